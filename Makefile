@@ -1,0 +1,38 @@
+# Each target prepares .venv on its own; the stamp makes that free once it stands.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.DEFAULT_GOAL := demo
+.PHONY: demo test test-long lint figures bench clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(STAMP)  ## measure every claim beside its prediction; writes build/report.html
+	mkdir -p build
+	$(BIN)/asyncsim verify
+
+test: $(STAMP)  ## the suite and the documented examples, with the 20 slowest
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-long: $(STAMP)  ## the repetitions behind the stated error rates
+	$(BIN)/python -m pytest -n $(WORKERS) -m long
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+figures: $(STAMP)  ## every figure of paper_figures/ from the committed rows
+	for script in paper_figures/[!_]*.py; do $(BIN)/python -m "paper_figures.$$(basename "$$script" .py)" || exit 1; done
+
+bench: $(STAMP)  ## writes build/bench.json
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find asyncsim experiments benchmarks paper_figures tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,35 @@
+"""Group mean: A = r - (mean reward of the group + shift)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from asyncsim.advantages._advantage import GroupBaseline, Samples
+from asyncsim.knobs import MARK, knob, per_sample
+
+
+@dataclass(frozen=True)
+class GroupMean(GroupBaseline):
+    """A = r - (group mean + shift); see `group_mean`."""
+
+    shift: Any = field(default=0.0, metadata=MARK)
+
+    def __call__(self, samples: Samples) -> Tensor:
+        """Advantages `[R, G, N]`."""
+        shift = per_sample(self.shift)
+        return samples.reward - (samples.group_mean() + (shift if isinstance(shift, float) else shift[..., 0]))
+
+
+def group_mean(shift: Any = 0.0) -> GroupMean:
+    """Mean reward of the group as baseline: A_i = r_i - (mean_j r_j + shift). Scope: group.
+
+    Its mean gradient is (1 - 1/N) times the exact one, on-policy and with the full ratio (shift 0).
+    Raises `InputError` for groups of one. Source: 2503.20783 (without the standard deviation); `shift` as in 2506.20520.
+
+    >>> group_mean(shift=-0.1).shift
+    -0.1
+    """
+    return GroupMean(knob("shift", shift, "give a finite shift"))

@@ -1,0 +1,35 @@
+"""Group mean and standard deviation: A = (r - mean) / (std + eps)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.advantages._advantage import GroupBaseline, Samples
+
+
+@dataclass(frozen=True)
+class GroupStd(GroupBaseline):
+    """A = (r - group mean) / (population std + eps); see `group_std`."""
+
+    eps: float
+
+    def __call__(self, samples: Samples) -> Tensor:
+        """Advantages `[R, G, N]`."""
+        centered = samples.reward - samples.group_mean()
+        variance = (samples.mass * centered**2).sum(-1, keepdim=True)
+        return centered / (variance.sqrt() + self.eps)
+
+
+def group_std(eps: float = 1e-6) -> GroupStd:
+    """Standardized rewards of the group: A_i = (r_i - mean) / (std + eps), population std (divided by N). Scope: group.
+
+    Equal rewards give 0. Not proportional to the exact gradient across prompts. Raises `InputError` for groups of one.
+    Source: 2402.03300.
+
+    >>> group_std().eps
+    1e-06
+    """
+    return GroupStd(checks.real("eps", eps, "use a small non-negative number", 0.0))

@@ -1,0 +1,30 @@
+"""Leave-one-out: A = r - mean reward of the other samples of the group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from asyncsim.advantages._advantage import GroupBaseline, Samples
+
+
+@dataclass(frozen=True)
+class LeaveOneOut(GroupBaseline):
+    """A = N/(N-1) (r - group mean); see `leave_one_out`."""
+
+    def __call__(self, samples: Samples) -> Tensor:
+        """Advantages `[R, G, N]`."""
+        return (samples.reward - samples.group_mean()) / (1.0 - 1.0 / samples.size)
+
+
+def leave_one_out() -> LeaveOneOut:
+    """Mean of the other N - 1 samples of the group as baseline: A_i = N/(N-1) (r_i - mean_j r_j). Scope: group.
+
+    Unbiased on-policy and with the full sequence ratio. A population (enumeration) has N = infinity.
+    Raises `InputError` for groups of one. Source: 2402.14740.
+
+    >>> leave_one_out().describe()
+    {'advantage': 'LeaveOneOut'}
+    """
+    return LeaveOneOut()

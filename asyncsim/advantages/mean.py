@@ -1,0 +1,29 @@
+"""Batch mean: A = r - mean reward of the whole step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from asyncsim.advantages._advantage import Baseline, Samples
+
+
+@dataclass(frozen=True)
+class BatchMean(Baseline):
+    """A = r - mean over the step; see `mean`."""
+
+    def __call__(self, samples: Samples) -> Tensor:
+        """Advantages `[R, G, N]`."""
+        return samples.reward - samples.group_mean().mean(1, keepdim=True)
+
+
+def mean() -> BatchMean:
+    """Mean reward of the whole step as baseline: A_gi = r_gi - (1/G) sum_g sum_i mass_gi r_gi.
+
+    On-policy with n samples in all, its gradient is (1 - 1/n) times the exact one. Scope: step.
+
+    >>> mean().describe()
+    {'advantage': 'BatchMean'}
+    """
+    return BatchMean()

@@ -1,0 +1,35 @@
+"""A fixed baseline v: A = r - v."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from asyncsim.advantages._advantage import Baseline, Samples
+from asyncsim.knobs import MARK, knob, per_sample
+
+
+@dataclass(frozen=True)
+class Offset(Baseline):
+    """A = r - v; see `offset`."""
+
+    v: Any = field(default=0.0, metadata=MARK)
+
+    def __call__(self, samples: Samples) -> Tensor:
+        """Advantages `[R, G, N]`."""
+        v = per_sample(self.v)
+        return samples.reward - (v if isinstance(v, float) else v[..., 0])
+
+
+def offset(v: Any) -> Offset:
+    """A fixed baseline: A_i = r_i - v, v absolute (a number, or one per replicate).
+
+    With data from a fixed behavior policy of mean reward above v, REINFORCE converges to a projection on the simplex
+    instead of the best arm (`optimum/asymre-projection`). Source: 2506.20520.
+
+    >>> offset(0.5).v
+    0.5
+    """
+    return Offset(knob("v", v, "give a finite baseline"))

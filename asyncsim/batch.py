@@ -1,0 +1,105 @@
+"""The batch: what one update is trained on, the same record for sampled, counted and enumerated data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import rng
+from asyncsim.versions import View
+
+Outputs = dict[str, Tensor]
+"""Named outputs of a policy, each `[R, G, N, T]`: `log_prob` always but for the quadratic, which has only `loss`."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The keyed randomness of one batch.
+
+    `stream` names the family; `replicates`, int `[R]`, are global replicate numbers; `realization`, int `[R]`, the row
+    of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`, the ids. Draw 0 of a token chooses its
+    action, draw 1 of token 0 its reward.
+    """
+
+    stream: rng.Stream
+    replicates: np.ndarray
+    realization: np.ndarray
+    trajectory: np.ndarray
+    blocks: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Trajectory id of every sample, int64 `[R, G, N]`."""
+        return self.trajectory[self.realization]
+
+    def uniform(self, token: int, draw: int) -> Tensor:
+        """Uniform numbers, float64 `[R, G, N]`."""
+        found = self.blocks.get((token, draw // 2))
+        if found is None:
+            found = self.blocks[token, draw // 2] = self._block(token, draw // 2)
+        return found[draw % 2]
+
+    def _block(self, token: int, number: int) -> tuple[Tensor, Tensor]:
+        """Both draws of a block; the action's and the reward's numbers come from one."""
+        from asyncsim import rng_compiled
+
+        M, G, N = self.trajectory.shape
+        low, high = (torch.empty((len(self.replicates), G, N), dtype=torch.float64) for _ in range(2))
+        rng_compiled.fill_block(
+            *self.stream.key, self.replicates, self.realization, self.trajectory.reshape(M, G * N), token, number,
+            low.numpy().reshape(-1, G * N), high.numpy().reshape(-1, G * N),
+        )
+        return low, high
+
+    def normal(self, token: int, draw: Any) -> Tensor:
+        """Standard normal numbers, float64 `[R, G, N]`, or `[R, G, N, D]` when `draw` is an array of D indices."""
+        from asyncsim import rng_compiled
+
+        axes = (slice(None),) * 3 + (None,) * np.ndim(draw)
+        return torch.from_numpy(
+            rng_compiled.normal(self.stream, self.replicates[:, None, None][axes], self.ids[axes], token, draw)
+        )
+
+
+@dataclass
+class Batch:
+    """Rectangular data `[R, G, N, T]`; what is missing has mask 0 or mass 0, never a shorter row.
+
+    `action` (int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`), `state` (int64 row of the policy's table), `mask` (1 on
+    generated tokens), `reward` `[R, G, N]`, `mass` `[R, G, N]` (sums to 1 inside a group), `size` (samples that the mass
+    stands for; infinity for a population), `behavior` (outputs recorded when the data was generated), `view` (behavior
+    weights, where kept), `version` (int32 `[M, G, N, T or 1]`), `train_version`, `trajectory` (ids, int64 `[M, G, N]`), `index` (cell of the policy's table that
+    each token reads, filled by tabular policies), `realization` `[R]`.
+    """
+
+    action: Tensor
+    state: Tensor
+    mask: Tensor
+    reward: Tensor
+    mass: Tensor
+    size: float
+    behavior: Outputs
+    view: View | None
+    version: np.ndarray
+    train_version: int
+    realization: np.ndarray
+    trajectory: np.ndarray
+    index: Tensor | None = None
+
+    @property
+    def lengths(self) -> Tensor:
+        """Generated tokens of each sample, `[R, G, N]`."""
+        return self.mask.sum(-1)
+
+    def update_staleness(self, updates_per_version: int, since_batch: int) -> Tensor:
+        """Largest update staleness of each replicate's tokens, float64 `[R]`.
+
+        Every version holds `updates_per_version` updates; `since_batch` more were made since the trained version.
+        """
+        oldest = self.version.reshape(self.version.shape[0], -1).min(axis=1)
+        gap = (self.train_version - oldest) * updates_per_version + since_batch
+        return torch.from_numpy(gap[self.realization].astype(np.float64))

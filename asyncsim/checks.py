@@ -1,0 +1,86 @@
+"""Guards whose messages name the field, the value, the bound and the remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class InputError(ValueError):
+    """A value given from outside that asyncsim cannot use; one line, `field = value: must be bound; remedy`.
+
+    The command line prints it without a traceback and exits with status 2.
+    """
+
+    def __init__(self, field: str, value: Any, bound: str, remedy: str) -> None:
+        self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
+        super().__init__(f"{field} = {shown(value)}: must be {bound}; {remedy}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions cross process boundaries in sweeps; the default rebuild would pass the joined line as `field`.
+        return type(self), (self.field, self.value, self.bound, self.remedy)
+
+
+def shown(value: Any) -> str:
+    """The value on one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def require(condition: bool, field: str, value: Any, bound: str, remedy: str) -> None:
+    """Raise `InputError` unless the condition holds."""
+    if not condition:
+        raise InputError(field, value, bound, remedy)
+
+
+def integer(field: str, value: Any, low: int, remedy: str, high: int | None = None) -> int:
+    """`value` as an int within [low, high]; booleans and fractions are refused."""
+    bound = f"an integer >= {low}" if high is None else f"an integer in [{low}, {high}]"
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    require(whole and value >= low and (high is None or value <= high), field, value, bound, remedy)
+    return int(value)
+
+
+def real(
+    field: str,
+    value: Any,
+    remedy: str,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+    finite: bool = True,
+) -> float:
+    """`value` as a float within the bounds; NaN is always refused."""
+    left = "(" if open_low or low == -math.inf else "["
+    right = ")" if high == math.inf else "]"
+    bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(field, value, bound, remedy) from None
+    inside = (number > low if open_low else number >= low) and number <= high
+    require(inside and (math.isfinite(number) or not finite), field, value, bound, remedy)
+    return number
+
+
+def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
+    """`value` if it is among the allowed ones."""
+    allowed = list(allowed)
+    require(value in allowed, field, value, "one of " + ", ".join(map(str, allowed)), remedy)
+    return value
+
+
+def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: str) -> np.ndarray:
+    """`value` as a float64 array of the given shape (None: any length), without NaN or infinity."""
+    wanted = "finite numbers of shape [" + ", ".join("any" if s is None else str(s) for s in shape) + "]"
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(field, value, wanted, remedy) from None
+    fits = array.ndim == len(shape) and all(s is None or s == n for s, n in zip(shape, array.shape, strict=True))
+    require(fits and array.size > 0 and bool(np.isfinite(array).all()), field, value, wanted, remedy)
+    return array

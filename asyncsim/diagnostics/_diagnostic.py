@@ -1,0 +1,152 @@
+"""What a diagnostic sees, and the recorder that calls them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks, plugins
+from asyncsim.methods._method import Signal
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._task import Task
+from asyncsim.updates._link import Record
+
+
+@dataclass
+class Step:
+    """One update as a diagnostic sees it.
+
+    `parameters` `[R, P]` before the update; `gradient` `[R, P]` before the chain; `previous` the gradient one update
+    before, or NaN; `record` after the chain; `signal` of the method.
+    """
+
+    update: int
+    task: Task
+    policy: Policy
+    parameters: Tensor
+    gradient: Tensor
+    previous: Tensor
+    record: Record
+    signal: Signal
+
+    @cached_property
+    def exact(self) -> tuple[Tensor, Tensor]:
+        """Exact return `[R]` and gradient `[R, P]` at the current parameters."""
+        return self.task.exact(self.policy, self.parameters)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over the step's samples of values `[R, G, N]`, by mass, `[R]`."""
+        return (self.signal.step_mass * values).sum((1, 2))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number per replicate and recorded update.
+
+    `outputs`: policy outputs that it reads; `enumerates`: whether it needs exact values; `default`: whether it is recorded
+    unless the spec says otherwise.
+    """
+
+    name: str
+    measure: Callable[[Step], Tensor]
+    outputs: tuple[str, ...] = ()
+    enumerates: bool = False
+    default: bool = False
+
+    def __call__(self) -> Metric:
+        """Metrics have no options."""
+        return self
+
+
+class Accumulator(Protocol):
+    """Something gathered over every update: `observe` each one, `result` at the end (arrays with R as the last axis)."""
+
+    name: str
+    outputs: tuple[str, ...]
+
+    def fresh(self) -> Accumulator: ...
+
+    def observe(self, step: Step) -> None: ...
+
+    def result(self) -> dict[str, np.ndarray]: ...
+
+
+def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]:
+    """Metrics and accumulators of a spec: "default", "none", or a sequence of names and values."""
+    metrics: list[Metric] = []
+    accumulators: list[Accumulator] = []
+    if isinstance(names, str) and names in ("default", "none"):
+        known = [] if names == "none" else [plugins.load("asyncsim.diagnostics", n, "diagnostics") for n in plugins.summaries("asyncsim.diagnostics")]
+        return [m for m in known if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)], []
+    for item in (names,) if isinstance(names, str) else names:
+        value = plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
+        lacking = set(value.outputs) - set(policy.outputs)
+        checks.require(
+            not lacking, "diagnostics", value.name, "computable from the policy's outputs " + ", ".join(policy.outputs),
+            f"leave it out; this policy has no {', '.join(sorted(lacking))}",
+        )
+        if isinstance(value, Metric):
+            metrics.append(value)
+        else:
+            accumulators.append(value.fresh())
+    return metrics, accumulators
+
+
+class Recorder:
+    """Collects metrics every so many updates and feeds accumulators at every one.
+
+    A frozen replicate's numbers are missing (NaN) from the update at which it left the finite range.
+    """
+
+    def __init__(self, diagnostics: Any, policy: Policy, every: int, replicates: int, size: int) -> None:
+        self.metrics, self.accumulators = chosen(diagnostics, policy)
+        self.every, self.active = every, bool(self.metrics or self.accumulators)
+        self.outputs = tuple(sorted({o for d in (*self.metrics, *self.accumulators) for o in d.outputs}))
+        self.rows: dict[str, list[Tensor]] = {m.name: [] for m in self.metrics}
+        self.updates: list[int] = []
+        self.previous = torch.full((replicates, size), math.nan, dtype=torch.float64)
+
+    def observe(self, update: int, task: Task, policy: Policy, parameters: Tensor, gradient: Tensor, record: Record, alive: Tensor) -> None:
+        """Record one update."""
+        if not self.active:
+            return
+        step = Step(update, task, policy, parameters, gradient, self.previous, record, record.signal)
+        for accumulator in self.accumulators:
+            accumulator.observe(step)
+        if update % self.every == 0:
+            self.updates.append(update)
+            for metric in self.metrics:
+                value = metric.measure(step).double()
+                self.rows[metric.name].append(torch.where(alive, value, torch.full((), math.nan, dtype=torch.float64)))
+            for name, value in record.statistics.items():
+                self.rows.setdefault(name, []).append(value)
+        self.previous = gradient
+
+    def results(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Metrics `[U/every, R]` and accumulated arrays `[..., R]`."""
+        metrics = {name: torch.stack(rows).numpy() for name, rows in self.rows.items() if rows}
+        gathered: dict[str, np.ndarray] = {}
+        for accumulator in self.accumulators:
+            gathered.update(accumulator.result())
+        return metrics, gathered
+
+
+def token_average(step: Step, values: Tensor) -> Tensor:
+    """Mean over each sample's tokens of values `[R, G, N, T]`, `[R, G, N]`."""
+    batch = step.signal.batch
+    return torch.where(batch.mask > 0, values, torch.zeros((), dtype=values.dtype)).sum(-1) / batch.lengths.clamp(min=1.0)
+
+
+def head_staleness(step: Step) -> Tensor:
+    """Mean head staleness of the batch in versions, `[R]`; NaN where a version is unknown."""
+    batch = step.signal.batch
+    heads = batch.version[..., 0].reshape(batch.version.shape[0], -1).astype(np.float64)
+    mean = np.where(heads < 0, np.nan, batch.train_version - heads).mean(axis=1)
+    return torch.from_numpy(mean[batch.realization])

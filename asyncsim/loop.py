@@ -1,0 +1,76 @@
+"""The learning loop: one block of replicates from the first batch to the last.
+
+In words: take the batch that the schedule hands over (drawn at the behavior version of every token); evaluate the method
+on it (outputs, ratio, advantages, cotangents, pullback); send the direction through the update chain; add the step;
+publish when the schedule says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim.diagnostics._diagnostic import Recorder
+from asyncsim.methods._method import Method, evaluate
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._task import Task
+from asyncsim.updates._link import Chain, Record
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A spec made ready for one block of replicates; `source` draws batches, `limits` is the finite range."""
+
+    task: Task
+    policy: Policy
+    method: Method
+    update: Chain
+    source: Any
+    recorder: Recorder
+    initial: Tensor
+    batches: int
+    updates_per_batch: int
+    batches_per_publish: int
+    limit: float
+    progress: Callable[[int], None]
+
+
+def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
+    """Final parameters `[R, P]`, and the update at which each replicate left the finite range (-1: never), `[R]`."""
+    parameters, states = plan.initial, plan.update.init(plan.initial)
+    diverged = torch.full(parameters.shape[:1], -1)
+    untouched = torch.zeros(parameters.shape[0], dtype=torch.bool)
+    weights = plan.policy.prepare(parameters)
+    plan.source.publish(0, weights)
+    updates_per_version = plan.batches_per_publish * plan.updates_per_batch
+    for number in range(plan.batches):
+        version, since = divmod(number, plan.batches_per_publish)
+        batch = plan.source.take(number, version)
+        proximal = None
+        for epoch in range(plan.updates_per_batch):
+            update = number * plan.updates_per_batch + epoch
+            signal, gradient = evaluate(plan.method, plan.task, plan.policy, weights, batch, proximal, plan.recorder.outputs)
+            proximal = signal.proximal
+            age = batch.update_staleness(updates_per_version, since * plan.updates_per_batch + epoch)
+            record, states = plan.update.apply(Record(gradient, untouched, signal, age), states)
+            before = parameters
+            parameters, diverged = advance(parameters, record.direction, diverged, update, plan.limit)
+            plan.recorder.observe(update, plan.task, plan.policy, before, gradient, record, diverged < 0)
+            weights = plan.policy.prepare(parameters)
+        for published in range(version + 1, (number + 1) // plan.batches_per_publish + 1):
+            plan.source.publish(published, weights)
+        plan.progress(plan.updates_per_batch)
+    return parameters, diverged
+
+
+def advance(parameters: Tensor, step: Tensor, diverged: Tensor, update: int, limit: float) -> tuple[Tensor, Tensor]:
+    """Add the step; a replicate that would leave the finite range is frozen where it was, and the update recorded."""
+    moved = parameters + step
+    inside = moved.abs().amax(-1) < limit
+    going = inside & (diverged < 0)
+    diverged = torch.where(~inside & (diverged < 0), torch.full((), update), diverged)
+    return torch.where(going.unsqueeze(-1), moved, parameters), diverged

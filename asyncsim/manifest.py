@@ -1,0 +1,78 @@
+"""What a result was made with: versions, commit, hardware, time; nothing that names a person or a machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from asyncsim.records import plain
+
+LIBRARIES = ("numpy", "scipy", "numba", "torch", "gymnasium", "matplotlib", "pandas", "pyarrow")
+
+
+def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None) -> dict[str, Any]:
+    """The record that goes beside every result; it can always be made, and imports none of the libraries it names.
+
+    Arguments: `spec`, the settings of the run as a mapping; `seed`.
+    Returns a JSON object with `asyncsim`, `commit` and `dirty` (None outside a checkout), `python`, `libraries`,
+    `platform`, `cpu`, `cores`, `time` (UTC, ISO 8601), `spec`, `seed`. Never raises.
+
+    >>> record = manifest({"step": 0.1}, seed=3)
+    >>> record["spec"], record["seed"], "numpy" in record["libraries"]
+    ({'step': 0.1}, 3, True)
+    """
+    commit, dirty = _checkout(Path(__file__).resolve().parent)
+    return {
+        "asyncsim": _version("asyncsim"),
+        "commit": commit,
+        "dirty": dirty,
+        "python": platform.python_version(),
+        "libraries": {name: version for name in LIBRARIES if (version := _version(name))},
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "spec": None if spec is None else plain(dict(spec)),
+        "seed": seed,
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _checkout(folder: Path) -> tuple[str | None, bool | None]:
+    """Commit of the checkout whose package this is, and whether tracked files differ from it."""
+    # An installed copy may lie inside somebody else's checkout, whose commit says nothing about it.
+    if not (folder.parent / ".git").exists():
+        return None, None
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        return commit.strip(), bool(_git(folder, "status", "--porcelain", "--untracked-files=no").strip())
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout
+
+
+def _cpu() -> str:
+    """Model name of the processor, else its architecture."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,29 @@
+"""GRPO: group-standardized rewards, clipped token ratio, sequence mean, no KL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim import advantages
+from asyncsim.advantages._advantage import Advantage
+from asyncsim.knobs import knob
+from asyncsim.methods._method import Clip, Method
+
+
+def grpo(
+    low: Any = 0.2,
+    high: Any = 0.2,
+    anchor: str = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: str = "sequence_mean",
+) -> Method:
+    """Group relative policy optimization: A_i = (r_i - mean) / (std + 1e-6), c as in `ppo_clip`, averaged per sequence.
+
+    Population standard deviation over the group; no KL term. Arguments as in `ppo_clip`.
+    Source: 2402.03300, equation 3 without the KL term.
+
+    >>> grpo().describe()["anchor"]
+    'behavior'
+    """
+    clip = Clip(knob("low", low, "the lower bound is 1 - low", 0.0, 1.0), knob("high", high, "the upper bound is 1 + high", 0.0))
+    return Method("grpo", advantage or advantages.group_std(), clip, aggregator, anchor=anchor)

@@ -1,0 +1,30 @@
+"""Truncated importance sampling: c = min(W, cap) A (sequence) or min(r, cap) A (token)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim import advantages
+from asyncsim.advantages._advantage import Advantage
+from asyncsim.knobs import knob
+from asyncsim.methods._method import Method, Ratio, checked_level
+
+
+def truncated_is(
+    level: str = "sequence", cap: Any = None, advantage: Advantage | None = None, aggregator: str | None = None
+) -> Method:
+    """Importance sampling with the ratio truncated from above and detached.
+
+    Level "sequence": c_it = min(W_i, cap) A_i, cap 8, sequence-mean. Level "token": c_it = min(r_it, cap) A_i, cap 2,
+    token-mean. Bias of the gradient: -E_mu[(w - cap)_+ A grad log pi] (`estimator/truncation-bias`). Arguments: `level`,
+    `cap` >= 1 (a number, or one per replicate), `advantage` (default group mean), `aggregator`.
+    Raises `InputError` for a cap below 1. Source: 2602.17616 (sequence form).
+
+    >>> truncated_is(level="token").describe()["cap"]
+    2.0
+    """
+    default_cap, default_aggregator = {"sequence": (8.0, "sequence_mean"), "token": (2.0, "token_mean")}[checked_level(level)]
+    checked = knob("cap", default_cap if cap is None else cap, "a cap below 1 shrinks on-policy samples; use at least 1", 1.0)
+    return Method(
+        "truncated_is", advantage or advantages.group_mean(), Ratio(level, checked), aggregator or default_aggregator
+    )

@@ -1,0 +1,220 @@
+"""Exact values by enumeration: two oracles with two names.
+
+`limit` feeds the population and returns the method's gradient for N -> infinity; `moments` lays every possible batch along
+the replicate axis with its probability and averages the method's own output, which is exact for any coupling of samples.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks, versions
+from asyncsim.batch import Batch
+from asyncsim.methods._method import Method, Signal, evaluate
+from asyncsim.policies._policy import Policy
+from asyncsim.rollouts import Sampler, Trajectories, enumerate_outcomes, monte_carlo
+from asyncsim.tasks._task import Outcomes, Task
+
+BATCH_LIMIT = 1_000_000
+BLOCK = 1 << 15
+
+
+class Moments(NamedTuple):
+    """Exact moments of a gradient over all batches.
+
+    `mean` `[P]`, `covariance` `[P, P]`, `exact` `[P]` (gradient of the expected return), `bias` = mean - exact.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    exact: np.ndarray
+
+    @property
+    def bias(self) -> np.ndarray:
+        """Mean minus exact gradient, `[P]`."""
+        return self.mean - self.exact
+
+    @property
+    def variance(self) -> float:
+        """Total variance, the trace of the covariance."""
+        return float(np.trace(self.covariance))
+
+
+def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Expected return and its gradient at parameters `[P]` or `[R, P]`, by enumeration (or in closed form).
+
+    >>> import asyncsim as sim
+    >>> value, gradient = exact(sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0]), [0.0, 0.0])
+    >>> float(value), gradient.tolist()
+    (0.5, [-0.25, 0.25])
+    """
+    policy = policy or task.policy()
+    rows, single = _rows(parameters, policy, "parameters")
+    value, gradient = task.exact(policy, rows)
+    return (value[0].numpy(), gradient[0].numpy()) if single else (value.numpy(), gradient.numpy())
+
+
+def limit(task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None) -> np.ndarray:
+    """Gradient of a method on the population, N -> infinity, `[P]` or `[R, P]`.
+
+    Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`.
+    Raises `InputError` for tasks that cannot be enumerated.
+
+    >>> import asyncsim as sim
+    >>> task = sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0])
+    >>> limit(task, sim.methods.full_is(), [0.0, 0.0], behavior=[1.0, 0.0]).round(6).tolist()
+    [-0.25, 0.25]
+    """
+    signal, gradient, single = _on_population(task, method, parameters, behavior, policy)
+    return gradient[0].numpy() if single else gradient.numpy()
+
+
+def population_signal(task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None) -> Signal:
+    """The whole signal (ratios, advantages, cotangents) of a method on the population; arguments as in `limit`."""
+    return _on_population(task, method, parameters, behavior, policy)[0]
+
+
+def probe(
+    task: Task, method: Method, parameters: Any, behavior: Any, samples: int, replicates: int, seed: int = 0,
+    policy: Policy | None = None,
+) -> Signal:
+    """The signal of a method on one sampled group of N per replicate, at given weights `[P]`."""
+    policy = policy or task.policy()
+    now, then = (_rows(p, policy, "parameters")[0].expand(replicates, -1) for p in (parameters, behavior))
+    sampler = _sampler(task, policy, samples, replicates, seed)
+    trajectory = np.arange(samples, dtype=np.int64).reshape(1, 1, samples)
+    batch = monte_carlo(sampler, _no_version(), 0, trajectory, versions.current(policy.prepare(then)))
+    return evaluate(method, task, policy, policy.prepare(now), batch)[0]
+
+
+def moments(
+    task: Task, method: Method, parameters: Any, behavior: Any = None, samples: int = 2, policy: Policy | None = None,
+    prompt: int = 0,
+) -> Moments:
+    """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples`.
+
+    Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their probabilities.
+    Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, which prompt the group asks. The exact gradient of
+    a task with several prompts is their average.
+
+    Raises `InputError` beyond a million batches, or for tasks that cannot be enumerated.
+
+    >>> import asyncsim as sim
+    >>> task = sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0], rewards="fixed")
+    >>> moments(task, sim.methods.reinforce(sim.advantages.group_mean()), [0.0, 0.0], samples=2).mean.round(6).tolist()
+    [-0.125, 0.125]
+    """
+    policy = policy or task.policy()
+    now, _ = _rows(parameters, policy, "parameters")
+    then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
+    found = task.outcomes(torch.tensor([prompt]))
+    total = found.reward.shape[1] ** samples
+    checks.require(
+        total <= BATCH_LIMIT, "outcomes ** samples", total, f"at most {BATCH_LIMIT} batches",
+        "use fewer samples, arms or tokens, or oracle.limit for N -> infinity",
+    )
+    chance = _chances(task, policy, then, found, prompt)
+    first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
+    for start in range(0, total, BLOCK):
+        picks = np.stack(np.unravel_index(np.arange(start, min(total, start + BLOCK)), (found.reward.shape[1],) * samples), 1)
+        batch, probability = _every_batch(task, policy, then, found, chance, torch.from_numpy(picks))
+        gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch)[1].double()
+        first += probability @ gradient
+        second += (probability.unsqueeze(-1) * gradient).T @ gradient
+    truth = task.exact(policy, now)[1][0]
+    return Moments(first.numpy(), (second - torch.outer(first, first)).numpy(), truth.numpy())
+
+
+def population(signal: Signal) -> Tensor:
+    """Gradient `[R, P]` of the signal's method on the population of its batch's behavior weights."""
+    batch, policy = signal.batch, signal.policy
+    if batch.view is None:
+        raise checks.InputError("diagnostics", "bias", "recorded with late drawing", "use drawing='late', which keeps weights")
+    samples = batch.trajectory.shape[2]
+    sampler = Sampler(signal.task, policy, samples, 0, np.arange(len(batch.realization)), batch.realization)
+    everything = enumerate_outcomes(sampler, batch.version, batch.train_version, batch.trajectory, batch.view)
+    return evaluate(signal.method, signal.task, policy, _current_weights(signal), everything)[1]
+
+
+def batch_variance(signal: Signal) -> Tensor:
+    """Exact total variance over batches `[R]` of the signal's method, for one group at one behavior version."""
+    batch = signal.batch
+    if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
+        raise checks.InputError("diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group")
+    now = _current_weights(signal)["log_prob"].reshape(batch.reward.shape[0], -1)
+    then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
+    samples = int(batch.size) if math.isfinite(batch.size) else 1
+    # Log-probabilities are logits of the same policy, so they serve as parameters.
+    found = [moments(signal.task, signal.method, a, b, samples, signal.policy).variance for a, b in zip(now, then, strict=True)]
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def _on_population(
+    task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None
+) -> tuple[Signal, Tensor, bool]:
+    policy = policy or task.policy()
+    now, single = _rows(parameters, policy, "parameters")
+    then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
+    R = max(now.shape[0], then.shape[0])
+    now, then = now.expand(R, -1), then.expand(R, -1)
+    trajectory = np.arange(task.prompts, dtype=np.int64).reshape(1, -1, 1)
+    view = versions.current(policy.prepare(then))
+    batch = enumerate_outcomes(_sampler(task, policy, 1, R, 0), _no_version(), 0, trajectory, view)
+    signal, gradient = evaluate(method, task, policy, policy.prepare(now), batch)
+    return signal, gradient, single and R == 1
+
+
+def _chances(task: Task, policy: Policy, then: Tensor, found: Outcomes, prompt: int) -> Tensor:
+    """Probability of each outcome under the behavior weights, `[O]`."""
+    sampler = _sampler(task, policy, 1, 1, 0)
+    trajectory = np.full((1, 1, 1), prompt, dtype=np.int64)
+    return enumerate_outcomes(sampler, _no_version(), 0, trajectory, versions.current(policy.prepare(then))).mass[0, 0]
+
+
+def _every_batch(
+    task: Task, policy: Policy, then: Tensor, found: Outcomes, chance: Tensor, picks: Tensor
+) -> tuple[Batch, Tensor]:
+    """Batches made of the picked outcomes `[R, N]`, and their probabilities `[R]`."""
+    samples = picks.shape[1]
+    sampler = _sampler(task, policy, samples, picks.shape[0], 0)
+    view = versions.current(policy.prepare(then.expand(picks.shape[0], -1)))
+
+    def pick(x: Tensor) -> Tensor:
+        return x[0][picks].unsqueeze(1)
+
+    rows = Trajectories(pick(found.state), pick(found.action), pick(found.mask))
+    rows.outputs = sampler.record(view, rows)
+    nothing = np.zeros((1, 1, samples), dtype=np.int64)
+    batch = sampler.batch(rows, pick(found.reward), samples, _no_version(), 0, nothing, view)
+    return batch, chance[picks].prod(-1)
+
+
+def _sampler(task: Task, policy: Policy, samples: int, replicates: int, seed: int) -> Sampler:
+    return Sampler(task, policy, samples, seed, np.arange(replicates), np.zeros(replicates, dtype=np.int64))
+
+
+def _no_version() -> np.ndarray:
+    return np.zeros((1, 1, 1, 1), dtype=np.int32)
+
+
+def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
+    """Parameters as float64 `[R, P]`, and whether a single `[P]` was given."""
+    tensor = torch.as_tensor(np.asarray(values, dtype=np.float64))
+    single = tensor.ndim == 1
+    rows = tensor.reshape(1, -1) if single else tensor
+    checks.require(
+        rows.ndim == 2 and rows.shape[1] == policy.size, field, tuple(tensor.shape), f"[P] or [R, P] with P = {policy.size}",
+        "give one number per parameter, tables flattened row by row",
+    )
+    return rows, single
+
+
+def _current_weights(signal: Signal) -> versions.Weights:
+    """The weights of the signal's pullback (one slot) as a plain set."""
+    slot = int(signal.view.slot.flat[0])
+    return {name: tensor[slot] for name, tensor in signal.view.weights.items()}

@@ -1,0 +1,89 @@
+"""Plug-in folders: found by reading their files, imported only when used.
+
+A plug-in folder is a package in which every file `name.py` (no leading underscore) defines one public object `name` and
+begins with a one-line docstring. Adding a method, link, schedule, task or system is adding one file.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from asyncsim import checks
+
+
+@cache
+def summaries(package: str) -> dict[str, str]:
+    """Names in a plug-in folder with the first line of each file's docstring, read without importing anything.
+
+    >>> "fixed" in summaries("asyncsim.schedules")
+    True
+    """
+    folder = _folder(package)
+    found = {}
+    for path in sorted(folder.glob("*.py")):
+        if path.stem.startswith("_"):
+            continue
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        if not docstring:
+            raise RuntimeError(f"{path.name}: a plug-in file begins with a one-line docstring")
+        found[path.stem] = docstring.splitlines()[0]
+    return found
+
+
+def load(package: str, name: str, kind: str) -> Any:
+    """The public object `name` of a plug-in folder; names are accepted in kebab and snake case.
+
+    Raises `InputError` that lists near names when there is none of that name.
+    """
+    snake = name.replace("-", "_")
+    known = summaries(package)
+    if snake not in known:
+        near = difflib.get_close_matches(snake, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {kind}`"
+        raise checks.InputError(kind, name, "one of " + ", ".join(known), hint)
+    return getattr(importlib.import_module(f"{package}.{snake}"), snake)
+
+
+class Namespace(ModuleType):
+    """A plug-in package whose attributes are the public objects of its files.
+
+    The import system binds each imported file to its package under the file's name; here that name must stay with the
+    public object, so a bound module is replaced by the object that it defines.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and not name.startswith("_"):
+            value = vars(value).get(name, value)
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        package = self.__name__
+        if name not in summaries(package):
+            known = ", ".join(summaries(package))
+            raise AttributeError(f"{package} has no {name!r}; it has {known}")
+        return load(package, name, package.rpartition(".")[2])
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *summaries(self.__name__)})
+
+
+def expose(package: str) -> None:
+    """Turn the package that is being imported into a `Namespace`; the only statement of a plug-in `__init__`."""
+    sys.modules[package].__class__ = Namespace
+
+
+def _folder(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError(f"{package} is not a package")
+    return Path(next(iter(spec.submodule_search_locations)))

@@ -1,0 +1,5 @@
+"""Policies: maps from parameters and a batch to named outputs, with their pullbacks."""
+
+from asyncsim import plugins
+
+plugins.expose(__name__)

@@ -1,0 +1,91 @@
+"""A normal policy of fixed width whose mean is the parameter; its importance ratios are unbounded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.batch import Batch, Draws, Outputs
+from asyncsim.policies._policy import Forward, gathered
+from asyncsim.versions import View, Weights
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Actions a ~ N(theta, width^2 I) of dimension D, parameters theta `[R, D]`; see `gaussian`."""
+
+    dimension: int
+    width: float
+    start: float
+
+    outputs = ("log_prob",)
+    threads = 1
+
+    @property
+    def size(self) -> int:
+        """P = D."""
+        return self.dimension
+
+    def initial(self, replicates: int, dtype: torch.dtype = torch.float64) -> Tensor:
+        """Initial parameters `[R, D]`."""
+        return torch.full((replicates, self.dimension), self.start, dtype=dtype)
+
+    def prepare(self, parameters: Tensor) -> Weights:
+        """The mean is all there is to publish, `[R, D]`."""
+        return {"mean": parameters}
+
+    def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Tensor:
+        """Actions theta + width z, float `[R, G, N, D]`."""
+        mean = self._mean(view, tuple(state.shape))
+        return mean + self.width * draws.normal(token, np.arange(self.dimension)).to(mean.dtype)
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """`log_prob` `[R, G, N, 1]` and the pullback: d log pi / d theta = (a - theta) / width^2."""
+        deviation = batch.action - self._mean(view, tuple(batch.action.shape[:3])).unsqueeze(3)
+        outputs: Outputs = {}
+        for name in names:
+            checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
+            constant = self.dimension * math.log(self.width * math.sqrt(2 * math.pi))
+            outputs[name] = -0.5 * (deviation**2).sum(-1) / self.width**2 - constant
+
+        def pullback(cotangents: Outputs) -> Tensor:
+            weight = cotangents["log_prob"].expand(deviation.shape[:-1]).unsqueeze(-1)
+            return (weight * deviation).sum((1, 2, 3)) / self.width**2
+
+        return Forward(outputs, pullback)
+
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """w^2 |a - theta|^2 / width^4, `[R, G, N]`."""
+        deviation = batch.action - self._mean(view, tuple(batch.action.shape[:3])).unsqueeze(3)
+        return ((weight.unsqueeze(-1) * deviation).sum(3) ** 2).sum(-1) / self.width**4
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        return {"policy": "gaussian", "dimension": self.dimension, "width": self.width}
+
+    def _mean(self, view: View, shape: tuple[int, ...]) -> Tensor:
+        return gathered(view, "mean", shape)
+
+
+def gaussian(dimension: int = 1, width: float = 1.0, start: float = 0.0) -> Gaussian:
+    """Normal policy with free mean and fixed width: log pi(a) = -|a - theta|^2 / (2 width^2) + const.
+
+    Arguments: `dimension` D; `width`, standard deviation of each coordinate, > 0; `start`, initial mean.
+    Output: `log_prob` per action in nats. Two such policies whose means are delta widths apart have a normal log ratio of
+    variance delta^2 (`ratio/gaussian-shift`).
+
+    >>> policy = gaussian(dimension=2, width=0.5)
+    >>> policy.initial(1).tolist()
+    [[0.0, 0.0]]
+    """
+    checks.integer("dimension", dimension, 1, "give the action a dimension")
+    checks.real("width", width, "a policy of width 0 has no score", 0.0, open_low=True)
+    checks.real("start", start, "give a finite mean")
+    return Gaussian(dimension, float(width), float(start))

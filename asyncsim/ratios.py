@@ -1,0 +1,119 @@
+"""Importance ratios and their statistics, in log space and float64.
+
+Every function takes log weights with a probability mass: `log_weight`, `[R, ..., n]`, and `mass` of the same shape with
+total 1 over all axes but the first (equal masses 1/n for n samples). A statistic of a replicate in which any weighted log
+ratio is NaN or +inf is NaN, so that whoever acts on it can fail closed; a log ratio of -inf is a weight of 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+LOG_LIMIT = 20.0
+"""Largest log ratio that is exponentiated for *use* in a gradient; statistics are never limited."""
+
+
+def log_ratio(current: Tensor, anchor: Tensor, mask: Tensor) -> Tensor:
+    """Token log ratios l = log pi - log anchor, exactly 0 where the mask is 0, `[R, G, N, T]`.
+
+    What stands on masked tokens (infinities, NaN) does not matter.
+    """
+    return torch.where(mask > 0, current - anchor, torch.zeros((), dtype=current.dtype))
+
+
+def sequence(token_log_ratio: Tensor) -> Tensor:
+    """Sequence log ratios L = sum_t l_t, `[R, G, N]`."""
+    return token_log_ratio.sum(-1)
+
+
+def usable(log_weight: Tensor) -> Tensor:
+    """Ratio for use in a gradient: exp of the log ratio limited to +-LOG_LIMIT."""
+    return torch.exp(log_weight.clamp(-LOG_LIMIT, LOG_LIMIT))
+
+
+def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None) -> Tensor:
+    """Effective sample size over the number of samples, (E w)^2 / E w^2, `[R]`.
+
+    Invariant to a common factor of the weights (no additive epsilon), 1 iff the weights are equal, at least 1/n. With
+    `clamp` = C the weights are first limited to [1/C, C]: such an ESS cannot fall below 4/(C + 1/C)^2 (`ess/clamp-floor`).
+
+    >>> log_weight = torch.tensor([[1.0, 3.0]], dtype=torch.float64).log()
+    >>> round(ess(log_weight, torch.full((1, 2), 0.5, dtype=torch.float64)).item(), 12)
+    0.8
+
+    Source: Kong 1992; 2602.17616 for its use on sequence ratios of a whole step.
+    """
+    if clamp is not None:
+        log_weight = log_weight.clamp(-math.log(clamp), math.log(clamp))
+    scaled, _ = _scaled(log_weight, mass)
+    flat_mass = _flat(mass)
+    first = (flat_mass * scaled).sum(-1)
+    second = (flat_mass * scaled * scaled).sum(-1)
+    return first * first / second
+
+
+def mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
+    """Mean weight E w, `[R]`; 1 under full support, whatever the staleness: the canary for wrong behavior log-probs."""
+    scaled, shift = _scaled(log_weight, mass)
+    return (_flat(mass) * scaled).sum(-1) * torch.exp(shift)
+
+
+def chi_square(log_weight: Tensor, mass: Tensor) -> Tensor:
+    """Second moment of the weights minus one, E w^2 - 1, `[R]`."""
+    scaled, shift = _scaled(log_weight, mass)
+    return (_flat(mass) * scaled * scaled).sum(-1) * torch.exp(2 * shift) - 1.0
+
+
+def max_weight_share(log_weight: Tensor, mass: Tensor) -> Tensor:
+    """Largest share of one sample in the total weight, max m w / sum m w, `[R]`."""
+    scaled, _ = _scaled(log_weight, mass)
+    weighted = _flat(mass) * scaled
+    return weighted.max(-1).values / weighted.sum(-1)
+
+
+def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of the log weight under the mass, each `[R]`."""
+    flat, flat_mass = _flat(log_weight.double()), _flat(mass)
+    flat = torch.where(flat_mass > 0, flat, torch.zeros((), dtype=flat.dtype))
+    mean = (flat_mass * flat).sum(-1)
+    return mean, (flat_mass * (flat - mean.unsqueeze(-1)) ** 2).sum(-1)
+
+
+def tail_index(log_weight: Tensor) -> Tensor:
+    """Hill estimate of the tail exponent of the weights from the largest m = min(n/5, 3 sqrt n), `[R]`.
+
+    1/alpha = mean of log w over the m largest minus the log of the (m+1)-th, which is not counted among the m.
+    Infinite when the m+1 largest are equal; NaN with fewer than 10 samples (m < 2).
+    Source: Hill 1975; the choice of m as in 1507.02646.
+    """
+    flat = _flat(log_weight.double())
+    count = flat.shape[-1]
+    m = int(min(count / 5, 3 * math.sqrt(count)))
+    if m < 2:
+        return torch.full(flat.shape[:1], math.nan, dtype=torch.float64)
+    top = flat.topk(m + 1, dim=-1).values
+    return 1.0 / (top[:, :m].mean(-1) - top[:, m])
+
+
+def cosine(first: Tensor, second: Tensor) -> Tensor:
+    """Cosine between two vectors per replicate, `[R]`; NaN (invalid, never 0) where either is zero or not finite."""
+    first, second = first.double(), second.double()
+    inner = (first * second).sum(-1)
+    return inner / (first.norm(dim=-1) * second.norm(dim=-1))
+
+
+def _flat(values: Tensor) -> Tensor:
+    return values.reshape(values.shape[0], -1)
+
+
+def _scaled(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights divided by the largest one `[R, n]` and the log of that one `[R]`; masses of 0 do not take part."""
+    flat, flat_mass = _flat(log_weight.double()), _flat(mass)
+    if flat_mass.shape[0] != flat.shape[0]:
+        flat_mass = flat_mass.expand(flat.shape[0], -1)
+    flat = torch.where(flat_mass > 0, flat, torch.full((), -math.inf, dtype=flat.dtype))
+    shift = flat.max(-1).values
+    return torch.exp(flat - shift.unsqueeze(-1)), shift

@@ -1,0 +1,294 @@
+"""Values that flow between the parts: estimates, predictions, claims, verdicts, schedules, timelines.
+
+Nothing here computes; both towers and everything above them speak in these records.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim import checks
+
+Point = Mapping[str, Any]
+"""The parameters at which a claim is tested, by name."""
+
+KINDS = ("identity", "expectation", "distribution", "bound", "exponent", "ordering", "threshold")
+STATUSES = ("exact", "asymptotic", "conditional", "paper's claim", "open")
+VERDICTS = ("held", "violated", "inconclusive", "outside")
+FORMAT = 1
+"""Version of the files that schedules and timelines are saved in."""
+
+
+class Estimate(NamedTuple):
+    """A measured number with what is needed to judge it.
+
+    `value`; `error`, its standard error (0 when nothing was sampled); `freedom`, degrees of freedom behind `error`;
+    `tolerance`, a systematic allowance in the units of `value` (rounding, half of a bracket); `samples`, how many
+    independent units stand behind it; `independent`, False when the error bar is known to be false (several replicates
+    on one random schedule).
+    """
+
+    value: float
+    error: float = 0.0
+    freedom: float = math.inf
+    tolerance: float = 0.0
+    samples: int = 1
+    independent: bool = True
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the theory that a measurement can contradict.
+
+    `domain(point)` returns None inside the domain, else the reason it is left; `predict(point)` and `cross_check(point)`
+    are two independent computations of the same named quantities; `formula_defects` are wrong versions of `predict`, each
+    a mistake somebody makes. `relative_to` is what an effect of x percent refers to: each predicted "value", or the
+    Euclidean "norm" of all quantities that share a stem (the text before "["), for vectors with small components.
+    """
+
+    id: str
+    statement: str
+    kind: str
+    status: str
+    domain: Callable[[Point], str | None]
+    predict: Callable[[Point], dict[str, float]]
+    cross_check: Callable[[Point], dict[str, float]]
+    reference: str
+    formula_defects: Mapping[str, Callable[[Point], dict[str, float]]] = field(default_factory=dict)
+    relative_to: str = "value"
+
+    def __post_init__(self) -> None:
+        checks.one_of("claim kind", self.kind, KINDS, "use one of the kinds of `records.KINDS`")
+        checks.one_of("claim status", self.status, STATUSES, "use one of the statuses of `records.STATUSES`")
+        checks.one_of("relative_to", self.relative_to, ("value", "norm"), "say what an effect is relative to")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One measured quantity beside its prediction, at one point.
+
+    `low` and `high` bound the interval of the measurement at level 1 - false_fail; `margin` is the distance to a
+    violation in units of the effect, negative when violated.
+    """
+
+    point: dict[str, Any]
+    quantity: str
+    predicted: float
+    measured: float
+    low: float
+    high: float
+    verdict: str
+    false_fail: float
+    false_pass: float
+    margin: float
+    samples: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgment of one claim: its comparisons, and the one with the least margin in the scalar fields."""
+
+    id: str
+    statement: str
+    kind: str
+    status: str
+    verdict: str
+    predicted: float
+    measured: float
+    low: float
+    high: float
+    false_fail: float
+    false_pass: float
+    seconds: float
+    quantity: str = ""
+    points: tuple[Comparison, ...] = ()
+    defects: tuple[dict[str, str], ...] = ()
+    formula_defects: tuple[dict[str, str], ...] = ()
+    reason: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """The JSON object of this verdict."""
+        names = [f.name for f in fields(self) if f.name != "points"]
+        row = {name: plain(getattr(self, name)) for name in names}
+        row["points"] = [plain({f.name: getattr(c, f.name) for f in fields(c)}) for c in self.points]
+        return row
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: numbers that are not finite become None, arrays become lists."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Which trajectories each batch trains and under which version every token of them was generated.
+
+    `version`, int32 `[M, B, G, N, T or 1]`: behavior version of every token, -1 where unknown. `trajectory`, int64
+    `[M, B, G, N]`: ids, ascending inside a batch; a trajectory keeps its draws through its id. M realizations, B batches,
+    G groups, N samples, T tokens. Batch b is trained at version `b // batches_per_publish`; `updates_per_batch` optimizer
+    updates are made on it. `random` says whether realizations differ by chance (a verdict then needs more than one).
+    `work`, float64 `[M, B, G, N]`: work of each trajectory in tokens, where the system drew it (else None).
+    """
+
+    version: np.ndarray
+    trajectory: np.ndarray
+    batches_per_publish: int = 1
+    updates_per_batch: int = 1
+    random: bool = False
+    work: np.ndarray | None = None
+    header: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks.require(
+            self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4],
+            "schedule.version", self.version.shape, f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}",
+            "give every trajectory a row of versions",
+        )
+        late = self.version > self.train_version[None, :, None, None, None]
+        checks.require(
+            not late.any(), "schedule.version", int(self.version.max()),
+            "at most the version that is trained", "a token cannot come from weights that do not exist yet",
+        )
+
+    @property
+    def realizations(self) -> int:
+        """M."""
+        return self.version.shape[0]
+
+    @property
+    def batches(self) -> int:
+        """B."""
+        return self.version.shape[1]
+
+    @property
+    def train_version(self) -> np.ndarray:
+        """Trainer version at the start of each batch, int `[B]`."""
+        return np.arange(self.version.shape[1]) // self.batches_per_publish
+
+    def staleness(self) -> np.ndarray:
+        """Staleness of every token in versions, float `[M, B, G, N, T or 1]`; NaN where the version is unknown."""
+        gap = self.train_version[None, :, None, None, None] - self.version.astype(np.float64)
+        return np.where(self.version < 0, np.nan, gap)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schedule to one compressed file, atomically."""
+        arrays = {"version": self.version, "trajectory": self.trajectory}
+        if self.work is not None:
+            arrays["work"] = self.work
+        scalars = {
+            "batches_per_publish": self.batches_per_publish, "updates_per_batch": self.updates_per_batch,
+            "random": self.random, "header": self.header,
+        }
+        save_arrays(path, "schedule", arrays, scalars)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Schedule:
+        """Read a schedule; a file truncated, of another kind or of another format version is refused by name."""
+        arrays, scalars = load_arrays(path, "schedule")
+        return cls(arrays["version"], arrays["trajectory"], work=arrays.get("work"), **scalars)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The full record of one realization of a system: who generated what, when, under which versions.
+
+    Each of `samples`, `groups`, `batches`, `publishes` and `resources` is a table, a mapping from column name to a 1-D
+    array; times are simulated seconds, missing values NaN or -1, never 0. `header` holds all parameters and the seed.
+    """
+
+    samples: dict[str, np.ndarray]
+    groups: dict[str, np.ndarray]
+    batches: dict[str, np.ndarray]
+    publishes: dict[str, np.ndarray]
+    resources: dict[str, np.ndarray]
+    header: dict[str, Any] = field(default_factory=dict)
+
+    TABLES = ("samples", "groups", "batches", "publishes", "resources")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the timeline to one compressed file, atomically."""
+        arrays = {f"{table}/{name}": column for table in self.TABLES for name, column in getattr(self, table).items()}
+        save_arrays(path, "timeline", arrays, {"header": self.header})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Timeline:
+        """Read a timeline; a file truncated, of another kind or of another format version is refused by name."""
+        arrays, scalars = load_arrays(path, "timeline")
+        tables: dict[str, dict[str, np.ndarray]] = {table: {} for table in cls.TABLES}
+        for name, column in arrays.items():
+            table, _, column_name = name.partition("/")
+            tables[table][column_name] = column
+        return cls(**tables, **scalars)
+
+
+def write_atomically(path: str | os.PathLike[str], write: Callable[[Any], None]) -> None:
+    """Let `write(binary file)` fill a temporary neighbor and move it into place: a file is there whole or not at all."""
+    path = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise checks.InputError("path", str(path), "writable", error.strerror or "choose another folder") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def save_arrays(
+    path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]
+) -> None:
+    """Write named arrays and a JSON header into one compressed file, atomically."""
+    header = json.dumps({"kind": kind, "format": FORMAT, "scalars": plain(scalars)})
+    packed = {"__header__": np.frombuffer(header.encode(), dtype=np.uint8), **arrays}
+    # savez keeps mapping keys that contain "/" as they are; only its keyword form restricts them.
+    write_atomically(path, lambda file: np.savez_compressed(file, **packed))  # type: ignore[arg-type]
+
+
+def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save_arrays` wrote; refuses by name a file that is missing, truncated or of another kind or format."""
+    remedy = f"write it again with {kind}.save()"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop("__header__").tobytes().decode())
+        found = (header["kind"], header["format"])
+        scalars = header["scalars"]
+    except FileNotFoundError:
+        raise checks.InputError("path", str(path), "an existing file", remedy) from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError):
+        raise checks.InputError("path", str(path), f"a whole {kind} file", remedy) from None
+    checks.require(found == (kind, FORMAT), "path", str(path), f"a {kind} file of format {FORMAT}, not {found[0]} {found[1]}", remedy)
+    return arrays, scalars

@@ -1,0 +1,205 @@
+"""`run`: from a spec and a seed to a trace, in blocks of replicates."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from asyncsim import checks, knobs, manifest, records
+from asyncsim.diagnostics._diagnostic import Recorder
+from asyncsim.feeds import EagerFeed
+from asyncsim.loop import Plan, run_block
+from asyncsim.rollouts import DRAWING, Sampler
+from asyncsim.spec import Spec
+from asyncsim.trace import Trace
+
+FINITE = {"float64": 1e150, "float32": 1e18}
+"""A replicate whose parameters leave this range is frozen: their squares would overflow next."""
+LONG = 2000
+"""Updates times blocks from which a run is long enough for a progress bar."""
+
+
+def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
+    """Simulate the system, train the policies on its staleness, and return the trace.
+
+    The result depends on the spec and the seed only: not on blocks, nor on when trajectories are drawn.
+    `progress`: show a bar (default: on a terminal, when the run is long).
+
+    Raises `InputError` for a schedule that does not fit, NaN rewards, or parts that contradict each other.
+
+    >>> import asyncsim as sim
+    >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)),
+    ...                 updates=3, replicates=4)
+    >>> run(spec, seed=0)["gradient_norm"].shape
+    (3, 4)
+    """
+    checks.integer("seed", seed, 0, "give a non-negative integer seed")
+    source = _Source(spec, seed)
+    block = spec.block or spec.replicates
+    policy = spec.policy or spec.task.policy()
+    starts = range(0, spec.replicates, block)
+    with _Bar(spec.updates * len(starts), progress) as tick, torch.no_grad(), _threads(policy.threads):
+        parts = [_run_part(spec, seed, source, np.arange(s, min(s + block, spec.replicates)), tick) for s in starts]
+    metrics, accumulated, parameters, diverged, feeds = zip(*parts, strict=True)
+    return Trace(
+        metrics=_join(metrics), updates=np.arange(0, spec.updates, spec.every), accumulated=_join(accumulated),
+        parameters=np.concatenate(parameters), diverged=np.concatenate(diverged), realization=source.realization,
+        schedule=source.recorded(feeds), header={"spec": spec.describe(), "manifest": manifest.manifest(seed=seed)},
+    )
+
+
+class _Source:
+    """The schedule of a run: made once when it can be known beforehand, stepped block by block when it cannot."""
+
+    def __init__(self, spec: Spec, seed: int) -> None:
+        self.spec, self.seed, system = spec, seed, spec.system
+        given = isinstance(system, records.Schedule)
+        self.coupled = getattr(system, "coupled", False)
+        checks.require(
+            spec.updates % system.updates_per_batch == 0, "updates", spec.updates,
+            f"a multiple of updates_per_batch = {system.updates_per_batch}", "whole batches are trained",
+        )
+        self.batches = spec.updates // system.updates_per_batch
+        if given:
+            self._check_given(system)
+            wanted = system.realizations
+        elif self.coupled:
+            wanted = spec.replicates
+        else:
+            wanted = min(spec.realizations or system.realizations(spec.replicates), spec.replicates)
+        self.realization = np.arange(spec.replicates) % wanted
+        self.schedule = None
+        if given:
+            self.schedule = system
+        elif not self.coupled:
+            self.schedule = system.schedule(self.batches, spec.samples_per_group, spec.task.horizon, wanted, seed)
+
+    def feed(self, replicates: np.ndarray) -> tuple[Any, np.ndarray]:
+        """A feed for a block of replicates, and the realization that each of them reads from it."""
+        spec = self.spec
+        if self.schedule is None:
+            feed = spec.system.feed(
+                self.batches, spec.samples_per_group, spec.task.horizon, len(replicates), self.seed, first=int(replicates[0])
+            )
+            return feed, np.arange(len(replicates))
+        rows, position = np.unique(self.realization[replicates], return_inverse=True)
+        return EagerFeed(_cut(self.schedule, rows, self.batches)), position
+
+    def recorded(self, feeds: tuple[Any, ...]) -> records.Schedule:
+        """The realized schedule of all blocks."""
+        if self.schedule is not None:
+            return _cut(self.schedule, np.arange(self.schedule.realizations), self.batches)
+        parts = [feed.record() for feed in feeds]
+        work = None if parts[0].work is None else np.concatenate([p.work for p in parts])
+        return records.Schedule(
+            np.concatenate([p.version for p in parts]), np.concatenate([p.trajectory for p in parts]),
+            parts[0].batches_per_publish, parts[0].updates_per_batch, parts[0].random, work, parts[0].header,
+        )
+
+    def _check_given(self, schedule: records.Schedule) -> None:
+        spec = self.spec
+        checks.require(
+            schedule.batches >= self.batches, "updates", spec.updates,
+            f"at most {schedule.batches * schedule.updates_per_batch}, the schedule's length", "save a longer schedule",
+        )
+        checks.require(
+            schedule.version.shape[3] == spec.samples_per_group, "samples_per_group", spec.samples_per_group,
+            f"{schedule.version.shape[3]}, as in the schedule", "use the group size it was made for",
+        )
+        checks.require(
+            schedule.version.shape[4] in (1, spec.task.horizon), "schedule tokens", schedule.version.shape[4],
+            f"1 or the task's horizon {spec.task.horizon}", "use the task it was made for",
+        )
+        checks.require(
+            not bool((schedule.version < 0).any()), "schedule.version", -1, "known for every token",
+            "data of unknown version cannot be drawn again; drop those trajectories",
+        )
+        checks.require(
+            schedule.realizations <= spec.replicates, "replicates", spec.replicates,
+            f"at least {schedule.realizations}, the schedule's realizations", "raise replicates",
+        )
+
+
+def _run_part(spec: Spec, seed: int, source: _Source, replicates: np.ndarray, tick: Callable[[int], None]):
+    policy = spec.policy or spec.task.policy()
+    feed, realization = source.feed(replicates)
+    sampler = Sampler(spec.task, policy, spec.samples_per_group, seed, replicates, realization)
+    recorder = Recorder(spec.diagnostics, policy, spec.every, len(replicates), policy.size)
+    plan = Plan(
+        task=spec.task, policy=policy, method=knobs.bind(spec.method, replicates), update=knobs.bind(spec.update, replicates),
+        source=DRAWING[spec.drawing](sampler, feed, spec.sampling), recorder=recorder, initial=_initial(spec, policy, replicates),
+        batches=source.batches, updates_per_batch=spec.system.updates_per_batch,
+        batches_per_publish=spec.system.batches_per_publish, limit=FINITE[spec.dtype], progress=tick,
+    )
+    parameters, diverged = run_block(plan)
+    metrics, accumulated = recorder.results()
+    return metrics, accumulated, parameters.double().numpy(), diverged.numpy(), feed
+
+
+def _initial(spec: Spec, policy: Any, replicates: np.ndarray) -> torch.Tensor:
+    dtype = getattr(torch, spec.dtype)
+    if spec.initial is None:
+        return policy.initial(len(replicates), dtype)
+    rows = np.atleast_2d(np.asarray(spec.initial, dtype=np.float64))
+    checks.require(
+        rows.shape in ((1, policy.size), (spec.replicates, policy.size)), "initial", np.shape(spec.initial),
+        f"[P] or [R, P] with P = {policy.size}, R = {spec.replicates}", "give one number per parameter",
+    )
+    checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "mend the initial parameters")
+    chosen = np.broadcast_to(rows, (spec.replicates, policy.size))[replicates]
+    return torch.as_tensor(chosen.copy(), dtype=dtype)
+
+
+def _cut(schedule: records.Schedule, rows: np.ndarray, batches: int) -> records.Schedule:
+    """Some realizations and the first batches of a schedule, as views where all rows are wanted."""
+    whole = len(rows) == schedule.realizations
+    pick = slice(None) if whole else rows
+    work = None if schedule.work is None else schedule.work[pick, :batches]
+    return records.Schedule(
+        schedule.version[pick, :batches], schedule.trajectory[pick, :batches], schedule.batches_per_publish,
+        schedule.updates_per_batch, schedule.random, work, schedule.header,
+    )
+
+
+def _join(parts: tuple[dict[str, np.ndarray], ...]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+
+
+@contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    """Limit torch's threads: small tensors gain nothing from two, and lose tenfold when another process holds a core."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(before, wanted))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Bar:
+    """A progress bar for long runs on a terminal; otherwise nothing."""
+
+    def __init__(self, total: int, wanted: bool | None) -> None:
+        self.total = total
+        self.shown = sys.stderr.isatty() and total >= LONG if wanted is None else wanted
+        self.bar: Any = None
+
+    def __enter__(self) -> Callable[[int], None]:
+        if not self.shown:
+            return lambda updates: None
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.bar = Progress(console=Console(stderr=True), transient=True)
+        self.bar.start()
+        task = self.bar.add_task("updates", total=self.total)
+        return lambda updates: self.bar.advance(task, updates)
+
+    def __exit__(self, *exception: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()

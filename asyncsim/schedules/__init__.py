@@ -1,0 +1,5 @@
+"""Schedules: under which version every training token is generated, imposed by a law or taken from a system."""
+
+from asyncsim import plugins
+
+plugins.expose(__name__)

@@ -1,0 +1,82 @@
+"""Imposed schedules: staleness by decree, without events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim import checks, records
+from asyncsim.feeds import EagerFeed
+
+
+class Request(NamedTuple):
+    """What an imposed law is asked for; `train_version` int64 `[B]`."""
+
+    train_version: np.ndarray
+    realizations: int
+    groups: int
+    samples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Imposed:
+    """A law that says which version every trajectory is generated under; it has the interface of a system.
+
+    `versions(request)` returns integers that broadcast to `[M, B, G, N]`.
+    """
+
+    name: str
+    knobs: Mapping[str, Any]
+    versions: Callable[[Request], np.ndarray] = field(repr=False)
+    random: bool = False
+    groups_per_batch: int = 1
+    batches_per_publish: int = 1
+    updates_per_batch: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("groups_per_batch", "batches_per_publish", "updates_per_batch"):
+            checks.integer(name, getattr(self, name), 1, "count from one")
+
+    def describe(self) -> dict[str, Any]:
+        """All parameters as JSON can hold them."""
+        return {
+            "name": self.name, "knobs": records.plain(self.knobs), "groups_per_batch": self.groups_per_batch,
+            "batches_per_publish": self.batches_per_publish, "updates_per_batch": self.updates_per_batch,
+        }
+
+    def realizations(self, replicates: int) -> int:
+        """M for so many replicates: one where the law is deterministic, else one for each."""
+        return replicates if self.random else 1
+
+    def schedule(
+        self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
+    ) -> records.Schedule:
+        """The schedule value: versions `[M, B, G, N, 1]`, as read-only views where nothing varies."""
+        shape = shape_of(realizations, batches, self.groups_per_batch, samples_per_group, tokens)
+        train_version = np.arange(batches) // self.batches_per_publish
+        request = Request(train_version, realizations, self.groups_per_batch, samples_per_group, seed)
+        version = np.asarray(self.versions(request), dtype=np.int32)
+        trajectory = np.arange(np.prod(shape[1:], dtype=np.int64)).reshape(shape[1:])
+        return records.Schedule(
+            np.broadcast_to(version, shape)[..., None], np.broadcast_to(trajectory, shape), self.batches_per_publish,
+            self.updates_per_batch, self.random, header={**self.describe(), "seed": seed},
+        )
+
+    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
+        """The schedule, to be taken batch by batch."""
+        return EagerFeed(self.schedule(batches, samples_per_group, tokens, realizations, seed))
+
+
+def shape_of(realizations: int, batches: int, groups: int, samples: int, tokens: int) -> tuple[int, int, int, int]:
+    """The shape [M, B, G, N] of a request after its numbers have been checked."""
+    checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
+    return (
+        checks.integer("realizations", realizations, 1, "ask for at least one realization"),
+        checks.integer("batches", batches, 1, "ask for at least one batch"),
+        groups,
+        checks.integer("samples_per_group", samples, 1, "a group has at least one sample"),
+    )

@@ -1,0 +1,122 @@
+"""The feed of a coupled system: M event kernels that stop whenever a length is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asyncsim import checks, records
+from asyncsim.feeds import LengthsOf
+from asyncsim.systems import _kernel as kernel
+from asyncsim.systems import _record
+from asyncsim.systems._system import refuse_standstill
+
+if TYPE_CHECKING:
+    from asyncsim.schedules.coupled import Coupled
+
+NEVER = 1 << 60
+
+
+class SteppedFeed:
+    """M realizations, each advanced until the wanted batch starts training; starts are asked for all together.
+
+    Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order.
+    """
+
+    def __init__(
+        self, coupled: Coupled, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
+    ) -> None:
+        checks.integer("realizations", realizations, 1, "ask for at least one realization")
+        self.tokens = checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
+        self.coupled, system = coupled, coupled.system
+        self.batches, self.samples = batches, samples_per_group
+        self.header = {**coupled.describe(), "samples_per_group": samples_per_group, "tokens": tokens, "seed": seed}
+        self.staircase = system.mode == "keep" and tokens > 1
+        self.states = [
+            system.start(batches, samples_per_group, m, seed, drawn=False) for m in range(realizations)
+        ]
+        self._taken: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._retired = 0
+
+    def take(self, batch: int, lengths_of: LengthsOf) -> tuple[np.ndarray, np.ndarray]:
+        """Versions int32 `[M, G, N, T or 1]` and trajectory ids int64 `[M, G, N]` of the next batch."""
+        checks.integer("batch", batch, len(self._taken), "take batches in order, each once", len(self._taken))
+        checks.integer("batch", batch, 0, "make the feed with more batches", self.batches - 1)
+        waiting = list(range(len(self.states)))
+        while waiting:
+            asking: list[tuple[int, np.ndarray, bool]] = []
+            for m in waiting:
+                asking.extend(self._step(m, batch))
+            self._ask(asking, lengths_of)
+            waiting = [m for m, _, _ in asking]
+        parts = [self._batch(state, batch) for state in self.states]
+        version, code, work = (np.stack(column) for column in zip(*parts, strict=True))
+        self._taken.append((version, code, work))
+        return version, code
+
+    def retired(self, batch: int) -> list[int]:
+        """Versions older than every start that is outstanding after this batch, each in one answer only."""
+        oldest = min(self._oldest(state) for state in self.states)
+        versions = list(range(self._retired, oldest))
+        self._retired = max(self._retired, oldest)
+        return versions
+
+    def record(self) -> records.Schedule:
+        """The schedule of the batches taken so far."""
+        checks.require(bool(self._taken), "batches taken", 0, "at least 1", "take a batch before asking for the record")
+        version, code, work = (np.stack(column, axis=1) for column in zip(*self._taken, strict=True))
+        coupled = self.coupled
+        return records.Schedule(
+            version, code, coupled.batches_per_publish, coupled.updates_per_batch, True, work, self.header
+        )
+
+    def _step(self, m: int, batch: int) -> list[tuple[int, np.ndarray, bool]]:
+        """Advance one realization; the samples it needs lengths for, and whether they are in flight already."""
+        state = self.states[m]
+        why = kernel.advance(state, batch + 1, NEVER)
+        if why == kernel.TRAINING:
+            return []
+        refuse_standstill(self.coupled.system, state, why)
+        if why == kernel.STARTS:
+            first, last = state.tally[kernel.LAUNCHED] * self.samples, state.tally[kernel.ADMITTED] * self.samples
+            return [(m, np.arange(first, last), False)]
+        flying = state.codes[: state.tally[kernel.HEAP]]
+        return [(m, np.sort(flying[flying < kernel.LATE]), True)]
+
+    def _ask(self, asking: list[tuple[int, np.ndarray, bool]], lengths_of: LengthsOf) -> None:
+        """One question for all realizations; the answers go into the kernels."""
+        if not any(code.size for _, code, _ in asking):
+            return
+        realization = np.concatenate([np.full(code.size, m) for m, code, _ in asking])
+        version = np.concatenate([self._versions(self.states[m], code) for m, code, _ in asking])
+        trajectory = np.concatenate([code for _, code, _ in asking])
+        lengths = lengths_of(realization, trajectory, version)
+        answer = checks.finite_array("lengths_of", lengths, (trajectory.size,), "return one length for each start")
+        shortest = float(answer.min())
+        checks.require(shortest > 0, "lengths_of", shortest, "positive numbers of tokens", "a trajectory has a token")
+        offset = 0
+        for m, code, flying in asking:
+            self.states[m].item[code, kernel.WORK] = answer[offset: offset + code.size]
+            offset += code.size
+            if flying:
+                kernel.rekey(self.states[m])
+
+    def _versions(self, state: kernel.State, code: np.ndarray) -> np.ndarray:
+        if self.staircase:
+            return _record.versions_of_tokens(state, code, np.full(code.shape, float(self.tokens)), self.tokens)
+        start = state.stamp[code, kernel.VERSION_START]
+        return np.repeat(start[..., None], self.tokens, axis=-1)
+
+    def _batch(self, state: kernel.State, batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        group = np.flatnonzero(state.group[: state.tally[kernel.ADMITTED], kernel.BATCH] == batch)
+        code = group[:, None] * self.samples + np.arange(self.samples)
+        version = self._versions(state, code)
+        return version if self.staircase else version[..., :1], code, state.item[code, kernel.WORK]
+
+    def _oldest(self, state: kernel.State) -> int:
+        """The oldest version that an outstanding sample began under; the installed one where none is."""
+        admitted = state.tally[kernel.ADMITTED]
+        outstanding = np.flatnonzero(state.group[:admitted, kernel.BATCH] < 0)
+        start = state.stamp[outstanding[:, None] * self.samples + np.arange(self.samples), kernel.VERSION_START]
+        return int(min(start.min(initial=state.tally[kernel.VERSION]), state.tally[kernel.VERSION]))

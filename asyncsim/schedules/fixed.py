@@ -1,0 +1,30 @@
+"""A fixed staleness: every batch is generated under the version so many publishes before it."""
+
+from functools import partial
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.schedules._imposed import Imposed, Request
+
+
+def fixed(
+    staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int = 1, updates_per_batch: int = 1
+) -> Imposed:
+    """Staleness min(version, L) for every token: the first L versions are trained on version 0.
+
+    Arguments: `staleness` L in versions, an integer >= 0. Returns an imposed schedule. Raises `InputError`.
+    Assumes that a batch is generated under one version.
+
+    >>> fixed(2).schedule(5, 1, 1, 1, seed=0).staleness().ravel().tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0]
+    """
+    lag = checks.integer("staleness", staleness, 0, "give a number of versions")
+    return Imposed(
+        "fixed", {"staleness": lag}, partial(_versions, lag),
+        groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,
+    )
+
+
+def _versions(lag: int, request: Request) -> np.ndarray:
+    return np.maximum(request.train_version - lag, 0)[:, None, None]

@@ -1,0 +1,53 @@
+"""A random staleness drawn from an integer law, for every update, group or trajectory."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from asyncsim import checks, rng
+from asyncsim.schedules._imposed import Imposed, Request
+
+PER = ("update", "group", "trajectory")
+
+
+def random(
+    law: Sequence[float], per: str = "update", *,
+    groups_per_batch: int = 1, batches_per_publish: int = 1, updates_per_batch: int = 1,
+) -> Imposed:
+    """Staleness min(version, s) with independent s of law P(s = k) = p_k.
+
+    Arguments: `law`, probabilities p_0, p_1, ... of the integers (`asyncsim.laws.uniform(0, 4)` for equal ones); `per`,
+    what shares a draw: "update" (all of a batch), "group" or "trajectory". Returns an imposed schedule whose
+    realizations are independent. Raises `InputError`.
+
+    >>> random([0.0, 0.5, 0.5]).schedule(6, 1, 1, 1, seed=3).staleness().ravel().tolist()
+    [0.0, 1.0, 2.0, 1.0, 1.0, 1.0]
+    """
+    remedy = "give probabilities of staleness 0, 1, 2, ..."
+    weights = checks.finite_array("law", law, (None,), remedy)
+    total = float(weights.sum())
+    probabilities = bool((weights >= 0).all()) and abs(total - 1.0) < 1e-9
+    checks.require(probabilities, "law", law, "non-negative with sum 1", remedy)
+    checks.one_of("per", per, PER, "say what shares a draw")
+    return Imposed(
+        "random", {"law": weights.tolist(), "per": per}, partial(_versions, tuple(weights / total), per), random=True,
+        groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,
+    )
+
+
+def _versions(law: tuple[float, ...], per: str, request: Request) -> np.ndarray:
+    groups = 1 if per == "update" else request.groups
+    samples = request.samples if per == "trajectory" else 1
+    # Rounding may leave the last sum below one, or a uniform above it: the last possible value takes the rest.
+    support = np.flatnonzero(law)
+    cumulative = np.cumsum(np.take(law, support))[:-1]
+    stream = rng.Stream(request.seed, f"staleness per {per}")
+    realization = np.arange(request.realizations)[:, None, None]
+    unit = np.arange(groups * samples).reshape(groups, samples)
+    version = np.empty((request.realizations, request.train_version.size, groups, samples), dtype=np.int32)
+    for batch, current in enumerate(request.train_version):
+        uniform = stream.uniform(realization, batch * unit.size + unit)
+        staleness = support[np.searchsorted(cumulative, uniform, side="right")]
+        version[:, batch] = np.maximum(current - staleness, 0)
+    return version

@@ -1,0 +1,38 @@
+"""AReaL: generation runs ahead by a bounded number of versions and is interrupted by new weights, not restarted."""
+
+from asyncsim import checks
+from asyncsim.laws import Law, as_law
+from asyncsim.systems._system import System
+
+
+def areal(
+    max_head_offpolicyness: int, consumer_batch_size: int, max_concurrent_rollouts: int | None = None, *,
+    length: Law | float | str, load: float | None = None, train_time: Law | float | None = None, sync_time: float = 0.0,
+    updates_per_batch: int = 1,
+) -> System:
+    """K = (eta + 1) P tickets that return at the publish, oldest start first, running samples keep their tokens.
+
+    Where the cap binds the mean staleness is eta; single samples may exceed it. A generator of C places that is the
+    slower side stays near C / P whatever eta is.
+
+    Arguments: `max_head_offpolicyness` eta in versions; `consumer_batch_size` P in groups; `max_concurrent_rollouts` C
+    in groups (P unless given); `length`, law of the work of a sample at one unit a second; exactly one of `load`,
+    generation rate over training rate (C / E[T_group]) / (P / t_T), and `train_time`, seconds for a batch; `sync_time`,
+    seconds of a publish. Returns a system. Raises `InputError`. Source: AReaL (2505.24298).
+
+    >>> from asyncsim.laws import constant
+    >>> system = areal(2, 4, 12, length=constant(1.0), load=2.0)
+    >>> system.schedule(8, 1, 1, 1, seed=0).staleness().mean(axis=(0, 2, 3, 4)).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    eta = checks.integer("max_head_offpolicyness", max_head_offpolicyness, 0, "give a number of versions")
+    batch = checks.integer("consumer_batch_size", consumer_batch_size, 1, "count groups")
+    places = batch if max_concurrent_rollouts is None else checks.integer(
+        "max_concurrent_rollouts", max_concurrent_rollouts, 1, "count groups"
+    )
+    knobs = {"max_head_offpolicyness": eta, "consumer_batch_size": batch, "max_concurrent_rollouts": places}
+    return System(
+        "areal", knobs, as_law("length", length), (1.0,) * places, groups_per_batch=batch,
+        updates_per_batch=updates_per_batch, tickets=(eta + 1) * batch, release="publish", order="oldest_start",
+        mode="keep", train_time=train_time, load=load, sync_time=sync_time,
+    )

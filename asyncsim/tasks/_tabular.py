@@ -1,0 +1,177 @@
+"""Shared parts of tasks with a table of states and actions: rewards, penalties, enumeration, exact values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks, versions
+from asyncsim.batch import Batch, Draws, Outputs
+from asyncsim.policies import tabular
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._task import Outcomes
+
+OUTCOME_LIMIT = 1_000_000
+REWARDS = ("fixed", "bernoulli", "gaussian")
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A divergence penalty inside the reward: r - coefficient * sum_t (log p - log reference), p behavior or current.
+
+    With a uniform reference (None) this is an entropy bonus up to a constant.
+    """
+
+    coefficient: float = 0.0
+    reference: tuple[tuple[float, ...], ...] | None = None
+    at: str = "behavior"
+
+
+def penalty(coefficient: Any, reference: Any, at: str, shape: tuple[int, int]) -> Penalty:
+    """A checked `Penalty` for a table `[S, A]`; a reference of one row is used for every state."""
+    checks.real("kl_coef", coefficient, "use 0 for no penalty", 0.0)
+    checks.one_of("kl_at", at, ("behavior", "current"), "say which log-probs the penalty reads")
+    table = None
+    if reference is not None:
+        array = np.atleast_2d(np.asarray(reference, dtype=np.float64))
+        if array.shape[0] == 1:
+            array = np.repeat(array, shape[0], axis=0)
+        checked = checks.finite_array("reference", array, shape, "give one row of logits, or one per state")
+        table = tuple(tuple(float(x) for x in row) for row in checked)
+    return Penalty(float(coefficient), table, at)
+
+
+@dataclass(frozen=True)
+class TabularTask:
+    """A task on a softmax table. Subclasses say how states follow and what a finished sequence scores."""
+
+    rows: int
+    actions: int
+    horizon: int
+    prompts: int
+    rewards: str
+    deviation: float
+    penalty: Penalty
+    logits: tuple[tuple[float, ...], ...] | None
+
+    def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
+        """Reward, or its mean or success probability, of finished sequences `[..., T]` -> `[...]`."""
+        raise NotImplementedError
+
+    def begin(self, prompt: Tensor) -> Tensor:
+        """First state of each sample: row 0."""
+        return torch.zeros_like(prompt)
+
+    def step(self, state: Tensor, action: Tensor, token: int) -> tuple[Tensor, Tensor]:
+        """Next state and whether the trajectory goes on."""
+        return state, torch.ones(state.shape, dtype=torch.bool)
+
+    def policy(self) -> Policy:
+        """The default policy: free logits for every row."""
+        return tabular(self.rows, self.actions, self.logits, self.penalty.reference)
+
+    def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
+        """Rewards `[R, G, N]`: the score itself, a Bernoulli draw with it, or it plus normal noise."""
+        score = self.score(state, action, mask)
+        if self.rewards == "bernoulli":
+            return (draws.uniform(0, 1) < score).to(score.dtype)
+        if self.rewards == "gaussian":
+            return score + self.deviation * draws.normal(0, 2)
+        return score
+
+    def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
+        """What the advantage sees, `[R, G, N]`: the reward less the penalty at behavior or current log-probs."""
+        if self.penalty.coefficient == 0.0:
+            return batch.reward
+        log_prob = {"behavior": batch.behavior, "current": outputs}[self.penalty.at]["log_prob"]
+        return batch.reward - self._penalty(log_prob, batch.state, batch.action, batch.mask)
+
+    def outcomes(self, prompt: Tensor) -> Outcomes:
+        """Every sequence of every prompt `[G]`, split by reward where it is random."""
+        if self.rewards == "gaussian":
+            raise checks.InputError(
+                "rewards", "gaussian", "fixed or bernoulli with counts, enumeration or an oracle",
+                "use sampling='monte_carlo', or rewards='bernoulli'",
+            )
+        total = self.actions**self.horizon * (2 if self.rewards == "bernoulli" else 1)
+        checks.require(
+            total <= OUTCOME_LIMIT, "actions ** horizon", total, f"at most {OUTCOME_LIMIT} outcomes",
+            "shorten the horizon or use Monte Carlo samples",
+        )
+        return self._enumerate(prompt)
+
+    def exact(self, policy: Policy, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """Expected return J `[R]` and its gradient `[R, P]` by enumeration, averaged over prompts.
+
+        J = sum_y pi(y) (R(y) - penalty at pi); its gradient is the pullback of pi(y) times that on every token, since the
+        derivative of the penalty's own log pi has mean zero.
+        """
+        found = self.outcomes(torch.arange(self.prompts))
+        R = parameters.shape[0]
+        batch = _population(found, R, found.reward.expand(R, -1, -1))
+        view = versions.current(policy.prepare(parameters))
+        forward = policy.forward(view, batch, ("log_prob",))
+        log_prob = torch.where(batch.mask > 0, forward.outputs["log_prob"], torch.zeros((), dtype=torch.float64))
+        mass = torch.exp(log_prob.sum(-1)) * found.chance / self.prompts
+        earned = batch.reward
+        if self.penalty.coefficient:
+            earned = earned - self._penalty(log_prob, batch.state, batch.action, batch.mask)
+        return (mass * earned).sum((1, 2)), forward.pullback({"log_prob": (mass * earned).unsqueeze(-1) * batch.mask})
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        return {
+            "task": type(self).__name__, "actions": self.actions, "horizon": self.horizon, "prompts": self.prompts,
+            "rewards": self.rewards, "kl_coef": self.penalty.coefficient, "kl_at": self.penalty.at,
+        }
+
+    @cached_property
+    def _log_reference(self) -> Tensor:
+        reference = self.penalty.reference
+        table = np.zeros((self.rows, self.actions)) if reference is None else np.array(reference)
+        return torch.log_softmax(torch.as_tensor(table), dim=-1)
+
+    def _penalty(self, log_prob: Tensor, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
+        gap = log_prob - self._log_reference[state, action]
+        return self.penalty.coefficient * torch.where(mask > 0, gap, torch.zeros((), dtype=gap.dtype)).sum(-1)
+
+    def _enumerate(self, prompt: Tensor) -> Outcomes:
+        digits = np.indices((self.actions,) * self.horizon).reshape(self.horizon, -1).T
+        action = torch.as_tensor(digits).expand(len(prompt), -1, -1).clone()
+        state = torch.zeros_like(action)
+        mask = torch.ones(action.shape, dtype=torch.float64)
+        here, alive = self.begin(prompt[:, None].expand(-1, action.shape[1])), torch.ones(action.shape[:2], dtype=torch.bool)
+        for t in range(self.horizon):
+            state[..., t], mask[..., t] = here, alive
+            here, on = self.step(here, action[..., t], t)
+            alive = alive & on
+        # A sequence that has ended stands for all its continuations: keep the one whose unused tokens are 0.
+        keep = ((mask[0] > 0) | (action[0] == 0)).all(-1)
+        action, state, mask = action[:, keep], state[:, keep], mask[:, keep]
+        score = self.score(state, action, mask)
+        if self.rewards != "bernoulli":
+            return Outcomes(state, action, mask, score, torch.ones_like(score))
+        state, action, mask = (x.repeat_interleave(2, dim=1) for x in (state, action, mask))
+        success = torch.tensor([1.0, 0.0], dtype=score.dtype).repeat(score.shape[1]).expand(len(prompt), -1)
+        chance = torch.stack([score, 1.0 - score], -1).reshape(len(prompt), -1)
+        return Outcomes(state, action, mask, success, chance)
+
+
+def _population(found: Outcomes, R: int, reward: Tensor) -> Batch:
+    """Outcomes as a batch without behavior, replicated over R."""
+    def spread(x: Tensor) -> Tensor:
+        return x.expand(R, *x.shape)
+
+    return Batch(
+        spread(found.action), spread(found.state), spread(found.mask), reward, torch.zeros_like(reward), math.inf, {}, None,
+        np.zeros((1, 1, 1, 1), dtype=np.int32), 0, np.zeros(R, dtype=np.int64), np.zeros((1, 1, 1), dtype=np.int64),
+    )
+
+
+

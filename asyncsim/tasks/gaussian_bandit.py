@@ -1,0 +1,58 @@
+"""A normal action with a quadratic reward: stale REINFORCE on it is exactly linear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.batch import Draws
+from asyncsim.policies import gaussian
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._continuous import ContinuousTask
+
+
+@dataclass(frozen=True)
+class GaussianBandit(ContinuousTask):
+    """Reward -h |a - c|^2 / 2 for a normal action; see `gaussian_bandit`."""
+
+    curvature: float
+    target: float
+    width: float
+    dimension: int
+    start: float
+
+    def policy(self) -> Policy:
+        """Normal with free mean."""
+        return gaussian(self.dimension, self.width, self.start)
+
+    def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
+        """Reward of each action, `[R, G, N]`."""
+        return -0.5 * self.curvature * ((action[..., 0, :] - self.target) ** 2).sum(-1)
+
+    def exact(self, policy: Policy, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """J = -h (|theta - c|^2 + D width^2) / 2 and its gradient -h (theta - c)."""
+        error = parameters - self.target
+        value = -0.5 * self.curvature * ((error**2).sum(-1) + self.dimension * self.width**2)
+        return value, -self.curvature * error
+
+
+def gaussian_bandit(
+    curvature: float = 1.0, target: float = 0.0, width: float = 1.0, dimension: int = 1, start: float = 0.0
+) -> GaussianBandit:
+    """Bandit: a ~ N(theta, width^2 I), reward -curvature |a - target|^2 / 2.
+
+    Arguments: `curvature` h > 0; `target` c of every coordinate; `width`, standard deviation of the policy; `dimension` D;
+    `start`, initial mean. With a leave-one-out advantage E g = -h (theta_behavior - c) exactly.
+
+    >>> task = gaussian_bandit(curvature=2.0, target=1.0)
+    >>> task.exact(task.policy(), task.policy().initial(1, __import__("torch").float64))[1].item()
+    2.0
+    """
+    checks.real("curvature", curvature, "give a positive curvature", 0.0, open_low=True)
+    checks.real("target", target, "give a finite target")
+    checks.real("width", width, "a policy of width 0 has no score", 0.0, open_low=True)
+    checks.integer("dimension", dimension, 1, "give the action a dimension")
+    checks.real("start", start, "give a finite start")
+    return GaussianBandit(float(curvature), float(target), float(width), dimension, float(start))

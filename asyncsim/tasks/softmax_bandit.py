@@ -1,0 +1,83 @@
+"""A bandit with a softmax over arms, one or several prompts, and an optional divergence penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.tasks._tabular import REWARDS, TabularTask, penalty
+
+
+@dataclass(frozen=True)
+class SoftmaxBandit(TabularTask):
+    """One choice per prompt among A arms; see `softmax_bandit`."""
+
+    means: tuple[tuple[float, ...], ...]
+
+    def begin(self, prompt: Tensor) -> Tensor:
+        """The state is the prompt."""
+        return prompt
+
+    def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
+        """Mean reward of the chosen arm."""
+        return torch.take(self._means, state[..., 0] * self.actions + action[..., 0])
+
+    @cached_property
+    def _means(self) -> Tensor:
+        return torch.as_tensor(np.array(self.means))
+
+
+def softmax_bandit(
+    arms: int = 10,
+    means: Any = None,
+    rewards: str = "bernoulli",
+    deviation: float = 1.0,
+    kl_coef: float = 0.0,
+    reference: Any = None,
+    kl_at: str = "behavior",
+    logits: Any = None,
+) -> SoftmaxBandit:
+    """Bandit: choose an arm a ~ softmax(theta_x) for prompt x, earn r with mean m_xa.
+
+    Arguments: `arms` A; `means`, `[A]` or `[prompts, A]` (default: evenly spaced from 0.1 to 0.9); `rewards`, "fixed"
+    (r = m), "bernoulli" (r = 1 with probability m) or "gaussian" (m plus noise of standard deviation `deviation`);
+    `kl_coef` beta, the reward becomes r - beta (log p(a) - log reference(a)) with p at `kl_at` = "behavior" or "current"
+    log-probs and `reference` given as logits (None: uniform, an entropy bonus up to a constant); `logits`, initial values.
+    Exact gradient of one prompt without penalty: pi * (m - pi . m).
+
+    Raises `InputError` for means outside [0, 1] with Bernoulli rewards, NaN, or shapes that do not fit.
+
+    >>> task = softmax_bandit(arms=3, means=[0.0, 0.5, 1.0], rewards="fixed")
+    >>> value, gradient = task.exact(task.policy(), torch.zeros(1, 3, dtype=torch.float64))
+    >>> round(value.item(), 3), [round(x, 4) for x in gradient[0].tolist()]
+    (0.5, [-0.1667, 0.0, 0.1667])
+    """
+    checks.integer("arms", arms, 2, "a bandit needs a choice")
+    table = np.linspace(0.1, 0.9, arms) if means is None else means
+    if np.ndim(table) == 1:
+        table = [table]
+    table = checks.finite_array("means", table, (None, arms), "give one finite mean per arm, or one row per prompt")
+    checks.one_of("rewards", rewards, REWARDS, "choose how rewards are drawn")
+    checks.real("deviation", deviation, "give the noise of gaussian rewards", 0.0)
+    outside = table[(table < 0) | (table > 1)]
+    checks.require(
+        rewards != "bernoulli" or outside.size == 0, "means", outside[:1].tolist(), "in [0, 1] for bernoulli rewards",
+        "rescale them or use rewards='fixed'",
+    )
+    prompts = table.shape[0]
+    if logits is not None:
+        logits = _rows(np.broadcast_to(checks.finite_array("logits", np.atleast_2d(logits), (None, arms), "give one per arm"), (prompts, arms)))
+    return SoftmaxBandit(
+        rows=prompts, actions=arms, horizon=1, prompts=prompts, rewards=rewards, deviation=float(deviation),
+        penalty=penalty(kl_coef, reference, kl_at, (prompts, arms)), logits=logits, means=_rows(table),
+    )
+
+
+def _rows(table: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(float(x) for x in row) for row in table)

@@ -1,0 +1,83 @@
+"""A bandit over sequences of T categorical tokens with an outcome reward, optionally with a token that ends them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.tasks._tabular import REWARDS, TabularTask, penalty
+
+ROWS = {"iid": lambda actions, horizon: 1, "position": lambda actions, horizon: horizon, "markov": lambda actions, horizon: actions + 1}
+
+
+@dataclass(frozen=True)
+class TokenBandit(TabularTask):
+    """T tokens, reward by how many of them are token 0; see `token_bandit`."""
+
+    dependence: str
+    success: float | None
+    ends: bool
+
+    def step(self, state: Tensor, action: Tensor, token: int) -> tuple[Tensor, Tensor]:
+        """Row 0 always (iid), one row per position, or one per previous token (row 0 is the start)."""
+        following = {"iid": torch.zeros_like(state), "position": state + 1, "markov": action + 1}[self.dependence]
+        goes_on = action != self.actions - 1 if self.ends else torch.ones(state.shape, dtype=torch.bool)
+        # The row after the last token is never read, but has to exist.
+        return following.clamp(max=self.rows - 1), goes_on
+
+    def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
+        """Fraction of the T tokens that are token 0, or whether it reaches `success`."""
+        right = ((action == 0) & (mask > 0)).sum(-1).to(torch.float64)
+        if self.success is None:
+            return right / self.horizon
+        return (right >= self.success * self.horizon - 1e-9).to(torch.float64)
+
+
+def token_bandit(
+    actions: int = 3,
+    horizon: int = 4,
+    dependence: str = "iid",
+    success: float | None = None,
+    ends: bool = False,
+    rewards: str = "fixed",
+    deviation: float = 1.0,
+    kl_coef: float = 0.0,
+    reference: Any = None,
+    kl_at: str = "behavior",
+    logits: Any = None,
+) -> TokenBandit:
+    """Sequence y_1..y_T of tokens from softmax(theta_row), reward R(y) at the end only.
+
+    Arguments: `actions` A; `horizon` T; `dependence`, which row of the table `[S, A]` a token reads: "iid" (S = 1),
+    "position" (S = T) or "markov" (S = A + 1: row 0 the start, row 1 + a after token a); `success` f, reward 1 when at
+    least the fraction f of the T tokens is token 0 (None: the fraction itself); `ends`, whether token A - 1 ends the
+    sequence, whose length is then the work of a coupled run; `rewards` and `deviation` as in `softmax_bandit`, with R as
+    the mean; `kl_coef`, `reference`, `kl_at`: penalty on the sum of token log-probs; `logits`, initial table.
+
+    Raises `InputError` for unknown names, a success outside [0, 1], or tables of another shape.
+
+    >>> task = token_bandit(actions=2, horizon=3, success=1.0)
+    >>> round(task.exact(task.policy(), torch.zeros(1, 2, dtype=torch.float64))[0].item(), 12)
+    0.125
+    """
+    checks.integer("actions", actions, 2, "a token needs a choice")
+    checks.integer("horizon", horizon, 1, "a sequence has at least one token")
+    checks.one_of("dependence", dependence, ROWS, "say which row a token reads")
+    checks.one_of("rewards", rewards, REWARDS, "choose how rewards are drawn")
+    checks.real("deviation", deviation, "give the noise of gaussian rewards", 0.0)
+    if success is not None:
+        checks.real("success", success, "give the fraction of right tokens that earns 1", 0.0, 1.0)
+    rows = ROWS[dependence](actions, horizon)
+    if logits is not None:
+        table = checks.finite_array("logits", np.atleast_2d(logits), (rows, actions), "give one row per state")
+        logits = tuple(tuple(float(x) for x in row) for row in table)
+    return TokenBandit(
+        rows=rows, actions=actions, horizon=horizon, prompts=1, rewards=rewards, deviation=float(deviation),
+        penalty=penalty(kl_coef, reference, kl_at, (rows, actions)), logits=logits, dependence=dependence, success=success,
+        ends=ends,
+    )

@@ -1,0 +1,45 @@
+"""The predicted tower: one claim a file, `theory/<family>/<claim>.py`, found by reading folder names.
+
+Everything here computes in float64 with NumPy and SciPy and imports floor 0 only, so that no formula is shared with the
+simulations that are measured against it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from functools import cache
+from pathlib import Path
+
+from asyncsim import checks
+from asyncsim.records import Claim
+
+
+@cache
+def claims() -> dict[str, Path]:
+    """Ids of all claims with the file of each, read from folder names without importing any.
+
+    >>> claims()["staleness/stability-boundary"].name
+    'stability_boundary.py'
+    """
+    files = sorted(Path(__file__).parent.glob("*/*.py"))
+    return {f"{f.parent.name}/{f.stem.replace('_', '-')}": f for f in files if not f.stem.startswith("_")}
+
+
+def claim(id: str) -> Claim:
+    """The claim of that id; underscores in place of dashes are accepted.
+
+    Raises `InputError` naming the nearest id when there is none.
+
+    >>> claim("ess/clamp-floor").predict({"clamp": 2.0})["floor"]
+    0.64
+    """
+    known = claims()
+    wanted = str(id).replace("_", "-")
+    if wanted not in known:
+        near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else "see `asyncsim list claims`"
+        raise checks.InputError("claim", id, "the id of a claim, family/name", hint)
+    family, _, name = wanted.partition("/")
+    found: Claim = importlib.import_module(f"{__name__}.{family}.{name.replace('-', '_')}").claim
+    return found

@@ -1,0 +1,61 @@
+r"""Closed forms of the linear model with constant delay.
+
+x_{t+1} = x_t - step g_t, g_t = curvature x_{t-tau} + xi_t, with white noise xi of standard deviation sigma; all
+depend on a = step * curvature and the delay tau alone. With omega = 2 arcsin(a/2) and Theta = (tau + 1/2) omega the
+marginal root sits at Theta = pi/2. Source: Levin and May, Theor. Popul. Biol. 9 (1976); correlations derived from 2
+E<x,g> = step E g^2 and the real-root form of the autocovariance.
+"""
+
+from __future__ import annotations
+
+import math
+
+from asyncsim import checks
+
+
+def critical(tau: int) -> float:
+    """Largest stable a = step * curvature under delay tau: 2 sin(pi / (2 (2 tau + 1))).
+
+    >>> [round(critical(tau), 3) for tau in (0, 1, 2, 4)]
+    [2.0, 1.0, 0.618, 0.347]
+    """
+    return 2.0 * math.sin(math.pi / (2.0 * (2 * tau + 1)))
+
+
+def angles(a: float, tau: int) -> tuple[float, float]:
+    """(omega, Theta) of the mode a; Theta = pi/2 at the boundary."""
+    omega = 2.0 * math.asin(a / 2.0)
+    return omega, (tau + 0.5) * omega
+
+
+def excess(a: float, tau: int) -> float:
+    """Q = E (curvature x)^2 / sigma^2 = tan(omega/2) tan(pi/4 + Theta/2), so that E g^2 / sigma^2 = 1 + Q.
+
+    >>> round(excess(1.0, 0), 12)
+    1.0
+    """
+    omega, theta = angles(a, tau)
+    return math.tan(omega / 2.0) * math.tan(math.pi / 4.0 + theta / 2.0)
+
+
+def covariance_share(a: float, tau: int, lag: int) -> float:
+    """gamma_k / gamma_0 of the parameters at lag k <= tau + 1: (cos(k omega) + sin(Theta - k omega)) / (1 + sin Theta).
+
+    >>> covariance_share(0.5, 3, 0)
+    1.0
+    """
+    omega, theta = angles(a, tau)
+    return (math.cos(lag * omega) + math.sin(theta - lag * omega)) / (1.0 + math.sin(theta))
+
+
+def stable_share(step: float, curvature: float, tau: int) -> float:
+    """a = step * curvature, refused at or above the boundary, where no stationary law exists."""
+    a = step * curvature
+    checks.require(
+        a < critical(tau),
+        "step",
+        step,
+        f"below {critical(tau) / curvature:.6g} = a_c({tau}) / curvature",
+        "lower the step or the staleness",
+    )
+    return a

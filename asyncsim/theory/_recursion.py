@@ -1,0 +1,76 @@
+"""Linear algebra of delayed recursions: companion matrices, Lyapunov equations, impulse responses.
+
+The second route to what `_delay` has in closed form; the two share no formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.linalg import solve_discrete_lyapunov
+from scipy.optimize import brentq
+
+
+def radius(field: np.ndarray, step: float, tau: int) -> float:
+    """Spectral radius of y_{t+1} = y_t + step * field y_{t-tau}, `field` `[D, D]`.
+
+    >>> round(radius(np.array([[-1.0]]), 1.0, 1), 12)
+    1.0
+    """
+    size = len(field)
+    companion = np.eye(size * (tau + 1), k=-size)
+    companion[:size, :size] += np.eye(size)
+    companion[:size, size * tau :] += step * field
+    return float(np.abs(np.linalg.eigvals(companion)).max())
+
+
+def marginal_step(field: np.ndarray, tau: int) -> float:
+    """Step at which the radius crosses 1, by root finding between a step that surely decays and one that surely grows.
+
+    `field` has real negative eigenvalues; its norm bounds them. A product step * curvature of 1/(2 (tau + 1)) decays
+    (below the boundary for every delay), one of 4 at the norm grows.
+    """
+    norm = float(np.linalg.norm(field, 2))
+    return float(
+        brentq(lambda s: radius(field, s, tau) - 1.0, 0.5 / (tau + 1) / norm, 4.0 / norm, xtol=1e-15, rtol=1e-14)
+    )
+
+
+def autocovariance(
+    curvature: float, step: float, noise: float, tau: int, lags: Iterable[int]
+) -> tuple[float, list[float]]:
+    """(E g^2, [E g_t g_{t+k} for k in lags, k >= 1]) of the stationary linear model, from its Lyapunov equation."""
+    size = tau + 1
+    companion = np.eye(size, k=-1)
+    companion[0, 0] += 1.0
+    companion[0, tau] -= step * curvature
+    push = np.zeros(size)
+    push[0] = -step
+    look = np.zeros(size)
+    look[tau] = curvature
+    law = solve_discrete_lyapunov(companion, noise**2 * np.outer(push, push))
+    power = float(look @ law @ look) + noise**2
+    seen = []
+    for lag in lags:
+        past = np.linalg.matrix_power(companion, lag - 1)
+        seen.append(float(look @ past @ (companion @ law @ look + noise**2 * push)))
+    return power, seen
+
+
+def second_moments(curvature: float, start: float, noise: float, step: float, tau: int, updates: int) -> np.ndarray:
+    """E x_t^2 for t < updates from x_{-k} = start, float64 `[updates]`: squared mean plus squared impulse responses.
+
+    >>> second_moments(1.0, 1.0, 1.0, 1.0, 0, 3).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    a = step * curvature
+    mean, impulse = np.empty(updates), np.empty(updates)
+    mean[0], impulse[0] = start, 1.0
+    for t in range(1, updates):
+        late = t - 1 - tau
+        mean[t] = mean[t - 1] - a * (mean[late] if late >= 0 else start)
+        impulse[t] = impulse[t - 1] - a * (impulse[late] if late >= 0 else 0.0)
+    heard = np.concatenate([[0.0], np.cumsum(impulse[:-1] ** 2)])
+    moments: np.ndarray = mean**2 + (step * noise) ** 2 * heard
+    return moments

@@ -1,0 +1,67 @@
+r"""Weights clamped to [1/C, C] cannot show an effective sample size below 4 / (C + 1/C)^2.
+
+ESS/N = (E w)^2 / E w^2 >= 4 m M / (m + M)^2 for weights in [m, M], attained with a fraction m/(m + M) of the weights
+at M. Derivation: (w - m)(M - w) >= 0 gives E w^2 <= (m + M) E w - m M; then minimize over E w. Domain: clamp on both
+sides, C >= 1 (a clamp from above alone has no floor). Second route: minimization over the fraction at C, with a third
+weight free in between. Source: Kantorovich inequality.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+
+
+def _read(point: Point) -> float:
+    (clamp,) = _points.select(point, "clamp")
+    return checks.real("clamp", clamp, "give the upper clamp C of [1/C, C]", 1.0)
+
+
+def _predict(point: Point) -> dict[str, float]:
+    c = _read(point)
+    return {"floor": 4.0 / (c + 1.0 / c) ** 2}
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    c = _read(point)
+
+    def lowest(share: float, middle: float) -> float:
+        """Smallest ESS/N over the fraction at C when `share` of the weights sit at `middle`."""
+
+        def size(log_odds: float) -> float:
+            top = (1.0 - share) / (1.0 + np.exp(log_odds))
+            bottom = 1.0 - share - top
+            first = top * c + bottom / c + share * middle
+            return float(first**2 / (top * c**2 + bottom / c**2 + share * middle**2))
+
+        return float(
+            minimize_scalar(size, bounds=(-1.0, 4.0 * np.log(c) + 1.0), method="bounded", options={"xatol": 1e-9}).fun
+        )
+
+    return {"floor": min(lowest(share, middle) for share in (0.0, 0.2, 0.6) for middle in np.geomspace(1.0 / c, c, 5))}
+
+
+def _no_square(point: Point) -> dict[str, float]:
+    c = _read(point)
+    return {"floor": 2.0 / (c + 1.0 / c)}
+
+
+def _one_weight(point: Point) -> dict[str, float]:
+    return {"floor": 1.0 / _read(point) ** 4}
+
+
+claim = Claim(
+    id="ess/clamp-floor",
+    statement="weights clamped to [1/C, C] have ESS/N >= 4/(C + 1/C)^2",
+    kind="bound",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="Kantorovich inequality",
+    formula_defects={"square forgotten": _no_square, "squared ratio of the extreme weights, 1/C^4": _one_weight},
+)

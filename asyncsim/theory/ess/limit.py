@@ -1,0 +1,65 @@
+r"""The batch effective sample size per sample tends to 1 / (1 + chi^2).
+
+(sum w)^2 / (N sum w^2) -> (E w)^2 / E w^2 = 1 / (1 + chi^2), chi^2 = sum (pi - mu)^2 / mu. Derivation: law of large
+numbers for both sums, E_mu w = 1. Domain: softmax policies over one set of actions, N -> infinity (a batch reads high
+by O(1/N)). Second route: the ratio exp(2 lse(l) - lse(2 l)) of the log weights, each action counted with its behavior
+probability. Source: Kong, University of Chicago technical report 348 (1992).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import log_softmax, logsumexp
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._bandit import softmax
+
+
+def _read(point: Point) -> tuple[np.ndarray, np.ndarray]:
+    behavior, current = _points.select(point, "behavior_logits current_logits")
+    behavior = _points.vector("behavior_logits", behavior)
+    checks.require(
+        behavior.size >= 2, "behavior_logits", behavior.tolist(), "logits of at least two actions", "add one"
+    )
+    return behavior, _points.vector("current_logits", current, length=behavior.size)
+
+
+def _chi_square(point: Point) -> float:
+    mu, pi = (softmax(logits) for logits in _read(point))
+    return float(((pi - mu) ** 2 / mu).sum())
+
+
+def _predict(point: Point) -> dict[str, float]:
+    return {"ess": 1.0 / (1.0 + _chi_square(point))}
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    log_mu, log_pi = (log_softmax(logits) for logits in _read(point))
+    log_w, counts = log_pi - log_mu, np.exp(log_mu)
+    return {"ess": float(np.exp(2.0 * logsumexp(log_w, b=counts) - logsumexp(2.0 * log_w, b=counts)))}
+
+
+def _first_order(point: Point) -> dict[str, float]:
+    return {"ess": 1.0 - _chi_square(point)}
+
+
+def _relative_entropy(point: Point) -> dict[str, float]:
+    log_mu, log_pi = (log_softmax(logits) for logits in _read(point))
+    return {"ess": math.exp(-float(np.exp(log_pi) @ (log_pi - log_mu)))}
+
+
+claim = Claim(
+    id="ess/limit",
+    statement="the effective sample size per sample of a large batch is 1/(1 + chi^2)",
+    kind="expectation",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="Kong 1992 (University of Chicago technical report 348)",
+    formula_defects={"first order, 1 - chi^2": _first_order, "exp(-KL) in place of 1/(1 + chi^2)": _relative_entropy},
+)

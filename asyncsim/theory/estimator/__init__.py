@@ -1,0 +1,1 @@
+"""Claims on bias and variance of estimators."""

@@ -1,0 +1,81 @@
+r"""Weighting stale samples by the full sequence ratio gives the exact policy gradient.
+
+E_mu[W R S] = E_pi[R S] = grad J(current), W = prod_t pi/mu, S = sum_t grad log pi. Derivation: W mu = pi, then the
+score identity. Domain: softmax tokens of full support, at most 2^20 sequences. Second route: complex-step derivative
+of J from a forward recursion on counts, without enumeration and without a score. Source: textbook (importance
+sampling).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._bandit import (
+    Enumeration,
+    SequencePair,
+    enumerate_sequences,
+    exact_gradient,
+    read_sequence,
+    read_success,
+    reward,
+    sequence_scores,
+)
+from asyncsim.theory._points import indexed
+
+
+def _read(point: Point) -> tuple[SequencePair, float | None]:
+    pair, (success,) = read_sequence(point, nullable="success")
+    return pair, read_success(success)
+
+
+def _open(point: Point) -> tuple[SequencePair, Enumeration, np.ndarray]:
+    """The policies, all sequences, and their probability under behavior times reward `[Y]`."""
+    pair, success = _read(point)
+    every = enumerate_sequences(pair)
+    return pair, every, every.mass * reward((every.tokens == 0).sum(axis=1), pair.horizon, success)
+
+
+def _predict(point: Point) -> dict[str, float]:
+    _, every, paid = _open(point)
+    return indexed("grad", (paid * every.ratio) @ every.score)
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    pair, success = _read(point)
+    return indexed("grad", exact_gradient(pair, pair.current, success))
+
+
+def _no_ratio(point: Point) -> dict[str, float]:
+    _, every, paid = _open(point)
+    return indexed("grad", paid @ every.score)
+
+
+def _short_product(point: Point) -> dict[str, float]:
+    _, every, paid = _open(point)
+    ratio = np.exp((every.log_current - every.log_behavior)[:, :-1].sum(axis=1))
+    return indexed("grad", (paid * ratio) @ every.score)
+
+
+def _score_at_behavior(point: Point) -> dict[str, float]:
+    pair, every, paid = _open(point)
+    return indexed("grad", (paid * every.ratio) @ sequence_scores(pair, pair.behavior, every.tokens))
+
+
+claim = Claim(
+    id="estimator/full-is",
+    statement="the mean of (sequence ratio) * reward * score under behavior is the gradient at the current policy",
+    kind="expectation",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="textbook (importance sampling)",
+    formula_defects={
+        "ratio dropped": _no_ratio,
+        "last token left out of the ratio": _short_product,
+        "score at the behavior policy": _score_at_behavior,
+    },
+    relative_to="norm",
+)

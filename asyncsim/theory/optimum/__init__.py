@@ -1,0 +1,1 @@
+"""Claims on where a method converges."""

@@ -1,0 +1,121 @@
+r"""With a baseline below the behavior's mean reward, REINFORCE on frozen data ends at a projection onto the simplex.
+
+For frozen behavior mu and baseline V < V_mu = mu . r, gradient flow of E_mu[(r - V) log pi] in the logits tends to
+the Euclidean projection on the simplex of x = mu (r - V) / (V_mu - V). Derivation: the flow is (V_mu - V)(x - pi),
+the gradient of a concave function; such a flow tends to the least-norm element of the closure of its gradients, and
+pi ranges over the simplex. Domain: full support, one softmax, plain gradient (not natural, not Adam). Second route:
+the flow itself, by implicit Euler with steps that double, to time 3e13. Source: arXiv 2506.20520 (method); limit
+derived.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import wrightomega
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._bandit import softmax
+from asyncsim.theory._points import indexed
+
+
+class _Setting(NamedTuple):
+    mu: np.ndarray
+    rewards: np.ndarray
+    offset: float
+
+    @property
+    def target(self) -> np.ndarray:
+        """x = mu (r - V) / (V_mu - V); sums to 1, entries may be negative."""
+        x: np.ndarray = self.mu * (self.rewards - self.offset)
+        return x / x.sum()
+
+
+def _read(point: Point) -> _Setting:
+    behavior, rewards, offset = _points.select(point, "behavior_logits rewards offset")
+    rewards = _points.vector("rewards", rewards)
+    checks.require(rewards.size >= 2, "rewards", rewards.tolist(), "rewards of at least two arms", "add an arm")
+    mu = softmax(_points.vector("behavior_logits", behavior, length=rewards.size))
+    offset = checks.real("offset", offset, "give the baseline V in units of reward")
+    mean = float(mu @ rewards)
+    margin = 1e-9 * max(float(np.ptp(rewards)), abs(mean))
+    checks.require(offset < mean - margin, "offset", offset, f"below the behavior's mean reward {mean:.6g}", "lower it")
+    return _Setting(mu, rewards, offset)
+
+
+def _project(x: np.ndarray) -> np.ndarray:
+    """Euclidean projection on the simplex: shift and clip, the shift set by the largest support that stays positive."""
+    ordered = np.sort(x)[::-1]
+    shifts = (np.cumsum(ordered) - 1.0) / np.arange(1, x.size + 1)
+    shift = shifts[np.flatnonzero(ordered > shifts)[-1]]
+    return np.maximum(x - shift, 0.0)
+
+
+def _predict(point: Point) -> dict[str, float]:
+    return indexed("pi", _project(_read(point).target))
+
+
+def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarray:
+    """new = theta + length (x - softmax(new)), up to a constant.
+
+    With p = softmax(new) this is length p + log p = length x + theta - c, solved by Wright's omega function; the
+    constant c is the root of sum p = 1. Logits come from log p where p is positive, which keeps digits on a long step.
+    """
+    z = length * x + theta + np.log(length)
+
+    def mass(c: float) -> np.ndarray:
+        share: np.ndarray = np.real(wrightomega(z - c)) / length
+        return share
+
+    arms = x.size
+    low = float(z.max()) - length - np.log(length) - 1.0
+    high = float(z.max()) - length / arms - np.log(length / arms) + 1.0
+    c = brentq(lambda c: float(mass(c).sum()) - 1.0, low, high, xtol=1e-15 * max(1.0, length), rtol=1e-15)
+    p = mass(c)
+    linear = z - np.log(length) - c - length * p
+    return np.where(p > 0.0, np.log(np.where(p > 0.0, p, 1.0)), linear)
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    x = _read(point).target
+    theta, length = np.zeros(x.size), 1.0
+    for _ in range(45):
+        theta = _implicit_step(theta, x, length)
+        length *= 2.0
+    return indexed("pi", softmax(theta))
+
+
+def _reward_projected(point: Point) -> dict[str, float]:
+    return indexed("pi", _project(_read(point).rewards))
+
+
+def _clip_and_rescale(point: Point) -> dict[str, float]:
+    kept = np.maximum(_read(point).target, 0.0)
+    return indexed("pi", kept / kept.sum())
+
+
+def _best_arm(point: Point) -> dict[str, float]:
+    rewards = _read(point).rewards
+    return indexed("pi", np.arange(rewards.size) == rewards.argmax())
+
+
+claim = Claim(
+    id="optimum/asymre-projection",
+    statement="REINFORCE on frozen behavior, baseline V < V_mu, tends to the simplex projection of mu(r-V)/(V_mu-V)",
+    kind="identity",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="arXiv 2506.20520 (method); limit derived",
+    formula_defects={
+        "rewards projected in place of mu(r-V)/(V_mu-V)": _reward_projected,
+        "negative entries clipped and the rest rescaled": _clip_and_rescale,
+        "best arm": _best_arm,
+    },
+    relative_to="norm",
+)

@@ -1,0 +1,100 @@
+r"""Two normal policies of equal spread, means `shift` standard deviations apart, have log-normal ratios.
+
+Under behavior, log w ~ N(-shift^2/2, shift^2): E w^2 = e^{shift^2}, P(log w <= -shift^2/2 + z shift) = Phi(z).
+Derivation: log w = shift * u - shift^2/2 in the standardized action u. Domain: 0 < shift <= 20 (Mahalanobis distance
+in several dimensions); e^{shift^2} must be a double. Second route: quadrature over the action of the two densities,
+with the quantile found as a root. Source: textbook.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+
+_SCORES = (-1, 0, 1)
+
+
+def _read(point: Point) -> float:
+    (shift,) = _points.select(point, "shift")
+    return checks.real(
+        "shift", shift, "give the distance of the means in standard deviations", 0.0, 20.0, open_low=True
+    )
+
+
+def _quantities(mean: float, variance: float, second: float, cdf: Callable[[int], float]) -> dict[str, float]:
+    cells = {f"cdf[{z}]": float(cdf(z)) for z in _SCORES}
+    return {"mean_log": mean, "var_log": variance, "second_moment": second} | cells
+
+
+def _predict(point: Point) -> dict[str, float]:
+    d = _read(point)
+    return _quantities(-(d**2) / 2.0, d**2, math.exp(d**2), norm.cdf)
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    d = _read(point)
+
+    def log_ratio(u: float) -> float:
+        return float(norm.logpdf(u, loc=d) - norm.logpdf(u))
+
+    def integral(power: int, function: Callable[[float], float]) -> float:
+        """E[w^power function(u)]: the integrand peaks at u = power * shift."""
+        peak = power * d
+        value, _ = quad(
+            lambda u: math.exp(power * log_ratio(u) + norm.logpdf(u)) * function(u),
+            peak - 12,
+            peak + 12,
+            limit=400,
+            epsabs=0.0,
+            epsrel=1e-12,
+        )
+        return float(value)
+
+    mean = integral(0, log_ratio)
+    variance = integral(0, lambda u: (log_ratio(u) - mean) ** 2)
+
+    def below(z: int) -> float:
+        edge = brentq(lambda u: log_ratio(u) - (-(d**2) / 2.0 + z * d), -10.0, 10.0, xtol=1e-14)
+        return quad(norm.pdf, -12.0, edge, epsabs=1e-14)[0]
+
+    return _quantities(mean, variance, integral(2, lambda u: 1.0), below)
+
+
+def _sign(point: Point) -> dict[str, float]:
+    d = _read(point)
+    return _quantities(d**2 / 2.0, d**2, math.exp(d**2), lambda z: norm.cdf(z - d))
+
+
+def _half_exponent(point: Point) -> dict[str, float]:
+    d = _read(point)
+    return _quantities(-(d**2) / 2.0, d**2, math.exp(d**2 / 2.0), norm.cdf)
+
+
+def _spread_for_variance(point: Point) -> dict[str, float]:
+    d = _read(point)
+    return _quantities(-(d**2) / 2.0, d, math.exp(d**2), lambda z: norm.cdf(z * math.sqrt(d)))
+
+
+claim = Claim(
+    id="ratio/gaussian-shift",
+    statement="the log ratio of normal policies delta standard deviations apart is N(-delta^2/2, delta^2)",
+    kind="distribution",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="textbook",
+    formula_defects={
+        "sign of the mean log ratio": _sign,
+        "second moment exp(delta^2/2)": _half_exponent,
+        "standard deviation taken for variance": _spread_for_variance,
+    },
+)

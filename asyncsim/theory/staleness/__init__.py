@@ -1,0 +1,1 @@
+"""Claims on what a stale gradient does to stability."""

@@ -1,0 +1,58 @@
+r"""Delayed gradient descent is stable up to step a_c(staleness) / largest curvature.
+
+x_{t+1} = x_t - step H x_{t-tau} (+ noise): mean and variance are stable iff 0 < step * curvature < a_c for each
+curvature, a_c(tau) = 2 sin(pi / (2 (2 tau + 1))). Derivation: a root of z^{tau+1} - z^tau + a leaves the disc at z =
+e^{i phi}; z^tau (1 - z) = a is real and positive first at phi = pi / (2 tau + 1), where |1 - z| = 2 sin(phi / 2).
+Domain: linear gradient, plain gradient descent, constant staleness in updates. Second route: root finding on the
+spectral radius. Source: Levin and May, Theor. Popul. Biol. 9 (1976); arXiv 1910.05124.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._delay import critical
+from asyncsim.theory._recursion import marginal_step
+
+
+def _read(point: Point) -> tuple[int, np.ndarray]:
+    tau, curvatures = _points.select(point, "staleness curvatures")
+    return _points.staleness(tau), _points.vector("curvatures", curvatures, 0.0)
+
+
+def _predict(point: Point) -> dict[str, float]:
+    tau, curvatures = _read(point)
+    return {"step": critical(tau) / float(curvatures.max())}
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    tau, curvatures = _read(point)
+    return {"step": min(marginal_step(np.array([[-h]]), tau) for h in np.unique(curvatures))}
+
+
+def _off_by_one(point: Point) -> dict[str, float]:
+    tau, curvatures = _read(point)
+    return {"step": critical(tau + 1) / float(curvatures.max())}
+
+
+def _sufficient(point: Point) -> dict[str, float]:
+    tau, curvatures = _read(point)
+    return {"step": 1.0 / (float(curvatures.max()) * (1 + tau))}
+
+
+claim = Claim(
+    id="staleness/stability-boundary",
+    statement="under staleness tau gradient descent is stable iff step * largest curvature < 2 sin(pi/(2(2 tau+1)))",
+    kind="threshold",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="Levin and May 1976 (Theor. Popul. Biol. 9); arXiv 1910.05124",
+    formula_defects={
+        "staleness one too large": _off_by_one,
+        "sufficient condition 1/(L(1+tau)) as boundary": _sufficient,
+    },
+)

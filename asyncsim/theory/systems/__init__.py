@@ -1,0 +1,1 @@
+"""Claims on the staleness that a system produces."""

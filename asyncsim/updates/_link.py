@@ -1,0 +1,100 @@
+"""Links and chains: transformations of the direction, composed in order.
+
+Order is placement: before `adam` a link acts on the gradient, after it on the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from asyncsim.methods._method import Signal
+
+State = dict[str, Tensor]
+"""State of a link: named tensors with the replicate axis first."""
+
+
+@dataclass
+class Record:
+    """What travels along a chain.
+
+    `direction` `[R, P]`, ascent; `skip` bool `[R]`, replicates whose update is skipped (it still counts and publishes);
+    `signal`, what the method made of the batch; `update_staleness` `[R]`, the largest of the batch; `statistics`, named
+    numbers `[R]` that links report.
+    """
+
+    direction: Tensor
+    skip: Tensor
+    signal: Signal
+    update_staleness: Tensor
+    statistics: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Link(Protocol):
+    """One transformation with explicit state."""
+
+    def init(self, parameters: Tensor) -> State: ...
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]: ...
+
+
+class Stateless:
+    """A link that remembers nothing."""
+
+    def init(self, parameters: Tensor) -> State:
+        """No state."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Links applied in order; the empty chain adds the gradient itself."""
+
+    links: tuple[Link, ...] = ()
+
+    def init(self, parameters: Tensor) -> list[State]:
+        """States of all links for parameters `[R, P]`."""
+        return [link.init(parameters) for link in self.links]
+
+    def apply(self, record: Record, states: list[State]) -> tuple[Record, list[State]]:
+        """The step `[R, P]` in `record.direction`, 0 where the update is skipped, and the new states.
+
+        Links behind the one that skips keep their state: a skipped update does not exist for them.
+        """
+        following = []
+        for link, state in zip(self.links, states, strict=True):
+            skipped = record.skip.clone()
+            record, fresh = link.apply(record, state)
+            if bool(skipped.any()):
+                fresh = {name: torch.where(_column(skipped, new), state[name], new) for name, new in fresh.items()}
+            following.append(fresh)
+        if bool(record.skip.any()):
+            record.direction = torch.where(record.skip.unsqueeze(-1), torch.zeros_like(record.direction), record.direction)
+        return record, following
+
+    def describe(self) -> list[str]:
+        """Header of a run."""
+        return [repr(link) for link in self.links]
+
+
+def chain(*links: Link) -> Chain:
+    """Compose update links; `chain()` adds the gradient itself to the parameters.
+
+    >>> chain().describe()
+    []
+    """
+    return Chain(tuple(links))
+
+
+def norm(direction: Tensor) -> Tensor:
+    """Euclidean norm over all parameters, `[R, 1]`, accumulated in float64."""
+    return direction.double().norm(dim=-1, keepdim=True).to(direction.dtype)
+
+
+
+
+def _column(flag: Tensor, like: Tensor) -> Tensor:
+    return flag.reshape(-1, *(1,) * (like.ndim - 1))

@@ -1,0 +1,35 @@
+"""Clip the norm of the direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from asyncsim.knobs import MARK, knob
+from asyncsim.updates._link import Record, State, Stateless, norm
+
+
+@dataclass(frozen=True)
+class ClipNorm(Stateless):
+    """direction * min(1, limit / |direction|); see `clip_norm`."""
+
+    limit: Any = field(metadata=MARK)
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Shorten long directions and report the norm before."""
+        length = norm(record.direction)
+        record.statistics["norm_before_clip"] = length[:, 0]
+        # A zero direction gives limit / 0 = inf, clamped to 1.
+        record.direction = record.direction * torch.clamp(self.limit / length, max=1.0)
+        return record, state
+
+
+def clip_norm(limit: Any = 1.0) -> ClipNorm:
+    """One global norm over all parameters: g <- g min(1, limit / |g|). `limit` > 0, a number or one per replicate.
+
+    >>> clip_norm(1.0).limit
+    1.0
+    """
+    return ClipNorm(knob("limit", limit, "give a positive norm", 0.0, open_low=True))

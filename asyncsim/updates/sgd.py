@@ -1,0 +1,30 @@
+"""Multiply by a step size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from asyncsim.knobs import MARK, knob
+from asyncsim.updates._link import Record, State, Stateless
+
+
+@dataclass(frozen=True)
+class Sgd(Stateless):
+    """step = lr * direction; see `sgd`."""
+
+    lr: Any = field(metadata=MARK)
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Scale the direction."""
+        record.direction = record.direction * self.lr
+        return record, state
+
+
+def sgd(lr: Any) -> Sgd:
+    """Gradient ascent: theta <- theta + lr * direction. `lr` >= 0, a number or one per replicate.
+
+    >>> sgd(0.1).lr
+    0.1
+    """
+    return Sgd(knob("lr", lr, "give a non-negative step size", 0.0))

@@ -1,0 +1,111 @@
+"""One measured number beside its prediction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from asyncsim import checks
+from asyncsim.records import KINDS, Comparison, Estimate
+from asyncsim.uncertainty import critical
+from asyncsim.validation.rates import missed_rate, sides
+
+
+def judge(
+    estimate: Estimate,
+    predicted: float,
+    kind: str,
+    scale: float,
+    effect: float,
+    false_fail: float = 1e-3,
+    false_pass: float = 0.05,
+    comparisons: int = 1,
+    point: Mapping[str, Any] | None = None,
+    quantity: str = "",
+) -> Comparison:
+    """Compare a measurement with a prediction so that both mistakes have a stated probability.
+
+    With a = false_fail/comparisons (Bonferroni), c the critical value at level a and D = effect * scale:
+        violated      iff |measured - predicted| > c error + tolerance   (kinds bound, ordering: measured - predicted)
+        held          iff not violated and a deviation D would have been missed with probability <= false_pass
+        inconclusive  otherwise; violated with reason "diverged" where the measured value is not finite.
+    A bound is an upper bound, held as a plain inequality; its missed rate is for a bound lower by D, so it is small
+    only where the measurement lies close below the bound, and it decides only where the measurement exceeds the bound.
+
+    Arguments: `estimate`; `predicted`, finite; `kind` of the claim; `scale` >= 0, what the fraction `effect` refers to;
+    `false_fail` of all `comparisons` of the claim together; `false_pass` of this one; `point`, `quantity` for the row.
+    Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the missed rate at the realized error,
+    [low, high] = measured -+ (c error + tolerance), `margin` = (c error + tolerance - deviation)/D.
+    Raises `InputError` for an error bar known to be false, a negative error or a prediction that is not finite.
+    Assumes a normal estimate with an independent error of `freedom` degrees of freedom.
+
+    >>> judge(Estimate(1.001, 0.002), 1.0, "expectation", 1.0, 0.02).verdict
+    'held'
+    >>> judge(Estimate(1.02, 0.002), 1.0, "expectation", 1.0, 0.02).verdict
+    'violated'
+    >>> judge(Estimate(1.02, 0.02), 1.0, "expectation", 1.0, 0.02).verdict
+    'inconclusive'
+    """
+    _refuse(estimate, predicted, kind, scale, effect, false_fail, false_pass, comparisons)
+    value, error, freedom, tolerance = estimate.value, estimate.error, estimate.freedom, estimate.tolerance
+    row: dict[str, Any] = {"point": dict(point or {}), "quantity": quantity, "predicted": float(predicted)}
+    row["samples"] = estimate.samples
+    if not math.isfinite(value):
+        nan = math.nan
+        return Comparison(measured=value, low=nan, high=nan, verdict="violated", false_fail=0.0, false_pass=0.0,
+                          margin=-math.inf, reason="diverged", **row)
+    alpha = false_fail / comparisons
+    crit = critical(alpha, freedom, sides(kind))
+    reach = tolerance + (crit * error if error else 0.0)
+    deviation = value - predicted if sides(kind) == 1 else abs(value - predicted)
+    smallest = effect * scale
+    # A measurement below a bound hides a lowering of the bound by as much.
+    shift = smallest - max(predicted - value, 0.0) if kind == "bound" else smallest
+    missed = missed_rate(shift, error, tolerance, crit, freedom)
+    plain_inequality = kind == "bound" and deviation <= tolerance
+    reason = f"measured/bound = {value / predicted:.4g}" if kind == "bound" and predicted else ""
+    if deviation > reach:
+        verdict = "violated"
+    elif missed <= false_pass or plain_inequality:
+        verdict = "held"
+    else:
+        verdict, reason = "inconclusive", _shortfall(estimate, smallest, crit, false_pass)
+    return Comparison(measured=float(value), low=value - reach, high=value + reach, verdict=verdict,
+                      false_fail=alpha if error else 0.0, false_pass=missed,
+                      margin=_margin(reach - deviation, smallest), reason=reason, **row)
+
+
+def _refuse(
+    estimate: Estimate, predicted: float, kind: str, scale: float, effect: float, false_fail: float, false_pass: float,
+    comparisons: int,
+) -> None:
+    checks.require(
+        estimate.independent, "realizations", 1, ">= 2 where the schedule is random",
+        "raise realizations=, since replicates on one shared schedule make a false error bar",
+    )
+    checks.one_of("kind", kind, KINDS, "use a kind of `records.KINDS`")
+    checks.real("prediction", predicted, "check the point against the claim's domain")
+    checks.real("scale", scale, "give the size that the effect refers to", 0.0)
+    checks.real("effect", effect, "state the smallest deviation worth seeing", 0.0, open_low=True)
+    for name, rate in (("false_fail", false_fail), ("false_pass", false_pass)):
+        checks.require(0.0 < rate < 1.0, name, rate, "in (0, 1)", "state the error rate you accept")
+    checks.integer("comparisons", comparisons, 1, "count the comparisons of the claim")
+    if math.isfinite(estimate.value):
+        checks.real("estimate.error", estimate.error, "estimate it between independent units", 0.0, finite=False)
+        checks.real("estimate.tolerance", estimate.tolerance, "give the systematic allowance", 0.0)
+
+
+def _margin(distance: float, smallest: float) -> float:
+    if smallest == 0.0:
+        return math.copysign(math.inf, distance) if distance else 0.0
+    return distance / smallest
+
+
+def _shortfall(estimate: Estimate, smallest: float, crit: float, false_pass: float) -> str:
+    """What a held verdict would take."""
+    room = smallest - estimate.tolerance
+    if room <= 0.0:
+        return f"tolerance {estimate.tolerance:.3g} leaves no room for the effect {smallest:.3g}"
+    limit = room / (crit + critical(false_pass, sides=1))
+    return f"error {estimate.error:.3g} hides the effect {smallest:.3g}, which needs an error below {limit:.3g}"

@@ -1,0 +1,85 @@
+"""How often a comparison errs: the rate of missed deviations, and the sample size that keeps it low."""
+
+from __future__ import annotations
+
+import math
+
+from scipy import special
+
+from asyncsim import checks
+from asyncsim.uncertainty import critical
+
+ONE_SIDED = ("bound", "ordering")
+"""Kinds whose prediction is an upper bound: only measurements above it contradict the claim."""
+
+
+def sides(kind: str) -> int:
+    """1 for kinds that only an excess contradicts, else 2.
+
+    >>> sides("bound"), sides("identity")
+    (1, 2)
+    """
+    return 1 if kind in ONE_SIDED else 2
+
+
+def missed_rate(deviation: float, error: float, tolerance: float, crit: float, freedom: float) -> float:
+    """Probability that a true deviation D passes unnoticed: P(T' <= c), T' noncentral t of shift (D - tolerance)/error.
+
+    The normal distribution where `freedom` is infinite; 0 or 1 where `error` is 0.
+
+    Arguments: `deviation` D, `error`, `tolerance` in the units of the estimate; `crit` c in standard errors; `freedom`.
+    Returns a probability; 1 where it cannot be computed, so that nothing is claimed. Assumes a normal estimate.
+
+    >>> round(missed_rate(3.6, 1.0, 0.0, 1.96, float("inf")), 3)
+    0.051
+    """
+    if error == 0.0:
+        return 0.0 if deviation >= tolerance else 1.0
+    shift = (deviation - tolerance) / error
+    if shift == math.inf:
+        return 0.0
+    rate = float(special.ndtr(crit - shift) if math.isinf(freedom) else special.nctdtr(freedom, shift, crit))
+    return rate if math.isfinite(error) and math.isfinite(rate) else 1.0
+
+
+def sample_size(
+    spread: float,
+    effect: float,
+    scale: float,
+    false_fail: float,
+    false_pass: float,
+    comparisons: int = 1,
+    kind: str = "expectation",
+) -> int:
+    """Independent units that a mean needs so that a deviation of effect * scale is found and a true claim is held.
+
+    The least n, up to steps of 2 percent, at which the missed rate with n-1 degrees of freedom is at most `false_pass`
+    for an error 2.5 of its own deviations above spread/sqrt(n): a verdict uses the realized error, which exceeds its
+    expectation half of the time. Near ((z_{1-a/2} + z_{1-b}) spread / (effect scale))^2, a = false_fail/comparisons.
+
+    Arguments: `spread`, standard deviation of one unit, and `scale`, both in the units of the estimate; `effect`, a
+    fraction; `false_fail` of all `comparisons` together; `false_pass` of each; `kind` of the claim.
+    Returns n >= 2. Raises `InputError` for a spread below 0 or an effect, scale or rate of 0.
+
+    >>> sample_size(1.0, 0.05, 1.0, 1e-3, 0.05)
+    10243
+    """
+    checks.real("spread", spread, "measure it in a pilot run", 0.0)
+    remedy = "state the smallest deviation worth seeing"
+    deviation = checks.real("effect", effect, remedy, 0.0, open_low=True) * checks.real(
+        "scale", scale, remedy, 0.0, open_low=True
+    )
+    alpha = _rate("false_fail", false_fail) / checks.integer("comparisons", comparisons, 1, "judge at least one number")
+    _rate("false_pass", false_pass)
+    units = 2
+    while True:
+        freedom = units - 1.0
+        error = spread / math.sqrt(units) * (1.0 + 2.5 / math.sqrt(2.0 * freedom))
+        if missed_rate(deviation, error, 0.0, critical(alpha, freedom, sides(kind)), freedom) <= false_pass:
+            return units
+        units = math.ceil(units * 1.02)
+
+
+def _rate(field: str, value: float) -> float:
+    checks.require(0.0 < value < 1.0, field, value, "in (0, 1)", "state the error rate you accept")
+    return float(value)

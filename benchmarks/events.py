@@ -1,0 +1,91 @@
+"""The event kernel against SimPy: 64 workers whose samples of lognormal length feed a trainer, samples a second.
+
+Every worker starts its next sample at once under the weights of that moment; the trainer takes samples in the order of
+completion and publishes after each. Both sides run the same model; `events.bare` gives both the same durations,
+`events.full` lets ours draw them keyed and keep the whole record of every sample while SimPy keeps the versions only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from asyncsim import laws
+from asyncsim.systems._system import System
+
+WORKERS = 64
+OURS, THEIRS = 200_000, 20_000
+LENGTH = laws.lognormal(1.0, 0.8)
+SYSTEM = System(
+    "open loop", {}, LENGTH, (1.0,) * WORKERS, tickets=None, mode="pin", train_time=0.5 / WORKERS,
+)
+
+
+def kernel_versions(samples: int) -> tuple[np.ndarray, float]:
+    """Start version of every trained sample in the order of training, and the seconds that the kernel took."""
+    from asyncsim.systems import _kernel as kernel
+
+    state = SYSTEM.start(samples, 1, 0, 0, drawn=True, spare=WORKERS * 64)
+    begin = time.perf_counter()
+    why = kernel.advance(state, kernel.LATE, samples)
+    seconds = time.perf_counter() - begin
+    if why != kernel.DONE:
+        raise RuntimeError("the buffer of the benchmark overflowed")
+    batch = state.group[:, kernel.BATCH]
+    trained = np.flatnonzero(batch >= 0)
+    return state.stamp[trained[np.argsort(batch[trained])], kernel.VERSION_START], seconds
+
+
+def simpy_versions(samples: int) -> tuple[list[int], float]:
+    """The same from a SimPy program: one process for each worker, one for the trainer, a store between them."""
+    import simpy
+
+    durations: Iterator[float] = iter(SYSTEM.works(np.arange(samples + 10 * WORKERS), 0, 0).tolist())
+    train_time = float(SYSTEM.mean_train_time(1))
+    env = simpy.Environment()
+    store = simpy.Store(env)
+    version, trained = 0, []
+
+    def worker():
+        while True:
+            stamp = version
+            yield env.timeout(next(durations))
+            store.put(stamp)
+
+    def trainer():
+        nonlocal version
+        while len(trained) < samples:
+            trained.append((yield store.get()))
+            yield env.timeout(train_time)
+            version += 1
+
+    for _ in range(WORKERS):
+        env.process(worker())
+    begin = time.perf_counter()
+    env.run(env.process(trainer()))
+    return trained, time.perf_counter() - begin
+
+
+def bare_rate() -> float:
+    """Samples a second of the kernel on given durations."""
+    return OURS / kernel_versions(OURS)[1]
+
+
+def full_rate() -> float:
+    """Samples a second from the seed to the finished timeline."""
+    begin = time.perf_counter()
+    SYSTEM.timeline(OURS)
+    return OURS / (time.perf_counter() - begin)
+
+
+def simpy_rate() -> float:
+    """Samples a second of the SimPy program on given durations."""
+    return THEIRS / simpy_versions(THEIRS)[1]
+
+
+BENCHMARKS = {
+    "events.bare": (bare_rate, simpy_rate, "samples/s"),
+    "events.full": (full_rate, simpy_rate, "samples/s"),
+}

@@ -1,0 +1,54 @@
+"""What the architecture tests read: the files of the package, their imports and their public names."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "asyncsim"
+
+
+def modules() -> dict[str, Path]:
+    """Dotted names of all modules of the package with their files."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(source: str, module: str, is_package: bool, known: set[str]) -> set[str]:
+    """Modules of `known` that the source imports anywhere, inside functions too; relative imports resolved.
+
+    `from a import b` counts as a.b where that is a module, else as a.
+    """
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {_longest(alias.name, known) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = module.split(".")
+            # One dot is the package itself: the module's own name, or that without its last part.
+            base = base[: len(base) - node.level + is_package] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {_longest(f"{origin}.{alias.name}", known) for alias in node.names}
+    return found - {""}
+
+
+def _longest(name: str, known: set[str]) -> str:
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def public_names(source: str) -> set[str]:
+    """Names without a leading underscore that a module defines at its top level, imports excluded."""
+    found: set[str] = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)}
+    return {name for name in found if not name.startswith("_")}

@@ -1,0 +1,146 @@
+"""Imports go down only: the drawing of the layout, held by reading every import of the package."""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+from tests.architecture.source import imports, modules
+
+FLOORS = {
+    0: {
+        "notation", "records", "rng", "rng_compiled", "checks", "uncertainty", "plugins", "manifest", "laws", "knobs",
+        "feeds", "trace",
+    },
+    1: {"systems", "schedules", "tasks", "policies", "batch", "versions", "ratios", "theory"},
+    2: {"advantages", "methods", "updates", "rollouts", "rng_torch"},
+    3: {"spec", "loop", "running", "diagnostics", "oracle"},
+    4: {"trials", "validation", "conformance"},
+    5: {"plotting"},
+    6: {"verifying", "comparing", "sweeping", "reporting", "cli"},
+    7: {""},  # the package itself: lazy public names
+}
+"""Every part of the package; a new one takes its place here first."""
+
+GROUND_ONLY = {"systems", "theory", "validation", "plotting"}
+"""Parts above floor 0 that may import floor 0 alone."""
+
+BESIDE = {
+    "schedules": {"systems"},
+    "batch": {"versions"},
+    "policies": {"batch", "versions"},
+    "tasks": {"policies", "batch", "versions"},
+    "methods": {"advantages"},
+    "updates": {"methods"},
+    "diagnostics": {"oracle"},
+    "loop": {"diagnostics"},
+    "running": {"spec", "loop", "diagnostics"},
+    "cli": {"verifying", "comparing", "sweeping", "reporting"},
+}
+"""What a part may import from its own floor."""
+
+PREDICTED = {"theory"}
+MEASURED = (FLOORS[1] | FLOORS[2] | FLOORS[3] | {"trials", "conformance"}) - PREDICTED
+"""Two towers: a formula that both shared could check neither."""
+
+PLUGINS = FLOORS[1] | FLOORS[2] | FLOORS[3] | {"trials"}
+
+PLACE = {part: floor for floor, parts in FLOORS.items() for part in parts}
+
+
+def known_modules() -> set[str]:
+    """Modules that exist, and the parts of the drawing that do not exist yet."""
+    return set(modules()) | {f"asyncsim.{part}" for part in PLACE if part}
+
+
+def part_of(module: str) -> str:
+    return [*module.split("."), ""][1]
+
+
+def plugin_folder(module: str, known: set[str]) -> str:
+    """The folder in which a plug-in file stands: files there do not know one another; "" for all other modules."""
+    folder, _, name = module.rpartition(".")
+    is_file = module not in {other.rpartition(".")[0] for other in known} and folder != "asyncsim"
+    return folder if part_of(module) in PLUGINS and is_file and not name.startswith("_") else ""
+
+
+def violation(module: str, imported: str, known: set[str]) -> str | None:
+    """Why this module may not import that one; None where it may."""
+    here, there = part_of(module), part_of(imported)
+    for part in (here, there):
+        if part not in PLACE:
+            return f"{part} has no place in FLOORS"
+    folder = plugin_folder(module, known)
+    if folder and folder == plugin_folder(imported, known) and module != imported:
+        return f"{module} imports its sibling {imported}"
+    if here == there:
+        return None
+    if (here in PREDICTED and there in MEASURED) or (here in MEASURED and there in PREDICTED):
+        return f"{module} imports {imported}, of the other tower"
+    if here in GROUND_ONLY and PLACE[there] > 0:
+        return f"{module} imports {imported}: only floor 0 is open to {here}"
+    if PLACE[there] < PLACE[here] or PLACE[here] == PLACE[there] == 0 or there in BESIDE.get(here, ()):
+        return None
+    return f"{module} (floor {PLACE[here]}) imports {imported} (floor {PLACE[there]})"
+
+
+def violations(source: str, module: str, is_package: bool = False) -> list[str]:
+    known = known_modules() | {module}
+    found = (violation(module, imported, known) for imported in sorted(imports(source, module, is_package, known)))
+    return [reason for reason in found if reason]
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_imports_go_down_only(module):
+    path = modules()[module]
+    assert violations(path.read_text(encoding="utf-8"), module, path.name == "__init__.py") == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("asyncsim.checks", "from asyncsim.theory import claims"),
+        ("asyncsim.records", "import asyncsim.systems"),
+        ("asyncsim.checks", "import asyncsim"),
+        ("asyncsim.theory.ess.limit", "from asyncsim import ratios"),
+        ("asyncsim.theory.ess.limit", "from asyncsim.theory.ess import clamp_floor"),
+        ("asyncsim.theory.ess.limit", "from .clamp_floor import claim"),
+        ("asyncsim.rollouts", "def f():\n    from asyncsim.theory._delay import critical_step"),
+        ("asyncsim.validation.judging", "from asyncsim import ratios"),
+        ("asyncsim.validation.judging", "from ..theory import claims"),
+        ("asyncsim.advantages.mean", "from asyncsim.advantages.group_mean import group_mean"),
+        ("asyncsim.advantages.mean", "from . import offset"),
+        ("asyncsim.systems._system", "from asyncsim.schedules import fixed"),
+        ("asyncsim.batch", "from asyncsim.rollouts import x"),
+        ("asyncsim.methods.grpo", "from asyncsim.updates._link import Link"),
+        ("asyncsim.trials.ess.limit", "from asyncsim.theory.ess.limit import claim"),
+        ("asyncsim.nowhere", "from asyncsim import checks"),
+    ],
+)
+def test_a_wrong_import_is_seen(module, source):
+    assert violations(source, module)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("asyncsim.uncertainty", "from asyncsim.rng import Stream\nimport numpy"),
+        ("asyncsim.schedules.fixed", "from asyncsim.systems import _system\nfrom asyncsim.schedules._imposed import x"),
+        ("asyncsim.verifying", "from asyncsim import theory, trials, validation"),
+        ("asyncsim.cli", "from asyncsim import verifying"),
+        ("asyncsim.theory.ess.limit", "from .._bandit import softmax"),
+    ],
+)
+def test_a_right_import_passes(module, source):
+    assert violations(source, module) == []
+
+
+def test_every_part_stands_on_one_floor():
+    assert sum(map(len, FLOORS.values())) == len(PLACE)
+
+
+def test_parts_of_one_floor_form_no_circle():
+    TopologicalSorter(BESIDE).prepare()
+    with pytest.raises(CycleError):
+        TopologicalSorter({**BESIDE, "versions": {"tasks"}}).prepare()

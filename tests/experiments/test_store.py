@@ -1,0 +1,217 @@
+"""The runner and its store, on an experiment of three settings in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments import _store
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FAKE = '''"""Does a square grow?"""
+
+import os, pathlib, time
+
+SETTINGS = [{"x": 1, "seed": 5}, {"x": 2, "seed": 5}, {"x": 3, "seed": 5}]
+QUICK = [{"x": 1, "seed": 5}]
+COLUMNS = ["x", "square", "note"]
+
+def run(setting):
+    log = pathlib.Path(__file__).parent / "log"
+    with log.open("a") as file:
+        file.write(f"{setting['x']}\\n")
+    if setting["x"] == 2 and os.environ.get("HANG"):
+        time.sleep(60)
+    return [{"x": setting["x"], "square": setting["x"] ** 2.0, "note": None if setting["x"] < 3 else "large"}]
+'''
+
+READ = """
+import sys
+from pathlib import Path
+from asyncsim.checks import InputError
+from experiments import _store
+try:
+    table = _store.read("squares", quick="--quick" in sys.argv)
+except InputError as error:
+    sys.exit(str(error))
+print(table.to_json(orient="records"))
+"""
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A checkout with the real runner and one fake experiment."""
+    package = tmp_path / "experiments"
+    package.mkdir()
+    for name in ("__init__.py", "__main__.py", "_store.py"):
+        shutil.copy(ROOT / "experiments" / name, package / name)
+    (package / "squares.py").write_text(FAKE)
+    return tmp_path
+
+
+def start(lab, *arguments, **environment):
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    variables["PYTHONDONTWRITEBYTECODE"] = "1"  # a rewritten fake must not meet the cache of the former
+    return subprocess.Popen(
+        [sys.executable, *arguments], cwd=lab, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        # A suite started in the background ignores interrupts, and its children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def run(lab, *arguments):
+    process = start(lab, "-m", "experiments", *arguments)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def read(lab, *arguments):
+    process = start(lab, "-c", READ, *arguments)
+    out, err = process.communicate(timeout=60)
+    return json.loads(out) if process.returncode == 0 else err.strip()
+
+
+def ran(lab):
+    log = lab / "experiments" / "log"
+    return log.read_text().split() if log.exists() else []
+
+
+def results(lab):
+    return lab / "experiments" / "results" / "squares"
+
+
+def edit(lab, old, new):
+    file = lab / "experiments" / "squares.py"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_rows_come_back_with_their_manifest(lab):
+    assert run(lab, "squares")[0] == 0
+    assert read(lab) == [
+        {"x": 1, "square": 1.0, "note": None},
+        {"x": 2, "square": 4.0, "note": None},
+        {"x": 3, "square": 9.0, "note": "large"},
+    ]
+    record = json.loads((results(lab) / "manifest.json").read_text())
+    assert record["seed"] == 5 and record["spec"]["settings"][2] == {"x": 3, "seed": 5}
+    assert {"digest", "commit", "libraries", "cpu", "time", "python"} <= set(record)
+    assert sorted(p.name for p in results(lab).iterdir()) == [
+        "manifest.json", "part-0000.parquet", "part-0001.parquet", "part-0002.parquet"
+    ]
+
+
+def test_quick_rows_go_under_build_and_leave_results_alone(lab):
+    assert run(lab, "squares", "--quick")[0] == 0
+    assert ran(lab) == ["1"] and not results(lab).exists()
+    assert len(read(lab, "--quick")) == 1
+    assert "python -m experiments squares`" in read(lab)
+
+
+def test_a_killed_run_resumes_where_it_was(lab):
+    process = start(lab, "-m", "experiments", "squares", HANG="1")
+    deadline = time.monotonic() + 60
+    while ran(lab) != ["1", "2"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert ran(lab) == ["1", "2"]
+    (results(lab) / ".part-0001.parquet.abandoned").write_text("half")
+    assert "complete" in read(lab) and "python -m experiments squares` --resume" in read(lab)
+    assert run(lab, "squares", "--resume")[0] == 0
+    assert ran(lab) == ["1", "2", "2", "3"]
+    assert [row["square"] for row in read(lab)] == [1.0, 4.0, 9.0]
+    assert not list(results(lab).glob(".part-*"))
+    assert len(json.loads((results(lab) / "manifest.json").read_text())["resumed"]) == 1
+
+
+def test_an_interrupt_says_how_to_go_on(lab):
+    process = start(lab, "-m", "experiments", "squares", HANG="1")
+    deadline = time.monotonic() + 60
+    while ran(lab) != ["1", "2"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume" in err and "Traceback" not in err
+
+
+def test_resume_refuses_rows_of_other_settings_and_a_fresh_run_replaces_them(lab):
+    assert run(lab, "squares")[0] == 0
+    edit(lab, '{"x": 3, "seed": 5}]', '{"x": 4, "seed": 5}]')
+    status, _, err = run(lab, "squares", "--resume")
+    assert status == 2 and "settings of the rows in squares" in err and "Traceback" not in err
+    assert ran(lab) == ["1", "2", "3"]
+    assert "python -m experiments squares" in read(lab)
+    assert run(lab, "squares")[0] == 0
+    assert [row["x"] for row in read(lab)] == [1, 2, 4]
+
+
+def test_resume_of_a_finished_run_computes_nothing(lab):
+    assert run(lab, "squares", "--resume")[0] == 0 and run(lab, "squares", "--resume")[0] == 0
+    assert ran(lab) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("returned", ["[]", "None", '[{"x": 1}]', '[{"x": 1, "square": 1, "note": "", "more": 0}]'])
+def test_rows_without_the_declared_columns_are_refused_and_not_written(lab, returned):
+    edit(lab, 'return [{"x"', f'return {returned} if True else [{{"x"')
+    status, _, err = run(lab, "squares")
+    assert status == 2 and "squares" in err and "Traceback" not in err
+    assert not list(results(lab).glob("*part*"))
+
+
+def test_damaged_rows_are_refused_by_the_command_that_makes_them(lab):
+    assert run(lab, "squares")[0] == 0
+    part = results(lab) / "part-0001.parquet"
+    part.write_bytes(part.read_bytes()[:50])
+    assert "whole Parquet files" in read(lab) and "python -m experiments squares" in read(lab)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(lab):
+    other = lab / "other"
+    other.mkdir()
+    (other / "manifest.json").write_text('{"name": "theirs"}')
+    status, _, err = run(lab, "squares", "--out", "other")
+    assert status == 2 and "choose another folder" in err
+    assert (other / "manifest.json").read_text() == '{"name": "theirs"}' and ran(lab) == []
+
+
+def test_out_takes_the_rows_elsewhere(lab):
+    assert run(lab, "squares", "--quick", "--out", "elsewhere")[0] == 0
+    assert (lab / "elsewhere" / "part-0000.parquet").exists() and not (lab / "build").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [("SETTINGS = [", "SETTINGS = [1, ", "squares.SETTINGS"), ("QUICK = [", "QUICK = [] and [", "squares.QUICK"),
+     ('COLUMNS = ["x"', 'COLUMNS = [1, "x"', "squares.COLUMNS"), ("def run(", "def ran(", "squares.run")],
+)
+def test_a_file_that_breaks_the_contract_is_refused_by_name(lab, old, new, field):
+    edit(lab, old, new)
+    status, _, err = run(lab, "squares")
+    assert status == 2 and field in err and "Traceback" not in err
+
+
+def test_names_are_listed_and_unknown_ones_refused(lab):
+    status, out, _ = run(lab, "--list")
+    assert status == 0 and out.split(maxsplit=1) == ["squares", "Does a square grow?\n"]
+    status, _, err = run(lab, "sqares")
+    assert status == 2 and "did you mean squares?" in err
+    assert run(lab)[0] == 2
+
+
+@pytest.mark.parametrize("name", sorted(_store.names()))
+def test_every_experiment_keeps_the_contract(name):
+    module = _store.experiment(name)
+    for settings in (module.SETTINGS, module.QUICK):
+        assert all(settings.count(setting) == 1 for setting in settings), "two settings are the same"
+        assert _store.digest(module, quick=True) != _store.digest(module, quick=False)

@@ -1,0 +1,245 @@
+"""Points of the claims: a stated one for each, at which its formula defects must show, and laws to draw more from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hypothesis import strategies as st
+
+RATES = (1.0, 2.0, 5.5)
+BEHAVIOR, CURRENT = (0.3, -0.2, 0.5), (1.5, -0.9, 0.1)
+BEHAVIOR_ROWS = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
+CURRENT_ROWS = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
+SEQUENCE = {
+    "actions": 3,
+    "horizon": 3,
+    "dependence": "markov",
+    "behavior_logits": BEHAVIOR_ROWS,
+    "current_logits": CURRENT_ROWS,
+}
+
+STATED: dict[str, dict[str, Any]] = {
+    "staleness/stability-boundary": {"staleness": 4, "curvatures": (1.0, 0.5, 3.0)},
+    "staleness/soft-optimum-step": {
+        "workers": 5,
+        "rewards": (0.0, 0.5, 1.0),
+        "reference_logits": (0.0, 0.3, -0.2),
+        "kl": 0.15,
+    },
+    "staleness/mean-staleness": {"workers": 8, "law": "lognormal:1.0:0.8", "updates": 500},
+    "staleness/stale-reinforce-is-delayed-ascent": {
+        "rewards": (0.0, 0.5, 1.0),
+        "initial_logits": (0.0, 0.1, 0.0),
+        "staleness": 4,
+        "step": 2.0,
+        "updates": 12,
+        "behavior_logits": BEHAVIOR,
+        "current_logits": CURRENT,
+        "samples": 4,
+    },
+    "systems/update-on-arrival": {"workers": 3, "law": "exponential:1", "rates": RATES},
+    "systems/geometric": {"workers": 3, "rates": RATES, "cells": 12},
+    "systems/mean-staleness-identity": {"max_head_offpolicyness": 2, "consumer_batch_size": 4},
+    "systems/cap-binds": {"tickets": 7, "publish_groups": 3, "release": "publish", "zero_train_time": False},
+    "alignment/lag-identity": {"staleness": 2, "curvatures": (1.0, 0.3, 0.7), "noise": 0.5, "step": 0.55},
+    "alignment/lag1-closed-form": {"staleness": 4, "curvature": 2.0, "noise": 0.5, "step": 0.12},
+    "ratio/gaussian-shift": {"shift": 0.7},
+    "ratio/sequence-product": SEQUENCE,
+    "ess/limit": {"behavior_logits": BEHAVIOR, "current_logits": CURRENT},
+    "ess/clamp-floor": {"clamp": 2.0},
+    "estimator/full-is": SEQUENCE | {"success": 0.6},
+    "estimator/truncation-bias": SEQUENCE | {"cap": 1.1, "success": None},
+    "estimator/optimal-baseline": {
+        "rewards": (0.2, 0.5, 1.0),
+        "behavior_logits": BEHAVIOR,
+        "current_logits": CURRENT,
+        "cap": 1.2,
+    },
+    "convergence/bias-slope": {
+        "curvature": 2.0,
+        "start": 1.0,
+        "noise": 1.5,
+        "step": 0.01,
+        "stalenesses": (1, 2, 4, 8, 16),
+    },
+    "convergence/constant-delay": {
+        "curvature": 2.0,
+        "staleness": 4,
+        "step": 0.1,
+        "noise": 1.0,
+        "start": 1.0,
+        "updates": 400,
+    },
+    "optimum/asymre-projection": {
+        "behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0),
+        "rewards": (0.0, 0.3, 0.9, 1.0, 0.5),
+        "offset": 0.2,
+    },
+}
+"""One point of every claim; the measured tower's own points are elsewhere."""
+
+
+def numbers(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(low, high, allow_nan=False)
+
+
+def tuples(low: float, high: float, length: int) -> st.SearchStrategy[tuple[float, ...]]:
+    return st.tuples(*[numbers(low, high)] * length)
+
+
+@st.composite
+def curvatures(draw: Any) -> dict[str, Any]:
+    return {
+        "staleness": draw(st.integers(0, 24)),
+        "curvatures": draw(st.lists(numbers(0.1, 9.0), min_size=1, max_size=3)),
+    }
+
+
+@st.composite
+def soft_optimum(draw: Any) -> dict[str, Any]:
+    arms = draw(st.integers(2, 4))
+    return {
+        "workers": draw(st.integers(1, 9)),
+        "rewards": draw(tuples(0.0, 1.0, arms)),
+        "reference_logits": draw(tuples(-1.0, 1.0, arms)),
+        "kl": draw(numbers(0.2, 3.0)),
+    }
+
+
+@st.composite
+def arrivals(draw: Any, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
+    workers = draw(st.integers(1, 12))
+    return {"workers": workers} | {name: draw(law) for name, law in more.items()}
+
+
+@st.composite
+def rated_arrivals(draw: Any, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
+    point = draw(arrivals(**more))
+    return point | {"rates": draw(st.none() | tuples(0.5, 4.0, point["workers"]))}
+
+
+@st.composite
+def reinforce(draw: Any) -> dict[str, Any]:
+    arms = draw(st.integers(2, 5))
+    logits = tuples(-2.0, 2.0, arms)
+    return {
+        "rewards": (0.0, *draw(tuples(0.1, 1.0, arms - 1))),
+        "initial_logits": draw(logits),
+        "staleness": draw(st.integers(0, 6)),
+        "step": draw(numbers(0.01, 3.0)),
+        "updates": draw(st.integers(1, 20)),
+        "behavior_logits": draw(logits),
+        "current_logits": draw(logits),
+        "samples": draw(st.integers(2, 32)),
+    }
+
+
+@st.composite
+def tickets(draw: Any) -> dict[str, Any]:
+    groups = draw(st.integers(1, 6))
+    return {
+        "tickets": groups + draw(st.integers(0, 20)),
+        "publish_groups": groups,
+        "release": draw(st.sampled_from(["publish", "dequeue"])),
+        "zero_train_time": draw(st.booleans()),
+    }
+
+
+@st.composite
+def stationary(draw: Any, modes: bool) -> dict[str, Any]:
+    """Below 0.95 of the boundary: closer, the Lyapunov equation itself loses the digits."""
+    tau, top = draw(st.integers(0, 12)), draw(numbers(0.1, 5.0))
+    step = draw(numbers(0.05, 0.95)) * 2.0 * math.sin(math.pi / (2.0 * (2 * tau + 1))) / top
+    point = {"staleness": tau, "noise": draw(numbers(0.1, 3.0)), "step": step}
+    if not modes:
+        return point | {"curvature": top}
+    return point | {"curvatures": (top, *(top * share for share in draw(st.lists(numbers(0.1, 1.0), max_size=3))))}
+
+
+@st.composite
+def sequences(draw: Any, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
+    actions, horizon = draw(st.integers(2, 3)), draw(st.integers(1, 4))
+    dependence = draw(st.sampled_from(["iid", "position", "markov"]))
+    height = {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
+    rows = st.tuples(*[tuples(-1.5, 1.5, actions)] * height)
+    point = {
+        "actions": actions,
+        "horizon": horizon,
+        "dependence": dependence,
+        "behavior_logits": draw(rows),
+        "current_logits": draw(rows),
+    }
+    return point | {name: draw(law) for name, law in more.items()}
+
+
+@st.composite
+def bandits(draw: Any, arms: int = 4, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
+    logits = tuples(-2.0, 2.0, arms)
+    point = {"behavior_logits": draw(logits), "current_logits": draw(logits)}
+    return point | {name: draw(law) for name, law in more.items()}
+
+
+@st.composite
+def delayed_bounds(draw: Any) -> dict[str, Any]:
+    tau, curvature = draw(st.integers(0, 12)), draw(numbers(0.1, 5.0))
+    return {
+        "curvature": curvature,
+        "staleness": tau,
+        "step": draw(numbers(0.02, 1.0)) / (curvature * (1 + tau)),
+        "noise": draw(numbers(0.1, 2.0)),
+        "start": draw(numbers(-2.0, 2.0)),
+        "updates": draw(st.integers(1, 300)),
+    }
+
+
+SUCCESS = st.none() | numbers(0.1, 1.0)
+SLOPES = st.fixed_dictionaries(
+    {
+        "curvature": numbers(0.1, 5.0),
+        "start": numbers(0.1, 2.0),
+        "noise": numbers(0.0, 5.0),
+        "step": numbers(1e-4, 0.1),
+        "stalenesses": st.lists(st.integers(1, 64), min_size=2, max_size=5, unique=True),
+    }
+) | st.fixed_dictionaries(
+    {
+        "curvature": numbers(0.1, 5.0),
+        "start": numbers(0.1, 2.0),
+        "noise": numbers(0.0, 5.0),
+        "staleness": st.integers(1, 64),
+        "steps": st.just((1e-3, 3e-3, 1e-2)),
+    }
+)
+
+DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "staleness/stability-boundary": curvatures(),
+    "staleness/soft-optimum-step": soft_optimum(),
+    "staleness/mean-staleness": arrivals(law=st.just("exponential:1"), updates=st.integers(1, 200)),
+    "staleness/stale-reinforce-is-delayed-ascent": reinforce(),
+    "systems/update-on-arrival": rated_arrivals(law=st.just("constant:1")),
+    "systems/geometric": rated_arrivals(cells=st.integers(1, 6)),
+    "systems/mean-staleness-identity": st.just({}),
+    "systems/cap-binds": tickets(),
+    "alignment/lag-identity": stationary(True),
+    "alignment/lag1-closed-form": stationary(False),
+    "ratio/gaussian-shift": st.fixed_dictionaries({"shift": numbers(0.01, 8.0)}),
+    "ratio/sequence-product": sequences(),
+    "ess/limit": bandits(),
+    "ess/clamp-floor": st.fixed_dictionaries({"clamp": numbers(1.0, 50.0)}),
+    "estimator/full-is": sequences(success=SUCCESS),
+    "estimator/truncation-bias": sequences(success=SUCCESS, cap=numbers(0.2, 2.0)),
+    "estimator/optimal-baseline": bandits(rewards=tuples(0.1, 1.0, 4), cap=st.none() | numbers(0.3, 3.0)),
+    "convergence/bias-slope": SLOPES,
+    "convergence/constant-delay": delayed_bounds(),
+    "optimum/asymre-projection": st.builds(
+        lambda point, rewards, offset: {
+            "behavior_logits": point["behavior_logits"],
+            "rewards": rewards,
+            "offset": offset,
+        },
+        bandits(),
+        tuples(0.0, 1.0, 4),
+        numbers(-1.0, 0.5),
+    ),
+}

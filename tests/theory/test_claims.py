@@ -1,0 +1,168 @@
+"""Contract of every claim: two routes agree, the domain refuses, formula defects show, nothing heavy is imported."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from asyncsim import checks, records, theory
+from tests.theory.points import DRAWN, SEQUENCE, STATED
+
+IDS = sorted(theory.claims())
+RELATIVE, ABSOLUTE = 1e-10, 1e-12
+"""Both routes are exact: rounding alone, relative to the vector that a component belongs to."""
+EFFECTS = {"identity": 0.02, "expectation": 0.02, "distribution": 0.02}
+DEFECTS = [(id, name) for id in IDS for name in theory.claim(id).formula_defects]
+
+
+def deviation(first: Mapping[str, float], second: Mapping[str, float], relative_to: str) -> float:
+    """Largest difference relative to each value of `first`, or to the norm of the vector that it belongs to."""
+    assert first and list(first) == list(second)
+    squares: dict[str, float] = {}
+    for name, value in first.items():
+        stem = name.partition("[")[0] if relative_to == "norm" else name
+        squares[stem] = squares.get(stem, 0.0) + value**2
+    worst = 0.0
+    for name, value in first.items():
+        scale = math.sqrt(squares[name.partition("[")[0] if relative_to == "norm" else name])
+        worst = max(worst, abs(value - second[name]) / scale if scale else math.inf)
+    return worst
+
+
+def assert_same(first: Mapping[str, float], second: Mapping[str, float]) -> None:
+    assert first and list(first) == list(second)
+    for name, value in first.items():
+        stem = name.partition("[")[0]
+        scale = math.sqrt(sum(v**2 for n, v in first.items() if n.partition("[")[0] == stem))
+        assert abs(value - second[name]) <= RELATIVE * scale + ABSOLUTE, (name, value, second[name])
+
+
+def test_tables_cover_every_claim() -> None:
+    assert IDS == sorted(STATED) == sorted(DRAWN)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_claim_is_whole(id: str) -> None:
+    claim = theory.claim(id)
+    assert isinstance(claim, records.Claim) and claim.id == id
+    assert claim.formula_defects
+    assert claim.domain(STATED[id]) is None
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_routes_agree_at_the_stated_point(id: str) -> None:
+    claim = theory.claim(id)
+    assert_same(claim.predict(STATED[id]), claim.cross_check(STATED[id]))
+
+
+@pytest.mark.parametrize("id", IDS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_routes_agree_on_drawn_points(id: str, data: st.DataObject) -> None:
+    claim, point = theory.claim(id), data.draw(DRAWN[id])
+    # Few draws leave a domain: a cap that never binds, a baseline above the behavior's mean.
+    assume(claim.domain(point) is None)
+    assert_same(claim.predict(point), claim.cross_check(point))
+
+
+@pytest.mark.parametrize(("id", "name"), DEFECTS)
+def test_formula_defect_shows_at_the_stated_point(id: str, name: str) -> None:
+    claim = theory.claim(id)
+    predicted, wrong = claim.predict(STATED[id]), claim.formula_defects[name](STATED[id])
+    assert deviation(predicted, wrong, claim.relative_to) > EFFECTS.get(claim.kind, 0.05)
+    with pytest.raises(AssertionError):
+        assert_same(predicted, wrong)
+
+
+@pytest.mark.parametrize("id", [id for id in IDS if id != "systems/mean-staleness-identity"])
+def test_missing_and_unknown_keys_are_refused(id: str) -> None:
+    claim, point = theory.claim(id), STATED[id]
+    assert "drop stalenes" in (claim.domain(point | {"stalenes": 1}) or "")
+    nullable = ("rates", "success", "cap") if id != "estimator/truncation-bias" else ("rates", "success")
+    for key in point:
+        rest = {k: v for k, v in point.items() if k != key}
+        if key in nullable:
+            assert claim.domain(rest) is None
+        else:
+            assert "point = " in (claim.domain(rest) or "")
+            with pytest.raises(checks.InputError, match="point = "):
+                claim.predict(rest)
+    assert "a mapping" in (claim.domain(3) or "")  # type: ignore[arg-type]
+
+
+REFUSALS = [
+    ("staleness/stability-boundary", {"staleness": -1}, "an integer >= 0"),
+    ("staleness/stability-boundary", {"staleness": 1.5}, "an integer >= 0"),
+    ("staleness/stability-boundary", {"curvatures": (1.0, 0.0)}, "above 0"),
+    ("staleness/stability-boundary", {"curvatures": ()}, "finite numbers"),
+    ("staleness/soft-optimum-step", {"kl": 0.0}, "(0, inf)"),
+    ("staleness/soft-optimum-step", {"kl": 1e-3}, "two arms"),
+    ("staleness/soft-optimum-step", {"reference_logits": (0.0, 0.0)}, "shape [3]"),
+    ("staleness/mean-staleness", {"updates": 0}, "an integer >= 1"),
+    ("staleness/mean-staleness", {"law": 3}, "the text of a service law"),
+    ("staleness/stale-reinforce-is-delayed-ascent", {"samples": 1}, "an integer >= 2"),
+    ("staleness/stale-reinforce-is-delayed-ascent", {"rewards": (1.0, 1.0, 1.0)}, "rewards that differ"),
+    ("systems/update-on-arrival", {"law": "pareto:1:1.0"}, "finite mean"),
+    ("systems/update-on-arrival", {"rates": (1.0, 2.0)}, "shape [3]"),
+    ("systems/geometric", {"rates": (1.0, 0.0, 2.0)}, "above 0"),
+    ("systems/cap-binds", {"tickets": 2}, "an integer >= 3"),
+    ("systems/cap-binds", {"release": "never"}, "publish, dequeue"),
+    ("alignment/lag-identity", {"step": 0.7}, "below 0.618034"),
+    ("alignment/lag1-closed-form", {"step": 0.1737}, "below 0.173648"),
+    ("alignment/lag1-closed-form", {"noise": 0.0}, "(0, inf)"),
+    ("ratio/gaussian-shift", {"shift": 0.0}, "(0, 20]"),
+    ("ratio/gaussian-shift", {"shift": math.nan}, "(0, 20]"),
+    ("ratio/sequence-product", {"horizon": 13}, "1048576"),
+    ("ratio/sequence-product", {"dependence": "tree"}, "iid, position, markov"),
+    ("ratio/sequence-product", {"dependence": "iid"}, "shape [1, 3]"),
+    ("ess/limit", {"current_logits": (0.0, math.inf, 1.0)}, "finite"),
+    ("ess/clamp-floor", {"clamp": 0.9}, "[1, inf)"),
+    ("estimator/full-is", {"success": 0.0}, "(0, 1]"),
+    ("estimator/truncation-bias", {"cap": 100.0}, "largest sequence ratio"),
+    ("estimator/optimal-baseline", {"cap": -1.0}, "(0, inf)"),
+    ("convergence/bias-slope", {"stalenesses": (3, 3)}, "two distinct values"),
+    ("convergence/constant-delay", {"step": 0.2}, "step L"),
+    ("optimum/asymre-projection", {"offset": 0.6}, "below the behavior's mean reward"),
+]
+
+
+@pytest.mark.parametrize(("id", "change", "bound"), REFUSALS)
+def test_domain_refuses_with_the_bound(id: str, change: dict[str, object], bound: str) -> None:
+    claim, point = theory.claim(id), STATED[id] | change
+    reason = claim.domain(point)
+    assert reason is not None and bound in reason and "; " in reason
+    with pytest.raises(checks.InputError):
+        claim.cross_check(point)
+
+
+def test_unknown_claim_names_the_nearest() -> None:
+    with pytest.raises(checks.InputError, match="did you mean staleness/stability-boundary"):
+        theory.claim("staleness/stability-boundry")
+    assert theory.claim("ess/clamp_floor") is theory.claim("ess/clamp-floor")
+
+
+def test_theory_loads_neither_torch_nor_compiled_kernels() -> None:
+    program = (
+        "import sys, asyncsim.theory as t; light = set(sys.modules); ids = t.claims(); "
+        "assert not any(m.startswith('asyncsim.theory.') for m in light); [t.claim(i) for i in ids]; "
+        "print([m for m in ('torch', 'numba') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_dependences_differ() -> None:
+    """One table of logits read in three ways gives three answers: the row rule is not vacuous."""
+    claim = theory.claim("ratio/sequence-product")
+    rows = {"behavior_logits": SEQUENCE["behavior_logits"][:3], "current_logits": SEQUENCE["current_logits"][:3]}
+    markov = claim.predict(SEQUENCE)["second_moment"]
+    position = claim.predict(SEQUENCE | {"dependence": "position"} | rows)["second_moment"]
+    single = {name: (table[0],) for name, table in rows.items()}
+    iid = claim.predict(SEQUENCE | {"dependence": "iid"} | single)["second_moment"]
+    assert len({round(v, 6) for v in (markov, position, iid)}) == 3

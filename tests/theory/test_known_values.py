@@ -1,0 +1,230 @@
+"""Numbers known by hand or from print, and the theorems behind claims replayed in ways that no claim file uses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from asyncsim import theory
+from asyncsim.theory import _bandit
+from asyncsim.theory._recursion import second_moments
+from tests.theory.points import BEHAVIOR, CURRENT, SEQUENCE, STATED
+
+
+def predict(id: str, **point: object) -> dict[str, float]:
+    return theory.claim(id).predict(point)
+
+
+@pytest.mark.parametrize(
+    ("staleness", "boundary"), [(0, 2.0), (1, 1.0), (2, 0.618034), (4, 0.347296), (8, 0.184537), (16, 0.095164)]
+)
+def test_stability_boundary(staleness: int, boundary: float) -> None:
+    step = predict("staleness/stability-boundary", staleness=staleness, curvatures=(0.5, 2.0))["step"]
+    assert step == pytest.approx(boundary / 2.0, abs=5e-7)
+
+
+@pytest.mark.parametrize("factor", [0.98, 1.02])
+def test_delayed_descent_flips_at_the_boundary(factor: float) -> None:
+    """Noiseless recursion at 0.98 and 1.02 of the boundary: amplitude falls or rises tenfold in 3000 updates."""
+    tau = 4
+    a = factor * predict("staleness/stability-boundary", staleness=tau, curvatures=(1.0,))["step"]
+    path = [1.0] * (tau + 1)
+    for _ in range(3000):
+        path.append(path[-1] - a * path[-1 - tau])
+    late = max(map(abs, path[-40:]))
+    assert late < 0.1 if factor < 1 else late > 10.0
+
+
+@pytest.mark.parametrize("factor", [0.98, 1.02])
+def test_soft_optimum_flips_in_the_nonlinear_field(factor: float) -> None:
+    point = STATED["staleness/soft-optimum-step"]
+    step = factor * theory.claim("staleness/soft-optimum-step").predict(point)["step"]
+    rewards, reference, kl = (np.array(point[k]) for k in ("rewards", "reference_logits", "kl"))
+    optimum = reference + rewards / kl
+    tau = point["workers"] - 1
+    path = [optimum + 1e-6 * np.array([1.0, -1.0, 0.0])] * (tau + 1)
+    for _ in range(4000):
+        pi = _bandit.softmax(path[-1 - tau])
+        gain = rewards - kl * np.log(pi / _bandit.softmax(reference))
+        path.append(path[-1] + step * pi * (gain - pi @ gain))
+    late = max(np.abs(_bandit.softmax(x) - _bandit.softmax(optimum)).max() for x in path[-100:])
+    assert late < 1e-8 if factor < 1 else late > 1e-4
+
+
+def test_two_equal_arms_have_fisher_one_half() -> None:
+    step = predict("staleness/soft-optimum-step", workers=1, rewards=(1.0, 1.0), reference_logits=(0.0, 0.0), kl=0.5)
+    assert step["step"] == pytest.approx(2.0 / (0.5 * 0.5), rel=1e-12)
+
+
+def test_systems() -> None:
+    assert predict("systems/update-on-arrival", workers=7, law="exponential:1")["mean"] == 6.0
+    assert predict("staleness/mean-staleness", workers=7, law="constant:1", updates=9)["total_per_update"] == 6.0
+    cap = {"tickets": 12, "publish_groups": 4, "zero_train_time": False}
+    assert predict("systems/cap-binds", release="publish", **cap)["mean"] == 2.0
+    assert predict("systems/cap-binds", release="dequeue", **cap)["mean"] == 3.0
+    assert predict("systems/cap-binds", release="dequeue", **cap | {"zero_train_time": True})["mean"] == 2.0
+
+
+def test_geometric() -> None:
+    law = predict("systems/geometric", workers=4, cells=3)
+    assert law == pytest.approx({"p[0]": 1 / 4, "p[1]": 3 / 16, "p[2]": 9 / 64, "tail": 27 / 64}, rel=1e-14)
+    unequal = predict("systems/geometric", workers=2, rates=(1.0, 3.0), cells=400)
+    assert unequal["p[0]"] == pytest.approx(1 / 16 + 9 / 16, rel=1e-14)
+    assert sum(k * unequal[f"p[{k}]"] for k in range(400)) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_synchronous_gradients_anticorrelate_by_half_the_step() -> None:
+    one = predict("alignment/lag1-closed-form", staleness=0, curvature=2.0, noise=3.0, step=0.25)
+    assert one == pytest.approx({"amplification": 4 / 3, "corr[1]": -0.25}, rel=1e-12)
+    several = predict("alignment/lag-identity", staleness=0, curvatures=(2.0, 2.0), noise=3.0, step=0.25)
+    assert several == pytest.approx({"corr[1]": -0.25}, rel=1e-12)
+
+
+def test_correlation_across_the_staleness_is_half_the_step() -> None:
+    tau, a = 3, 0.3
+    closed = predict("alignment/lag1-closed-form", staleness=tau, curvature=1.0, noise=1.0, step=a)
+    identity = predict("alignment/lag-identity", staleness=tau, curvatures=(1.0,), noise=1.0, step=a)
+    assert closed[f"corr[{tau}]"] == pytest.approx(identity[f"corr[{tau}]"], rel=1e-12) == pytest.approx(a / 2)
+    edge = predict(
+        "alignment/lag1-closed-form",
+        staleness=tau,
+        curvature=1.0,
+        noise=1.0,
+        step=2 * math.sin(math.pi / 14) * (1 - 1e-9),
+    )
+    assert edge["corr[1]"] == pytest.approx(math.cos(math.pi / 7), rel=1e-6)
+
+
+def test_ratios_and_ess() -> None:
+    shift = predict("ratio/gaussian-shift", shift=1.0)
+    assert shift["second_moment"] == pytest.approx(math.e) and shift["mean_log"] == -0.5
+    assert shift["cdf[1]"] == pytest.approx(0.841344746, abs=1e-9) and shift["cdf[0]"] == 0.5
+    half = {"behavior_logits": ((0.0, 0.0),), "current_logits": ((math.log(9.0), 0.0),)}
+    square = predict("ratio/sequence-product", actions=2, horizon=2, dependence="iid", **half)["second_moment"]
+    assert square == pytest.approx(1.64**2, rel=1e-12)
+    limit = predict("ess/limit", behavior_logits=(0.0, 0.0), current_logits=(math.log(9.0), 0.0))
+    assert 1 / limit["ess"] == pytest.approx(1.64, rel=1e-12)
+
+
+@pytest.mark.parametrize(("clamp", "floor"), [(1.0, 1.0), (2.0, 0.64), (5.0, 0.147929), (8.0, 0.060592)])
+def test_clamp_floor(clamp: float, floor: float) -> None:
+    assert predict("ess/clamp-floor", clamp=clamp)["floor"] == pytest.approx(floor, abs=5e-7)
+
+
+def test_truncation_bias_norm_is_not_monotone_in_the_cap() -> None:
+    """The example pi = (.5, .4, .1), mu = (.1, .2, .7), r = (1, 1, -1): norms .123, .194, 0 at C = 1, 2, 5."""
+    mu, pi, rewards = np.array([0.1, 0.2, 0.7]), np.array([0.5, 0.4, 0.1]), np.array([1.0, 1.0, -1.0])
+    norms = [np.linalg.norm((mu * np.maximum(pi / mu - c, 0.0) * rewards) @ (np.eye(3) - pi)) for c in (1, 2, 5)]
+    assert norms == pytest.approx([0.123, 0.194, 0.0], abs=5e-4)
+    # The claim's reward pays token 0 alone: one token, cap 2 cuts (5 - 2) * .1 of arm 0.
+    logits = {"behavior_logits": (tuple(np.log(mu)),), "current_logits": (tuple(np.log(pi)),)}
+    bias = predict("estimator/truncation-bias", actions=3, horizon=1, dependence="iid", cap=2.0, **logits)
+    assert list(bias.values()) == pytest.approx([-0.15, 0.12, 0.03], rel=1e-12)
+
+
+def test_optimal_baseline_on_two_arms() -> None:
+    """On policy with two arms |s|^2 is 2 (1-p)^2 and 2 p^2, so b = ((1-p)^2 p r_0 + p^2 (1-p) r_1) / (p (1-p))."""
+    found = predict(
+        "estimator/optimal-baseline",
+        rewards=(1.0, 0.0),
+        behavior_logits=(math.log(3.0), 0.0),
+        current_logits=(math.log(3.0), 0.0),
+    )
+    assert found == pytest.approx({"baseline": 0.25, "opob": 0.25}, rel=1e-12)
+
+
+def test_importance_sampling_reaches_the_claimed_gradient() -> None:
+    pair, _ = _bandit.read_sequence(SEQUENCE)
+    every = _bandit.enumerate_sequences(pair)
+    paid = every.mass * every.ratio * ((every.tokens == 0).mean(axis=1) >= 0.6)
+    claimed = list(theory.claim("estimator/full-is").predict(STATED["estimator/full-is"]).values())
+    assert paid @ every.score == pytest.approx(claimed, rel=1e-12)
+    assert every.mass.sum() == pytest.approx(1.0) and (every.mass * every.ratio).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("samples", [2, 3, 4])
+def test_group_advantages_hide_the_current_policy(samples: int) -> None:
+    """All 3^N groups in exact fractions: leave-one-out, group mean and no baseline, score at an unrelated policy."""
+    mu, pi = [Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)], [Fraction(1, 5), Fraction(1, 5), Fraction(3, 5)]
+    r = [Fraction(0), Fraction(1), Fraction(2)]
+    totals = {name: [Fraction(0)] * 3 for name in ("loo", "mean", "none")}
+    for group in itertools.product(range(3), repeat=samples):
+        chance = math.prod(mu[a] for a in group)
+        total = sum(r[a] for a in group)
+        for a in group:
+            advantage = {"loo": r[a] - (total - r[a]) / (samples - 1), "mean": r[a] - total / samples, "none": r[a]}
+            for name, value in advantage.items():
+                for k in range(3):
+                    totals[name][k] += chance * value * ((k == a) - pi[k]) / samples
+    mean = sum(m * x for m, x in zip(mu, r, strict=True))
+    ascent = [m * (x - mean) for m, x in zip(mu, r, strict=True)]
+    assert totals["loo"] == ascent
+    assert totals["mean"] == [Fraction(samples - 1, samples) * g for g in ascent]
+    assert totals["none"] == [m * x - mean * p for m, x, p in zip(mu, r, pi, strict=True)]
+    point = STATED["staleness/stale-reinforce-is-delayed-ascent"] | {
+        "rewards": tuple(map(float, r)),
+        "samples": samples,
+        "behavior_logits": tuple(math.log(m) for m in mu),
+        "current_logits": tuple(math.log(p) for p in pi),
+    }
+    found = theory.claim("staleness/stale-reinforce-is-delayed-ascent").predict(point)
+    for name in ("mean", "none"):
+        stem = "group_mean" if name == "mean" else "none"
+        assert [found[f"{stem}[{k}]"] for k in range(3)] == pytest.approx([float(v) for v in totals[name]], rel=1e-12)
+
+
+def test_bias_law_by_enumeration_of_signs() -> None:
+    """Noise of +-1 times sigma over all 2^S paths: E b^2 equals the law whose slope is claimed."""
+    curvature, start, noise, step = 2.0, 0.7, 1.5, 0.01
+    rms = []
+    for age in (1, 2, 4, 8):
+        moved = [
+            step * sum(curvature * start + s * noise for s in signs) for signs in itertools.product((-1, 1), repeat=age)
+        ]
+        rms.append(curvature * math.sqrt(np.mean(np.square(moved))))
+    slope = np.polyfit(np.log([1, 2, 4, 8]), np.log(rms), 1)[0]
+    claimed = predict(
+        "convergence/bias-slope", curvature=curvature, start=start, noise=noise, step=step, stalenesses=(1, 2, 4, 8)
+    )
+    assert claimed["slope"] == pytest.approx(slope, rel=1e-12)
+    over_steps = {"curvature": curvature, "start": start, "noise": noise, "staleness": 3, "steps": (0.01, 0.02, 0.05)}
+    assert predict("convergence/bias-slope", **over_steps)["slope"] == pytest.approx(1.0, rel=1e-12)
+
+
+def test_constant_delay_bound_is_attained_without_staleness() -> None:
+    """tau = 0 and step 1/L: x is pure noise from the first update, so the bound is met up to the last term."""
+    point = {"curvature": 2.0, "staleness": 0, "step": 0.5, "noise": 1.0, "start": 0.0, "updates": 10_000}
+    bound = predict("convergence/constant-delay", **point)["bound"]
+    exact = 4.0 * second_moments(2.0, 0.0, 1.0, 0.5, 0, 10_000).mean()
+    assert bound == 1.0 and exact / bound == pytest.approx(0.9999, rel=1e-12)
+
+
+def test_constant_delay_defects_are_violated_by_the_quadratic() -> None:
+    """The quadratic at staleness 4 and the largest simple step exceeds the bound once its delay noise is dropped."""
+    claim = theory.claim("convergence/constant-delay")
+    point = {"curvature": 1.0, "staleness": 4, "step": 0.2, "noise": 1.0, "start": 0.0, "updates": 20_000}
+    exact = second_moments(1.0, 0.0, 1.0, 0.2, 4, 20_000).mean()
+    assert exact / claim.predict(point)["bound"] == pytest.approx(0.80, abs=0.005)
+    for name in ("noise carried by the delay omitted", "noise term halved"):
+        assert exact > claim.formula_defects[name](point)["bound"]
+
+
+def test_asymre_projection_by_explicit_flow() -> None:
+    point = STATED["optimum/asymre-projection"]
+    mu, rewards = _bandit.softmax(np.array(point["behavior_logits"])), np.array(point["rewards"])
+    theta = np.zeros(5)
+    for _ in range(40_000):
+        pi = _bandit.softmax(theta)
+        theta += 2.0 * (mu * (rewards - point["offset"]) - (mu @ rewards - point["offset"]) * pi)
+    claimed = list(theory.claim("optimum/asymre-projection").predict(point).values())
+    assert 0.0 in claimed and _bandit.softmax(theta) == pytest.approx(claimed, abs=1e-9)
+
+
+def test_ess_limit_needs_both_policies() -> None:
+    same = predict("ess/limit", behavior_logits=BEHAVIOR, current_logits=BEHAVIOR)["ess"]
+    assert same == pytest.approx(1.0, rel=1e-14)
+    assert predict("ess/limit", behavior_logits=BEHAVIOR, current_logits=CURRENT)["ess"] < 0.9
