@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -55,14 +53,17 @@ class Draws:
         )
         return low, high
 
-    def normal(self, token: int, draw: Any) -> Tensor:
-        """Standard normal numbers, float64 `[R, G, N]`, or `[R, G, N, D]` when `draw` is an array of D indices."""
+    def normals(self, token: int, count: int, begin: int = 0) -> Tensor:
+        """Standard normal draws `begin`, `begin` + 1, ... (`begin` even), float64 `[R, G, N, count]`."""
         from asyncsim import rng_compiled
 
-        axes = (slice(None),) * 3 + (None,) * np.ndim(draw)
-        return torch.from_numpy(
-            rng_compiled.normal(self.stream, self.replicates[:, None, None][axes], self.ids[axes], token, draw)
+        M, G, N = self.trajectory.shape
+        out = torch.empty((len(self.replicates), G, N, count), dtype=torch.float64)
+        rng_compiled.fill_normals(
+            *self.stream.key, self.replicates, self.realization, self.trajectory.reshape(M, G * N), token, begin,
+            out.numpy().reshape(-1, G * N, count),
         )
+        return out
 
 
 @dataclass

@@ -300,6 +300,7 @@ def _integral_of_maximum(law: Law, n: int) -> float:
     def missing(y: float) -> float:
         return (1.0 - exceeds(y)) * math.exp(y)
 
-    upper = quad(lambda z: integrand(median + width * z), 0.0, math.inf, limit=400, epsrel=1e-10)[0]
-    lower = quad(lambda z: missing(median - width * z), 0.0, math.inf, limit=400)[0]
+    # `full_output` returns instead of warning where a nearly constant law leaves nothing but rounding to refine.
+    upper = quad(lambda z: integrand(median + width * z), 0.0, math.inf, limit=400, epsrel=1e-10, full_output=1)[0]
+    lower = quad(lambda z: missing(median - width * z), 0.0, math.inf, limit=400, full_output=1)[0]
     return math.exp(median) + width * (upper - lower)

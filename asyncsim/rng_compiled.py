@@ -93,6 +93,24 @@ def fill_block(k0, k1, first, row, second, third, number, low, high):
 
 
 @numba.njit(cache=True)
+def fill_normals(k0, k1, first, row, second, third, begin, out):
+    """Standard normal draws begin, begin + 1, ... of R x n counters, `[R, n, D]`; `begin` is even. As `normal_at`.
+
+    first [R]; row [R], the row of second [M, n] that each of them reads. Both halves of a block come from one logarithm.
+    """
+    for r in range(first.size):
+        ids = second[row[r]]
+        for i in range(ids.size):
+            for d in range(0, out.shape[2], 2):
+                w0, w1, w2, w3 = block(k0, k1, first[r], ids[i], third, (begin + d) // 2)
+                radius = math.sqrt(-2.0 * math.log(1.0 - fraction(w0, w1)))
+                angle = 2.0 * math.pi * fraction(w2, w3)
+                out[r, i, d] = radius * math.cos(angle)
+                if d + 1 < out.shape[2]:
+                    out[r, i, d + 1] = radius * math.sin(angle)
+
+
+@numba.njit(cache=True)
 def _fill_uniform(k0, k1, c0, c1, c2, draw, out):
     for i in range(out.size):
         out[i] = uniform_at(k0, k1, c0[i], c1[i], c2[i], draw[i])

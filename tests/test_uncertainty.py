@@ -105,8 +105,9 @@ def test_batch_means_leaves_out_the_oldest():
 
 
 def test_bootstrap_of_a_mean_is_its_standard_error():
-    # Relative standard deviation of a bootstrap error over d draws: 1/sqrt(2d) = 0.008 here; 6 of them.
-    values = np.random.default_rng(6).normal(size=(60, 3))
+    # Relative standard deviation of a bootstrap error over d draws: 1/sqrt(2d) = 0.008 here; 6 of them are less than
+    # the 0.069 by which eight rows without the factor for the missing degree of freedom would fall short.
+    values = np.random.default_rng(6).normal(size=(8, 3))
     estimate = uncertainty.bootstrap(values, np.mean, draws=8000, seed=1)
     exact = uncertainty.between(values)
     assert estimate.error == pytest.approx(exact.error, rel=6 / math.sqrt(2 * 8000))

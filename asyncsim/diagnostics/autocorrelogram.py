@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.diagnostics._diagnostic import Step
@@ -20,8 +18,8 @@ class Autocorrelogram:
 
     lags: int
     after: int
-    ring: Tensor | None = field(default=None, repr=False)
-    sums: Tensor | None = field(default=None, repr=False)
+    ring: np.ndarray | None = field(default=None, repr=False)
+    sums: np.ndarray | None = field(default=None, repr=False)
     count: int = 0
 
     name = "autocorrelogram"
@@ -33,16 +31,16 @@ class Autocorrelogram:
 
     def observe(self, step: Step) -> None:
         """Add one update's products, once the ring is full behind `after`."""
-        gradient = step.gradient.double()
         if step.update < self.after:
             return
+        gradient = step.gradient.double().numpy()
         if self.ring is None or self.sums is None:
-            self.ring = torch.zeros((self.lags + 1, *gradient.shape), dtype=torch.float64)
-            self.sums = torch.zeros((self.lags + 1, gradient.shape[0]), dtype=torch.float64)
+            self.ring = np.zeros((self.lags + 1, *gradient.shape))
+            self.sums = np.zeros((self.lags + 1, gradient.shape[0]))
         position = (step.update - self.after) % (self.lags + 1)
         self.ring[position] = gradient
         if step.update - self.after >= self.lags:
-            products = (self.ring * gradient).sum(-1)
+            products = np.einsum("krp,rp->kr", self.ring, gradient)
             self.sums += products[[(position - k) % (self.lags + 1) for k in range(self.lags + 1)]]
             self.count += 1
 
@@ -50,7 +48,7 @@ class Autocorrelogram:
         """`autocorrelogram` `[lags + 1, R]`: mean product at each lag."""
         if self.sums is None or self.count == 0:
             raise checks.InputError("after", self.after, "leaving more updates than lags", "run longer or start earlier")
-        return {"autocorrelogram": (self.sums / self.count).numpy()}
+        return {"autocorrelogram": self.sums / self.count}
 
 
 def autocorrelogram(lags: int = 8, after: Any = 0) -> Autocorrelogram:

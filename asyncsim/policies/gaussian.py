@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,7 +43,7 @@ class Gaussian:
     def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Tensor:
         """Actions theta + width z, float `[R, G, N, D]`."""
         mean = self._mean(view, tuple(state.shape))
-        return mean + self.width * draws.normal(token, np.arange(self.dimension)).to(mean.dtype)
+        return mean + self.width * draws.normals(token, self.dimension).to(mean.dtype)
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """`log_prob` `[R, G, N, 1]` and the pullback: d log pi / d theta = (a - theta) / width^2."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,7 +41,7 @@ class Quadratic:
 
     def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Tensor:
         """The gradient noise xi of each sample, float `[R, G, N, D]`; it does not depend on the iterate."""
-        return self.noise * draws.normal(token, np.arange(self.size)).to(view.weights["iterate"].dtype)
+        return self.noise * draws.normals(token, self.size).to(view.weights["iterate"].dtype)
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """`loss` `[R, G, N, 1]` and the pullback: d loss / dx = lambda x + xi."""

@@ -35,10 +35,9 @@ LEVEL_IN_FLIGHT, LEVEL_READY = range(2)
 # Points at which `advance` goes on.
 EVENTS, INSTALL, DEQUEUE, ADMIT = range(4)
 # Why `advance` came back.
-DONE, TRAINING, STARTS, PUBLISHED, STALLED, FULL = range(6)
+GOING, DONE, TRAINING, STARTS, PUBLISHED, STALLED, FULL = range(7)
 # A heap code is the serial: samples enter in the order of their numbers, places come after every completion.
 LATE = 1 << 60
-LOW = 0xFFFFFFFF
 
 
 class State(NamedTuple):
@@ -60,7 +59,7 @@ class State(NamedTuple):
     level: np.ndarray
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
 def _push(times, codes, count, time, code):
     i = count[HEAP]
     count[HEAP] = i + 1
@@ -73,33 +72,23 @@ def _push(times, codes, count, time, code):
     times[i], codes[i] = time, code
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
 def _sift_down(times, codes, size, i, time, code):
-    """Let an entry sink from i: the gap moves down to a leaf, then the entry up from there.
-
-    An entry that comes from the bottom nearly always ends there, and choosing the lesser child has no branch to mispredict.
-    """
-    top = i
-    low = 2 * i + 1
-    while low + 1 < size:
-        right = low + 1
-        low += (times[right] < times[low]) | ((times[right] == times[low]) & (codes[right] < codes[low]))
-        times[i], codes[i] = times[low], codes[low]
-        i = low
+    while True:
         low = 2 * i + 1
-    if low < size:
+        if low >= size:
+            break
+        right = low + 1
+        if right < size:
+            low += (times[right] < times[low]) | ((times[right] == times[low]) & (codes[right] < codes[low]))
+        if times[low] > time or (times[low] == time and codes[low] > code):
+            break
         times[i], codes[i] = times[low], codes[low]
         i = low
-    while i > top:
-        up = (i - 1) >> 1
-        if times[up] < time or (times[up] == time and codes[up] < code):
-            break
-        times[i], codes[i] = times[up], codes[up]
-        i = up
     times[i], codes[i] = time, code
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
 def _pop(times, codes, count):
     code = codes[0]
     last = count[HEAP] - 1
@@ -108,69 +97,70 @@ def _pop(times, codes, count):
     return code
 
 
-@numba.njit(cache=True)
-def _ready_push(ready, count, key):
-    i = count[READY]
-    count[READY] = i + 1
-    while i > 0 and ready[(i - 1) >> 1] > key:
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
+def _ready_push(ready, i, sift, group):
+    while sift and i > 0 and ready[(i - 1) >> 1] > group:
         ready[i] = ready[(i - 1) >> 1]
         i = (i - 1) >> 1
-    ready[i] = key
+    ready[i] = group
 
 
-@numba.njit(cache=True)
-def _ready_pop(ready, count):
-    top = ready[0]
-    size = count[READY] - 1
-    count[READY] = size
-    key = ready[size]
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
+def _ready_pop(ready, size):
+    top, group = ready[0], ready[size - 1]
     i = 0
-    while 2 * i + 1 < size:
+    while 2 * i + 1 < size - 1:
         low = 2 * i + 1
-        if low + 1 < size and ready[low + 1] < ready[low]:
-            low += 1
-        if ready[low] >= key:
+        if low + 1 < size - 1:
+            low += ready[low + 1] < ready[low]
+        if ready[low] >= group:
             break
         ready[i] = ready[low]
         i = low
-    ready[i] = key
+    ready[i] = group
     return top
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
 def _free_place(free, count, place):
     tail = count[FREE_HEAD] + count[FREE]
     free[tail if tail < free.size else tail - free.size] = place
     count[FREE] += 1
 
 
-@numba.njit(cache=True)
-def _complete(setting, count, free, ready, item, stamp, group, now, code):
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
+def _complete(setting, count, item, stamp, group, now, code):
+    """A sample ends; returns its group."""
     item[code, END] = now
     stamp[code, VERSION_END] = count[VERSION]
     # Divisions are dear here, and groups of one sample common.
     owner = code if setting[SAMPLES] == 1 else code // setting[SAMPLES]
     group[owner, MISSING] -= 1
-    if group[owner, MISSING] == 0:
-        count[IN_FLIGHT] -= 1
-        _free_place(free, count, group[owner, PLACE])
-        # The group in the low bits, its rank among the ready in the high ones.
-        rank = 0 if setting[OLDEST_FIRST] else count[COMPLETED]
-        count[COMPLETED] += 1
-        _ready_push(ready, count, (rank << 32) | owner)
+    return owner
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
+def _group_ready(setting, count, free, ready, group, owner):
+    # `ready` is a heap of group numbers, or a queue that ends at the number of completions.
+    oldest = setting[OLDEST_FIRST] == 1
+    _ready_push(ready, count[READY] if oldest else count[COMPLETED], oldest, owner)
+    _free_place(free, count, group[owner, PLACE])
+    count[COMPLETED] += 1
+    count[READY] += 1
+    count[IN_FLIGHT] -= 1
+
+
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
 def _train_end(setting, count, batch, publish, now):
-    count[BUSY] = 0
     batch[count[FINISHED], TRAIN_TO] = now
+    # The last batch of a publish leaves its own time; earlier ones are overwritten.
+    publish[count[VERSION], SNAPSHOT] = now
+    count[BUSY] = 0
     count[FINISHED] += 1
-    if count[FINISHED] == (count[VERSION] + 1) * setting[BATCHES_PER_PUBLISH]:
-        count[PUBLISHING] = 1
-        publish[count[VERSION], SNAPSHOT] = now
+    count[PUBLISHING] = count[FINISHED] == (count[VERSION] + 1) * setting[BATCHES_PER_PUBLISH]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
 def _install(setting, count, publish, level, now):
     version = count[VERSION]
     publish[version, INSTALLED] = now
@@ -213,20 +203,24 @@ def rekey(s):
     _rekey(s.setting, s.tally, s.rate, s.times, s.codes, s.item, s.group, s.clock[NOW])
 
 
-@numba.njit(cache=True)
-def _dequeue(setting, count, clock, ready, group, batch):
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
+def _dequeue(setting, count, ready, group, batch, now):
     number = count[STARTED]
     for _ in range(setting[GROUPS]):
-        group[_ready_pop(ready, count) & LOW, BATCH] = number
+        if setting[OLDEST_FIRST]:
+            owner = _ready_pop(ready, count[READY])
+        else:
+            owner = ready[count[COMPLETED] - count[READY]]
+        count[READY] -= 1
+        group[owner, BATCH] = number
     count[STARTED] = number + 1
     count[BUSY] = 1
-    batch[number, TRAIN_FROM] = clock[NOW]
-    clock[TRAIN_END] = clock[NOW] + batch[number, TRAIN_TIME]
+    batch[number, TRAIN_FROM] = now
     if not setting[AT_PUBLISH]:
         count[TICKETS] += setting[GROUPS]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
 def _admit(setting, count, free, item, stamp, group, now):
     """Stamp groups while a quantum of tickets and of places is free."""
     quantum, samples = setting[QUANTUM], setting[SAMPLES]
@@ -241,14 +235,19 @@ def _admit(setting, count, free, item, stamp, group, now):
             count[FREE] -= 1
             group[number, MISSING] = samples
             group[number, VERSION_ADMITTED] = count[VERSION]
+            group[number, BATCH] = -1
             for code in range(number * samples, (number + 1) * samples):
                 item[code, START] = item[code, FIRST] = now
+                item[code, END] = np.nan
+                item[code, WASTED] = 0.0
                 stamp[code, VERSION_START] = count[VERSION]
+                stamp[code, VERSION_END] = -1
+                stamp[code, ATTEMPT] = 0
         count[TICKETS] -= quantum
         count[IN_FLIGHT] += quantum
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, forceinline=True, error_model="numpy")
 def _launch(setting, count, rate, times, codes, item, group):
     """Put the samples of newly admitted groups, whose work is known by now, into the heap."""
     samples = setting[SAMPLES]
@@ -258,7 +257,7 @@ def _launch(setting, count, rate, times, codes, item, group):
     count[LAUNCHED] = count[ADMITTED]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def advance(state, stop_started, stop_finished):
     """Run on until so many batches have started or finished, or until the caller is asked; returns why.
 
@@ -267,61 +266,69 @@ def advance(state, stop_started, stop_finished):
     nothing can happen any more. FULL: no room for another group.
     """
     setting, count, clock, rate, free, times, codes, ready, item, stamp, group, batch, publish, level = state
-    ask, restart = setting[ASK] == 1, setting[MODE] == RESTART
+    ask, restart, drain = setting[ASK] == 1, setting[MODE] == RESTART, setting[MODE] == DRAIN
     reask = ask and (setting[MODE] == KEEP or restart)
     _launch(setting, count, rate, times, codes, item, group)
-    while True:
-        if count[STEP] == EVENTS:
+    step, now, why = count[STEP], clock[NOW], GOING
+    while why == GOING:
+        if step == EVENTS:
             train_end = clock[TRAIN_END] if count[BUSY] else np.inf
             now = min(train_end, times[0] if count[HEAP] else np.inf)
             if now == np.inf:
-                return STALLED
+                why = STALLED
+                break
             clock[NOW] = now
             while count[HEAP] > 0 and times[0] == now:
                 code = _pop(times, codes, count)
-                if code < LATE:
-                    _complete(setting, count, free, ready, item, stamp, group, now, code)
-                else:
+                if code >= LATE:
                     _free_place(free, count, code - LATE)
+                    continue
+                owner = _complete(setting, count, item, stamp, group, now, code)
+                if group[owner, MISSING] == 0:
+                    _group_ready(setting, count, free, ready, group, owner)
             if train_end == now:
                 _train_end(setting, count, batch, publish, now)
-            count[STEP] = INSTALL
-        elif count[STEP] == INSTALL:
-            count[STEP] = ADMIT if count[INLINE] else DEQUEUE
-            if count[PUBLISHING] and (setting[MODE] != DRAIN or count[IN_FLIGHT] == 0):
-                _install(setting, count, publish, level, clock[NOW])
+            step = INSTALL
+        if step == INSTALL:
+            step = ADMIT if count[INLINE] else DEQUEUE
+            if count[PUBLISHING] and not (drain and count[IN_FLIGHT] > 0):
+                _install(setting, count, publish, level, now)
                 if restart:
-                    _restart(setting, count, rate, times, codes, item, stamp, group, clock[NOW])
+                    _restart(setting, count, rate, times, codes, item, stamp, group, now)
                 if reask:
-                    return PUBLISHED
+                    why = PUBLISHED
             if count[FINISHED] >= stop_finished and not count[PUBLISHING]:
-                return DONE
-        elif count[STEP] == DEQUEUE and count[PUBLISHING]:
+                why = DONE
+        elif step == DEQUEUE and count[PUBLISHING]:
             # A drain: nothing is dequeued or admitted before its install.
-            count[STEP] = EVENTS
-        elif count[STEP] == DEQUEUE:
-            count[STEP] = ADMIT
+            step = EVENTS
+        elif step == DEQUEUE:
+            step = ADMIT
             count[INLINE] = 0
             if not count[BUSY] and count[READY] >= setting[GROUPS]:
-                _dequeue(setting, count, clock, ready, group, batch)
+                _dequeue(setting, count, ready, group, batch, now)
+                clock[TRAIN_END] = now + batch[count[STARTED] - 1, TRAIN_TIME]
                 if batch[count[STARTED] - 1, TRAIN_TIME] == 0.0:
                     count[INLINE] = 1
-                    count[STEP] = INSTALL
-                    _train_end(setting, count, batch, publish, clock[NOW])
+                    step = INSTALL
+                    _train_end(setting, count, batch, publish, now)
                 if count[STARTED] >= stop_started:
-                    return TRAINING
+                    why = TRAINING
+        elif count[ADMITTED] + free.size > group.shape[0]:
+            why = FULL
         else:
-            if count[ADMITTED] + free.size > group.shape[0]:
-                return FULL
-            count[STEP] = DEQUEUE if count[INLINE] else EVENTS
-            _admit(setting, count, free, item, stamp, group, clock[NOW])
+            step = DEQUEUE if count[INLINE] else EVENTS
+            _admit(setting, count, free, item, stamp, group, now)
             if count[ADMITTED] > count[LAUNCHED]:
                 if ask:
-                    return STARTS
-                _launch(setting, count, rate, times, codes, item, group)
+                    why = STARTS
+                else:
+                    _launch(setting, count, rate, times, codes, item, group)
+    count[STEP] = step
+    return why
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def emit(start, rate, whole, first, last, installs, version):
     """Versions of the tokens of samples, into `version` int32 [k, T]: token t when `whole * t / T` of the work is done.
 
@@ -349,15 +356,13 @@ def new_state(
     """
     samples, batches = int(setting[SAMPLES]), train_time.size
     items, entries = groups * samples, rates.size * samples + rates.size
-    versions = batches // int(setting[BATCHES_PER_PUBLISH])
+    # One row more than publishes: batches after the last publish note their end in it.
+    versions = batches // int(setting[BATCHES_PER_PUBLISH]) + 1
     count = np.zeros(16, dtype=np.int64)
     count[STEP], count[TICKETS] = ADMIT, tickets
-    item = np.full((items, 5), np.nan)
-    item[:, WORK], item[:, WASTED] = work, 0.0
-    stamp = np.full((items, 3), -1, dtype=np.int32)
-    stamp[:, ATTEMPT] = 0
-    batch = np.full((batches, 3), np.nan)
-    batch[:, TRAIN_TIME] = train_time
+    # Rows are filled at their event: what the counts do not cover has never been written.
+    item, batch = np.empty((items, 5)), np.empty((batches, 3))
+    item[:, WORK], batch[:, TRAIN_TIME] = work, train_time
     # Places that open at the same instant enter in the order of their numbers; an ascending array is a heap.
     late = np.flatnonzero(offsets > 0.0)
     late = late[np.argsort(offsets[late], kind="stable")]
@@ -366,7 +371,7 @@ def new_state(
     free, early = np.zeros(rates.size, dtype=np.int64), np.flatnonzero(offsets <= 0.0)
     free[: early.size], count[FREE] = early, early.size
     return State(
-        setting, count, np.zeros(2), rates, free, times, codes, np.zeros(groups, dtype=np.int64), item, stamp,
-        np.full((groups, 4), -1, dtype=np.int64), batch, np.full((versions, 2), np.nan),
-        np.full((versions, 2), -1, dtype=np.int64),
+        setting, count, np.zeros(2), rates, free, times, codes, np.empty(groups, dtype=np.int64), item,
+        np.empty((items, 3), dtype=np.int32), np.empty((groups, 4), dtype=np.int64), batch, np.empty((versions, 2)),
+        np.empty((versions, 2), dtype=np.int64),
     )

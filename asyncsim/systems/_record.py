@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from asyncsim.systems._system import System
 
 
+FATES = np.array(["unfinished", "trained"])
+
+
 class Trained(NamedTuple):
     """The trained samples of one realization: versions `[B, G, N, T or 1]`, ids and works `[B, G, N]`."""
 
@@ -76,8 +79,8 @@ def timeline(system: System, state: State, header: dict[str, Any]) -> records.Ti
     versions = int(state.tally[kernel.VERSION])
     clock = float(state.clock[kernel.NOW])
     header = {**header, "clock": clock, "seconds": clock + sync * versions}
-    samples = _samples(state, sync)
     batches = _batches(state, sync)
+    samples = _samples(state, sync, batches)
     publishes = _publishes(state, sync)
     resources = _resources(state, samples, batches, publishes, header)
     return records.Timeline(samples, _groups(state, samples), batches, publishes, resources, header)
@@ -112,17 +115,19 @@ def _codes(state: State, groups: np.ndarray) -> np.ndarray:
     return groups[..., None] * samples + np.arange(samples)
 
 
-def _samples(state: State, sync: float) -> dict[str, np.ndarray]:
-    code = np.arange(state.tally[kernel.ADMITTED] * state.setting[kernel.SAMPLES])
-    group = code // state.setting[kernel.SAMPLES]
-    item, stamp, owner = state.item[code], state.stamp[code].astype(np.int64), state.group[group]
+def _samples(state: State, sync: float, batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    size, groups = int(state.setting[kernel.SAMPLES]), int(state.tally[kernel.ADMITTED])
+    code, group = np.arange(groups * size), np.repeat(np.arange(groups), size)
+    item, stamp = state.item[: groups * size], state.stamp[: groups * size]
+    owner = state.group[:groups] if size == 1 else state.group[group]
     v_start, v_ready = stamp[:, kernel.VERSION_START], stamp[:, kernel.VERSION_END]
     clock_start, clock_end = item[:, kernel.START], item[:, kernel.END]
     t_end = clock_end + sync * v_ready
     batch = owner[:, kernel.BATCH]
     # A group is ready with its slowest sample; NaN, a sample that is not finished, wins the maximum.
-    t_ready = np.maximum.reduce(t_end.reshape(-1, state.setting[kernel.SAMPLES]), axis=1)[group]
-    t_train = _where_trained(batch, _batches(state, sync)["t_start"])
+    t_ready = np.repeat(t_end.reshape(-1, size).max(axis=1), size)
+    # Batch -1, the unfinished, picks the NaN at the end.
+    t_train = np.append(batches["t_start"], np.nan)[batch]
     return {
         "sample": code, "group": group, "attempt": stamp[:, kernel.ATTEMPT], "place": owner[:, kernel.PLACE],
         "rate": state.rate[owner[:, kernel.PLACE]], "work": item[:, kernel.WORK], "wasted": item[:, kernel.WASTED],
@@ -131,13 +136,9 @@ def _samples(state: State, sync: float) -> dict[str, np.ndarray]:
         "t_train": t_train,
         "v_submit": owner[:, kernel.VERSION_ADMITTED], "v_start": v_start,
         "v_end": np.where(v_ready < 0, -1, v_start) if state.setting[kernel.MODE] == kernel.PIN else v_ready,
-        "v_ready": v_ready, "batch": batch, "fate": np.where(batch >= 0, "trained", "unfinished"),
+        "v_ready": v_ready, "batch": batch, "fate": FATES[(batch >= 0).astype(np.int8)],
         "clock_submit": item[:, kernel.FIRST], "clock_start": clock_start, "clock_end": clock_end,
     }
-
-
-def _where_trained(batch: np.ndarray, column: np.ndarray) -> np.ndarray:
-    return np.where(batch >= 0, column[np.maximum(batch, 0)], np.nan)
 
 
 def _groups(state: State, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -152,7 +153,7 @@ def _groups(state: State, samples: dict[str, np.ndarray]) -> dict[str, np.ndarra
 def _batches(state: State, sync: float) -> dict[str, np.ndarray]:
     number = np.arange(state.tally[kernel.STARTED])
     version = number // state.setting[kernel.BATCHES_PER_PUBLISH]
-    table = state.batch[number]
+    table = state.batch[: len(number)]
     return {
         "batch": number, "version": version,
         "t_start": table[:, kernel.TRAIN_FROM] + sync * version, "t_end": table[:, kernel.TRAIN_TO] + sync * version,
@@ -161,7 +162,7 @@ def _batches(state: State, sync: float) -> dict[str, np.ndarray]:
 
 def _publishes(state: State, sync: float) -> dict[str, np.ndarray]:
     version = np.arange(1, state.tally[kernel.VERSION] + 1)
-    table, level = state.publish[version - 1], state.level[version - 1]
+    table, level = state.publish[: len(version)], state.level[: len(version)]
     in_flight, ready = level[:, kernel.LEVEL_IN_FLIGHT], level[:, kernel.LEVEL_READY]
     return {
         "version": version, "t_snapshot": table[:, kernel.SNAPSHOT] + sync * (version - 1),

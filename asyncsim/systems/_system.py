@@ -159,7 +159,7 @@ class System:
             self._check_divergence(samples)
         places = len(self.rates)
         tickets = kernel.LATE if self.tickets is None else self.tickets
-        groups = batches * self.groups_per_batch + places + (self.tickets or places + spare)
+        groups = (batches + 1) * self.groups_per_batch + places + (self.tickets or 4 * places + spare)
         setting = np.array([
             self.groups_per_batch, samples, self.batches_per_publish, self.release == "publish", self.quantum,
             self.order == "oldest_start", MODES.index(self.mode), not drawn,

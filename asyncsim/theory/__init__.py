@@ -31,8 +31,8 @@ def claim(id: str) -> Claim:
 
     Raises `InputError` naming the nearest id when there is none.
 
-    >>> claim("ess/clamp-floor").predict({"clamp": 2.0})["floor"]
-    0.64
+    >>> claim("ess/clamp-floor").predict({"clamp": 2.0})["largest_inverse"]
+    1.5625
     """
     known = claims()
     wanted = str(id).replace("_", "-")

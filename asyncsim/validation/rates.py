@@ -38,8 +38,13 @@ def missed_rate(deviation: float, error: float, tolerance: float, crit: float, f
     shift = (deviation - tolerance) / error
     if shift == math.inf:
         return 0.0
+    if not math.isfinite(error):
+        return 1.0
     rate = float(special.ndtr(crit - shift) if math.isinf(freedom) else special.nctdtr(freedom, shift, crit))
-    return rate if math.isfinite(error) and math.isfinite(rate) else 1.0
+    if math.isfinite(rate):
+        return rate
+    # The series of the noncentral t fails for large shifts; its normal approximation is accurate there.
+    return float(special.ndtr((crit * (1.0 - 0.25 / freedom) - shift) / math.sqrt(1.0 + crit**2 / (2.0 * freedom))))
 
 
 def sample_size(

@@ -112,7 +112,7 @@ def test_ratios_and_ess() -> None:
 
 @pytest.mark.parametrize(("clamp", "floor"), [(1.0, 1.0), (2.0, 0.64), (5.0, 0.147929), (8.0, 0.060592)])
 def test_clamp_floor(clamp: float, floor: float) -> None:
-    assert predict("ess/clamp-floor", clamp=clamp)["floor"] == pytest.approx(floor, abs=5e-7)
+    assert 1.0 / predict("ess/clamp-floor", clamp=clamp)["largest_inverse"] == pytest.approx(floor, abs=5e-7)
 
 
 def test_truncation_bias_norm_is_not_monotone_in_the_cap() -> None:

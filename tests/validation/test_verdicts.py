@@ -170,6 +170,9 @@ def test_a_bound_is_tested_only_where_it_is_tight():
     assert verdict.points[0].reason == "measured/bound = 0.99"
     noisy = [{"x": Estimate(0.99, 0.02)}, {"x": Estimate(0.2, 1e-3)}]
     assert join(claim("bound"), [{}, {}], noisy, [{"x": 1.0}] * 2, effect=0.05).verdict == "inconclusive"
+    # Below 0.97 it is not tested, however sharp; above, what the measurement lies below the bound costs sharpness.
+    for value, error, outcome in ((0.96, 1e-5, "inconclusive"), (0.975, 0.008, "inconclusive"), (0.975, 0.004, "held")):
+        assert join(claim("bound"), [{}], [{"x": Estimate(value, error)}], [{"x": 1.0}], effect=0.05).verdict == outcome
     # Lowered by the effect, the bound fails at the tight point.
     assert join(claim("bound"), [{}, {}], tight, [{"x": 0.95}] * 2, effect=0.05).verdict == "violated"
 

@@ -1,0 +1,148 @@
+"""Defects to plant and instruments to measure with: wrappers of product components, never edits of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import ratios, records, updates
+from asyncsim.advantages._advantage import Samples
+from asyncsim.batch import Batch
+from asyncsim.methods._method import NoRatio
+from asyncsim.policies._policy import Forward
+from asyncsim.spec import Spec
+from asyncsim.updates._link import Chain, Record, State
+from asyncsim.versions import View
+
+
+class OffByOne:
+    """A system whose tokens are generated one version earlier than it says."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+    def schedule(self, *arguments: Any) -> records.Schedule:
+        """The system's schedule with every version one less (0 at least)."""
+        made = self._system.schedule(*arguments)
+        return dataclasses.replace(made, version=np.maximum(made.version - 1, 0).astype(np.int32))
+
+
+def off_by_one_version(spec: Spec) -> Spec:
+    """Data one version staler than scheduled."""
+    return spec.replace(system=OffByOne(spec.system))
+
+
+def dropped_ratio(spec: Spec) -> Spec:
+    """The method without its ratio."""
+    return spec.replace(method=spec.method.replace(weight=NoRatio()))
+
+
+def momentum_inserted(spec: Spec) -> Spec:
+    """A heavy ball in front of the chain."""
+    return spec.replace(update=Chain((updates.momentum(0.5), *spec.update.links)))
+
+
+
+class PolicyDefect:
+    """A policy whose forward pass returns altered log-probs; everything else is the wrapped policy's."""
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
+        """What is returned for `log_prob`."""
+        raise NotImplementedError
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """The wrapped policy's outputs with altered log-probs."""
+        outputs, pullback = self._policy.forward(view, batch, names)
+        return Forward({k: self.altered(v, batch) if k == "log_prob" else v for k, v in outputs.items()}, pullback)
+
+
+class Tempered(PolicyDefect):
+    """Log-probs scored at another temperature than actions are sampled at."""
+
+    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
+        """Divided by a temperature of 0.9."""
+        return log_prob / 0.9
+
+
+class ShortProduct(PolicyDefect):
+    """The last token is left out of the sequence's log-prob."""
+
+    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
+        """The last token's log-prob set to 0."""
+        kept = torch.ones_like(log_prob)
+        kept[..., -1] = 0.0
+        return log_prob * kept
+
+
+def with_policy(wrapper: type[PolicyDefect]) -> Any:
+    """A plant that wraps the spec's policy."""
+    return lambda spec: spec.replace(policy=wrapper(spec.policy or spec.task.policy()))
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Ratios above the cap set to 0 instead of to the cap."""
+
+    cap: float
+
+    def ratio(self, log_ratio: Tensor) -> Tensor:
+        """Sequence ratio, 0 above the cap."""
+        weight = ratios.usable(log_ratio.sum(-1, keepdim=True))
+        return torch.where(weight > self.cap, torch.zeros_like(weight), weight)
+
+    def score_weight(self, ratio: Tensor, advantage: Tensor) -> Tensor:
+        """Ratio times A."""
+        return ratio * advantage
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        return {"weight": "masked", "cap": self.cap}
+
+
+class FourthPower:
+    """An optimal baseline whose weights are squared twice: the score norm already contains the ratio."""
+
+    def __init__(self, advantage: Any) -> None:
+        self._advantage = advantage
+
+    def __call__(self, samples: Samples) -> Tensor:
+        """The advantage with score norms multiplied by the squared weight once more."""
+        return self._advantage(dataclasses.replace(samples, score_norm=lambda: samples.score_norm() * samples.weight() ** 2))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._advantage, name)
+
+
+@dataclass(frozen=True)
+class Displace:
+    """An instrument, not a defect: the first update moves the parameters by a given vector, later ones by nothing.
+
+    With a frozen schedule the policy is then at a known place away from behavior, and every further update is a fresh
+    batch measured there.
+    """
+
+    by: tuple[float, ...]
+
+    def init(self, parameters: Tensor) -> State:
+        """Not moved yet."""
+        return {"left": torch.ones((parameters.shape[0], 1), dtype=parameters.dtype)}
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Replace the direction."""
+        record.direction = state["left"] * torch.tensor(self.by, dtype=record.direction.dtype)
+        return record, {"left": torch.zeros_like(state["left"])}

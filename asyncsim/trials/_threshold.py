@@ -1,0 +1,39 @@
+"""Bisecting a largest stable step: noiseless runs started next to the fixed point, one step size per replicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from asyncsim import running
+from asyncsim.records import Estimate
+from asyncsim.spec import Spec
+
+GRID = 48
+PERIODS = 24
+"""Length of a run in periods of the marginal oscillation; growth is read between the 4th and the last."""
+RESOLUTION = 0.005
+"""Largest error of the bisected step, relative: the boundary is bracketed to 1 percent."""
+
+
+def largest_stable_step(build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, delay: int, seed: int) -> Estimate:
+    """The step at which small deviations cease to shrink, bracketed to `RESOLUTION` by two grids of step sizes.
+
+    `build(steps, updates)` makes a noiseless spec with one step size per replicate whose metric "gradient_norm" measures
+    the distance to the fixed point; `delay` sets the length of the runs (one period of the marginal mode is 4 delay + 2).
+    """
+    period = 4 * delay + 2
+    updates = PERIODS * period
+    for _ in range(2):
+        steps = np.geomspace(low, high, GRID)
+        trace = running.run(build(tuple(steps), updates), seed=seed, progress=False)
+        size = trace["gradient_norm"]
+        early = size[4 * period : 5 * period].max(axis=0)
+        late = size[-period:].max(axis=0)
+        # A replicate that left the finite range has NaN behind; one at the floor of float64 has shrunk.
+        stable = (late < early) & (trace.diverged < 0)
+        first = int(np.argmin(stable)) if not stable.all() else GRID - 1
+        low, high = steps[max(first - 1, 0)], steps[first]
+    middle = float(np.sqrt(low * high))
+    return Estimate(middle, tolerance=max(RESOLUTION * middle, float(high - low)), samples=2 * GRID)

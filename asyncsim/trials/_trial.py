@@ -1,0 +1,50 @@
+"""The trial: how a claim's numbers are measured on the product, and the defects that must flip its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from asyncsim.records import Estimate, Point
+
+Plant = Callable[[Any], Any]
+"""A change of a product component: from the spec (or system) that a trial is about to run to a defective one."""
+
+SIZES = {"quick": 1.0, "full": 0.5}
+"""Size of a verification, and the factor on the effect that it must see."""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A mistake planted in a product component, and the point at which the claim's verdict must flip."""
+
+    plant: Plant
+    point: Point
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Measurement of one claim.
+
+    `measure(point, effect, seed, plant)` returns estimates by quantity; it runs `plant(spec)` and takes as many samples as
+    an effect of that relative size needs at the claim's error rates. `points` are those of the quick size, `more` those
+    that the full size adds. `through` says which parts of the product stand in the measurement.
+    """
+
+    claim: str
+    points: tuple[Point, ...]
+    measure: Callable[[Point, float, int, Plant], dict[str, Estimate]]
+    defects: Mapping[str, Defect]
+    effect: float
+    through: str
+    more: tuple[Point, ...] = field(default=())
+
+    def at(self, size: str) -> tuple[Point, ...]:
+        """Points of a size."""
+        return self.points + (self.more if size == "full" else ())
+
+
+def untouched(spec: Any) -> Any:
+    """The plant that plants nothing."""
+    return spec

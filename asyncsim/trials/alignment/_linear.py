@@ -1,0 +1,22 @@
+"""The delayed linear model through the loop: gradients of a noisy quadratic and their autocorrelogram."""
+
+from __future__ import annotations
+
+from asyncsim import diagnostics, methods, running, schedules, tasks, updates
+from asyncsim.spec import Spec
+from asyncsim.trace import Trace
+from asyncsim.trials._trial import Plant
+from asyncsim.updates._link import chain
+
+
+def run_linear(
+    curvatures: tuple[float, ...], staleness: int, step: float, noise: float, updates_: int, after: int, replicates: int,
+    seed: int, plant: Plant,
+) -> Trace:
+    """A trace with the autocorrelogram up to lag staleness + 1, in stationarity."""
+    gathered = diagnostics.autocorrelogram(lags=staleness + 1, after=after)
+    spec = Spec(
+        tasks.quadratic(curvatures, noise=noise), schedules.fixed(staleness), methods.gradient(), chain(updates.sgd(step)),
+        samples_per_group=1, updates=updates_, replicates=replicates, diagnostics=[gathered],
+    )
+    return running.run(plant(spec), seed=seed, progress=False)

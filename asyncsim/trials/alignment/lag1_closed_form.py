@@ -1,0 +1,36 @@
+"""Variance amplification and the whole autocorrelation of stale gradients, through the loop."""
+
+from __future__ import annotations
+
+from asyncsim import uncertainty, validation
+from asyncsim.records import Estimate, Point
+from asyncsim.trials._plants import off_by_one_version
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.alignment._linear import run_linear
+
+UPDATES = 800
+SPREAD = 0.25
+"""Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    replicates = validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=8)
+    tau = point["staleness"]
+    after = 80 * (tau + 1)
+    trace = run_linear((point["curvature"],), tau, point["step"], point["noise"], UPDATES + after, after, replicates, seed, plant)
+    products = trace.accumulated["autocorrelogram"]
+    found = {"amplification": uncertainty.between(products[0] / point["noise"] ** 2)}
+    return found | {f"corr[{k}]": uncertainty.ratio(products[k], products[0]) for k in range(1, max(1, tau) + 1)}
+
+
+_AT_FOUR = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "step": 0.27}
+
+trial = Trial(
+    claim="alignment/lag1-closed-form",
+    points=({"staleness": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, _AT_FOUR),
+    more=({"staleness": 0, "curvature": 2.0, "noise": 0.5, "step": 0.5}, {"staleness": 8, "curvature": 1.0, "noise": 1.0, "step": 0.15}),
+    measure=_measure,
+    defects={"off-by-one version": Defect(off_by_one_version, _AT_FOUR)},
+    effect=0.02,
+    through="loop",
+)

@@ -1,0 +1,39 @@
+"""Gradient autocorrelation at the lags that the staleness names, ratio of averages, through the loop."""
+
+from __future__ import annotations
+
+from asyncsim import uncertainty, validation
+from asyncsim.records import Estimate, Point
+from asyncsim.trials._plants import momentum_inserted, off_by_one_version
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.alignment._linear import run_linear
+
+UPDATES = 600
+SPREAD = 0.3
+"""Standard deviation of one replicate's correlation, relative to the predicted one, at the points below (measured)."""
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    replicates = validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=6)
+    tau = point["staleness"]
+    after = 60 * (tau + 1)
+    trace = run_linear(point["curvatures"], tau, point["step"], point["noise"], UPDATES + after, after, replicates, seed, plant)
+    products = trace.accumulated["autocorrelogram"]
+    lags = [tau + 1] if tau == 0 else [tau, tau + 1]
+    return {f"corr[{k}]": uncertainty.ratio(products[k], products[0]) for k in lags}
+
+
+_AT_FOUR = {"staleness": 4, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.28}
+
+trial = Trial(
+    claim="alignment/lag-identity",
+    points=({"staleness": 0, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.6}, _AT_FOUR),
+    more=({"staleness": 8, "curvatures": (1.0,), "noise": 0.5, "step": 0.12},),
+    measure=_measure,
+    defects={
+        "off-by-one version": Defect(off_by_one_version, _AT_FOUR),
+        "momentum inserted": Defect(momentum_inserted, _AT_FOUR),
+    },
+    effect=0.02,
+    through="loop",
+)

@@ -1,0 +1,56 @@
+"""Growth of a stale gradient's bias with step size and staleness, behavior frozen meanwhile, through the loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim import methods, running, schedules, tasks, uncertainty, updates, validation
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._plants import momentum_inserted
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.updates._link import chain
+
+SPREAD = 1.0
+"""Standard deviation of one replicate's linearized slope (measured: at most 0.9 at the points below)."""
+
+
+def _squares(point: Point, staleness: int, step: float, replicates: int, seed: int, plant: Plant) -> np.ndarray:
+    """Squared bias `[R]` after `staleness` updates that all used data of version 0."""
+    spec = Spec(
+        tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]), schedules.sawtooth(staleness + 1),
+        methods.gradient(), chain(updates.sgd(step)), samples_per_group=1, updates=staleness + 1, replicates=replicates,
+        diagnostics=["bias"],
+    )
+    return running.run(plant(spec), seed=seed, progress=False)["bias"][-1] ** 2
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    replicates = validation.sample_size(SPREAD, effect, 0.5, 1e-3, 0.05, comparisons=4)
+    if "steps" in point:
+        varied = point["steps"]
+        rows = [_squares(point, point["staleness"], s, replicates, seed + k, plant) for k, s in enumerate(varied)]
+    else:
+        varied = point["stalenesses"]
+        rows = [_squares(point, n, point["step"], replicates, seed + k, plant) for k, n in enumerate(varied)]
+    # The slope of log rms is half that of log mean square.
+    found = uncertainty.slope(varied, np.stack(rows, axis=1), log=True)
+    return {"slope": found._replace(value=found.value / 2, error=found.error / 2)}
+
+
+_BASE = {"curvature": 1.0, "start": 1.0}
+_MIXED = {**_BASE, "noise": 3.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16, 32)}
+
+trial = Trial(
+    claim="convergence/bias-slope",
+    points=(
+        {**_BASE, "noise": 0.3, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16)},
+        _MIXED,
+        {**_BASE, "noise": 30.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16)},
+        {**_BASE, "noise": 3.0, "staleness": 8, "steps": (0.001, 0.002, 0.004, 0.008)},
+    ),
+    measure=_measure,
+    defects={"momentum inserted": Defect(momentum_inserted, _MIXED)},
+    effect=0.05,
+    through="loop",
+)

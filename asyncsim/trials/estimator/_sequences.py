@@ -1,0 +1,48 @@
+"""Exact gradients of sequence methods on the token bandit, through the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from asyncsim import schedules, tasks
+from asyncsim.methods._method import Method, Ratio
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._trial import Plant
+from asyncsim.updates._link import chain
+
+ROUNDING = 1e-10
+BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
+CURRENT = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
+
+
+def sequence_point(dependence: str, horizon: int, rows: int, success: float | None) -> Point:
+    """A point of the sequence claims."""
+    return {
+        "actions": 3, "horizon": horizon, "dependence": dependence, "behavior_logits": BEHAVIOR[:rows],
+        "current_logits": CURRENT[:rows], "success": success,
+    }
+
+
+def planted(point: Point, method: Method, plant: Plant) -> Spec:
+    """The spec of a point after planting."""
+    task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
+    return plant(Spec(task, schedules.frozen(), method, chain(), sampling="enumerate"))
+
+
+def places(point: Point) -> tuple[np.ndarray, np.ndarray]:
+    """Current and behavior parameters, flat."""
+    return np.ravel(point["current_logits"]), np.ravel(point["behavior_logits"])
+
+
+def components(name: str, vector: np.ndarray) -> dict[str, Estimate]:
+    """Estimates of a vector's components, exact to rounding."""
+    tolerance = ROUNDING * max(1e-300, float(np.linalg.norm(vector)))
+    return {f"{name}[{k}]": Estimate(float(x), tolerance=tolerance) for k, x in enumerate(vector)}
+
+
+def token_level(cap: float | None = None) -> Callable[[Spec], Spec]:
+    """A plant that multiplies each token's score by its own ratio instead of the sequence's."""
+    return lambda spec: spec.replace(method=spec.method.replace(weight=Ratio("token", cap)))

@@ -1,0 +1,30 @@
+"""Population gradient of sequence-level importance sampling, through the oracle."""
+
+from __future__ import annotations
+
+from asyncsim import advantages, methods, oracle
+from asyncsim.records import Estimate, Point
+from asyncsim.trials._plants import dropped_ratio
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.estimator._sequences import components, places, planted, sequence_point, token_level
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    spec = planted(point, methods.full_is(advantage=advantages.none()), plant)
+    return components("grad", oracle.limit(spec.task, spec.method, *places(point), spec.policy))
+
+
+_MARKOV = sequence_point("markov", 4, 4, 0.5)
+
+trial = Trial(
+    claim="estimator/full-is",
+    points=(sequence_point("iid", 5, 1, None), sequence_point("position", 3, 3, 1.0), _MARKOV),
+    more=(sequence_point("markov", 7, 4, 0.7),),
+    measure=_measure,
+    defects={
+        "dropped ratio": Defect(dropped_ratio, _MARKOV),
+        "token ratio in place of the sequence's": Defect(token_level(), _MARKOV),
+    },
+    effect=0.02,
+    through="oracle",
+)

@@ -1,0 +1,52 @@
+"""The baseline that minimizes the gradient's variance, found from exact variances, and OPOB's population value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim import advantages, methods, oracle, schedules, tasks
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._plants import FourthPower
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.updates._link import chain
+
+ROUNDING = 1e-9
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    rewards, cap = point["rewards"], point["cap"]
+    task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
+    weighted = (
+        methods.full_is(advantage=advantages.opob()) if cap is None
+        else methods.truncated_is(cap=cap, advantage=advantages.opob(), aggregator="sequence_sum")
+    )
+    spec = plant(Spec(task, schedules.frozen(), weighted, chain(), sampling="enumerate"))
+    places = (np.array(point["current_logits"]), np.array(point["behavior_logits"]))
+    # The variance is a parabola in a constant baseline: three exact values give its vertex.
+    low, middle, high = (
+        oracle.moments(task, spec.method.replace(advantage=advantages.offset(v)), *places, samples=1).variance
+        for v in (-1.0, 0.0, 1.0)
+    )
+    vertex = 0.5 * (low - high) / (low - 2.0 * middle + high)
+    signal = oracle.population_signal(task, spec.method, *places)
+    implied = (signal.batch.reward - signal.advantages)[0, 0, 0].item()
+    return {"baseline": Estimate(vertex, tolerance=ROUNDING), "opob": Estimate(implied, tolerance=ROUNDING)}
+
+
+def _fourth_power(spec: Spec) -> Spec:
+    """OPOB with the ratio squared twice."""
+    return spec.replace(method=spec.method.replace(advantage=FourthPower(spec.method.advantage)))
+
+
+_POINT = {"rewards": (0.2, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
+
+trial = Trial(
+    claim="estimator/optimal-baseline",
+    points=({**_POINT, "cap": None}, {**_POINT, "cap": 1.5}),
+    more=({**_POINT, "cap": 1.1},),
+    measure=_measure,
+    defects={"weight to the fourth power": Defect(_fourth_power, {**_POINT, "cap": None})},
+    effect=0.02,
+    through="oracle",
+)

@@ -1,0 +1,39 @@
+"""Bias of truncated importance sampling by enumeration, through the oracle."""
+
+from __future__ import annotations
+
+from asyncsim import advantages, methods, oracle
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._plants import Masked
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.estimator._sequences import components, places, planted, sequence_point, token_level
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    method = methods.truncated_is(cap=point["cap"], advantage=advantages.none(), aggregator="sequence_sum")
+    spec = planted(point, method, plant)
+    now, then = places(point)
+    truth = oracle.exact(spec.task, now, spec.policy)[1]
+    return components("bias", oracle.limit(spec.task, spec.method, now, then, spec.policy) - truth)
+
+
+def _masking(spec: Spec) -> Spec:
+    """Weights above the cap set to 0 instead of to the cap."""
+    return spec.replace(method=spec.method.replace(weight=Masked(spec.method.weight.cap)))
+
+
+_MARKOV = {**sequence_point("markov", 4, 4, 0.5), "cap": 1.5}
+
+trial = Trial(
+    claim="estimator/truncation-bias",
+    points=({**sequence_point("iid", 4, 1, None), "cap": 2.0}, _MARKOV),
+    more=({**sequence_point("position", 3, 3, 1.0), "cap": 1.2},),
+    measure=_measure,
+    defects={
+        "masking instead of truncation": Defect(_masking, _MARKOV),
+        "token factors truncated before the product": Defect(token_level(1.5), _MARKOV),
+    },
+    effect=0.02,
+    through="oracle",
+)

@@ -1,0 +1,50 @@
+"""Total delay of applied and unapplied gradients of asynchronous workers, counted on the event kernel's record."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim import laws, systems
+from asyncsim.records import Estimate, Point
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.systems._heads import LateStamp
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    system = plant(systems.update_on_arrival(point["workers"], laws.as_law("law", point["law"])))
+    updates = point["updates"]
+    samples = system.timeline(updates, seed=seed).samples
+    applied = samples["batch"] >= 0
+    delays = int((samples["batch"][applied] - samples["v_start"][applied]).sum())
+    # The worker of the last update has restarted at the newest version: its age is 0.
+    ages = int((updates - samples["v_start"][~applied]).sum())
+    return {"total_per_update": Estimate((delays + ages) / updates, tolerance=1e-12 * point["workers"])}
+
+
+def _in_flight_forgotten(system: object) -> object:
+    """Ages of gradients in flight not counted."""
+
+    class Censored(LateStamp):
+        def timeline(self, *arguments: object, **options: object) -> object:
+            record = self._system.timeline(*arguments, **options)
+            late = np.where(record.samples["batch"] < 0, arguments[0], record.samples["v_start"])
+            record.samples["v_start"] = late
+            return record
+
+    return Censored(system)
+
+
+_POINT = {"workers": 16, "law": "pareto:1.0:1.2", "updates": 400}
+
+trial = Trial(
+    claim="staleness/mean-staleness",
+    points=(_POINT, {**_POINT, "law": "exponential:1.0"}, {**_POINT, "law": "lognormal:1.0:2.0"}),
+    more=({**_POINT, "workers": 64, "updates": 60_000},),
+    measure=_measure,
+    defects={
+        "stamp taken at completion": Defect(LateStamp, _POINT),
+        "ages in flight forgotten": Defect(_in_flight_forgotten, _POINT),
+    },
+    effect=0.02,
+    through="kernel",
+)

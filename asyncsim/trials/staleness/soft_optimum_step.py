@@ -1,0 +1,66 @@
+"""Largest stable step of a regularized softmax bandit trained by staggered asynchronous workers, through kernel and loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim import advantages, laws, methods, running, schedules, systems, tasks, updates
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._plants import off_by_one_version
+from asyncsim.trials._threshold import largest_stable_step
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.updates._link import chain
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    arms, beta = len(point["rewards"]), point["kl"]
+    task = tasks.softmax_bandit(
+        arms, point["rewards"], rewards="fixed", kl_coef=beta, reference=point["reference_logits"], kl_at="behavior"
+    )
+    method = methods.reinforce(advantages.leave_one_out())
+    # The optimum is found by the product itself, synchronously and with a small step.
+    found = running.run(
+        Spec(task, schedules.fixed(0), method, chain(updates.sgd(1.0 / beta)), updates=3000, replicates=1,
+             sampling="enumerate", diagnostics="none"),
+        progress=False,
+    ).parameters[0]
+    nudge = np.cos(1.0 + np.arange(arms))
+    system = systems.update_on_arrival(point["workers"], laws.constant(1.0), stagger=True)
+
+    def build(steps: tuple[float, ...], count: int) -> Spec:
+        return plant(
+            Spec(
+                task, system, method, chain(updates.sgd(steps)), updates=count, replicates=len(steps), sampling="enumerate",
+                initial=found + 1e-6 * nudge, diagnostics=["gradient_norm"],
+            )
+        )
+
+    return {"step": largest_stable_step(build, 0.1 / beta, 40.0 / beta, point["workers"] - 1, seed)}
+
+
+def _penalty_at_current(spec: Spec) -> Spec:
+    """The penalty read at current instead of behavior log-probs."""
+    task = spec.task
+    return spec.replace(
+        task=tasks.softmax_bandit(
+            task.actions, task.means, rewards="fixed", kl_coef=task.penalty.coefficient, reference=task.penalty.reference,
+            kl_at="current",
+        )
+    )
+
+
+_POINT = {"rewards": (0.0, 0.4, 1.0), "reference_logits": (0.5, 0.0, -0.5), "kl": 0.5}
+
+trial = Trial(
+    claim="staleness/soft-optimum-step",
+    points=tuple({"workers": n, **_POINT} for n in (1, 2, 5)),
+    more=({"workers": 9, **_POINT}, {"workers": 4, "rewards": (0.0, 1.0), "reference_logits": (0.0, 0.0), "kl": 1.0}),
+    measure=_measure,
+    defects={
+        "off-by-one version": Defect(off_by_one_version, {"workers": 5, **_POINT}),
+        "penalty at current log-probs": Defect(_penalty_at_current, {"workers": 5, **_POINT}),
+    },
+    effect=0.05,
+    through="kernel, loop",
+)

@@ -1,0 +1,37 @@
+"""Largest stable step of gradient descent at constant staleness, on noiseless quadratics through the loop."""
+
+from __future__ import annotations
+
+from asyncsim import methods, schedules, tasks, updates
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._plants import off_by_one_version
+from asyncsim.trials._threshold import largest_stable_step
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.updates._link import chain
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    task = tasks.quadratic(point["curvatures"], noise=0.0, start=1e-6)
+
+    def build(steps: tuple[float, ...], count: int) -> Spec:
+        return plant(
+            Spec(
+                task, schedules.fixed(point["staleness"]), methods.gradient(), chain(updates.sgd(steps)), samples_per_group=1,
+                updates=count, replicates=len(steps), sampling="enumerate", diagnostics=["gradient_norm"],
+            )
+        )
+
+    scale = 1.0 / max(point["curvatures"])
+    return {"step": largest_stable_step(build, 0.03 * scale, 4.0 * scale, point["staleness"], seed)}
+
+
+trial = Trial(
+    claim="staleness/stability-boundary",
+    points=tuple({"staleness": s, "curvatures": (1.0, 0.25)} for s in (0, 1, 2, 4, 8)),
+    more=({"staleness": 16, "curvatures": (2.0,)}, {"staleness": 3, "curvatures": (0.5, 1.0, 3.0)}),
+    measure=_measure,
+    defects={"off-by-one version": Defect(off_by_one_version, {"staleness": 4, "curvatures": (1.0, 0.25)})},
+    effect=0.05,
+    through="loop",
+)

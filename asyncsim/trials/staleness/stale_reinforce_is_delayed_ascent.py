@@ -1,0 +1,55 @@
+"""REINFORCE with a group baseline on a stale one-context bandit: a run through the loop, and exact mean gradients."""
+
+from __future__ import annotations
+
+from asyncsim import advantages, methods, oracle, running, schedules, tasks, updates
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._plants import off_by_one_version
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.updates._link import chain
+
+ROUNDING = 1e-10
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    arms = len(point["rewards"])
+    task = tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["initial_logits"])
+    spec = plant(
+        Spec(
+            task, schedules.fixed(point["staleness"]), methods.reinforce(advantages.leave_one_out()),
+            chain(updates.sgd(point["step"])), updates=point["updates"], replicates=1, sampling="enumerate", diagnostics="none",
+        )
+    )
+    logits = running.run(spec, seed=seed, progress=False).parameters[0]
+    places = (point["current_logits"], point["behavior_logits"])
+    group = spec.method.replace(advantage=advantages.group_mean())
+    plain = spec.method.replace(advantage=advantages.none())
+    mean = oracle.moments(task, group, *places, samples=point["samples"]).mean
+    none = oracle.moments(task, plain, *places, samples=point["samples"]).mean
+    found = {"logit": logits, "group_mean": mean, "none": none}
+    return {f"{name}[{k}]": Estimate(float(v[k]), tolerance=ROUNDING) for name, v in found.items() for k in range(arms)}
+
+
+def _old_scores(spec: Spec) -> Spec:
+    """Scores at the weights that generated the data: invisible with a group baseline, visible without."""
+    return spec.replace(method=spec.method.replace(at="behavior"))
+
+
+_POINT = {
+    "rewards": (0.0, 0.5, 1.0), "initial_logits": (0.2, 0.0, -0.2), "staleness": 4, "step": 1.5, "updates": 40,
+    "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "samples": 3,
+}
+
+trial = Trial(
+    claim="staleness/stale-reinforce-is-delayed-ascent",
+    points=(_POINT,),
+    more=({**_POINT, "staleness": 9, "samples": 5, "step": 0.7},),
+    measure=_measure,
+    defects={
+        "off-by-one version": Defect(off_by_one_version, _POINT),
+        "scores at the behavior version": Defect(_old_scores, _POINT),
+    },
+    effect=0.02,
+    through="loop, oracle",
+)

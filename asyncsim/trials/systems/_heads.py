@@ -1,0 +1,68 @@
+"""Head staleness of simulated systems in stationarity, with errors between realizations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from asyncsim.records import Estimate
+from asyncsim.uncertainty import between
+
+
+def stationary_heads(system: Any, batches: int, warm_up: int, realizations: int, seed: int) -> np.ndarray:
+    """Head staleness of every group trained after the warm-up, `[M, groups]`."""
+    return system.staleness(batches, realizations, seed)[:, warm_up:].reshape(realizations, -1)
+
+
+def mean_over_realizations(values: np.ndarray) -> Estimate:
+    """Mean of numbers `[M, ...]` with its error between realizations; exact where all are equal."""
+    found = between(values, np.arange(len(values)), random=True)
+    return found._replace(tolerance=1e-12 * max(1.0, abs(found.value)))
+
+
+class LateStamp:
+    """A system that stamps samples with the version current at their end instead of their start."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+    def timeline(self, *arguments: Any, **options: Any) -> Any:
+        """The system's timeline with start versions overwritten."""
+        record = self._system.timeline(*arguments, **options)
+        late = np.where(record.samples["v_ready"] < 0, record.samples["v_start"], record.samples["v_ready"])
+        record.samples["v_start"] = late
+        return record
+
+    def staleness(self, batches: int, realizations: int, seed: int) -> np.ndarray:
+        """Trainer version minus version at the end, `[M, B, G]`."""
+        rows = []
+        for m in range(realizations):
+            samples = self.timeline(batches, seed=seed, realization=m).samples
+            trained = samples["batch"] >= 0
+            order = np.argsort(samples["batch"][trained], kind="stable")
+            version = samples["batch"][trained] // self._system.batches_per_publish
+            rows.append((version - samples["v_start"][trained])[order].reshape(batches, -1).astype(float))
+        return np.stack(rows)
+
+
+class Earlier:
+    """A system whose counter is one behind: every start is stamped one version too early."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+    def staleness(self, batches: int, realizations: int, seed: int) -> np.ndarray:
+        """The system's head staleness plus one."""
+        return self._system.staleness(batches, realizations, seed) + 1.0
+
+
+def ticket_lost(system: Any) -> Any:
+    """One ticket fewer than the system should have."""
+    return system.replace(tickets=system.tickets - 1)

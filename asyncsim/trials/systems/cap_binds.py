@@ -1,0 +1,44 @@
+"""Mean staleness of AReaL where the admission cap binds, on the event kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim import laws, systems, validation
+from asyncsim.records import Estimate, Point
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.systems._heads import mean_over_realizations, stationary_heads, ticket_lost
+
+BATCHES = 400
+SPREAD = 0.01
+"""Relative standard deviation of one realization's mean at the points below (measured)."""
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    realizations = max(16, validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=4))
+    tickets, groups = point["tickets"], point["publish_groups"]
+    system = systems.areal(
+        tickets // groups - 1, groups, tickets, length=laws.lognormal(1.0, 0.8), load=2.0 if tickets > 20 else 0.7
+    )
+    heads = stationary_heads(plant(system), BATCHES, 2 * tickets // groups + 20, realizations, seed)
+    return {"mean": mean_over_realizations(heads)}
+
+
+def _released_early(system: Any) -> Any:
+    """Tickets returned at the dequeue instead of the publish."""
+    return system.replace(release="dequeue")
+
+
+def _point(eta: int, groups: int) -> Point:
+    return {"tickets": (eta + 1) * groups, "publish_groups": groups, "release": "publish", "zero_train_time": False}
+
+
+trial = Trial(
+    claim="systems/cap-binds",
+    points=(_point(1, 4), _point(4, 8)),
+    more=(_point(8, 16),),
+    measure=_measure,
+    defects={"tickets returned at the dequeue": Defect(_released_early, _point(4, 8)), "a ticket lost": Defect(ticket_lost, _point(4, 8))},
+    effect=0.02,
+    through="kernel",
+)
