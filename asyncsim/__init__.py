@@ -1,7 +1,7 @@
 """asyncsim: a laboratory for asynchronous policy-gradient learning.
 
-Describe a system, train real policies on its staleness over thousands of replicates, and see every measurement beside its
-analytical prediction. Names below are loaded when they are first used.
+Describe a system, train real policies on its staleness over thousands of replicates, and see every measurement beside
+its analytical prediction. Names below are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-PACKAGES = ("systems", "schedules", "tasks", "policies", "advantages", "methods", "updates", "diagnostics", "theory", "trials")
+PACKAGES = (
+    "systems",
+    "schedules",
+    "tasks",
+    "policies",
+    "advantages",
+    "methods",
+    "updates",
+    "diagnostics",
+    "theory",
+    "trials",
+)
 """Subpackages reached as attributes: `sim.tasks.softmax_bandit()`."""
 
 NAMES = {

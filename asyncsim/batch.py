@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -48,8 +49,14 @@ class Draws:
         M, G, N = self.trajectory.shape
         low, high = (torch.empty((len(self.replicates), G, N), dtype=torch.float64) for _ in range(2))
         rng_compiled.fill_block(
-            *self.stream.key, self.replicates, self.realization, self.trajectory.reshape(M, G * N), token, number,
-            low.numpy().reshape(-1, G * N), high.numpy().reshape(-1, G * N),
+            *self.stream.key,
+            self.replicates,
+            self.realization,
+            self.trajectory.reshape(M, G * N),
+            token,
+            number,
+            low.numpy().reshape(-1, G * N),
+            high.numpy().reshape(-1, G * N),
         )
         return low, high
 
@@ -60,7 +67,12 @@ class Draws:
         M, G, N = self.trajectory.shape
         out = torch.empty((len(self.replicates), G, N, count), dtype=torch.float64)
         rng_compiled.fill_normals(
-            *self.stream.key, self.replicates, self.realization, self.trajectory.reshape(M, G * N), token, begin,
+            *self.stream.key,
+            self.replicates,
+            self.realization,
+            self.trajectory.reshape(M, G * N),
+            token,
+            begin,
             out.numpy().reshape(-1, G * N, count),
         )
         return out
@@ -70,11 +82,12 @@ class Draws:
 class Batch:
     """Rectangular data `[R, G, N, T]`; what is missing has mask 0 or mass 0, never a shorter row.
 
-    `action` (int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`), `state` (int64 row of the policy's table), `mask` (1 on
-    generated tokens), `reward` `[R, G, N]`, `mass` `[R, G, N]` (sums to 1 inside a group), `size` (samples that the mass
-    stands for; infinity for a population), `behavior` (outputs recorded when the data was generated), `view` (behavior
-    weights, where kept), `version` (int32 `[M, G, N, T or 1]`), `train_version`, `trajectory` (ids, int64 `[M, G, N]`), `index` (cell of the policy's table that
-    each token reads, filled by tabular policies), `realization` `[R]`.
+    `action` (int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`), `state` (int64 row of the policy's table), `mask` (1
+    on generated tokens), `reward` `[R, G, N]`, `mass` `[R or 1, G, N]` (sums to 1 inside a group), `size` (samples
+    that the mass stands for; infinity for a population), `behavior` (outputs recorded when the data was generated),
+    `view` (behavior weights, where kept), `version` (int32 `[M, G, N, T or 1]`), `train_version`, `trajectory` (ids,
+    int64 `[M, G, N]`), `index` (cell of the policy's table that each token reads, filled by tabular policies),
+    `realization` `[R]`.
     """
 
     action: Tensor
@@ -90,6 +103,14 @@ class Batch:
     realization: np.ndarray
     trajectory: np.ndarray
     index: Tensor | None = None
+    _full: bool | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether every token was generated: nothing is masked."""
+        if self._full is None:
+            self._full = bool((self.mask > 0).all())
+        return self._full
 
     @property
     def lengths(self) -> Tensor:

@@ -65,8 +65,13 @@ def head(schedule: records.Schedule, batches: int) -> records.Schedule:
     """The first `batches` batches of a schedule."""
     work = None if schedule.work is None else schedule.work[:, :batches]
     return records.Schedule(
-        schedule.version[:, :batches], schedule.trajectory[:, :batches], schedule.batches_per_publish,
-        schedule.updates_per_batch, schedule.random, work, schedule.header,
+        schedule.version[:, :batches],
+        schedule.trajectory[:, :batches],
+        schedule.batches_per_publish,
+        schedule.updates_per_batch,
+        schedule.random,
+        work,
+        schedule.header,
     )
 
 

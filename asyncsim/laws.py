@@ -88,7 +88,13 @@ class Law:
         return FAMILIES[self.kind].survival(np.asarray(x, dtype=np.float64), self.parameters)
 
     def sample(
-        self, stream: rng.Stream, first: ArrayLike, second: ArrayLike, third: ArrayLike = 0, draw: ArrayLike = 0, *,
+        self,
+        stream: rng.Stream,
+        first: ArrayLike,
+        second: ArrayLike,
+        third: ArrayLike = 0,
+        draw: ArrayLike = 0,
+        *,
         compiled: bool = False,
     ) -> np.ndarray:
         """Draws at the coordinates (realization, sample, attempt, draw), float64 in their broadcast shape.
@@ -267,7 +273,11 @@ FAMILIES: dict[str, Family] = {
     "empirical": Family(("values",), _empirical_mean, False, _empirical_value, _empirical_survival),
 }
 MAKERS: dict[str, Callable[..., Law]] = {
-    "constant": constant, "exponential": exponential, "lognormal": lognormal, "pareto": pareto, "gamma": gamma,
+    "constant": constant,
+    "exponential": exponential,
+    "lognormal": lognormal,
+    "pareto": pareto,
+    "gamma": gamma,
     "empirical": empirical,
 }
 

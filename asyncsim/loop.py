@@ -1,8 +1,8 @@
 """The learning loop: one block of replicates from the first batch to the last.
 
-In words: take the batch that the schedule hands over (drawn at the behavior version of every token); evaluate the method
-on it (outputs, ratio, advantages, cotangents, pullback); send the direction through the update chain; add the step;
-publish when the schedule says so.
+In words: take the batch that the schedule hands over (drawn at the behavior version of every token); evaluate the
+method on it (outputs, ratio, advantages, cotangents, pullback); send the direction through the update chain; add the
+step; publish when the schedule says so.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
         proximal = None
         for epoch in range(plan.updates_per_batch):
             update = number * plan.updates_per_batch + epoch
-            signal, gradient = evaluate(plan.method, plan.task, plan.policy, weights, batch, proximal, plan.recorder.outputs)
+            signal, gradient = evaluate(
+                plan.method, plan.task, plan.policy, weights, batch, proximal, plan.recorder.outputs
+            )
             proximal = signal.proximal
             age = batch.update_staleness(updates_per_version, since * plan.updates_per_batch + epoch)
             record, states = plan.update.apply(Record(gradient, untouched, signal, age), states)
@@ -69,8 +71,10 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
 
 def advance(parameters: Tensor, step: Tensor, diverged: Tensor, update: int, limit: float) -> tuple[Tensor, Tensor]:
     """Add the step; a replicate that would leave the finite range is frozen where it was, and the update recorded."""
-    moved = parameters + step
-    inside = moved.abs().amax(-1) < limit
+    moved = parameters + step.to(parameters.dtype)
+    inside = (moved * moved).sum(-1) < limit * limit
     going = inside & (diverged < 0)
+    if bool(going.all()):
+        return moved, diverged
     diverged = torch.where(~inside & (diverged < 0), torch.full((), update), diverged)
     return torch.where(going.unsqueeze(-1), moved, parameters), diverged

@@ -7,6 +7,7 @@ import platform
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None) -> 
     }
 
 
+@cache
 def _version(distribution: str) -> str | None:
     try:
         return metadata.version(distribution)
@@ -50,6 +52,7 @@ def _version(distribution: str) -> str | None:
         return None
 
 
+@cache
 def _checkout(folder: Path) -> tuple[str | None, bool | None]:
     """Commit of the checkout whose package this is, and whether tracked files differ from it."""
     # An installed copy may lie inside somebody else's checkout, whose commit says nothing about it.
@@ -67,6 +70,7 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@cache
 def _cpu() -> str:
     """Model name of the processor, else its architecture."""
     try:

@@ -16,12 +16,16 @@ class Word(NamedTuple):
 WORDS: dict[str, Word] = {
     "version": Word(r"v", "versions", "count of publishes of weights to the generators"),
     "behavior_version": Word(r"v_\mu", "versions", "version whose weights generated a token"),
-    "staleness": Word(r"s", "versions", "version trained at minus behavior version, per token; a trajectory's is its first token's"),
+    "staleness": Word(
+        r"s", "versions", "version trained at minus behavior version, per token; a trajectory's is its first token's"
+    ),
     "update_staleness": Word(r"\tau", "updates", "optimizer updates applied since the token's weights were current"),
     "delay": Word(r"d", "s", "simulated seconds between two events; never versions"),
     "step_size": Word(r"\eta", "", "factor from gradient to parameter change"),
     "curvature": Word(r"\lambda", "", "eigenvalue of the Hessian of the loss"),
-    "log_ratio": Word(r"\log w", "nats", "log-probability under the current policy minus that under the behavior policy"),
+    "log_ratio": Word(
+        r"\log w", "nats", "log-probability under the current policy minus that under the behavior policy"
+    ),
     "ess": Word(r"\mathrm{ESS}/N", "", "effective sample size over the number of samples"),
     "chi_square": Word(r"\chi^2", "", "second moment of the importance ratio minus one"),
     "max_weight_share": Word(r"\max w/\sum w", "", "largest share of one sample in the total weight"),
@@ -39,7 +43,9 @@ WORDS: dict[str, Word] = {
     "batch_return": Word(r"\hat J", "", "mean reward of the batch under the behavior policy"),
     "exact_return": Word(r"J", "", "expected reward of the current policy"),
     "entropy": Word(r"H", "nats", "mean entropy of the current policy at the batch's states"),
-    "kl": Word(r"\mathrm{KL}(\mu\|\pi)", "nats", "mean divergence of behavior from current policy, k3 estimate on the batch"),
+    "kl": Word(
+        r"\mathrm{KL}(\mu\|\pi)", "nats", "mean divergence of behavior from current policy, k3 estimate on the batch"
+    ),
     "update": Word(r"u", "updates", "optimizer step"),
     "batch": Word(r"b", "batches", "groups dequeued together"),
     "return": Word(r"J", "", "expected reward"),

@@ -1,7 +1,8 @@
 """Exact values by enumeration: two oracles with two names.
 
-`limit` feeds the population and returns the method's gradient for N -> infinity; `moments` lays every possible batch along
-the replicate axis with its probability and averages the method's own output, which is exact for any coupling of samples.
+`limit` feeds the population and returns the method's gradient for N -> infinity; `moments` lays every possible batch
+along the replicate axis with its probability and averages the method's own output, which is exact for any coupling of
+samples.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np
     return (value[0].numpy(), gradient[0].numpy()) if single else (value.numpy(), gradient.numpy())
 
 
-def limit(task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None) -> np.ndarray:
+def limit(
+    task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None
+) -> np.ndarray:
     """Gradient of a method on the population, N -> infinity, `[P]` or `[R, P]`.
 
     Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`.
@@ -70,17 +73,25 @@ def limit(task: Task, method: Method, parameters: Any, behavior: Any = None, pol
     >>> limit(task, sim.methods.full_is(), [0.0, 0.0], behavior=[1.0, 0.0]).round(6).tolist()
     [-0.25, 0.25]
     """
-    signal, gradient, single = _on_population(task, method, parameters, behavior, policy)
+    _, gradient, single = _on_population(task, method, parameters, behavior, policy)
     return gradient[0].numpy() if single else gradient.numpy()
 
 
-def population_signal(task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None) -> Signal:
+def population_signal(
+    task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None
+) -> Signal:
     """The whole signal (ratios, advantages, cotangents) of a method on the population; arguments as in `limit`."""
     return _on_population(task, method, parameters, behavior, policy)[0]
 
 
 def probe(
-    task: Task, method: Method, parameters: Any, behavior: Any, samples: int, replicates: int, seed: int = 0,
+    task: Task,
+    method: Method,
+    parameters: Any,
+    behavior: Any,
+    samples: int,
+    replicates: int,
+    seed: int = 0,
     policy: Policy | None = None,
 ) -> Signal:
     """The signal of a method on one sampled group of N per replicate, at given weights `[P]`."""
@@ -93,14 +104,19 @@ def probe(
 
 
 def moments(
-    task: Task, method: Method, parameters: Any, behavior: Any = None, samples: int = 2, policy: Policy | None = None,
+    task: Task,
+    method: Method,
+    parameters: Any,
+    behavior: Any = None,
+    samples: int = 2,
+    policy: Policy | None = None,
     prompt: int = 0,
 ) -> Moments:
     """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples`.
 
-    Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their probabilities.
-    Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, which prompt the group asks. The exact gradient of
-    a task with several prompts is their average.
+    Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their
+    probabilities. Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, which prompt the group asks.
+    The exact gradient of a task with several prompts is their average.
 
     Raises `InputError` beyond a million batches, or for tasks that cannot be enumerated.
 
@@ -115,13 +131,18 @@ def moments(
     found = task.outcomes(torch.tensor([prompt]))
     total = found.reward.shape[1] ** samples
     checks.require(
-        total <= BATCH_LIMIT, "outcomes ** samples", total, f"at most {BATCH_LIMIT} batches",
+        total <= BATCH_LIMIT,
+        "outcomes ** samples",
+        total,
+        f"at most {BATCH_LIMIT} batches",
         "use fewer samples, arms or tokens, or oracle.limit for N -> infinity",
     )
     chance = _chances(task, policy, then, found, prompt)
     first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
     for start in range(0, total, BLOCK):
-        picks = np.stack(np.unravel_index(np.arange(start, min(total, start + BLOCK)), (found.reward.shape[1],) * samples), 1)
+        picks = np.stack(
+            np.unravel_index(np.arange(start, min(total, start + BLOCK)), (found.reward.shape[1],) * samples), 1
+        )
         batch, probability = _every_batch(task, policy, then, found, chance, torch.from_numpy(picks))
         gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch)[1].double()
         first += probability @ gradient
@@ -134,7 +155,9 @@ def population(signal: Signal) -> Tensor:
     """Gradient `[R, P]` of the signal's method on the population of its batch's behavior weights."""
     batch, policy = signal.batch, signal.policy
     if batch.view is None:
-        raise checks.InputError("diagnostics", "bias", "recorded with late drawing", "use drawing='late', which keeps weights")
+        raise checks.InputError(
+            "diagnostics", "bias", "recorded with late drawing", "use drawing='late', which keeps weights"
+        )
     samples = batch.trajectory.shape[2]
     sampler = Sampler(signal.task, policy, samples, 0, np.arange(len(batch.realization)), batch.realization)
     everything = enumerate_outcomes(sampler, batch.version, batch.train_version, batch.trajectory, batch.view)
@@ -145,12 +168,17 @@ def batch_variance(signal: Signal) -> Tensor:
     """Exact total variance over batches `[R]` of the signal's method, for one group at one behavior version."""
     batch = signal.batch
     if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
-        raise checks.InputError("diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group")
+        raise checks.InputError(
+            "diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group"
+        )
     now = _current_weights(signal)["log_prob"].reshape(batch.reward.shape[0], -1)
     then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
     samples = int(batch.size) if math.isfinite(batch.size) else 1
     # Log-probabilities are logits of the same policy, so they serve as parameters.
-    found = [moments(signal.task, signal.method, a, b, samples, signal.policy).variance for a, b in zip(now, then, strict=True)]
+    found = [
+        moments(signal.task, signal.method, a, b, samples, signal.policy).variance
+        for a, b in zip(now, then, strict=True)
+    ]
     return torch.tensor(found, dtype=torch.float64)
 
 
@@ -208,7 +236,10 @@ def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
     single = tensor.ndim == 1
     rows = tensor.reshape(1, -1) if single else tensor
     checks.require(
-        rows.ndim == 2 and rows.shape[1] == policy.size, field, tuple(tensor.shape), f"[P] or [R, P] with P = {policy.size}",
+        rows.ndim == 2 and rows.shape[1] == policy.size,
+        field,
+        tuple(tensor.shape),
+        f"[P] or [R, P] with P = {policy.size}",
         "give one number per parameter, tables flattened row by row",
     )
     return rows, single

@@ -78,7 +78,7 @@ class Namespace(ModuleType):
 
 
 def expose(package: str) -> None:
-    """Turn the package that is being imported into a `Namespace`; the only statement of a plug-in `__init__`."""
+    """Turn the package that is being imported into a `Namespace`: all that a plug-in `__init__` does."""
     sys.modules[package].__class__ = Namespace
 
 

@@ -1,8 +1,9 @@
 """Importance ratios and their statistics, in log space and float64.
 
-Every function takes log weights with a probability mass: `log_weight`, `[R, ..., n]`, and `mass` of the same shape with
-total 1 over all axes but the first (equal masses 1/n for n samples). A statistic of a replicate in which any weighted log
-ratio is NaN or +inf is NaN, so that whoever acts on it can fail closed; a log ratio of -inf is a weight of 0.
+Every function takes log weights with a probability mass: `log_weight`, `[R, ..., n]`, and `mass` of the same shape
+with total 1 over all axes but the first (equal masses 1/n for n samples). A statistic of a replicate in which any
+weighted log ratio is NaN or +inf is NaN, so that whoever acts on it can fail closed; a log ratio of -inf is a weight
+of 0.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None) -> Tensor:
     """Effective sample size over the number of samples, (E w)^2 / E w^2, `[R]`.
 
     Invariant to a common factor of the weights (no additive epsilon), 1 iff the weights are equal, at least 1/n. With
-    `clamp` = C the weights are first limited to [1/C, C]: such an ESS cannot fall below 4/(C + 1/C)^2 (`ess/clamp-floor`).
+    `clamp` = C the weights are first limited to [1/C, C]: such an ESS cannot fall below 4/(C + 1/C)^2
+    (`ess/clamp-floor`).
 
     >>> log_weight = torch.tensor([[1.0, 3.0]], dtype=torch.float64).log()
     >>> round(ess(log_weight, torch.full((1, 2), 0.5, dtype=torch.float64)).item(), 12)

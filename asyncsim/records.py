@@ -51,10 +51,11 @@ class Estimate(NamedTuple):
 class Claim:
     """A statement of the theory that a measurement can contradict.
 
-    `domain(point)` returns None inside the domain, else the reason it is left; `predict(point)` and `cross_check(point)`
-    are two independent computations of the same named quantities; `formula_defects` are wrong versions of `predict`, each
-    a mistake somebody makes. `relative_to` is what an effect of x percent refers to: each predicted "value", or the
-    Euclidean "norm" of all quantities that share a stem (the text before "["), for vectors with small components.
+    `domain(point)` returns None inside the domain, else the reason it is left; `predict(point)` and
+    `cross_check(point)` are two independent computations of the same named quantities; `formula_defects` are wrong
+    versions of `predict`, each a mistake somebody makes. `relative_to` is what an effect of x percent refers to: each
+    predicted "value", or the Euclidean "norm" of all quantities that share a stem (the text before "["), for vectors
+    with small components.
     """
 
     id: str
@@ -148,10 +149,11 @@ class Schedule:
     """Which trajectories each batch trains and under which version every token of them was generated.
 
     `version`, int32 `[M, B, G, N, T or 1]`: behavior version of every token, -1 where unknown. `trajectory`, int64
-    `[M, B, G, N]`: ids, ascending inside a batch; a trajectory keeps its draws through its id. M realizations, B batches,
-    G groups, N samples, T tokens. Batch b is trained at version `b // batches_per_publish`; `updates_per_batch` optimizer
-    updates are made on it. `random` says whether realizations differ by chance (a verdict then needs more than one).
-    `work`, float64 `[M, B, G, N]`: work of each trajectory in tokens, where the system drew it (else None).
+    `[M, B, G, N]`: ids, ascending inside a batch; a trajectory keeps its draws through its id. M realizations, B
+    batches, G groups, N samples, T tokens. Batch b is trained at version `b // batches_per_publish`;
+    `updates_per_batch` optimizer updates are made on it. `random` says whether realizations differ by chance (a
+    verdict then needs more than one). `work`, float64 `[M, B, G, N]`: work of each trajectory in tokens, where the
+    system drew it (else None).
     """
 
     version: np.ndarray
@@ -165,13 +167,18 @@ class Schedule:
     def __post_init__(self) -> None:
         checks.require(
             self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4],
-            "schedule.version", self.version.shape, f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}",
+            "schedule.version",
+            self.version.shape,
+            f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}",
             "give every trajectory a row of versions",
         )
         late = self.version > self.train_version[None, :, None, None, None]
         checks.require(
-            not late.any(), "schedule.version", int(self.version.max()),
-            "at most the version that is trained", "a token cannot come from weights that do not exist yet",
+            not late.any(),
+            "schedule.version",
+            int(self.version.max()),
+            "at most the version that is trained",
+            "a token cannot come from weights that do not exist yet",
         )
 
     @property
@@ -200,8 +207,10 @@ class Schedule:
         if self.work is not None:
             arrays["work"] = self.work
         scalars = {
-            "batches_per_publish": self.batches_per_publish, "updates_per_batch": self.updates_per_batch,
-            "random": self.random, "header": self.header,
+            "batches_per_publish": self.batches_per_publish,
+            "updates_per_batch": self.updates_per_batch,
+            "random": self.random,
+            "header": self.header,
         }
         save_arrays(path, "schedule", arrays, scalars)
 
@@ -278,7 +287,7 @@ def save_arrays(
 
 
 def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save_arrays` wrote; refuses by name a file that is missing, truncated or of another kind or format."""
+    """Read what `save_arrays` wrote; a file missing, truncated or of another kind or format is refused by name."""
     remedy = f"write it again with {kind}.save()"
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -290,5 +299,11 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.n
         raise checks.InputError("path", str(path), "an existing file", remedy) from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError):
         raise checks.InputError("path", str(path), f"a whole {kind} file", remedy) from None
-    checks.require(found == (kind, FORMAT), "path", str(path), f"a {kind} file of format {FORMAT}, not {found[0]} {found[1]}", remedy)
+    checks.require(
+        found == (kind, FORMAT),
+        "path",
+        str(path),
+        f"a {kind} file of format {FORMAT}, not {found[0]} {found[1]}",
+        remedy,
+    )
     return arrays, scalars

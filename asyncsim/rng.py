@@ -98,8 +98,10 @@ def _coordinates(*coordinates: Any) -> tuple[np.ndarray, ...]:
     for array in arrays:
         if array.size and (array.min() < 0 or array.max() > MASK):
             raise checks.InputError(
-                "random coordinate", int(array.min() if array.min() < 0 else array.max()),
-                "in [0, 2^32)", "split the run over seeds",
+                "random coordinate",
+                int(array.min() if array.min() < 0 else array.max()),
+                "in [0, 2^32)",
+                "split the run over seeds",
             )
     return tuple(np.broadcast_arrays(*(a.astype(np.uint64) for a in arrays)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
@@ -96,7 +97,8 @@ def fill_block(k0, k1, first, row, second, third, number, low, high):
 def fill_normals(k0, k1, first, row, second, third, begin, out):
     """Standard normal draws begin, begin + 1, ... of R x n counters, `[R, n, D]`; `begin` is even. As `normal_at`.
 
-    first [R]; row [R], the row of second [M, n] that each of them reads. Both halves of a block come from one logarithm.
+    first [R]; row [R], the row of second [M, n] that each of them reads. Both halves of a block come from one
+    logarithm.
     """
     for r in range(first.size):
         ids = second[row[r]]
@@ -122,17 +124,17 @@ def _fill_normal(k0, k1, c0, c1, c2, draw, out):
         out[i] = normal_at(k0, k1, c0[i], c1[i], c2[i], draw[i])
 
 
-def uniform(stream: rng.Stream, first, second, third=0, draw=0) -> np.ndarray:
+def uniform(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
     """Array form of `uniform_at` in the broadcast shape of the coordinates."""
     return _array(_fill_uniform, stream, first, second, third, draw)
 
 
-def normal(stream: rng.Stream, first, second, third=0, draw=0) -> np.ndarray:
+def normal(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
     """Array form of `normal_at` in the broadcast shape of the coordinates."""
     return _array(_fill_normal, stream, first, second, third, draw)
 
 
-def _array(fill, stream, *coordinates) -> np.ndarray:
+def _array(fill: Any, stream: rng.Stream, *coordinates: Any) -> np.ndarray:
     arrays = np.broadcast_arrays(*(np.asarray(c, dtype=np.int64) for c in coordinates))
     out = np.empty(arrays[0].shape, dtype=np.float64)
     flat = [np.ascontiguousarray(a).reshape(-1) for a in arrays]

@@ -1,7 +1,7 @@
 """Rollouts: from a schedule's request to a batch, at the behavior version of every token.
 
-The same trajectory comes out whether it is drawn late (when it is trained, from kept weights) or early (when its version
-is current), because every draw is keyed by replicate, trajectory and token.
+The same trajectory comes out whether it is drawn late (when it is trained, from kept weights) or early (when its
+version is current), because every draw is keyed by replicate, trajectory and token.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,13 +24,14 @@ from asyncsim.versions import Store, View, Weights, current
 
 @dataclass
 class Trajectories:
-    """What was generated: `state`, `action`, `mask` and `log_prob` or `loss` at the behavior weights, `[R, G, N, T]`."""
+    """What was generated: `state`, `action`, `mask`, and the first output at the behavior weights, `[R, G, N, T]`."""
 
     state: Tensor
     action: Tensor
     mask: Tensor
     outputs: Outputs = field(default_factory=dict)
     index: Tensor | None = None
+    full: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -66,33 +68,65 @@ class Sampler:
         return outputs
 
     def batch(
-        self, found: Trajectories, reward: Tensor, size: float, version: np.ndarray, train_version: int,
-        trajectory: np.ndarray, view: View | None, mass: Tensor | None = None,
+        self,
+        found: Trajectories,
+        reward: Tensor,
+        size: float,
+        version: np.ndarray,
+        train_version: int,
+        trajectory: np.ndarray,
+        view: View | None,
+        mass: Tensor | None = None,
     ) -> Batch:
         """Trajectories as a batch; equal masses unless given; refuses NaN rewards."""
         # The sum is finite iff every reward is (rewards near the largest double aside, which are refused as well).
         if not math.isfinite(reward.sum().item()):
             r, g, n = (int(x[0]) for x in torch.where(~(reward.abs() < 1e300)))
             raise checks.InputError(
-                f"reward[replicate {r}, group {g}, sample {n}]", reward[r, g, n].item(), "finite",
+                f"reward[replicate {r}, group {g}, sample {n}]",
+                reward[r, g, n].item(),
+                "finite",
                 "mend the task's reward, or map failures to a number",
             )
         if mass is None:
-            mass = torch.full((1, 1, 1), 1.0 / reward.shape[2], dtype=reward.dtype).expand(reward.shape)
+            mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
         return self._batch(found, reward, mass, size, version, train_version, trajectory, view)
 
     def _batch(
-        self, found: Trajectories, reward: Tensor, mass: Tensor, size: float, version: np.ndarray, train_version: int,
-        trajectory: np.ndarray, view: View | None,
+        self,
+        found: Trajectories,
+        reward: Tensor,
+        mass: Tensor,
+        size: float,
+        version: np.ndarray,
+        train_version: int,
+        trajectory: np.ndarray,
+        view: View | None,
     ) -> Batch:
         return Batch(
-            found.action, found.state, found.mask, reward, mass, size, found.outputs, view, version, train_version,
-            self.realization, trajectory, found.index,
+            found.action,
+            found.state,
+            found.mask,
+            reward,
+            mass,
+            size,
+            found.outputs,
+            view,
+            version,
+            train_version,
+            self.realization,
+            trajectory,
+            found.index,
+            found.full,
         )
 
 
 def generate(
-    sampler: Sampler, view: View, draws: Draws, prompt: Tensor, before: Trajectories | None = None,
+    sampler: Sampler,
+    view: View,
+    draws: Draws,
+    prompt: Tensor,
+    before: Trajectories | None = None,
     where: Tensor | None = None,
 ) -> Trajectories:
     """Draw every token in order, each at the weights that `view` gives it.
@@ -100,7 +134,7 @@ def generate(
     With `before` and `where` (bool `[R, G, N, T]`) only those tokens are drawn; the others keep what was drawn before.
     """
     task, horizon = sampler.task, sampler.task.horizon
-    state, alive = task.begin(prompt), torch.ones(prompt.shape, dtype=torch.bool)
+    state, alive = task.begin(prompt), torch.ones(prompt.shape, dtype=torch.float64)
     states, actions, masks = [], [], []
     for t in range(horizon):
         action = sampler.policy.act(view.token(t), state, draws, t)
@@ -110,9 +144,11 @@ def generate(
         states.append(state)
         actions.append(action)
         masks.append(alive)
-        state, on = task.step(state, action, t)
-        alive = alive & on
-    found = Trajectories(torch.stack(states, 3), torch.stack(actions, 3), torch.stack(masks, 3).double())
+        if t + 1 < horizon:
+            state, on = task.step(state, action, t)
+            alive = alive * on
+    # The first token is always generated, so one-token trajectories have nothing to mask.
+    found = Trajectories(_stack(states), _stack(actions), _stack(masks), full=True if horizon == 1 else None)
     found.outputs = sampler.record(view, found)
     if before is not None and where is not None:
         found.outputs = {k: torch.where(where, v, before.outputs[k]) for k, v in found.outputs.items()}
@@ -128,9 +164,15 @@ def monte_carlo(sampler: Sampler, version: np.ndarray, train_version: int, traje
 
 
 def counts(sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View) -> Batch:
-    """The outcomes of one-token tasks with mass count/N: the Monte Carlo samples of the same keys, sorted into cells."""
+    """Outcomes of one-token tasks with mass count/N: the Monte Carlo samples of the same keys, sorted into cells."""
     task = sampler.task
-    checks.require(task.horizon == 1, "sampling", "counts", "monte_carlo or enumerate for several tokens", "use sampling='monte_carlo'")
+    checks.require(
+        task.horizon == 1,
+        "sampling",
+        "counts",
+        "monte_carlo or enumerate for several tokens",
+        "use sampling='monte_carlo'",
+    )
     drawn = monte_carlo(sampler, version, train_version, trajectory, view)
     version, view = _by_group(version, view)
     found, reward, _ = _enumerated(sampler, trajectory)
@@ -140,7 +182,9 @@ def counts(sampler: Sampler, version: np.ndarray, train_version: int, trajectory
     first = drawn.action[..., 0] * per_action
     outcome = first + (drawn.reward != torch.gather(reward, 2, first)).long()
     number = torch.zeros_like(reward).scatter_add_(2, outcome, torch.ones_like(drawn.reward))
-    return sampler.batch(found, reward, sampler.samples, version, train_version, trajectory, view, number / sampler.samples)
+    return sampler.batch(
+        found, reward, sampler.samples, version, train_version, trajectory, view, number / sampler.samples
+    )
 
 
 def enumerate_outcomes(
@@ -158,8 +202,15 @@ def enumerate_outcomes(
 
 
 SAMPLING: dict[str, Callable[[Sampler, np.ndarray, int, np.ndarray, View], Batch]] = {
-    "monte_carlo": monte_carlo, "counts": counts, "enumerate": enumerate_outcomes,
+    "monte_carlo": monte_carlo,
+    "counts": counts,
+    "enumerate": enumerate_outcomes,
 }
+
+
+def _stack(tokens: list[Tensor]) -> Tensor:
+    """Tokens `[R, G, N, ...]` along a new axis 3; one token without a copy."""
+    return torch.stack(tokens, 3) if len(tokens) > 1 else tokens[0].unsqueeze(3)
 
 
 def _enumerated(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, Tensor, Tensor]:
@@ -178,7 +229,10 @@ def _enumerated(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories,
 def _by_group(version: np.ndarray, view: View) -> tuple[np.ndarray, View]:
     """Versions and view with one sample axis; counting and enumeration need one version per group and token."""
     checks.require(
-        bool((version == version[:, :, :1]).all()), "version", "different inside a group", "one per group for counts and enumeration",
+        bool((version == version[:, :, :1]).all()),
+        "version",
+        "different inside a group",
+        "one per group for counts and enumeration",
         "use sampling='monte_carlo', or a schedule with per='group'",
     )
     slot = view.slot if view.single else view.slot[:, :, :1]
@@ -188,7 +242,7 @@ def _by_group(version: np.ndarray, view: View) -> tuple[np.ndarray, View]:
 class Late:
     """Draw each batch when it is trained, from weights kept since they were published."""
 
-    def __init__(self, sampler: Sampler, feed, sampling: str) -> None:
+    def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
         self.sampler, self.feed, self.sample = sampler, feed, SAMPLING[sampling]
         self.store = Store(sampler.realization)
 
@@ -204,7 +258,7 @@ class Late:
         return found
 
     def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
-        """Tokens of trajectories [k] of a coupled run whose tokens have versions [k, T] as far as known, float64 [k]."""
+        """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
         R = len(self.sampler.replicates)
         column = np.zeros(len(realization), dtype=np.int64)
         for r in np.unique(realization):
@@ -221,7 +275,7 @@ class Late:
 class Early:
     """Draw each token when its version is current and keep no weights: for weights too big to keep."""
 
-    def __init__(self, sampler: Sampler, feed, sampling: str) -> None:
+    def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
         checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
         self.sampler, self.feed = sampler, feed
         self.pending: dict[int, Trajectories] = {}

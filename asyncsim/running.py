@@ -19,7 +19,7 @@ from asyncsim.spec import Spec
 from asyncsim.trace import Trace
 
 FINITE = {"float64": 1e150, "float32": 1e18}
-"""A replicate whose parameters leave this range is frozen: their squares would overflow next."""
+"""A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
 LONG = 2000
 """Updates times blocks from which a run is long enough for a progress bar."""
 
@@ -33,8 +33,8 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     Raises `InputError` for a schedule that does not fit, NaN rewards, or parts that contradict each other.
 
     >>> import asyncsim as sim
-    >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)),
-    ...                 updates=3, replicates=4)
+    >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(),
+    sim.chain(sim.updates.sgd(0.1)), ...                 updates=3, replicates=4)
     >>> run(spec, seed=0)["gradient_norm"].shape
     (3, 4)
     """
@@ -47,9 +47,14 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
         parts = [_run_part(spec, seed, source, np.arange(s, min(s + block, spec.replicates)), tick) for s in starts]
     metrics, accumulated, parameters, diverged, feeds = zip(*parts, strict=True)
     return Trace(
-        metrics=_join(metrics), updates=np.arange(0, spec.updates, spec.every), accumulated=_join(accumulated),
-        parameters=np.concatenate(parameters), diverged=np.concatenate(diverged), realization=source.realization,
-        schedule=source.recorded(feeds), header={"spec": spec.describe(), "manifest": manifest.manifest(seed=seed)},
+        metrics=_join(metrics),
+        updates=np.arange(0, spec.updates, spec.every),
+        accumulated=_join(accumulated),
+        parameters=np.concatenate(parameters),
+        diverged=np.concatenate(diverged),
+        realization=source.realization,
+        schedule=source.recorded(feeds),
+        header={"spec": spec.describe(), "manifest": manifest.manifest(seed=seed)},
     )
 
 
@@ -61,8 +66,11 @@ class _Source:
         given = isinstance(system, records.Schedule)
         self.coupled = getattr(system, "coupled", False)
         checks.require(
-            spec.updates % system.updates_per_batch == 0, "updates", spec.updates,
-            f"a multiple of updates_per_batch = {system.updates_per_batch}", "whole batches are trained",
+            spec.updates % system.updates_per_batch == 0,
+            "updates",
+            spec.updates,
+            f"a multiple of updates_per_batch = {system.updates_per_batch}",
+            "whole batches are trained",
         )
         self.batches = spec.updates // system.updates_per_batch
         if given:
@@ -84,7 +92,12 @@ class _Source:
         spec = self.spec
         if self.schedule is None:
             feed = spec.system.feed(
-                self.batches, spec.samples_per_group, spec.task.horizon, len(replicates), self.seed, first=int(replicates[0])
+                self.batches,
+                spec.samples_per_group,
+                spec.task.horizon,
+                len(replicates),
+                self.seed,
+                first=int(replicates[0]),
             )
             return feed, np.arange(len(replicates))
         rows, position = np.unique(self.realization[replicates], return_inverse=True)
@@ -97,44 +110,74 @@ class _Source:
         parts = [feed.record() for feed in feeds]
         work = None if parts[0].work is None else np.concatenate([p.work for p in parts])
         return records.Schedule(
-            np.concatenate([p.version for p in parts]), np.concatenate([p.trajectory for p in parts]),
-            parts[0].batches_per_publish, parts[0].updates_per_batch, parts[0].random, work, parts[0].header,
+            np.concatenate([p.version for p in parts]),
+            np.concatenate([p.trajectory for p in parts]),
+            parts[0].batches_per_publish,
+            parts[0].updates_per_batch,
+            parts[0].random,
+            work,
+            parts[0].header,
         )
 
     def _check_given(self, schedule: records.Schedule) -> None:
         spec = self.spec
         checks.require(
-            schedule.batches >= self.batches, "updates", spec.updates,
-            f"at most {schedule.batches * schedule.updates_per_batch}, the schedule's length", "save a longer schedule",
+            schedule.batches >= self.batches,
+            "updates",
+            spec.updates,
+            f"at most {schedule.batches * schedule.updates_per_batch}, the schedule's length",
+            "save a longer schedule",
         )
         checks.require(
-            schedule.version.shape[3] == spec.samples_per_group, "samples_per_group", spec.samples_per_group,
-            f"{schedule.version.shape[3]}, as in the schedule", "use the group size it was made for",
+            schedule.version.shape[3] == spec.samples_per_group,
+            "samples_per_group",
+            spec.samples_per_group,
+            f"{schedule.version.shape[3]}, as in the schedule",
+            "use the group size it was made for",
         )
         checks.require(
-            schedule.version.shape[4] in (1, spec.task.horizon), "schedule tokens", schedule.version.shape[4],
-            f"1 or the task's horizon {spec.task.horizon}", "use the task it was made for",
+            schedule.version.shape[4] in (1, spec.task.horizon),
+            "schedule tokens",
+            schedule.version.shape[4],
+            f"1 or the task's horizon {spec.task.horizon}",
+            "use the task it was made for",
         )
         checks.require(
-            not bool((schedule.version < 0).any()), "schedule.version", -1, "known for every token",
+            not bool((schedule.version < 0).any()),
+            "schedule.version",
+            -1,
+            "known for every token",
             "data of unknown version cannot be drawn again; drop those trajectories",
         )
         checks.require(
-            schedule.realizations <= spec.replicates, "replicates", spec.replicates,
-            f"at least {schedule.realizations}, the schedule's realizations", "raise replicates",
+            schedule.realizations <= spec.replicates,
+            "replicates",
+            spec.replicates,
+            f"at least {schedule.realizations}, the schedule's realizations",
+            "raise replicates",
         )
 
 
-def _run_part(spec: Spec, seed: int, source: _Source, replicates: np.ndarray, tick: Callable[[int], None]):
+def _run_part(
+    spec: Spec, seed: int, source: _Source, replicates: np.ndarray, tick: Callable[[int], None]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, np.ndarray, Any]:
     policy = spec.policy or spec.task.policy()
     feed, realization = source.feed(replicates)
     sampler = Sampler(spec.task, policy, spec.samples_per_group, seed, replicates, realization)
     recorder = Recorder(spec.diagnostics, policy, spec.every, len(replicates), policy.size)
     plan = Plan(
-        task=spec.task, policy=policy, method=knobs.bind(spec.method, replicates), update=knobs.bind(spec.update, replicates),
-        source=DRAWING[spec.drawing](sampler, feed, spec.sampling), recorder=recorder, initial=_initial(spec, policy, replicates),
-        batches=source.batches, updates_per_batch=spec.system.updates_per_batch,
-        batches_per_publish=spec.system.batches_per_publish, limit=FINITE[spec.dtype], progress=tick,
+        task=spec.task,
+        policy=policy,
+        method=knobs.bind(spec.method, replicates),
+        update=knobs.bind(spec.update, replicates),
+        source=DRAWING[spec.drawing](sampler, feed, spec.sampling),
+        recorder=recorder,
+        initial=_initial(spec, policy, replicates),
+        batches=source.batches,
+        updates_per_batch=spec.system.updates_per_batch,
+        batches_per_publish=spec.system.batches_per_publish,
+        limit=FINITE[spec.dtype],
+        progress=tick,
     )
     parameters, diverged = run_block(plan)
     metrics, accumulated = recorder.results()
@@ -147,8 +190,11 @@ def _initial(spec: Spec, policy: Any, replicates: np.ndarray) -> torch.Tensor:
         return policy.initial(len(replicates), dtype)
     rows = np.atleast_2d(np.asarray(spec.initial, dtype=np.float64))
     checks.require(
-        rows.shape in ((1, policy.size), (spec.replicates, policy.size)), "initial", np.shape(spec.initial),
-        f"[P] or [R, P] with P = {policy.size}, R = {spec.replicates}", "give one number per parameter",
+        rows.shape in ((1, policy.size), (spec.replicates, policy.size)),
+        "initial",
+        np.shape(spec.initial),
+        f"[P] or [R, P] with P = {policy.size}, R = {spec.replicates}",
+        "give one number per parameter",
     )
     checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "mend the initial parameters")
     chosen = np.broadcast_to(rows, (spec.replicates, policy.size))[replicates]
@@ -161,8 +207,13 @@ def _cut(schedule: records.Schedule, rows: np.ndarray, batches: int) -> records.
     pick = slice(None) if whole else rows
     work = None if schedule.work is None else schedule.work[pick, :batches]
     return records.Schedule(
-        schedule.version[pick, :batches], schedule.trajectory[pick, :batches], schedule.batches_per_publish,
-        schedule.updates_per_batch, schedule.random, work, schedule.header,
+        schedule.version[pick, :batches],
+        schedule.trajectory[pick, :batches],
+        schedule.batches_per_publish,
+        schedule.updates_per_batch,
+        schedule.random,
+        work,
+        schedule.header,
     )
 
 
@@ -172,7 +223,7 @@ def _join(parts: tuple[dict[str, np.ndarray], ...]) -> dict[str, np.ndarray]:
 
 @contextmanager
 def _threads(wanted: int) -> Iterator[None]:
-    """Limit torch's threads: small tensors gain nothing from two, and lose tenfold when another process holds a core."""
+    """Limit torch's threads: small tensors gain nothing from two, and lose tenfold when a core is taken."""
     before = torch.get_num_threads()
     torch.set_num_threads(min(before, wanted))
     try:

@@ -23,18 +23,16 @@ class Spec:
     """What to run: task, system, method, update chain, sizes.
 
     Arguments:
-        task: what is asked (`sim.tasks`).
-        system: an event system (`sim.systems`), an imposed schedule (`sim.schedules`) or a saved `Schedule`.
-        method: advantage, weight and aggregator (`sim.methods`).
-        update: links applied to the gradient (`sim.chain(...)`).
-        policy: default the task's own.
-        samples_per_group: N. updates: optimizer updates U. replicates: R independent seeds.
-        realizations: schedules M that replicates are spread over (replicate r runs on r mod M); default the system's own.
-        sampling: "monte_carlo", "counts" (one-token tasks) or "enumerate" (the population: mean dynamics).
-        drawing: "late" (when trained) or "early" (when the version is current); the same result to the bit.
-        diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: record each so many updates.
-        initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype: "float64" or "float32".
-        block: replicates computed together (default: as many as fit); does not change the result.
+        task: what is asked (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
+        (`sim.schedules`) or a saved `Schedule`. method: advantage, weight and aggregator (`sim.methods`). update:
+        links applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N.
+        updates: optimizer updates U. replicates: R independent seeds. realizations: schedules M that replicates are
+        spread over (replicate r runs on r mod M); default the system's own. sampling: "monte_carlo", "counts"
+        (one-token tasks) or "enumerate" (the population: mean dynamics). drawing: "late" (when trained) or "early"
+        (when the version is current); the same result to the bit. diagnostics: "default", "none", or names and values
+        of `sim.diagnostics`. every: record each so many updates. initial: initial parameters `[P]` or `[R, P]`
+        (default the policy's own). dtype: "float64" or "float32". block: replicates computed together (default: as
+        many as fit); does not change the result.
 
     Raises `InputError` when the parts do not fit together, before anything is run.
     """
@@ -72,13 +70,19 @@ class Spec:
         policy = self.policy or self.task.policy()
         lacking = set(self.method.outputs) - set(policy.outputs)
         checks.require(
-            not lacking, "method", self.method.name, "computable from the policy's outputs " + ", ".join(policy.outputs),
+            not lacking,
+            "method",
+            self.method.name,
+            "computable from the policy's outputs " + ", ".join(policy.outputs),
             f"it reads {', '.join(sorted(lacking))}; the quadratic goes with methods.gradient()",
         )
         for part in (self.method, self.update):
             for length in sorted(knobs.lengths(part)):
                 checks.require(
-                    length == self.replicates, "replicates", self.replicates, f"{length}, as a knob has one number for each",
+                    length == self.replicates,
+                    "replicates",
+                    self.replicates,
+                    f"{length}, as a knob has one number for each",
                     "give a single number or one per replicate",
                 )
 
@@ -89,9 +93,15 @@ class Spec:
     def describe(self) -> dict[str, Any]:
         """Header of a run, in words."""
         policy = self.policy or self.task.policy()
-        system = self.system.describe() if hasattr(self.system, "describe") else {"schedule": "saved", **self.system.header}
+        system = (
+            self.system.describe() if hasattr(self.system, "describe") else {"schedule": "saved", **self.system.header}
+        )
         names = ("samples_per_group", "updates", "replicates", "sampling", "drawing", "dtype")
         return {
-            **self.task.describe(), **policy.describe(), "system": system, **self.method.describe(),
-            "update": self.update.describe(), **{name: getattr(self, name) for name in names},
+            **self.task.describe(),
+            **policy.describe(),
+            "system": system,
+            **self.method.describe(),
+            "update": self.update.describe(),
+            **{name: getattr(self, name) for name in names},
         }

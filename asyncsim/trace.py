@@ -19,9 +19,9 @@ class Trace:
     """What a run leaves behind.
 
     `metrics`: name to float64 `[U/every, R]`, NaN where missing; `updates`: int `[U/every]`; `accumulated`: name to
-    `[..., R]`; `parameters`: final, `[R, P]`; `diverged`: int `[R]`, update at which a replicate left the finite range, or
-    -1; `realization`: int `[R]`, which realization of the schedule a replicate ran on; `schedule`: the realized schedule;
-    `header`: the spec in words, seed, versions, hardware.
+    `[..., R]`; `parameters`: final, `[R, P]`; `diverged`: int `[R]`, update at which a replicate left the finite
+    range, or -1; `realization`: int `[R]`, which realization of the schedule a replicate ran on; `schedule`: the
+    realized schedule; `header`: the spec in words, seed, versions, hardware.
     """
 
     metrics: dict[str, np.ndarray]
@@ -48,11 +48,13 @@ class Trace:
         return uncertainty.between(values, self.realization, self.schedule.random)
 
     def final(self, name: str, last: float = 0.1) -> records.Estimate:
-        """Estimate of a metric averaged over the last fraction of the recorded updates; frozen replicates are left out."""
+        """Estimate of a metric over the last fraction of the recorded updates; frozen replicates are left out."""
         rows = max(1, round(last * len(self.updates)))
         values = self[name][-rows:].mean(axis=0)
         kept = np.isfinite(values)
-        checks.require(bool(kept.any()), "metric", name, "finite in some replicate at the end", "every replicate diverged")
+        checks.require(
+            bool(kept.any()), "metric", name, "finite in some replicate at the end", "every replicate diverged"
+        )
         return uncertainty.between(values[kept], self.realization[kept], self.schedule.random)
 
     def staleness(self) -> np.ndarray:
@@ -74,12 +76,27 @@ class Trace:
                 if kept.any():
                     found = uncertainty.between(row[kept], self.realization[kept], self.schedule.random)
                     half = uncertainty.critical(0.05, found.freedom) * found.error
-                    rows.append((int(update), name, found.value, found.error, found.value - half, found.value + half, int(kept.sum())))
+                    rows.append(
+                        (
+                            int(update),
+                            name,
+                            found.value,
+                            found.error,
+                            found.value - half,
+                            found.value + half,
+                            int(kept.sum()),
+                        )
+                    )
         return pd.DataFrame(rows, columns=["update", "metric", "mean", "standard_error", "low", "high", "replicates"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one compressed file, atomically."""
-        arrays = {"updates": self.updates, "parameters": self.parameters, "diverged": self.diverged, "realization": self.realization}
+        arrays = {
+            "updates": self.updates,
+            "parameters": self.parameters,
+            "diverged": self.diverged,
+            "realization": self.realization,
+        }
         arrays |= {f"metrics/{k}": v for k, v in self.metrics.items()}
         arrays |= {f"accumulated/{k}": v for k, v in self.accumulated.items()}
         s = self.schedule
@@ -87,8 +104,11 @@ class Trace:
         if s.work is not None:
             arrays["schedule/work"] = s.work
         scalars = {
-            "batches_per_publish": s.batches_per_publish, "updates_per_batch": s.updates_per_batch, "random": s.random,
-            "schedule_header": s.header, "header": self.header,
+            "batches_per_publish": s.batches_per_publish,
+            "updates_per_batch": s.updates_per_batch,
+            "random": s.random,
+            "schedule_header": s.header,
+            "header": self.header,
         }
         records.save_arrays(path, "trace", arrays, scalars)
 
@@ -106,10 +126,21 @@ class Trace:
                 plain[name] = value
         known = groups["schedule"]
         schedule = records.Schedule(
-            known["version"], known["trajectory"], scalars["batches_per_publish"], scalars["updates_per_batch"],
-            scalars["random"], known.get("work"), scalars["schedule_header"],
+            known["version"],
+            known["trajectory"],
+            scalars["batches_per_publish"],
+            scalars["updates_per_batch"],
+            scalars["random"],
+            known.get("work"),
+            scalars["schedule_header"],
         )
         return cls(
-            groups["metrics"], plain["updates"], groups["accumulated"], plain["parameters"], plain["diverged"],
-            plain["realization"], schedule, scalars["header"],
+            groups["metrics"],
+            plain["updates"],
+            groups["accumulated"],
+            plain["parameters"],
+            plain["diverged"],
+            plain["realization"],
+            schedule,
+            scalars["header"],
         )

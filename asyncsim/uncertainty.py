@@ -209,7 +209,9 @@ def _distinct(realization: Any, replicates: int | None = None) -> int:
     index = np.asarray(realization)
     checks.require(
         realization is not None and index.ndim == 1 and index.dtype.kind in "iu" and replicates in (None, len(index)),
-        "realization", realization, f"integers [{'R' if replicates is None else replicates}]",
+        "realization",
+        realization,
+        f"integers [{'R' if replicates is None else replicates}]",
         "say which realization each replicate ran on",
     )
     return len(np.unique(index))

@@ -95,4 +95,3 @@ class Store:
                 fresh[:held] = self.stack[name]
             self.stack[name] = fresh
         self.free.extend(range(held + grown - 1, held - 1, -1))
-

@@ -1,7 +1,7 @@
 """The generic learning loop against a good NumPy program on the same stale softmax bandit.
 
-10 arms, batches of 16, fixed staleness 8, importance weights, 1,024 replicates, float64, diagnostics off. The NumPy side
-is vectorized over replicates (bincount scatter, a loop over arms for the inverse CDF, no one-hot, no loop over
+10 arms, batches of 16, fixed staleness 8, importance weights, 1,024 replicates, float64, diagnostics off. The NumPy
+side is vectorized over replicates (bincount scatter, a loop over arms for the inverse CDF, no one-hot, no loop over
 replicates) and has no mask, mass, freezing or keyed draws. Both count replicate-updates a second.
 """
 
@@ -48,8 +48,14 @@ def loop_rate(updates: int) -> float:
     import asyncsim as sim
 
     spec = sim.Spec(
-        sim.tasks.softmax_bandit(arms=ARMS, means=MEANS), sim.schedules.fixed(LAG), sim.methods.full_is(),
-        sim.chain(sim.updates.sgd(LR)), samples_per_group=BATCH, updates=updates, replicates=REPLICATES, diagnostics="none",
+        sim.tasks.softmax_bandit(arms=ARMS, means=MEANS),
+        sim.schedules.fixed(LAG),
+        sim.methods.full_is(),
+        sim.chain(sim.updates.sgd(LR)),
+        samples_per_group=BATCH,
+        updates=updates,
+        replicates=REPLICATES,
+        diagnostics="none",
     )
     sim.run(spec.replace(updates=2), seed=0)
     start = time.perf_counter()

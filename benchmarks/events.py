@@ -46,7 +46,8 @@ def simpy_versions(samples: int) -> tuple[list[int], float]:
     train_time = float(SYSTEM.mean_train_time(1))
     env = simpy.Environment()
     store = simpy.Store(env)
-    version, trained = 0, []
+    version = 0
+    trained: list[int] = []
 
     def worker():
         while True:

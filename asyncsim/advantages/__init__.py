@@ -1,5 +1,11 @@
 """Advantages: what a sample's reward is compared with."""
 
+from typing import TYPE_CHECKING, Any
+
 from asyncsim import plugins
 
 plugins.expose(__name__)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -16,8 +16,9 @@ from asyncsim import checks
 class Samples:
     """Rewarded samples of one step.
 
-    `reward`, `mass` `[R, G, N]`; `size` N or infinity; `weight`: the weight that the loss applies to the sample, `[R, G, N]`
-    (1 on-policy); `score_norm()`: squared norm of the score vector that the loss applies, weight included, `[R, G, N]`.
+    `reward`, `mass` `[R, G, N]`; `size` N or infinity; `weight`: the weight that the loss applies to the sample, `[R,
+    G, N]` (1 on-policy); `score_norm()`: squared norm of the score vector that the loss applies, weight included,
+    `[R, G, N]`.
     """
 
     reward: Tensor
@@ -58,7 +59,10 @@ class GroupBaseline(Baseline):
     def check(self, samples_per_group: float) -> None:
         """A group of one has nothing to compare with."""
         checks.require(
-            samples_per_group >= 2, "samples_per_group", samples_per_group, "at least 2 for a group advantage",
+            samples_per_group >= 2,
+            "samples_per_group",
+            samples_per_group,
+            "at least 2 for a group advantage",
             "raise samples_per_group, or use advantages.none() or offset()",
         )
 

@@ -50,8 +50,8 @@ class Step:
 class Metric:
     """A number per replicate and recorded update.
 
-    `outputs`: policy outputs that it reads; `enumerates`: whether it needs exact values; `default`: whether it is recorded
-    unless the spec says otherwise.
+    `outputs`: policy outputs that it reads; `enumerates`: whether it needs exact values; `default`: whether it is
+    recorded unless the spec says otherwise.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Metric:
 
 
 class Accumulator(Protocol):
-    """Something gathered over every update: `observe` each one, `result` at the end (arrays with R as the last axis)."""
+    """Something gathered over every update: `observe` each one, `result` at the end (R is the arrays' last axis)."""
 
     name: str
     outputs: tuple[str, ...]
@@ -83,13 +83,23 @@ def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]
     metrics: list[Metric] = []
     accumulators: list[Accumulator] = []
     if isinstance(names, str) and names in ("default", "none"):
-        known = [] if names == "none" else [plugins.load("asyncsim.diagnostics", n, "diagnostics") for n in plugins.summaries("asyncsim.diagnostics")]
+        known = (
+            []
+            if names == "none"
+            else [
+                plugins.load("asyncsim.diagnostics", n, "diagnostics")
+                for n in plugins.summaries("asyncsim.diagnostics")
+            ]
+        )
         return [m for m in known if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)], []
     for item in (names,) if isinstance(names, str) else names:
-        value = plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
+        value: Any = plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
         lacking = set(value.outputs) - set(policy.outputs)
         checks.require(
-            not lacking, "diagnostics", value.name, "computable from the policy's outputs " + ", ".join(policy.outputs),
+            not lacking,
+            "diagnostics",
+            value.name,
+            "computable from the policy's outputs " + ", ".join(policy.outputs),
             f"leave it out; this policy has no {', '.join(sorted(lacking))}",
         )
         if isinstance(value, Metric):
@@ -108,12 +118,22 @@ class Recorder:
     def __init__(self, diagnostics: Any, policy: Policy, every: int, replicates: int, size: int) -> None:
         self.metrics, self.accumulators = chosen(diagnostics, policy)
         self.every, self.active = every, bool(self.metrics or self.accumulators)
-        self.outputs = tuple(sorted({o for d in (*self.metrics, *self.accumulators) for o in d.outputs}))
+        everything: list[Any] = [*self.metrics, *self.accumulators]
+        self.outputs = tuple(sorted({output for diagnostic in everything for output in diagnostic.outputs}))
         self.rows: dict[str, list[Tensor]] = {m.name: [] for m in self.metrics}
         self.updates: list[int] = []
         self.previous = torch.full((replicates, size), math.nan, dtype=torch.float64)
 
-    def observe(self, update: int, task: Task, policy: Policy, parameters: Tensor, gradient: Tensor, record: Record, alive: Tensor) -> None:
+    def observe(
+        self,
+        update: int,
+        task: Task,
+        policy: Policy,
+        parameters: Tensor,
+        gradient: Tensor,
+        record: Record,
+        alive: Tensor,
+    ) -> None:
         """Record one update."""
         if not self.active:
             return
@@ -141,7 +161,9 @@ class Recorder:
 def token_average(step: Step, values: Tensor) -> Tensor:
     """Mean over each sample's tokens of values `[R, G, N, T]`, `[R, G, N]`."""
     batch = step.signal.batch
-    return torch.where(batch.mask > 0, values, torch.zeros((), dtype=values.dtype)).sum(-1) / batch.lengths.clamp(min=1.0)
+    return torch.where(batch.mask > 0, values, torch.zeros((), dtype=values.dtype)).sum(-1) / batch.lengths.clamp(
+        min=1.0
+    )
 
 
 def head_staleness(step: Step) -> Tensor:

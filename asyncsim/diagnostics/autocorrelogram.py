@@ -47,7 +47,9 @@ class Autocorrelogram:
     def result(self) -> dict[str, np.ndarray]:
         """`autocorrelogram` `[lags + 1, R]`: mean product at each lag."""
         if self.sums is None or self.count == 0:
-            raise checks.InputError("after", self.after, "leaving more updates than lags", "run longer or start earlier")
+            raise checks.InputError(
+                "after", self.after, "leaving more updates than lags", "run longer or start earlier"
+            )
         return {"autocorrelogram": self.sums / self.count}
 
 
@@ -61,5 +63,6 @@ def autocorrelogram(lags: int = 8, after: Any = 0) -> Autocorrelogram:
     3
     """
     return Autocorrelogram(
-        checks.integer("lags", lags, 1, "ask for at least one lag"), checks.integer("after", after, 0, "give an update number")
+        checks.integer("lags", lags, 1, "ask for at least one lag"),
+        checks.integer("after", after, 0, "give an update number"),
     )

@@ -4,4 +4,9 @@ from __future__ import annotations
 
 from asyncsim.diagnostics._diagnostic import Metric, token_average
 
-entropy = Metric("entropy", lambda step: step.mean(token_average(step, step.signal.outputs["entropy"])), outputs=("entropy",), default=True)
+entropy = Metric(
+    "entropy",
+    lambda step: step.mean(token_average(step, step.signal.outputs["entropy"])),
+    outputs=("entropy",),
+    default=True,
+)

@@ -4,4 +4,9 @@ from __future__ import annotations
 
 from asyncsim.diagnostics._diagnostic import Metric
 
-kl = Metric("kl", lambda step: step.mean(step.signal.sequence_log_ratio.expm1() - step.signal.sequence_log_ratio), outputs=("log_prob",), default=True)
+kl = Metric(
+    "kl",
+    lambda step: step.mean(step.signal.sequence_log_ratio.expm1() - step.signal.sequence_log_ratio),
+    outputs=("log_prob",),
+    default=True,
+)

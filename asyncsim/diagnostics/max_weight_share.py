@@ -5,4 +5,8 @@ from __future__ import annotations
 from asyncsim import ratios
 from asyncsim.diagnostics._diagnostic import Metric
 
-max_weight_share = Metric("max_weight_share", lambda step: ratios.max_weight_share(step.signal.sequence_log_ratio, step.signal.step_mass), outputs=("log_prob",))
+max_weight_share = Metric(
+    "max_weight_share",
+    lambda step: ratios.max_weight_share(step.signal.sequence_log_ratio, step.signal.step_mass),
+    outputs=("log_prob",),
+)

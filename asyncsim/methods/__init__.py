@@ -1,5 +1,11 @@
 """Methods: an advantage, a weight on the score and an aggregator, as one value."""
 
+from typing import TYPE_CHECKING, Any
+
 from asyncsim import plugins
 
 plugins.expose(__name__)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,8 +1,8 @@
 """A method as one value: advantage, weight on the score, aggregator; and how they make cotangents.
 
-The ascent direction of every method here is sum_it a_it m_it c_it grad log pi(y_it): `a` from the aggregator, `m` the mask,
-`c` the detached score weight. A loss with a live ratio and one with a detached ratio times log pi have the same c, since
-grad(r A) = r A grad log pi.
+The ascent direction of every method here is sum_it a_it m_it c_it grad log pi(y_it): `a` from the aggregator, `m` the
+mask, `c` the detached score weight. A loss with a live ratio and one with a detached ratio times log pi have the same
+c, since grad(r A) = r A grad log pi.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def constant(batch: Batch) -> Tensor:
 
 
 AGGREGATORS: Mapping[str, Callable[[Batch], Tensor]] = {
-    "sequence_sum": sequence_sum, "sequence_mean": sequence_mean, "token_mean": token_mean, "constant": constant,
+    "sequence_sum": sequence_sum,
+    "sequence_mean": sequence_mean,
+    "token_mean": token_mean,
+    "constant": constant,
 }
 ANCHORS = ("behavior", "proximal")
 
@@ -55,8 +58,8 @@ ANCHORS = ("behavior", "proximal")
 class Weight(Protocol):
     """What the field calls the estimator: from token log ratios to the score weight.
 
-    `ratio(log_ratio)`: the weight that the loss applies, `[R, G, N, T or 1]`, before anything that depends on the sign of
-    the advantage. `score_weight(ratio, advantage)`: c, `[R, G, N, T or 1]`; `advantage` is `[R, G, N, 1]`.
+    `ratio(log_ratio)`: the weight that the loss applies, `[R, G, N, T or 1]`, before anything that depends on the
+    sign of the advantage. `score_weight(ratio, advantage)`: c, `[R, G, N, T or 1]`; `advantage` is `[R, G, N, 1]`.
     """
 
     def ratio(self, log_ratio: Tensor) -> Tensor: ...
@@ -135,9 +138,9 @@ class Clip:
 class Method:
     """Advantage, weight, aggregator; each part can be replaced (`dataclasses.replace`, or `method.replace`).
 
-    `at` names the parameters of the pullback: "current", or "behavior" (A3C, asynchronous SGD). `anchor` names the policy
-    that ratios refer to. `constants` are cotangents per unit of mass on other outputs: {"loss": -1.0} descends a loss,
-    {"entropy": 0.01} is an entropy bonus.
+    `at` names the parameters of the pullback: "current", or "behavior" (A3C, asynchronous SGD). `anchor` names the
+    policy that ratios refer to. `constants` are cotangents per unit of mass on other outputs: {"loss": -1.0} descends
+    a loss, {"entropy": 0.01} is an entropy bonus.
     """
 
     name: str
@@ -166,8 +169,13 @@ class Method:
     def describe(self) -> dict[str, Any]:
         """Header of a run: what the result depends on, anchor included."""
         return {
-            "method": self.name, **self.advantage.describe(), **self.weight.describe(), "aggregator": self.aggregator,
-            "at": self.at, "anchor": self.anchor, "constants": dict(self.constants),
+            "method": self.name,
+            **self.advantage.describe(),
+            **self.weight.describe(),
+            "aggregator": self.aggregator,
+            "at": self.at,
+            "anchor": self.anchor,
+            "constants": dict(self.constants),
         }
 
 
@@ -189,7 +197,7 @@ class Signal:
     @cached_property
     def log_ratio(self) -> Tensor:
         """Token log ratios of the pullback's policy to behavior, `[R, G, N, T]`."""
-        return ratios.log_ratio(self.outputs["log_prob"], self.batch.behavior["log_prob"], self.batch.mask)
+        return self._log_ratio_to(self.batch.behavior)
 
     @cached_property
     def anchored(self) -> Tensor:
@@ -197,7 +205,7 @@ class Signal:
         anchor = {"behavior": self.batch.behavior, "proximal": self.proximal}[self.method.anchor]
         if anchor is self.batch.behavior:
             return self.log_ratio
-        return ratios.log_ratio(self.outputs["log_prob"], anchor["log_prob"], self.batch.mask)
+        return self._log_ratio_to(anchor)
 
     @cached_property
     def sequence_log_ratio(self) -> Tensor:
@@ -218,7 +226,11 @@ class Signal:
     def advantages(self) -> Tensor:
         """Advantages, `[R, G, N]`."""
         samples = Samples(
-            self.task.reward(self.batch, self.outputs), self.batch.mass, self.batch.size, self._sample_weight, self._score_norm,
+            self.task.reward(self.batch, self.outputs),
+            self.batch.mass,
+            self.batch.size,
+            self._sample_weight,
+            self._score_norm,
         )
         return self.method.advantage(samples)
 
@@ -230,8 +242,15 @@ class Signal:
         if self.method.scored:
             weight = self.method.weight.score_weight(self.applied, self.advantages.unsqueeze(-1))
             # Weights of masked tokens may be infinite; 0 * inf must not reach the sum.
-            found["log_prob"] = torch.where(self.batch.mask > 0, weight * share, torch.zeros((), dtype=share.dtype))
+            found["log_prob"] = weight * share
+            if not self.batch.full:
+                nothing = torch.zeros((), dtype=share.dtype)
+                found["log_prob"] = torch.where(self.batch.mask > 0, found["log_prob"], nothing)
         return found
+
+    def _log_ratio_to(self, anchor: Outputs) -> Tensor:
+        current, then = self.outputs["log_prob"], anchor["log_prob"]
+        return current - then if self.batch.full else ratios.log_ratio(current, then, self.batch.mask)
 
     def _sample_weight(self) -> Tensor:
         """One weight per sample: that of the sequence, or the mean of its tokens' weights."""
@@ -249,22 +268,31 @@ class Signal:
 
 
 def checked_level(level: str) -> str:
-    """"token" or "sequence"."""
+    """ "token" or "sequence"."""
     return checks.one_of("level", level, ("token", "sequence"), "say which ratio multiplies the score")
 
 
 def evaluate(
-    method: Method, task: Task, policy: Policy, weights: Weights, batch: Batch, proximal: Outputs | None = None,
+    method: Method,
+    task: Task,
+    policy: Policy,
+    weights: Weights,
+    batch: Batch,
+    proximal: Outputs | None = None,
     also: tuple[str, ...] = (),
 ) -> tuple[Signal, Tensor]:
     """The signal of a method on a batch and its ascent direction `[R, P]`.
 
-    `weights` are the current ones; `proximal` the outputs at the start of the batch's training (None: this is the start);
-    `also` names further outputs to compute.
+    `weights` are the current ones; `proximal` the outputs at the start of the batch's training (None: this is the
+    start); `also` names further outputs to compute.
     """
     view = {"current": current(weights), "behavior": batch.view}[method.at]
     if view is None:
-        raise checks.InputError("at", method.at, "current with early drawing", "use drawing='late', which keeps weights")
+        raise checks.InputError(
+            "at", method.at, "current with early drawing", "use drawing='late', which keeps weights"
+        )
     forward = policy.forward(view, batch, (*method.outputs, *(name for name in also if name not in method.outputs)))
-    signal = Signal(method, task, policy, batch, view, forward.outputs, forward.outputs if proximal is None else proximal)
+    signal = Signal(
+        method, task, policy, batch, view, forward.outputs, forward.outputs if proximal is None else proximal
+    )
     return signal, forward.pullback(signal.cotangents)

@@ -10,9 +10,10 @@ from asyncsim.methods._method import Method, Ratio, checked_level
 def full_is(level: str = "sequence", advantage: Advantage | None = None, aggregator: str = "sequence_sum") -> Method:
     """Importance sampling without truncation.
 
-    Level "sequence": c_it = W_i A_i, W_i = prod_t pi/mu, unbiased for outcome rewards on full support (`estimator/full-is`).
-    Level "token": c_it = r_it A_i, which ignores prefix and suffix and is biased for more than one token. Log ratios are
-    limited to +-20 before they are exponentiated. Arguments: `level`; `advantage` (default leave-one-out); `aggregator`.
+    Level "sequence": c_it = W_i A_i, W_i = prod_t pi/mu, unbiased for outcome rewards on full support
+    (`estimator/full-is`). Level "token": c_it = r_it A_i, which ignores prefix and suffix and is biased for more than
+    one token. Log ratios are limited to +-20 before they are exponentiated. Arguments: `level`; `advantage` (default
+    leave-one-out); `aggregator`.
 
     >>> full_is().describe()["level"]
     'sequence'

@@ -25,5 +25,7 @@ def grpo(
     >>> grpo().describe()["anchor"]
     'behavior'
     """
-    clip = Clip(knob("low", low, "the lower bound is 1 - low", 0.0, 1.0), knob("high", high, "the upper bound is 1 + high", 0.0))
+    clip = Clip(
+        knob("low", low, "the lower bound is 1 - low", 0.0, 1.0), knob("high", high, "the upper bound is 1 + high", 0.0)
+    )
     return Method("grpo", advantage or advantages.group_std(), clip, aggregator, anchor=anchor)

@@ -12,15 +12,19 @@ def reinforce(
 ) -> Method:
     """REINFORCE: g = sum_it a_it m_it A_i grad log pi(y_it), whatever policy generated the data.
 
-    Arguments: `advantage` (default leave-one-out); `aggregator`; `at`, "current" or "behavior" (old scores applied to new
-    parameters, as asynchronous actors do); `entropy`, coefficient of an entropy bonus. Staleness enters through the data
-    only: with a group baseline on a one-context bandit this is delayed gradient ascent path by path
+    Arguments: `advantage` (default leave-one-out); `aggregator`; `at`, "current" or "behavior" (old scores applied to
+    new parameters, as asynchronous actors do); `entropy`, coefficient of an entropy bonus. Staleness enters through
+    the data only: with a group baseline on a one-context bandit this is delayed gradient ascent path by path
     (`staleness/stale-reinforce-is-delayed-ascent`). Source: Williams 1992; leave-one-out 2402.14740.
 
     >>> reinforce().describe()["advantage"]
     'LeaveOneOut'
     """
     return Method(
-        "reinforce", advantage or advantages.leave_one_out(), NoRatio(), aggregator, at=at,
+        "reinforce",
+        advantage or advantages.leave_one_out(),
+        NoRatio(),
+        aggregator,
+        at=at,
         constants={"entropy": entropy} if entropy else {},
     )

@@ -16,15 +16,19 @@ def truncated_is(
     """Importance sampling with the ratio truncated from above and detached.
 
     Level "sequence": c_it = min(W_i, cap) A_i, cap 8, sequence-mean. Level "token": c_it = min(r_it, cap) A_i, cap 2,
-    token-mean. Bias of the gradient: -E_mu[(w - cap)_+ A grad log pi] (`estimator/truncation-bias`). Arguments: `level`,
-    `cap` >= 1 (a number, or one per replicate), `advantage` (default group mean), `aggregator`.
-    Raises `InputError` for a cap below 1. Source: 2602.17616 (sequence form).
+    token-mean. Bias of the gradient: -E_mu[(w - cap)_+ A grad log pi] (`estimator/truncation-bias`). Arguments:
+    `level`, `cap` >= 1 (a number, or one per replicate), `advantage` (default group mean), `aggregator`. Raises
+    `InputError` for a cap below 1. Source: 2602.17616 (sequence form).
 
     >>> truncated_is(level="token").describe()["cap"]
     2.0
     """
-    default_cap, default_aggregator = {"sequence": (8.0, "sequence_mean"), "token": (2.0, "token_mean")}[checked_level(level)]
-    checked = knob("cap", default_cap if cap is None else cap, "a cap below 1 shrinks on-policy samples; use at least 1", 1.0)
+    default_cap, default_aggregator = {"sequence": (8.0, "sequence_mean"), "token": (2.0, "token_mean")}[
+        checked_level(level)
+    ]
+    checked = knob(
+        "cap", default_cap if cap is None else cap, "a cap below 1 shrinks on-policy samples; use at least 1", 1.0
+    )
     return Method(
         "truncated_is", advantage or advantages.group_mean(), Ratio(level, checked), aggregator or default_aggregator
     )

@@ -1,5 +1,11 @@
 """Policies: maps from parameters and a batch to named outputs, with their pullbacks."""
 
+from typing import TYPE_CHECKING, Any
+
 from asyncsim import plugins
 
 plugins.expose(__name__)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

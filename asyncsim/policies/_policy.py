@@ -25,14 +25,20 @@ class Forward(NamedTuple):
 class Policy(Protocol):
     """A map from parameters `[R, P]` and a batch to named outputs.
 
-    `size` is P; `outputs` names what it can compute; `threads` is how many its tensors are big enough for. `prepare` turns parameters into the weights that are published;
-    `act` chooses the actions of one token position from keyed draws; `forward` returns detached outputs with their
-    pullback; `score_norm` is the squared norm of each sample's summed score with a weight per token.
+    `size` is P; `outputs` names what it can compute; `threads` is how many its tensors are big enough for. `prepare`
+    turns parameters into the weights that are published; `act` chooses the actions of one token position from keyed
+    draws; `forward` returns detached outputs with their pullback; `score_norm` is the squared norm of each sample's
+    summed score with a weight per token.
     """
 
-    size: int
-    outputs: tuple[str, ...]
-    threads: int
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+    @property
+    def threads(self) -> int: ...
 
     def initial(self, replicates: int, dtype: torch.dtype) -> Tensor: ...
 

@@ -1,12 +1,17 @@
 """Compiled loops of tabular policies: drawing by inverse CDF, and scattering cotangents into the table."""
 
+from typing import Any
+
 import numba
 import numpy as np
 
 
 @numba.njit(cache=True)
 def choose(uniform, realization, cdf, slot, state, action):
-    """Action of every sample: the number of CDF entries (all but the last) that do not exceed its uniform number.
+    """Action of every sample: the number of CDF entries that do not exceed its uniform number.
+
+    Entries equal to the last one do not count: rounding may leave it below 1, and the last action with positive
+    probability must not be passed over.
 
     uniform, state, action [R, G, N]; cdf [H, R, S, A]; slot int64 [1 or M, 1 or G, 1 or N]; realization [R].
     """
@@ -21,25 +26,17 @@ def choose(uniform, realization, cdf, slot, state, action):
                 u = uniform[r, g, n]
                 count = 0
                 for a in range(A - 1):
-                    count += u >= row[a]
+                    count += (u >= row[a]) & (row[a] < row[A - 1])
                 action[r, g, n] = count
 
 
 @numba.njit(cache=True)
-def scatter(cotangent, index, actions, table, rows):
-    """Add cotangents [n] to their cells of the flat table and to their rows, in index order."""
-    for i in range(cotangent.size):
-        table[index[i]] += cotangent[i]
-        rows[index[i] // actions] += cotangent[i]
+def scatter(values, index, table):
+    """Add values [n] to their cells of a flat table, in index order."""
+    for i in range(values.size):
+        table[index[i]] += values[i]
 
 
-@numba.njit(cache=True)
-def scatter_rows(cotangent, row, rows):
-    """Add cotangents [n] to rows, in index order."""
-    for i in range(cotangent.size):
-        rows[row[i]] += cotangent[i]
-
-
-def contiguous(array) -> np.ndarray:
+def contiguous(array: Any) -> np.ndarray:
     """A flat contiguous NumPy array over the tensor's memory (a copy only where it is not contiguous)."""
     return array.detach().contiguous().reshape(-1).numpy()

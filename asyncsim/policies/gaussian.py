@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -24,8 +24,8 @@ class Gaussian:
     width: float
     start: float
 
-    outputs = ("log_prob",)
-    threads = 1
+    outputs: ClassVar[tuple[str, ...]] = ("log_prob",)
+    threads: ClassVar[int] = 1
 
     @property
     def size(self) -> int:
@@ -76,8 +76,8 @@ class Gaussian:
 def gaussian(dimension: int = 1, width: float = 1.0, start: float = 0.0) -> Gaussian:
     """Normal policy with free mean and fixed width: log pi(a) = -|a - theta|^2 / (2 width^2) + const.
 
-    Arguments: `dimension` D; `width`, standard deviation of each coordinate, > 0; `start`, initial mean.
-    Output: `log_prob` per action in nats. Two such policies whose means are delta widths apart have a normal log ratio of
+    Arguments: `dimension` D; `width`, standard deviation of each coordinate, > 0; `start`, initial mean. Output:
+    `log_prob` per action in nats. Two such policies whose means are delta widths apart have a normal log ratio of
     variance delta^2 (`ratio/gaussian-shift`).
 
     >>> policy = gaussian(dimension=2, width=0.5)

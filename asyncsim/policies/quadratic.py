@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -23,8 +23,8 @@ class Quadratic:
     noise: float
     start: float
 
-    outputs = ("loss",)
-    threads = 1
+    outputs: ClassVar[tuple[str, ...]] = ("loss",)
+    threads: ClassVar[int] = 1
 
     @property
     def size(self) -> int:
@@ -61,7 +61,9 @@ class Quadratic:
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """A loss has no score."""
-        raise checks.InputError("advantage", "opob", "one that needs no score", "the quadratic goes with methods.gradient()")
+        raise checks.InputError(
+            "advantage", "opob", "one that needs no score", "the quadratic goes with methods.gradient()"
+        )
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,9 +14,6 @@ from asyncsim import checks
 from asyncsim.batch import Batch, Draws, Outputs
 from asyncsim.policies._policy import Forward
 from asyncsim.versions import View, Weights
-
-CERTAIN = 2.0
-"""A CDF value above every uniform: the last action with positive probability is never passed over by rounding."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +25,8 @@ class Tabular:
     logits: tuple[tuple[float, ...], ...] | None = None
     reference: tuple[tuple[float, ...], ...] | None = None
 
-    outputs = ("log_prob", "entropy", "kl")
-    threads = 1
+    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "kl")
+    threads: ClassVar[int] = 1
 
     @property
     def size(self) -> int:
@@ -48,9 +45,7 @@ class Tabular:
         heavy = shifted.exp()
         total = heavy.sum(-1, keepdim=True)
         log_prob, prob = shifted - total.log(), heavy / total
-        cdf = prob.cumsum(-1)
-        cdf = torch.where(cdf == cdf[..., -1:], torch.full((), CERTAIN, dtype=cdf.dtype), cdf)
-        return {"log_prob": log_prob, "prob": prob, "cdf": cdf}
+        return {"log_prob": log_prob, "prob": prob, "cdf": prob.cumsum(-1)}
 
     def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Tensor:
         """Actions of one token position by inverse CDF, int64 `[R, G, N]`."""
@@ -58,8 +53,12 @@ class Tabular:
 
         action = torch.empty(state.shape, dtype=torch.int64)
         kernels.choose(
-            draws.uniform(token, 0).numpy(), draws.realization, view.weights["cdf"].double().numpy(), view.slot[..., 0],
-            state.numpy(), action.numpy(),
+            draws.uniform(token, 0).numpy(),
+            draws.realization,
+            view.weights["cdf"].double().numpy(),
+            view.slot[..., 0],
+            state.numpy(),
+            action.numpy(),
         )
         return action
 
@@ -68,13 +67,17 @@ class Tabular:
 
         d log pi(a|s)/d theta_s = e_a - pi_s; dH/d theta = -pi (log pi + H); dKL/d theta = pi (log pi - log ref - KL).
         """
-        cells = self._cells(view, batch)
-        tables = {"log_prob": lambda: view.weights["log_prob"], "entropy": lambda: self._entropy(view), "kl": lambda: self._kl(view)}
+        view, cells = _narrow(view), self._cells(view, batch)
+        tables = {
+            "log_prob": lambda: view.weights["log_prob"],
+            "entropy": lambda: self._entropy(view),
+            "kl": lambda: self._kl(view),
+        }
         outputs: Outputs = {}
         for name in names:
             checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
             index = cells if name == "log_prob" else torch.div(cells, self.actions, rounding_mode="floor")
-            outputs[name] = torch.take(tables[name](), index)
+            outputs[name] = _at(tables[name](), index)
         return Forward(outputs, lambda cotangents: self._pull(view, cells, cotangents))
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
@@ -83,10 +86,10 @@ class Tabular:
         Tokens of different rows are orthogonal; in one row the inner product of two scores is
         1[a = a'] - pi(a) - pi(a') + |pi|^2.
         """
-        cells = self._cells(view, batch)
-        prob = torch.take(view.weights["prob"], cells)
+        view, cells = _narrow(view), self._cells(view, batch)
+        prob = _at(view.weights["prob"], cells)
         row = torch.div(cells, self.actions, rounding_mode="floor")
-        square = torch.take((view.weights["prob"] ** 2).sum(-1), row)
+        square = _at((view.weights["prob"] ** 2).sum(-1), row)
         same_row = row.unsqueeze(-1) == row.unsqueeze(-2)
         same_cell = (cells.unsqueeze(-1) == cells.unsqueeze(-2)).to(prob.dtype)
         # pi(a') has to be read in the row of a; rows are equal wherever the product counts.
@@ -99,13 +102,13 @@ class Tabular:
         return {"policy": "tabular", "rows": self.rows, "actions": self.actions}
 
     def _cells(self, view: View, batch: Batch) -> Tensor:
-        """Index of every token's (slot, replicate, row, action) in the stacked tables, int64 `[R, G, N, T]`."""
+        """Index of every token's (slot, replicate, row, action) in the narrowed tables, int64 `[R, G, N, T]`."""
         if batch.index is None:
-            replicate = torch.arange(batch.action.shape[0]).reshape(-1, 1, 1, 1)
-            batch.index = (replicate * self.rows + batch.state) * self.actions + batch.action
+            table = (torch.arange(batch.action.shape[0]) * self.size).reshape(-1, 1, 1, 1)
+            cell = batch.action if self.rows == 1 else batch.state * self.actions + batch.action
+            batch.index = table + cell
         if view.single:
-            offset = int(view.slot.flat[0]) * batch.action.shape[0] * self.size
-            return batch.index + offset if offset else batch.index
+            return batch.index
         return batch.index + view.slots(tuple(batch.action.shape)) * (batch.action.shape[0] * self.size)
 
     def _entropy(self, view: View) -> Tensor:
@@ -119,28 +122,43 @@ class Tabular:
         return torch.log_softmax(torch.as_tensor(table, dtype=torch.float64), dim=-1)
 
     def _pull(self, view: View, cells: Tensor, cotangents: Outputs) -> Tensor:
-        from asyncsim.policies import _tabular_kernels as kernels
-
         prob, log_prob = view.weights["prob"], view.weights["log_prob"]
         table = torch.zeros_like(prob)
         for name, cotangent in cotangents.items():
-            cotangent = cotangent.expand(cells.shape)
-            rows = torch.zeros(prob.shape[:-1], dtype=prob.dtype)
             if name == "log_prob":
-                kernels.scatter(
-                    kernels.contiguous(cotangent), kernels.contiguous(cells), self.actions,
-                    kernels.contiguous(table), kernels.contiguous(rows),
-                )
-                table -= rows.unsqueeze(-1) * prob
+                scattered = _scattered(cotangent, cells, prob)
+                table += scattered - scattered.sum(-1, keepdim=True) * prob
                 continue
             row = torch.div(cells, self.actions, rounding_mode="floor")
-            kernels.scatter_rows(kernels.contiguous(cotangent), kernels.contiguous(row), kernels.contiguous(rows))
+            rows = _scattered(cotangent, row, prob[..., 0]).unsqueeze(-1)
             if name == "entropy":
-                slope = -prob * (_finite(log_prob) + self._entropy(view).unsqueeze(-1))
+                table -= rows * prob * (_finite(log_prob) + self._entropy(view).unsqueeze(-1))
             else:
-                slope = prob * (_finite(log_prob) - self._log_reference() - self._kl(view).unsqueeze(-1))
-            table += rows.unsqueeze(-1) * slope
+                table += rows * prob * (_finite(log_prob) - self._log_reference() - self._kl(view).unsqueeze(-1))
         return table.sum(0).reshape(table.shape[1], -1)
+
+
+def _scattered(cotangent: Tensor, index: Tensor, like: Tensor) -> Tensor:
+    """Cotangents `[R, G, N, T]` added into the cells of a table shaped and typed like another."""
+    from asyncsim.policies import _tabular_kernels as kernels
+
+    table = torch.zeros(like.shape, dtype=like.dtype)
+    values = cotangent.expand(index.shape)
+    kernels.scatter(kernels.contiguous(values), kernels.contiguous(index), kernels.contiguous(table))
+    return table
+
+
+def _narrow(view: View) -> View:
+    """A view that reads one slot, cut down to it."""
+    if not view.single or view.weights["prob"].shape[0] == 1:
+        return view
+    slot = int(view.slot.flat[0])
+    return View({k: w[slot : slot + 1] for k, w in view.weights.items()}, np.zeros_like(view.slot), view.realization)
+
+
+def _at(table: Tensor, index: Tensor) -> Tensor:
+    """Entries of a table at flat indices of any shape (`index_select` is the fastest of torch's ways)."""
+    return table.reshape(-1).index_select(0, index.reshape(-1)).reshape(index.shape)
 
 
 def _finite(log_prob: Tensor) -> Tensor:
@@ -148,12 +166,7 @@ def _finite(log_prob: Tensor) -> Tensor:
     return torch.where(torch.isinf(log_prob), torch.zeros((), dtype=log_prob.dtype), log_prob)
 
 
-def tabular(
-    rows: int = 1,
-    actions: int = 2,
-    logits: Any = None,
-    reference: Any = None,
-) -> Tabular:
+def tabular(rows: int = 1, actions: int = 2, logits: Any = None, reference: Any = None) -> Tabular:
     """Softmax policy over a table of free logits: pi(a|s) = exp(theta_sa) / sum_b exp(theta_sb).
 
     Arguments: `rows` S and `actions` A of the table; `logits`, initial values `[S, A]` (default zeros); `reference`,
@@ -170,7 +183,9 @@ def tabular(
     shape = (rows, actions)
     tables = []
     for name, value in (("logits", logits), ("reference", reference)):
-        tables.append(None if value is None else _rows(checks.finite_array(name, value, shape, "give one row per state")))
+        tables.append(
+            None if value is None else _rows(checks.finite_array(name, value, shape, "give one row per state"))
+        )
     return Tabular(rows, actions, *tables)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from asyncsim import checks, records
 from asyncsim.feeds import LengthsOf
 from asyncsim.systems import _kernel as kernel
-from asyncsim.systems import _record
+from asyncsim.systems import _tokens
 from asyncsim.systems._system import refuse_standstill
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class SteppedFeed:
 
     def _versions(self, state: kernel.State, code: np.ndarray) -> np.ndarray:
         if self.staircase:
-            return _record.versions_of_tokens(state, code, np.full(code.shape, float(self.tokens)), self.tokens)
+            return _tokens.versions_of_tokens(state, code, np.full(code.shape, float(self.tokens)), self.tokens)
         start = state.stamp[code, kernel.VERSION_START]
         return np.repeat(start[..., None], self.tokens, axis=-1)
 

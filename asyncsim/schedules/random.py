@@ -8,7 +8,7 @@ import numpy as np
 from asyncsim import checks, rng
 from asyncsim.schedules._imposed import Imposed, Request
 
-PER = ("update", "group", "trajectory")
+_PER = ("update", "group", "trajectory")
 
 
 def random(
@@ -29,7 +29,7 @@ def random(
     total = float(weights.sum())
     probabilities = bool((weights >= 0).all()) and abs(total - 1.0) < 1e-9
     checks.require(probabilities, "law", law, "non-negative with sum 1", remedy)
-    checks.one_of("per", per, PER, "say what shares a draw")
+    checks.one_of("per", per, _PER, "say what shares a draw")
     return Imposed(
         "random", {"law": weights.tolist(), "per": per}, partial(_versions, tuple(weights / total), per), random=True,
         groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,

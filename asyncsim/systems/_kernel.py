@@ -328,23 +328,6 @@ def advance(state, stop_started, stop_finished):
     return why
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def emit(start, rate, whole, first, last, installs, version):
-    """Versions of the tokens of samples, into `version` int32 [k, T]: token t when `whole * t / T` of the work is done.
-
-    `start`, `rate`, `whole` float64 [k]; `first`, `last` [k], bounds of the version; `installs` [V], ascending.
-    """
-    tokens = version.shape[1]
-    for i in range(version.shape[0]):
-        current = first[i]
-        version[i, 0] = current
-        for t in range(1, tokens):
-            emitted = start[i] + whole[i] * t / tokens / rate[i]
-            while current < last[i] and installs[current] <= emitted:
-                current += 1
-            version[i, t] = current
-
-
 def new_state(
     setting: np.ndarray, tickets: int, rates: np.ndarray, offsets: np.ndarray, train_time: np.ndarray,
     work: np.ndarray | float, groups: int,

@@ -1,5 +1,11 @@
 """Tasks: what is asked, which outcomes exist and what they earn."""
 
+from typing import TYPE_CHECKING, Any
+
 from asyncsim import plugins
 
 plugins.expose(__name__)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

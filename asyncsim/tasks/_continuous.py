@@ -44,4 +44,4 @@ class ContinuousTask:
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
-        return {"task": type(self).__name__, **{k: v for k, v in vars(self).items()}}
+        return {"task": type(self).__name__, **vars(self)}

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from asyncsim import checks, versions
 from asyncsim.batch import Batch, Draws, Outputs
-from asyncsim.policies import tabular
 from asyncsim.policies._policy import Policy
+from asyncsim.policies.tabular import tabular
 from asyncsim.tasks._task import Outcomes
 
 OUTCOME_LIMIT = 1_000_000
@@ -96,12 +96,17 @@ class TabularTask:
         """Every sequence of every prompt `[G]`, split by reward where it is random."""
         if self.rewards == "gaussian":
             raise checks.InputError(
-                "rewards", "gaussian", "fixed or bernoulli with counts, enumeration or an oracle",
+                "rewards",
+                "gaussian",
+                "fixed or bernoulli with counts, enumeration or an oracle",
                 "use sampling='monte_carlo', or rewards='bernoulli'",
             )
         total = self.actions**self.horizon * (2 if self.rewards == "bernoulli" else 1)
         checks.require(
-            total <= OUTCOME_LIMIT, "actions ** horizon", total, f"at most {OUTCOME_LIMIT} outcomes",
+            total <= OUTCOME_LIMIT,
+            "actions ** horizon",
+            total,
+            f"at most {OUTCOME_LIMIT} outcomes",
             "shorten the horizon or use Monte Carlo samples",
         )
         return self._enumerate(prompt)
@@ -109,8 +114,8 @@ class TabularTask:
     def exact(self, policy: Policy, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """Expected return J `[R]` and its gradient `[R, P]` by enumeration, averaged over prompts.
 
-        J = sum_y pi(y) (R(y) - penalty at pi); its gradient is the pullback of pi(y) times that on every token, since the
-        derivative of the penalty's own log pi has mean zero.
+        J = sum_y pi(y) (R(y) - penalty at pi); its gradient is the pullback of pi(y) times that on every token, since
+        the derivative of the penalty's own log pi has mean zero.
         """
         found = self.outcomes(torch.arange(self.prompts))
         R = parameters.shape[0]
@@ -127,8 +132,13 @@ class TabularTask:
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
         return {
-            "task": type(self).__name__, "actions": self.actions, "horizon": self.horizon, "prompts": self.prompts,
-            "rewards": self.rewards, "kl_coef": self.penalty.coefficient, "kl_at": self.penalty.at,
+            "task": type(self).__name__,
+            "actions": self.actions,
+            "horizon": self.horizon,
+            "prompts": self.prompts,
+            "rewards": self.rewards,
+            "kl_coef": self.penalty.coefficient,
+            "kl_at": self.penalty.at,
         }
 
     @cached_property
@@ -146,7 +156,10 @@ class TabularTask:
         action = torch.as_tensor(digits).expand(len(prompt), -1, -1).clone()
         state = torch.zeros_like(action)
         mask = torch.ones(action.shape, dtype=torch.float64)
-        here, alive = self.begin(prompt[:, None].expand(-1, action.shape[1])), torch.ones(action.shape[:2], dtype=torch.bool)
+        here, alive = (
+            self.begin(prompt[:, None].expand(-1, action.shape[1])),
+            torch.ones(action.shape[:2], dtype=torch.bool),
+        )
         for t in range(self.horizon):
             state[..., t], mask[..., t] = here, alive
             here, on = self.step(here, action[..., t], t)
@@ -165,13 +178,21 @@ class TabularTask:
 
 def _population(found: Outcomes, R: int, reward: Tensor) -> Batch:
     """Outcomes as a batch without behavior, replicated over R."""
+
     def spread(x: Tensor) -> Tensor:
         return x.expand(R, *x.shape)
 
     return Batch(
-        spread(found.action), spread(found.state), spread(found.mask), reward, torch.zeros_like(reward), math.inf, {}, None,
-        np.zeros((1, 1, 1, 1), dtype=np.int32), 0, np.zeros(R, dtype=np.int64), np.zeros((1, 1, 1), dtype=np.int64),
+        spread(found.action),
+        spread(found.state),
+        spread(found.mask),
+        reward,
+        torch.zeros_like(reward),
+        math.inf,
+        {},
+        None,
+        np.zeros((1, 1, 1, 1), dtype=np.int32),
+        0,
+        np.zeros(R, dtype=np.int64),
+        np.zeros((1, 1, 1), dtype=np.int64),
     )
-
-
-

@@ -15,8 +15,8 @@ from asyncsim.policies._policy import Policy
 class Outcomes:
     """Everything that can happen to one trajectory of each prompt.
 
-    `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis); `reward` and `chance`, `[G, O]`: the reward
-    of the outcome and its probability given the actions. O outcomes.
+    `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis); `reward` and `chance`, `[G, O]`: the
+    reward of the outcome and its probability given the actions. O outcomes.
     """
 
     state: Tensor

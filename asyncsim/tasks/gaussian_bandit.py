@@ -8,8 +8,8 @@ from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.batch import Draws
-from asyncsim.policies import gaussian
 from asyncsim.policies._policy import Policy
+from asyncsim.policies.gaussian import gaussian
 from asyncsim.tasks._continuous import ContinuousTask
 
 
@@ -43,8 +43,8 @@ def gaussian_bandit(
 ) -> GaussianBandit:
     """Bandit: a ~ N(theta, width^2 I), reward -curvature |a - target|^2 / 2.
 
-    Arguments: `curvature` h > 0; `target` c of every coordinate; `width`, standard deviation of the policy; `dimension` D;
-    `start`, initial mean. With a leave-one-out advantage E g = -h (theta_behavior - c) exactly.
+    Arguments: `curvature` h > 0; `target` c of every coordinate; `width`, standard deviation of the policy;
+    `dimension` D; `start`, initial mean. With a leave-one-out advantage E g = -h (theta_behavior - c) exactly.
 
     >>> task = gaussian_bandit(curvature=2.0, target=1.0)
     >>> task.exact(task.policy(), task.policy().initial(1, __import__("torch").float64))[1].item()

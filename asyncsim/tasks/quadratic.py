@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim.policies import quadratic as quadratic_policy
 from asyncsim.policies._policy import Policy
+from asyncsim.policies.quadratic import quadratic as quadratic_policy
 from asyncsim.tasks._continuous import ContinuousTask
 from asyncsim.tasks._task import Outcomes
 

@@ -26,7 +26,8 @@ class SoftmaxBandit(TabularTask):
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
         """Mean reward of the chosen arm."""
-        return torch.take(self._means, state[..., 0] * self.actions + action[..., 0])
+        cell = action[..., 0] if self.prompts == 1 else state[..., 0] * self.actions + action[..., 0]
+        return self._means.reshape(-1).index_select(0, cell.reshape(-1)).reshape(cell.shape)
 
     @cached_property
     def _means(self) -> Tensor:
@@ -47,9 +48,9 @@ def softmax_bandit(
 
     Arguments: `arms` A; `means`, `[A]` or `[prompts, A]` (default: evenly spaced from 0.1 to 0.9); `rewards`, "fixed"
     (r = m), "bernoulli" (r = 1 with probability m) or "gaussian" (m plus noise of standard deviation `deviation`);
-    `kl_coef` beta, the reward becomes r - beta (log p(a) - log reference(a)) with p at `kl_at` = "behavior" or "current"
-    log-probs and `reference` given as logits (None: uniform, an entropy bonus up to a constant); `logits`, initial values.
-    Exact gradient of one prompt without penalty: pi * (m - pi . m).
+    `kl_coef` beta, the reward becomes r - beta (log p(a) - log reference(a)) with p at `kl_at` = "behavior" or
+    "current" log-probs and `reference` given as logits (None: uniform, an entropy bonus up to a constant); `logits`,
+    initial values. Exact gradient of one prompt without penalty: pi * (m - pi . m).
 
     Raises `InputError` for means outside [0, 1] with Bernoulli rewards, NaN, or shapes that do not fit.
 
@@ -67,15 +68,29 @@ def softmax_bandit(
     checks.real("deviation", deviation, "give the noise of gaussian rewards", 0.0)
     outside = table[(table < 0) | (table > 1)]
     checks.require(
-        rewards != "bernoulli" or outside.size == 0, "means", outside[:1].tolist(), "in [0, 1] for bernoulli rewards",
+        rewards != "bernoulli" or outside.size == 0,
+        "means",
+        outside[:1].tolist(),
+        "in [0, 1] for bernoulli rewards",
         "rescale them or use rewards='fixed'",
     )
     prompts = table.shape[0]
     if logits is not None:
-        logits = _rows(np.broadcast_to(checks.finite_array("logits", np.atleast_2d(logits), (None, arms), "give one per arm"), (prompts, arms)))
+        logits = _rows(
+            np.broadcast_to(
+                checks.finite_array("logits", np.atleast_2d(logits), (None, arms), "give one per arm"), (prompts, arms)
+            )
+        )
     return SoftmaxBandit(
-        rows=prompts, actions=arms, horizon=1, prompts=prompts, rewards=rewards, deviation=float(deviation),
-        penalty=penalty(kl_coef, reference, kl_at, (prompts, arms)), logits=logits, means=_rows(table),
+        rows=prompts,
+        actions=arms,
+        horizon=1,
+        prompts=prompts,
+        rewards=rewards,
+        deviation=float(deviation),
+        penalty=penalty(kl_coef, reference, kl_at, (prompts, arms)),
+        logits=logits,
+        means=_rows(table),
     )
 
 

@@ -12,7 +12,11 @@ from torch import Tensor
 from asyncsim import checks
 from asyncsim.tasks._tabular import REWARDS, TabularTask, penalty
 
-ROWS = {"iid": lambda actions, horizon: 1, "position": lambda actions, horizon: horizon, "markov": lambda actions, horizon: actions + 1}
+_ROWS = {
+    "iid": lambda actions, horizon: 1,
+    "position": lambda actions, horizon: horizon,
+    "markov": lambda actions, horizon: actions + 1,
+}
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,11 @@ def token_bandit(
     """Sequence y_1..y_T of tokens from softmax(theta_row), reward R(y) at the end only.
 
     Arguments: `actions` A; `horizon` T; `dependence`, which row of the table `[S, A]` a token reads: "iid" (S = 1),
-    "position" (S = T) or "markov" (S = A + 1: row 0 the start, row 1 + a after token a); `success` f, reward 1 when at
-    least the fraction f of the T tokens is token 0 (None: the fraction itself); `ends`, whether token A - 1 ends the
-    sequence, whose length is then the work of a coupled run; `rewards` and `deviation` as in `softmax_bandit`, with R as
-    the mean; `kl_coef`, `reference`, `kl_at`: penalty on the sum of token log-probs; `logits`, initial table.
+    "position" (S = T) or "markov" (S = A + 1: row 0 the start, row 1 + a after token a); `success` f, reward 1 when
+    at least the fraction f of the T tokens is token 0 (None: the fraction itself); `ends`, whether token A - 1 ends
+    the sequence, whose length is then the work of a coupled run; `rewards` and `deviation` as in `softmax_bandit`,
+    with R as the mean; `kl_coef`, `reference`, `kl_at`: penalty on the sum of token log-probs; `logits`, initial
+    table.
 
     Raises `InputError` for unknown names, a success outside [0, 1], or tables of another shape.
 
@@ -67,17 +72,25 @@ def token_bandit(
     """
     checks.integer("actions", actions, 2, "a token needs a choice")
     checks.integer("horizon", horizon, 1, "a sequence has at least one token")
-    checks.one_of("dependence", dependence, ROWS, "say which row a token reads")
+    checks.one_of("dependence", dependence, _ROWS, "say which row a token reads")
     checks.one_of("rewards", rewards, REWARDS, "choose how rewards are drawn")
     checks.real("deviation", deviation, "give the noise of gaussian rewards", 0.0)
     if success is not None:
         checks.real("success", success, "give the fraction of right tokens that earns 1", 0.0, 1.0)
-    rows = ROWS[dependence](actions, horizon)
+    rows = _ROWS[dependence](actions, horizon)
     if logits is not None:
         table = checks.finite_array("logits", np.atleast_2d(logits), (rows, actions), "give one row per state")
         logits = tuple(tuple(float(x) for x in row) for row in table)
     return TokenBandit(
-        rows=rows, actions=actions, horizon=horizon, prompts=1, rewards=rewards, deviation=float(deviation),
-        penalty=penalty(kl_coef, reference, kl_at, (rows, actions)), logits=logits, dependence=dependence, success=success,
+        rows=rows,
+        actions=actions,
+        horizon=horizon,
+        prompts=1,
+        rewards=rewards,
+        deviation=float(deviation),
+        penalty=penalty(kl_coef, reference, kl_at, (rows, actions)),
+        logits=logits,
+        dependence=dependence,
+        success=success,
         ends=ends,
     )

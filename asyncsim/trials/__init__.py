@@ -1,4 +1,4 @@
-"""The measured tower's side of each claim: one trial a file, `trials/<family>/<claim>.py`, found by reading folder names."""
+"""The measured side of each claim: one trial a file, `trials/<family>/<claim>.py`, found by reading folder names."""
 
 from __future__ import annotations
 

@@ -51,7 +51,6 @@ def momentum_inserted(spec: Spec) -> Spec:
     return spec.replace(update=Chain((updates.momentum(0.5), *spec.update.links)))
 
 
-
 class PolicyDefect:
     """A policy whose forward pass returns altered log-probs; everything else is the wrapped policy's."""
 
@@ -122,7 +121,9 @@ class FourthPower:
 
     def __call__(self, samples: Samples) -> Tensor:
         """The advantage with score norms multiplied by the squared weight once more."""
-        return self._advantage(dataclasses.replace(samples, score_norm=lambda: samples.score_norm() * samples.weight() ** 2))
+        return self._advantage(
+            dataclasses.replace(samples, score_norm=lambda: samples.score_norm() * samples.weight() ** 2)
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._advantage, name)

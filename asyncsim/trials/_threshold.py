@@ -17,11 +17,14 @@ RESOLUTION = 0.005
 """Largest error of the bisected step, relative: the boundary is bracketed to 1 percent."""
 
 
-def largest_stable_step(build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, delay: int, seed: int) -> Estimate:
+def largest_stable_step(
+    build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, delay: int, seed: int
+) -> Estimate:
     """The step at which small deviations cease to shrink, bracketed to `RESOLUTION` by two grids of step sizes.
 
-    `build(steps, updates)` makes a noiseless spec with one step size per replicate whose metric "gradient_norm" measures
-    the distance to the fixed point; `delay` sets the length of the runs (one period of the marginal mode is 4 delay + 2).
+    `build(steps, updates)` makes a noiseless spec with one step size per replicate whose metric "gradient_norm"
+    measures the distance to the fixed point; `delay` sets the length of the runs (one period of the marginal mode is
+    4 delay + 2).
     """
     period = 4 * delay + 2
     updates = PERIODS * period

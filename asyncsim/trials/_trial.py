@@ -27,9 +27,9 @@ class Defect:
 class Trial:
     """Measurement of one claim.
 
-    `measure(point, effect, seed, plant)` returns estimates by quantity; it runs `plant(spec)` and takes as many samples as
-    an effect of that relative size needs at the claim's error rates. `points` are those of the quick size, `more` those
-    that the full size adds. `through` says which parts of the product stand in the measurement.
+    `measure(point, effect, seed, plant)` returns estimates by quantity; it runs `plant(spec)` and takes as many
+    samples as an effect of that relative size needs at the claim's error rates. `points` are those of the quick size,
+    `more` those that the full size adds. `through` says which parts of the product stand in the measurement.
     """
 
     claim: str

@@ -6,7 +6,7 @@ Order is placement: before `adam` a link acts on the gradient, after it on the s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -72,7 +72,9 @@ class Chain:
                 fresh = {name: torch.where(_column(skipped, new), state[name], new) for name, new in fresh.items()}
             following.append(fresh)
         if bool(record.skip.any()):
-            record.direction = torch.where(record.skip.unsqueeze(-1), torch.zeros_like(record.direction), record.direction)
+            record.direction = torch.where(
+                record.skip.unsqueeze(-1), torch.zeros_like(record.direction), record.direction
+            )
         return record, following
 
     def describe(self) -> list[str]:
@@ -92,8 +94,6 @@ def chain(*links: Link) -> Chain:
 def norm(direction: Tensor) -> Tensor:
     """Euclidean norm over all parameters, `[R, 1]`, accumulated in float64."""
     return direction.double().norm(dim=-1, keepdim=True).to(direction.dtype)
-
-
 
 
 def _column(flag: Tensor, like: Tensor) -> Tensor:

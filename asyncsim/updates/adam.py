@@ -24,7 +24,11 @@ class Adam:
     def init(self, parameters: Tensor) -> State:
         """Moments 0, count 0."""
         zeros = torch.zeros_like(parameters)
-        return {"first": zeros, "second": zeros.clone(), "count": torch.zeros((parameters.shape[0], 1), dtype=torch.float64)}
+        return {
+            "first": zeros,
+            "second": zeros.clone(),
+            "count": torch.zeros((parameters.shape[0], 1), dtype=torch.float64),
+        }
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Replace the direction by Adam's step."""
@@ -41,8 +45,8 @@ class Adam:
 def adam(lr: Any, beta1: Any = 0.9, beta2: Any = 0.999, eps: float = 1e-8) -> Adam:
     """Adam with bias correction: step = lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
 
-    `lr`, `beta1`, `beta2`: numbers, or one per replicate; t counts updates that were not skipped. A uniform factor on the
-    gradient before it is nearly without effect; put step controls behind it. Source: 1412.6980, algorithm 1.
+    `lr`, `beta1`, `beta2`: numbers, or one per replicate; t counts updates that were not skipped. A uniform factor on
+    the gradient before it is nearly without effect; put step controls behind it. Source: 1412.6980, algorithm 1.
 
     >>> adam(1e-2).beta2
     0.999

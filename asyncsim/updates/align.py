@@ -35,7 +35,9 @@ class Align:
         cosine = inner / (square.sqrt() * g.double().norm(dim=-1, keepdim=True))
         # NaN (no reference, zero or broken gradient) compares false twice: the update passes as it is.
         skip, project = cosine > self.high, (cosine > self.low) & ~(cosine > self.high)
-        along = (self.strength * inner / torch.where(square > 0, square, torch.ones_like(square)) * previous).to(g.dtype)
+        along = (self.strength * inner / torch.where(square > 0, square, torch.ones_like(square)) * previous).to(
+            g.dtype
+        )
         applied = torch.where(project, g - along, g)
         record.statistics["align_cosine"] = cosine[:, 0]
         record.statistics["align_projected"] = project[:, 0].double()
@@ -46,12 +48,11 @@ class Align:
         return record, {"reference": torch.where(usable, kept, previous)}
 
 
-def align(
-    low: Any = 0.05, high: Any = 0.3, strength: Any = 1.0, reference: str = "raw", refresh: bool = True
-) -> Align:
+def align(low: Any = 0.05, high: Any = 0.3, strength: Any = 1.0, reference: str = "raw", refresh: bool = True) -> Align:
     """Gradient alignment control. kappa = cos(g_t, g_ref):
 
-    kappa <= low: unchanged; low < kappa <= high: g - strength (<g, g_ref>/|g_ref|^2) g_ref; kappa > high: skip the update.
+    kappa <= low: unchanged; low < kappa <= high: g - strength (<g, g_ref>/|g_ref|^2) g_ref; kappa > high: skip the
+    update.
 
     A reconstruction of the idea of 2603.01501 from its abstract: thresholds, projection and reference are ours and are
     options. `reference`, the previous "raw" gradient or the "applied" direction; `refresh`, whether a skipped update
@@ -66,4 +67,6 @@ def align(
     upper = knob("high", high, "give a cosine; 1 never skips", -1.0, 1.0)
     crossed = isinstance(lower, float) and isinstance(upper, float) and lower > upper
     checks.require(not crossed, "low", low, f"at most high = {high}", "projection comes before skipping")
-    return Align(lower, upper, knob("strength", strength, "1 removes the whole component", 0.0), reference, bool(refresh))
+    return Align(
+        lower, upper, knob("strength", strength, "1 removes the whole component", 0.0), reference, bool(refresh)
+    )

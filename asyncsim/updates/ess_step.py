@@ -11,7 +11,7 @@ from asyncsim import checks, ratios
 from asyncsim.knobs import MARK, knob
 from asyncsim.updates._link import Record, State, Stateless
 
-POWERS = {"sqrt": 0.5, "linear": 1.0}
+_POWERS = {"sqrt": 0.5, "linear": 1.0}
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class EssStep(Stateless):
         """Scale the direction and report the scale and the ESS."""
         signal = record.signal
         found = ratios.ess(signal.sequence_log_ratio, signal.step_mass).unsqueeze(-1)
-        scale = torch.clamp(found / self.reference, max=1.0) ** POWERS[self.rule]
+        scale = torch.clamp(found / self.reference, max=1.0) ** _POWERS[self.rule]
         # Fail closed: a statistic that is not finite brakes as hard as allowed, and is counted.
         broken = ~torch.isfinite(scale)
         lowest = torch.as_tensor(self.floor, dtype=scale.dtype).expand_as(scale)
@@ -40,15 +40,16 @@ class EssStep(Stateless):
 def ess_step(rule: str = "sqrt", reference: Any = 1.0, floor: Any = 0.1) -> EssStep:
     """VCPO's step rule: step <- step * min(1, rho / reference)^power, rho = ESS/N of the unclipped sequence ratios.
 
-    rho pools all groups of the optimizer step; power is 1/2 for "sqrt" (behind `adam`) and 1 for "linear" (behind `sgd`).
-    Never raises the step; no lower limit but for a rho that is not finite, where the scale is `floor`. `reference` is the
-    on-policy ESS, to be measured where engine mismatch makes it differ from 1. Source: 2602.17616.
+    rho pools all groups of the optimizer step; power is 1/2 for "sqrt" (behind `adam`) and 1 for "linear" (behind
+    `sgd`). Never raises the step; no lower limit but for a rho that is not finite, where the scale is `floor`.
+    `reference` is the on-policy ESS, to be measured where engine mismatch makes it differ from 1. Source: 2602.17616.
 
     >>> ess_step("linear").rule
     'linear'
     """
-    checks.one_of("rule", rule, POWERS, "sqrt goes with adam, linear with sgd")
+    checks.one_of("rule", rule, _POWERS, "sqrt goes with adam, linear with sgd")
     return EssStep(
-        rule, knob("reference", reference, "give the on-policy ESS/N", 0.0, 1.0, open_low=True),
+        rule,
+        knob("reference", reference, "give the on-policy ESS/N", 0.0, 1.0, open_low=True),
         knob("floor", floor, "give the scale for an ESS that is not finite", 0.0, 1.0),
     )

@@ -29,7 +29,9 @@ class Momentum:
 
 
 def momentum(beta: Any) -> Momentum:
-    """Heavy ball: m <- beta m + g, direction m (no factor 1 - beta on g). `beta` in [0, 1], a number or one per replicate.
+    """Heavy ball: m <- beta m + g, direction m (no factor 1 - beta on g).
+
+    `beta` in [0, 1], a number or one per replicate.
 
     With `sgd(lr)` behind it: x_{t+1} = x_t + beta (x_t - x_{t-1}) + lr g_t. Source: Polyak 1964.
 

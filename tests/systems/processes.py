@@ -1,4 +1,4 @@
-"""The event model as a SimPy program: one process for each group, one for the trainer. Training takes time, pauses none."""
+"""The event model as a SimPy program, a process for each group and one for the trainer; publishes take no time."""
 
 from __future__ import annotations
 

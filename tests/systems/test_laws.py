@@ -14,8 +14,8 @@ from asyncsim.checks import InputError
 from tests.statistics import assert_rate
 
 LAWS = [
-    laws.exponential(2.0), laws.lognormal(1.0, 0.8), laws.lognormal(3.0, 0.01), laws.pareto(0.5, 1.2), laws.gamma(2.0, 0.4),
-    laws.gamma(1.0, 5.0), laws.empirical([0.5, 1.0, 4.0, 4.0]),
+    laws.exponential(2.0), laws.lognormal(1.0, 0.8), laws.lognormal(3.0, 0.01), laws.pareto(0.5, 1.2),
+    laws.gamma(2.0, 0.4), laws.gamma(1.0, 5.0), laws.empirical([0.5, 1.0, 4.0, 4.0]),
 ]
 DRAWS = 40_000
 STREAM = rng.Stream(3, "work")

@@ -1,7 +1,7 @@
-"""The event model once more in plain Python, from the description of the model: dictionaries, lists, one heap of events.
+"""The event model once more in plain Python, from its description: dictionaries, lists, one heap of events.
 
-Unlike the kernel it lives on the wall clock: a synchronization is an interval in which the generators stand still, so every
-event of theirs that is still to come is put off by its length.
+Unlike the kernel it lives on the wall clock: a synchronization is an interval in which the generators stand still, so
+every event of theirs that is still to come is put off by its length.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ def history_of(timeline):
         ]
 
     samples = rows(
-        timeline.samples, "group", "work", "place", "t_submit", "t_start", "t_end", "v_submit", "v_start", "v_ready", "attempt",
-        "wasted", "batch",
+        timeline.samples, "group", "work", "place", "t_submit", "t_start", "t_end", "v_submit", "v_start", "v_ready",
+        "attempt", "wasted", "batch",
     )
     publishes = rows(timeline.publishes, "t_snapshot", "t_install", "in_flight", "ready", "outstanding")
     return samples, rows(timeline.batches, "t_start", "t_end", "version"), publishes

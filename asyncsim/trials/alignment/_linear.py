@@ -10,13 +10,26 @@ from asyncsim.updates._link import chain
 
 
 def run_linear(
-    curvatures: tuple[float, ...], staleness: int, step: float, noise: float, updates_: int, after: int, replicates: int,
-    seed: int, plant: Plant,
+    curvatures: tuple[float, ...],
+    staleness: int,
+    step: float,
+    noise: float,
+    updates_: int,
+    after: int,
+    replicates: int,
+    seed: int,
+    plant: Plant,
 ) -> Trace:
     """A trace with the autocorrelogram up to lag staleness + 1, in stationarity."""
     gathered = diagnostics.autocorrelogram(lags=staleness + 1, after=after)
     spec = Spec(
-        tasks.quadratic(curvatures, noise=noise), schedules.fixed(staleness), methods.gradient(), chain(updates.sgd(step)),
-        samples_per_group=1, updates=updates_, replicates=replicates, diagnostics=[gathered],
+        tasks.quadratic(curvatures, noise=noise),
+        schedules.fixed(staleness),
+        methods.gradient(),
+        chain(updates.sgd(step)),
+        samples_per_group=1,
+        updates=updates_,
+        replicates=replicates,
+        diagnostics=[gathered],
     )
     return running.run(plant(spec), seed=seed, progress=False)

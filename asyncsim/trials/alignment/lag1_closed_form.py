@@ -17,7 +17,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     replicates = validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=8)
     tau = point["staleness"]
     after = 80 * (tau + 1)
-    trace = run_linear((point["curvature"],), tau, point["step"], point["noise"], UPDATES + after, after, replicates, seed, plant)
+    trace = run_linear(
+        (point["curvature"],), tau, point["step"], point["noise"], UPDATES + after, after, replicates, seed, plant
+    )
     products = trace.accumulated["autocorrelogram"]
     found = {"amplification": uncertainty.between(products[0] / point["noise"] ** 2)}
     return found | {f"corr[{k}]": uncertainty.ratio(products[k], products[0]) for k in range(1, max(1, tau) + 1)}
@@ -28,7 +30,10 @@ _AT_FOUR = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "step": 0.27}
 trial = Trial(
     claim="alignment/lag1-closed-form",
     points=({"staleness": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, _AT_FOUR),
-    more=({"staleness": 0, "curvature": 2.0, "noise": 0.5, "step": 0.5}, {"staleness": 8, "curvature": 1.0, "noise": 1.0, "step": 0.15}),
+    more=(
+        {"staleness": 0, "curvature": 2.0, "noise": 0.5, "step": 0.5},
+        {"staleness": 8, "curvature": 1.0, "noise": 1.0, "step": 0.15},
+    ),
     measure=_measure,
     defects={"off-by-one version": Defect(off_by_one_version, _AT_FOUR)},
     effect=0.02,

@@ -17,7 +17,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     replicates = validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=6)
     tau = point["staleness"]
     after = 60 * (tau + 1)
-    trace = run_linear(point["curvatures"], tau, point["step"], point["noise"], UPDATES + after, after, replicates, seed, plant)
+    trace = run_linear(
+        point["curvatures"], tau, point["step"], point["noise"], UPDATES + after, after, replicates, seed, plant
+    )
     products = trace.accumulated["autocorrelogram"]
     lags = [tau + 1] if tau == 0 else [tau, tau + 1]
     return {f"corr[{k}]": uncertainty.ratio(products[k], products[0]) for k in lags}

@@ -18,8 +18,13 @@ SPREAD = 1.0
 def _squares(point: Point, staleness: int, step: float, replicates: int, seed: int, plant: Plant) -> np.ndarray:
     """Squared bias `[R]` after `staleness` updates that all used data of version 0."""
     spec = Spec(
-        tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]), schedules.sawtooth(staleness + 1),
-        methods.gradient(), chain(updates.sgd(step)), samples_per_group=1, updates=staleness + 1, replicates=replicates,
+        tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
+        schedules.sawtooth(staleness + 1),
+        methods.gradient(),
+        chain(updates.sgd(step)),
+        samples_per_group=1,
+        updates=staleness + 1,
+        replicates=replicates,
         diagnostics=["bias"],
     )
     return running.run(plant(spec), seed=seed, progress=False)["bias"][-1] ** 2

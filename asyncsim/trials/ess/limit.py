@@ -31,7 +31,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 def _clamped(spec: Spec) -> Spec:
     """The statistic taken on weights clamped to [1/2, 2]: it has a floor of 0.64."""
-    metric = Metric("ess", lambda step: ratios.ess(step.signal.sequence_log_ratio, step.signal.step_mass, clamp=2.0), ("log_prob",))
+    metric = Metric(
+        "ess", lambda step: ratios.ess(step.signal.sequence_log_ratio, step.signal.step_mass, clamp=2.0), ("log_prob",)
+    )
     return dataclasses.replace(spec, diagnostics=[metric])
 
 
@@ -42,7 +44,10 @@ trial = Trial(
     claim="ess/limit",
     points=(_NEAR, _FAR),
     measure=_measure,
-    defects={"clamped weights": Defect(_clamped, _FAR), "scored at another temperature": Defect(with_policy(Tempered), _FAR)},
+    defects={
+        "clamped weights": Defect(_clamped, _FAR),
+        "scored at another temperature": Defect(with_policy(Tempered), _FAR),
+    },
     effect=0.02,
     through="loop",
 )

@@ -21,8 +21,12 @@ CURRENT = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5
 def sequence_point(dependence: str, horizon: int, rows: int, success: float | None) -> Point:
     """A point of the sequence claims."""
     return {
-        "actions": 3, "horizon": horizon, "dependence": dependence, "behavior_logits": BEHAVIOR[:rows],
-        "current_logits": CURRENT[:rows], "success": success,
+        "actions": 3,
+        "horizon": horizon,
+        "dependence": dependence,
+        "behavior_logits": BEHAVIOR[:rows],
+        "current_logits": CURRENT[:rows],
+        "success": success,
     }
 
 

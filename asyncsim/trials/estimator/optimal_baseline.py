@@ -18,7 +18,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     rewards, cap = point["rewards"], point["cap"]
     task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
     weighted = (
-        methods.full_is(advantage=advantages.opob()) if cap is None
+        methods.full_is(advantage=advantages.opob())
+        if cap is None
         else methods.truncated_is(cap=cap, advantage=advantages.opob(), aggregator="sequence_sum")
     )
     spec = plant(Spec(task, schedules.frozen(), weighted, chain(), sampling="enumerate"))

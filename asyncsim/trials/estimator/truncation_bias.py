@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from asyncsim import advantages, methods, oracle
 from asyncsim.records import Estimate, Point
 from asyncsim.spec import Spec
@@ -20,7 +22,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 def _masking(spec: Spec) -> Spec:
     """Weights above the cap set to 0 instead of to the cap."""
-    return spec.replace(method=spec.method.replace(weight=Masked(spec.method.weight.cap)))
+    weight: Any = spec.method.weight
+    return spec.replace(method=spec.method.replace(weight=Masked(weight.cap)))
 
 
 _MARKOV = {**sequence_point("markov", 4, 4, 0.5), "cap": 1.5}

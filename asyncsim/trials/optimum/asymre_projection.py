@@ -18,9 +18,14 @@ TOLERANCE = 1e-6
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     arms = len(point["rewards"])
     spec = Spec(
-        tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["behavior_logits"]), schedules.frozen(),
-        methods.reinforce(advantages.offset(point["offset"])), chain(updates.sgd(STEP)), updates=UPDATES, replicates=1,
-        sampling="enumerate", diagnostics="none",
+        tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["behavior_logits"]),
+        schedules.frozen(),
+        methods.reinforce(advantages.offset(point["offset"])),
+        chain(updates.sgd(STEP)),
+        updates=UPDATES,
+        replicates=1,
+        sampling="enumerate",
+        diagnostics="none",
     )
     logits = running.run(plant(spec), seed=seed, progress=False).parameters[0]
     heavy = np.exp(logits - logits.max())

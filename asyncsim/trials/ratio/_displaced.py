@@ -17,13 +17,27 @@ from asyncsim.updates._link import chain
 
 
 def run_displaced(
-    task: Any, behavior: np.ndarray, current: np.ndarray, diagnostics: list[Any], samples: int, batches: int,
-    replicates: int, seed: int, plant: Plant,
+    task: Any,
+    behavior: np.ndarray,
+    current: np.ndarray,
+    diagnostics: list[Any],
+    samples: int,
+    batches: int,
+    replicates: int,
+    seed: int,
+    plant: Plant,
 ) -> Trace:
     """Metrics of `batches` fresh groups of N samples per replicate, generated at `behavior` and scored at `current`."""
     spec = Spec(
-        task, schedules.frozen(), methods.full_is(), chain(Displace(tuple(current - behavior))), samples_per_group=samples,
-        updates=batches + 1, replicates=replicates, initial=behavior, diagnostics=diagnostics,
+        task,
+        schedules.frozen(),
+        methods.full_is(),
+        chain(Displace(tuple(current - behavior))),
+        samples_per_group=samples,
+        updates=batches + 1,
+        replicates=replicates,
+        initial=behavior,
+        diagnostics=diagnostics,
     )
     return running.run(plant(spec), seed=seed, progress=False)
 

@@ -31,7 +31,15 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     cells = [_below(z, shift) for z in (-1, 0, 1)]
     names = ["log_ratio_mean", "log_ratio_variance", "chi_square", *cells]
     trace = run_displaced(
-        tasks.gaussian_bandit(width=1.0), np.array([0.0]), np.array([shift]), names, SAMPLES, BATCHES, replicates, seed, plant
+        tasks.gaussian_bandit(width=1.0),
+        np.array([0.0]),
+        np.array([shift]),
+        names,
+        SAMPLES,
+        BATCHES,
+        replicates,
+        seed,
+        plant,
     )
     found = {cell.name: mean_of(trace, cell.name) for cell in cells}
     found["mean_log"] = mean_of(trace, "log_ratio_mean")

@@ -29,7 +29,10 @@ _CURRENT = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.
 
 def _point(dependence: str, horizon: int, rows: int) -> Point:
     return {
-        "actions": 3, "horizon": horizon, "dependence": dependence, "behavior_logits": _BEHAVIOR[:rows],
+        "actions": 3,
+        "horizon": horizon,
+        "dependence": dependence,
+        "behavior_logits": _BEHAVIOR[:rows],
         "current_logits": _CURRENT[:rows],
     }
 

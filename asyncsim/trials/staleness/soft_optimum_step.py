@@ -1,6 +1,8 @@
-"""Largest stable step of a regularized softmax bandit trained by staggered asynchronous workers, through kernel and loop."""
+"""Largest stable step of a regularized softmax bandit under staggered workers, through kernel and loop."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +23,16 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     method = methods.reinforce(advantages.leave_one_out())
     # The optimum is found by the product itself, synchronously and with a small step.
     found = running.run(
-        Spec(task, schedules.fixed(0), method, chain(updates.sgd(1.0 / beta)), updates=3000, replicates=1,
-             sampling="enumerate", diagnostics="none"),
+        Spec(
+            task,
+            schedules.fixed(0),
+            method,
+            chain(updates.sgd(1.0 / beta)),
+            updates=3000,
+            replicates=1,
+            sampling="enumerate",
+            diagnostics="none",
+        ),
         progress=False,
     ).parameters[0]
     nudge = np.cos(1.0 + np.arange(arms))
@@ -31,8 +41,15 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     def build(steps: tuple[float, ...], count: int) -> Spec:
         return plant(
             Spec(
-                task, system, method, chain(updates.sgd(steps)), updates=count, replicates=len(steps), sampling="enumerate",
-                initial=found + 1e-6 * nudge, diagnostics=["gradient_norm"],
+                task,
+                system,
+                method,
+                chain(updates.sgd(steps)),
+                updates=count,
+                replicates=len(steps),
+                sampling="enumerate",
+                initial=found + 1e-6 * nudge,
+                diagnostics=["gradient_norm"],
             )
         )
 
@@ -41,10 +58,14 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 def _penalty_at_current(spec: Spec) -> Spec:
     """The penalty read at current instead of behavior log-probs."""
-    task = spec.task
+    task: Any = spec.task
     return spec.replace(
         task=tasks.softmax_bandit(
-            task.actions, task.means, rewards="fixed", kl_coef=task.penalty.coefficient, reference=task.penalty.reference,
+            task.actions,
+            task.means,
+            rewards="fixed",
+            kl_coef=task.penalty.coefficient,
+            reference=task.penalty.reference,
             kl_at="current",
         )
     )

@@ -17,8 +17,15 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     def build(steps: tuple[float, ...], count: int) -> Spec:
         return plant(
             Spec(
-                task, schedules.fixed(point["staleness"]), methods.gradient(), chain(updates.sgd(steps)), samples_per_group=1,
-                updates=count, replicates=len(steps), sampling="enumerate", diagnostics=["gradient_norm"],
+                task,
+                schedules.fixed(point["staleness"]),
+                methods.gradient(),
+                chain(updates.sgd(steps)),
+                samples_per_group=1,
+                updates=count,
+                replicates=len(steps),
+                sampling="enumerate",
+                diagnostics=["gradient_norm"],
             )
         )
 

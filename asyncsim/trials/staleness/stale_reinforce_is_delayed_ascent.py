@@ -17,8 +17,14 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     task = tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["initial_logits"])
     spec = plant(
         Spec(
-            task, schedules.fixed(point["staleness"]), methods.reinforce(advantages.leave_one_out()),
-            chain(updates.sgd(point["step"])), updates=point["updates"], replicates=1, sampling="enumerate", diagnostics="none",
+            task,
+            schedules.fixed(point["staleness"]),
+            methods.reinforce(advantages.leave_one_out()),
+            chain(updates.sgd(point["step"])),
+            updates=point["updates"],
+            replicates=1,
+            sampling="enumerate",
+            diagnostics="none",
         )
     )
     logits = running.run(spec, seed=seed, progress=False).parameters[0]
@@ -37,8 +43,14 @@ def _old_scores(spec: Spec) -> Spec:
 
 
 _POINT = {
-    "rewards": (0.0, 0.5, 1.0), "initial_logits": (0.2, 0.0, -0.2), "staleness": 4, "step": 1.5, "updates": 40,
-    "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "samples": 3,
+    "rewards": (0.0, 0.5, 1.0),
+    "initial_logits": (0.2, 0.0, -0.2),
+    "staleness": 4,
+    "step": 1.5,
+    "updates": 40,
+    "behavior_logits": (0.3, -0.2, 0.5),
+    "current_logits": (1.5, -0.9, 0.1),
+    "samples": 3,
 }
 
 trial = Trial(

@@ -38,7 +38,10 @@ trial = Trial(
     points=(_point(1, 4), _point(4, 8)),
     more=(_point(8, 16),),
     measure=_measure,
-    defects={"tickets returned at the dequeue": Defect(_released_early, _point(4, 8)), "a ticket lost": Defect(ticket_lost, _point(4, 8))},
+    defects={
+        "tickets returned at the dequeue": Defect(_released_early, _point(4, 8)),
+        "a ticket lost": Defect(ticket_lost, _point(4, 8)),
+    },
     effect=0.02,
     through="kernel",
 )

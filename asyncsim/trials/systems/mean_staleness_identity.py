@@ -1,8 +1,6 @@
-"""Staleness summed over groups against groups outstanding summed over publishes, to the integer, on the event kernel."""
+"""Staleness summed over groups against groups outstanding summed over publishes, on the event kernel."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +16,11 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     eta, groups = point["max_head_offpolicyness"], point["consumer_batch_size"]
     system = plant(
         systems.areal(
-            eta, groups, point["max_concurrent_rollouts"], length=laws.as_law("length", point["length"]), load=point["load"]
+            eta,
+            groups,
+            point["max_concurrent_rollouts"],
+            length=laws.as_law("length", point["length"]),
+            load=point["load"],
         )
     )
     record = system.timeline(BATCHES, seed=seed)
@@ -30,10 +32,11 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {"ratio": Estimate(seen / int(publishes["outstanding"].sum()), tolerance=1e-12)}
 
 
-
-
 _POINT = {
-    "max_head_offpolicyness": 4, "consumer_batch_size": 8, "max_concurrent_rollouts": 40, "length": "lognormal:1.0:0.8",
+    "max_head_offpolicyness": 4,
+    "consumer_batch_size": 8,
+    "max_concurrent_rollouts": 40,
+    "length": "lognormal:1.0:0.8",
     "load": 1.5,
 }
 

@@ -9,7 +9,7 @@ from asyncsim.trials.systems._heads import LateStamp, mean_over_realizations, st
 
 UPDATES, WARM_UP = 3000, 600
 SPREAD = 0.02
-"""Relative standard deviation of one realization's mean at the points below (measured; the total delay is conserved)."""
+"""Relative standard deviation of one realization's mean at the points below (measured)."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -22,7 +22,11 @@ _EIGHT = {"workers": 8, "law": "exponential:1.0", "rates": (1.0, 1.0, 1.0, 1.0, 
 
 trial = Trial(
     claim="systems/update-on-arrival",
-    points=({"workers": 16, "law": "lognormal:1.0:1.0", "rates": None}, _EIGHT, {"workers": 5, "law": "constant:1.0", "rates": None}),
+    points=(
+        {"workers": 16, "law": "lognormal:1.0:1.0", "rates": None},
+        _EIGHT,
+        {"workers": 5, "law": "constant:1.0", "rates": None},
+    ),
     more=({"workers": 32, "law": "gamma:1.0:0.5", "rates": None},),
     measure=_measure,
     defects={"stamp taken at completion": Defect(LateStamp, _EIGHT), "a ticket lost": Defect(ticket_lost, _EIGHT)},

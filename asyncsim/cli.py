@@ -1,0 +1,172 @@
+"""The command line: list, run, verify, timeline; each with --help, --json PATH and an exit status a script can use.
+
+Exit status: 0 all well, 1 a claim is not held (or a defect not caught), 2 bad input (one line names field, value, bound
+and remedy).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from asyncsim import checks, commands
+
+KINDS = ("tasks", "policies", "systems", "schedules", "methods", "advantages", "updates", "diagnostics", "claims")
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="A laboratory for asynchronous policy-gradient learning. "
+    "Example: asyncsim run --task softmax-bandit --method grpo --staleness 16 --plot out.png",
+)
+
+Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON to this path.")]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an argument; repeat for more.")]
+
+
+def guarded(command: Callable[..., int]) -> Callable[..., None]:
+    """Bad input ends in one line and status 2, never in a traceback."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            status = command(*arguments, **options)
+        except checks.InputError as error:
+            print(f"asyncsim: {error}", file=sys.stderr)
+            status = 2
+        raise typer.Exit(status)
+
+    wrapped.__signature__ = inspect.signature(command, eval_str=True)  # type: ignore[attr-defined]
+    return wrapped
+
+
+@app.command("list")
+@guarded
+def list_names(
+    kind: Annotated[str, typer.Argument(help="One of " + ", ".join(KINDS) + ".")], json_path: Json = None
+) -> int:
+    """What there is of a kind, with one line about each."""
+    rows = commands.names(checks.one_of("kind", kind.replace("-", "_"), KINDS, "choose what to list"))
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        print(f"{row['name']:{width}}  {row['summary']}")
+    _write_json(json_path, rows)
+    return 0
+
+
+@app.command()
+@guarded
+def run(
+    task: Annotated[str, typer.Option(help="What is trained; see `asyncsim list tasks`.")] = "softmax-bandit",
+    method: Annotated[str, typer.Option(help="Estimator; see `asyncsim list methods`.")] = "reinforce",
+    advantage: Annotated[str | None, typer.Option(help="Baseline; see `asyncsim list advantages`.")] = None,
+    staleness: Annotated[int | None, typer.Option(help="Constant staleness in versions (a fixed schedule).")] = None,
+    system: Annotated[
+        str | None, typer.Option(help="Event system in place of --staleness; see `asyncsim list systems`.")
+    ] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="Imposed schedule in place of --staleness; see `asyncsim list schedules`.")
+    ] = None,
+    link: Annotated[
+        list[str] | None, typer.Option(help="Update link, in order; repeat for a chain (default: sgd with lr 0.1).")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PART.KEY=VALUE",
+            help="Argument of a part: task.arms=5, method.cap=4, adam.lr=0.01, system.load=2. Repeat for more.",
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Samples per group, N.")] = 16,
+    updates: Annotated[int, typer.Option(help="Optimizer updates.")] = 200,
+    replicates: Annotated[int, typer.Option(help="Independent seeds run together, R.")] = 64,
+    sampling: Annotated[str, typer.Option(help="monte_carlo, counts or enumerate.")] = "monte_carlo",
+    diagnostics: Annotated[str, typer.Option(help="default, none, or names separated by commas.")] = "default",
+    every: Annotated[int, typer.Option(help="Record each so many updates.")] = 1,
+    dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
+    seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the trace to this path (.png, .pdf or .svg).")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the trace to this path; load it with sim.Trace.load.")] = None,
+    json_path: Json = None,
+) -> int:
+    """Train a policy on the staleness of a system, over many replicates at once."""
+    parts = {"task": task, "method": method, "advantage": advantage, "system": system, "schedule": schedule}
+    sizes = {
+        "samples_per_group": samples,
+        "updates": updates,
+        "replicates": replicates,
+        "sampling": sampling,
+        "every": every,
+        "dtype": dtype,
+        "diagnostics": diagnostics if diagnostics in ("default", "none") else diagnostics.split(","),
+    }
+    spec = commands.spec(parts, link or ["sgd"], staleness, settings or [], sizes)
+    result = commands.run(spec, seed, plot, save)
+    _write_json(json_path, result)
+    return 0
+
+
+@app.command()
+@guarded
+def verify(
+    claims: Annotated[
+        list[str] | None, typer.Argument(help="Claims to check (default: all); see `asyncsim list claims`.")
+    ] = None,
+    size: Annotated[str, typer.Option(help="quick, or full (half the effect, more points).")] = "quick",
+    defects: Annotated[
+        bool, typer.Option("--defects", help="Plant each claim's defects too: every one must flip the verdict.")
+    ] = False,
+    at: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Ask one claim at another point; repeat for more.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the measurements.")] = 0,
+    report: Annotated[Path, typer.Option(help="HTML report with a figure per claim.")] = Path("build/report.html"),
+    json_path: Json = None,
+) -> int:
+    """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
+    point = commands.settings(at or []) if at else None
+    checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
+    result, status = commands.verify(claims or [], size, defects, seed, point, report)
+    _write_json(json_path, result)
+    return status
+
+
+@app.command()
+@guarded
+def timeline(
+    preset: Annotated[str, typer.Argument(help="A system; see `asyncsim list systems`.")],
+    settings: Set = None,
+    updates: Annotated[int, typer.Option(help="Optimizer updates to simulate.")] = 200,
+    samples: Annotated[int, typer.Option(help="Samples per group.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the works.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the timeline to this path.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the timeline; load it with sim.Timeline.load.")] = None,
+    json_path: Json = None,
+) -> int:
+    """Simulate a system and say how stale its data is, and what it costs."""
+    result = commands.timeline(preset, commands.settings(settings or []), updates, samples, seed, plot, save)
+    _write_json(json_path, result)
+    return 0
+
+
+def _write_json(path: Path | None, value: Any) -> None:
+    from asyncsim import records
+
+    if path is not None:
+        text = json.dumps(records.plain(value), indent=2) + "\n"
+        records.write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def main() -> None:
+    """Entry point of the `asyncsim` command."""
+    app(prog_name="asyncsim")

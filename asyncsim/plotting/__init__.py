@@ -1,0 +1,47 @@
+"""`plot`: one call draws a trace, a schedule, a timeline or a verdict; panels take `ax` and return it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from asyncsim import checks, records, trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["plot"]
+
+
+def plot(
+    value: trace.Trace | records.Schedule | records.Timeline | records.Verdict,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Draw a trace, a schedule, a timeline or a verdict; write it too when a path is given.
+
+    Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
+    random), a verdict with the intervals it was judged by; predictions are dashed.
+
+    Arguments: `value`; `path`, ending in .png, .pdf or .svg, written atomically and with the same bytes every time.
+    Returns a matplotlib figure that no window shows. Raises `InputError` for another type of value or another ending.
+
+    >>> import asyncsim as sim
+    >>> figure = plot(sim.schedules.fixed(2).schedule(5, 1, 1, 1, seed=0))
+    >>> figure.axes[0].get_ylabel()
+    'staleness $s$ (versions)'
+    """
+    # matplotlib takes a third of a second to import, which `import asyncsim` must not.
+    from asyncsim.plotting import _metrics, _style, _timeline, _verdict
+
+    kind = None if path is None else _style.kind_of(path)
+    drawings = {
+        trace.Trace: _metrics.draw_trace, records.Schedule: _metrics.draw_schedule,
+        records.Timeline: _timeline.draw_timeline, records.Verdict: _verdict.draw_verdict,
+    }
+    names = ", ".join(drawn.__name__ for drawn in drawings)
+    checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], f"plot draws a {names}")
+    with _style.applied():
+        figure = drawings[type(value)](value)  # type: ignore[operator, index]
+    if path is not None and kind is not None:
+        records.write_atomically(path, lambda file: file.write(_style.encode(figure, kind)))
+    return figure

@@ -1,0 +1,95 @@
+"""One look for every figure: sizes, one color per concept, and files whose bytes depend on the drawing alone."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim import checks, notation
+
+COLUMN = 3.4
+"""Width in inches of one column of text; a figure of two columns is twice as wide."""
+
+INK = "#20262e"
+COLORS: Mapping[str, str] = MappingProxyType({
+    "measured": "#0b66b0", "contrast": "#d1690e", "predicted": INK, "effect": "#dfe7f0", "muted": "#77808c",
+    "held": "#1a7f4e", "violated": "#c22f2f", "inconclusive": "#9a6b00", "outside": "#77808c",
+})
+"""One color per concept; `contrast` is the measurement that stands beside another."""
+
+MEASURED: Mapping[str, Any] = MappingProxyType({
+    "linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0,
+})
+"""Measured points with their intervals, for `ax.errorbar`."""
+PREDICTED: Mapping[str, Any] = MappingProxyType({"color": COLORS["predicted"], "linestyle": (0, (4, 2)), "linewidth": 1.1})
+"""The line of a prediction."""
+
+RC: dict[str, Any] = {
+    "figure.dpi": 150, "savefig.dpi": 200, "figure.facecolor": "white", "savefig.facecolor": "white",
+    "font.family": "DejaVu Sans", "font.size": 7.5, "axes.titlesize": 8.0, "axes.labelsize": 7.5, "legend.fontsize": 7.0,
+    "xtick.labelsize": 7.0, "ytick.labelsize": 7.0, "figure.titlesize": 8.5,
+    "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.edgecolor": INK,
+    "axes.linewidth": 0.7, "xtick.major.width": 0.7, "ytick.major.width": 0.7, "lines.linewidth": 1.3,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left", "legend.frameon": False,
+    "axes.formatter.useoffset": False, "axes.formatter.limits": (-3, 4), "mathtext.fontset": "dejavusans",
+    "svg.hashsalt": "asyncsim", "svg.fonttype": "path", "pdf.fonttype": 42,
+}
+UNDATED: dict[str, dict[str, Any]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+
+
+class Picture(Figure):
+    """A figure that a notebook shows although no window system made it."""
+
+    def _repr_png_(self) -> bytes:
+        return encode(self, "png")
+
+
+def applied() -> AbstractContextManager[None]:
+    """The style, for as long as the context lasts; nothing of the user's own settings shows through."""
+    return style.context(["default", RC])
+
+
+def picture(width: float, height: float) -> Picture:
+    """An empty figure of so many inches."""
+    return Picture(figsize=(width, height), layout="constrained")
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """File type that a path's ending names."""
+    kind = Path(path).suffix.lower().removeprefix(".")
+    checks.require(kind in UNDATED, "path", str(path), "a path ending in .png, .pdf or .svg", "choose one of these endings")
+    return kind
+
+
+def encode(figure: Figure, kind: str) -> bytes:
+    """The figure as the bytes of a file, without a date."""
+    buffer = io.BytesIO()
+    with applied():
+        figure.savefig(buffer, format=kind, metadata=UNDATED[kind])
+    return buffer.getvalue()
+
+
+def label(name: str) -> str:
+    """Axis label of a word, on two lines where it is long.
+
+    >>> label("log_ratio_variance")
+    'log ratio variance\\n$\\\\mathrm{Var}\\\\,\\\\log w$ (nats$^2$)'
+    """
+    text = re.sub(r"\^(\d)\)$", r"$^\1$)", notation.label(name))
+    words = text.partition(" $")[0]
+    return text.replace(" $", "\n$", 1) if len(words) > 12 else text
+
+
+def note(ax: Axes, text: str) -> None:
+    """A remark in small type under the title's line, right-aligned."""
+    ax.text(1.0, 1.02, text, transform=ax.transAxes, ha="right", va="bottom", fontsize=6.5, color=COLORS["muted"])

@@ -1,0 +1,135 @@
+"""A verdict: measured on predicted against the one parameter that varies, else deviations in units of the effect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from asyncsim.records import Comparison, Verdict
+
+ONE_SIDED = ("bound", "ordering")
+PANELS = 6
+ROWS = 40
+WIDEST = 4.0
+"""Effects either side of 0 that the dot plot reaches; what lies farther is marked at the edge with its number."""
+
+
+def draw_verdict(verdict: Verdict) -> Figure:
+    """All comparisons of a claim."""
+    judged = [row for row in verdict.points if row.verdict != "outside"]
+    key = varied(judged)
+    quantities = list(dict.fromkeys(row.quantity for row in judged))
+    if key is not None and len(quantities) <= PANELS:
+        columns = min(3, len(quantities))
+        lines = math.ceil(len(quantities) / columns)
+        figure = _style.picture(_style.COLUMN if columns == 1 else 2.3 * columns, 0.5 + 2.0 * lines)
+        axes = list(figure.subplots(lines, columns, squeeze=False).flat)
+        for ax, quantity in zip(axes, quantities, strict=False):
+            against(ax, [row for row in judged if row.quantity == quantity], key)
+        for ax in axes[len(quantities) :]:
+            ax.set_visible(False)
+    else:
+        shown = sorted(judged, key=lambda row: row.margin)[:ROWS]
+        shown = [row for row in judged if any(row is kept for kept in shown)]
+        figure = _style.picture(2 * _style.COLUMN, 1.0 + 0.17 * max(len(shown), 2))
+        deviations(figure.subplots(), shown, verdict.kind)
+    left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin" if key is None and len(judged) > ROWS else ""
+    figure.suptitle(f"{verdict.id}: {verdict.verdict}{left_out}", x=0.01, ha="left", color=_style.COLORS[verdict.verdict])
+    return figure
+
+
+def varied(rows: Sequence[Comparison]) -> str | None:
+    """The parameter that points differ in, if it is the only one, a number, and has three values or more."""
+    keys = list(dict.fromkeys(key for row in rows for key in row.point))
+    changing = [key for key in keys if len({repr(row.point.get(key)) for row in rows}) > 1]
+    if len(changing) != 1:
+        return None
+    values = [row.point.get(changing[0]) for row in rows]
+    numeric = all(isinstance(value, (int, float, np.number)) and not isinstance(value, bool) for value in values)
+    return changing[0] if numeric and len(set(values)) >= 3 else None
+
+
+def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
+    """One quantity against the parameter: measured with intervals, predicted dashed, violated points in their color."""
+    rows = sorted(rows, key=lambda row: row.point[key])
+    x = [row.point[key] for row in rows]
+    ax.plot(x, [row.predicted for row in rows], label="predicted", marker="_", markersize=7, **_style.PREDICTED)
+    for verdict, color, label in (("held", "measured", "measured"), ("violated",) * 3, ("inconclusive",) * 3):
+        chosen = [row for row in rows if row.verdict == verdict and math.isfinite(row.measured)]
+        if chosen:
+            reach = [[row.measured - row.low for row in chosen], [row.high - row.measured for row in chosen]]
+            ax.errorbar([row.point[key] for row in chosen], [row.measured for row in chosen], yerr=reach,
+                        color=_style.COLORS[color], label=label, **_style.MEASURED)
+    for row in rows:
+        if not math.isfinite(row.measured):
+            ax.axvline(row.point[key], color=_style.COLORS["violated"], linewidth=0.8, label="diverged")
+    if min(x) > 0 and max(x) > 30 * min(x):
+        ax.set_xscale("log")
+    ax.set(xlabel=_style.label(key), ylabel=rows[0].quantity.replace("_", " "))
+    handles = dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
+    ax.legend(handles.values(), handles.keys())
+    return ax
+
+
+def deviations(ax: Axes, rows: Sequence[Comparison], kind: str) -> Axes:
+    """Measured minus predicted of every comparison in units of the effect, with intervals, on a band of one effect."""
+    found = [scaled(row, kind) for row in rows]
+    finite = [abs(edge) for middle, reach in found for edge in (middle - reach, middle + reach) if math.isfinite(edge)]
+    edge = min(WIDEST, 1.15 * max([1.1, *finite]))
+    ax.axvspan(-1.0, 1.0, color=_style.COLORS["effect"], linewidth=0, zorder=0)
+    ax.axvline(0.0, **_style.PREDICTED)
+    for place, (row, (middle, reach)) in enumerate(zip(rows, found, strict=True)):
+        color = _style.COLORS["measured" if row.verdict == "held" else row.verdict]
+        if not abs(middle) <= edge:
+            side = -1.0 if middle < 0 else 1.0
+            ax.plot(side * edge, place, marker="<" if side < 0 else ">", color=color, markersize=5, clip_on=False)
+            text = f"{middle:.3g}" if math.isfinite(middle) else "diverged"
+            ax.annotate(text, (side * edge, place), (-7 * side, 0), textcoords="offset points", va="center", color=color,
+                        ha="left" if side < 0 else "right", fontsize=6.5)
+        else:
+            ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
+    ax.set(xlim=(-edge, edge), ylim=(len(rows) - 0.4, -0.6), yticks=range(len(rows)), yticklabels=labels(rows))
+    ax.set_xlabel("(measured − predicted) / smallest deviation that must be seen (shaded: less)")
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def scaled(row: Comparison, kind: str) -> tuple[float, float]:
+    """Deviation and half of the interval in units of the effect D; in units of that half where D = 0.
+
+    D follows from the row itself: margin = (reach - deviation) / D.
+    """
+    if not math.isfinite(row.measured):
+        return math.inf, 0.0
+    reach = (row.high - row.low) / 2.0
+    signed = row.measured - row.predicted
+    room = reach - (signed if kind in ONE_SIDED else abs(signed))
+    effect = room / row.margin if room and math.isfinite(row.margin) and row.margin else 0.0
+    unit = effect if effect > 0 else reach or 1.0
+    return signed / unit, reach / unit
+
+
+def labels(rows: Sequence[Comparison]) -> list[str]:
+    """Quantity and what tells its point from the others; the number of the point where that takes too many words."""
+    points: list[dict[str, Any]] = []
+    for row in rows:
+        if row.point not in points:
+            points.append(row.point)
+    keys = list(dict.fromkeys(key for point in points for key in point))
+    changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
+    names = [", ".join(f"{key} {shown(point.get(key))}" for key in changing) for point in points]
+    if any(len(name) > 44 for name in names):
+        names = [f"point {number}" for number in range(1, len(points) + 1)]
+    ends = [f"  ({names[points.index(row.point)]})" if len(points) > 1 else "" for row in rows]
+    return [row.quantity.replace("_", " ") + end for row, end in zip(rows, ends, strict=True)]
+
+
+def shown(value: Any) -> str:
+    """A parameter in few signs."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

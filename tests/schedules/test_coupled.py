@@ -1,0 +1,147 @@
+"""A system stepped lazily with lengths from a policy: equal to the system where the policy is that of its law."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncsim import rng, schedules
+from asyncsim import systems as presets
+from asyncsim.checks import InputError
+from asyncsim.feeds import EagerFeed
+from asyncsim.laws import constant, empirical, exponential
+from tests.systems.settings import systems
+
+TOKENS = 6
+STOP = 0.3
+
+
+def stopping(realization, trajectory, token_version):
+    """Lengths of a policy that stops at each token with a chance keyed by (realization, trajectory, token, version)."""
+    token = np.arange(token_version.shape[1])
+    uniform = rng.Stream(0, "stop").uniform(realization[:, None], trajectory[:, None], token, token_version)
+    stops = uniform < STOP
+    stops[:, -1] = True
+    return stops.argmax(axis=1) + 1.0
+
+
+def drive(feed, batches, lengths_of=stopping):
+    """Take all batches; a version may not be used, nor asked for, after it was retired or before it exists."""
+    gone = set()
+    for batch in range(batches):
+        def ask(realization, trajectory, token_version, batch=batch, gone=frozenset(gone)):
+            newest = batch // feed.coupled.batches_per_publish
+            assert token_version.dtype == np.int32 and token_version.shape == (trajectory.size, feed.tokens)
+            assert token_version.max() <= newest and not gone & set(token_version.ravel().tolist())
+            return lengths_of(realization, trajectory, token_version)
+
+        version, trajectory = feed.take(batch, ask)
+        assert not gone & set(version.ravel().tolist())
+        assert (np.diff(trajectory.reshape(len(trajectory), -1), axis=1) > 0).all()
+        retired = feed.retired(batch)
+        assert not gone & set(retired)
+        gone |= set(retired)
+    return feed.record()
+
+
+@settings(max_examples=60)
+@given(system=systems(), batches=st.integers(1, 10), samples=st.integers(1, 3), seed=st.integers(0, 3))
+def test_constant_lengths_give_the_schedule_of_the_constant_law(system, batches, samples, seed):
+    system = system.replace(length=constant(float(TOKENS)))
+    plain = system.schedule(batches, samples, TOKENS, 2, seed)
+    feed = schedules.coupled(system).feed(batches, samples, TOKENS, 2, seed)
+    record = drive(feed, batches, lambda realization, trajectory, version: np.full(trajectory.size, float(TOKENS)))
+    assert np.array_equal(record.trajectory, plain.trajectory)
+    assert np.array_equal(*np.broadcast_arrays(record.version, plain.version))
+    assert np.array_equal(record.work, plain.work)
+
+
+@settings(max_examples=60)
+@given(system=systems(modes=("drain", "pin")), batches=st.integers(1, 10), seed=st.integers(0, 3))
+def test_given_lengths_give_the_schedule_of_these_lengths(system, batches, seed):
+    system = system.replace(length=empirical([1.0, 2.0, 5.0]))
+    plain = system.schedule(batches, 2, TOKENS, 2, seed)
+
+    def law(realization, trajectory, version):
+        works = [system.works(np.array([t]), int(m), seed)[0] for m, t in zip(realization, trajectory, strict=True)]
+        return np.array(works)
+
+    record = drive(schedules.coupled(system).feed(batches, 2, TOKENS, 2, seed), batches, law)
+    assert np.array_equal(record.trajectory, plain.trajectory) and np.array_equal(record.work, plain.work)
+    assert np.array_equal(record.version, plain.version)
+
+
+@settings(max_examples=60)
+@given(system=systems(), batches=st.integers(1, 10), samples=st.integers(1, 2))
+def test_recorded_versions_explain_the_recorded_lengths(system, batches, samples):
+    record = drive(schedules.coupled(system).feed(batches, samples, TOKENS, 3, 0), batches)
+    version = np.broadcast_to(record.version, (*record.version.shape[:4], TOKENS)).reshape(-1, TOKENS)
+    realization = np.repeat(np.arange(3), record.trajectory[0].size)
+    assert np.array_equal(stopping(realization, record.trajectory.ravel(), version), record.work.ravel())
+
+
+def test_lengths_are_asked_again_when_weights_move_under_a_running_sample():
+    system = presets.areal(2, 2, 6, length=1.0, train_time=1.7)
+    asked: dict[tuple[int, int], int] = {}
+
+    def counting(realization, trajectory, version):
+        for key in zip(realization.tolist(), trajectory.tolist(), strict=True):
+            asked[key] = asked.get(key, 0) + 1
+        return stopping(realization, trajectory, version)
+
+    record = drive(schedules.coupled(system).feed(20, 2, TOKENS, 2, 0), 20, counting)
+    assert max(asked.values()) > 1 and min(asked.values()) == 1
+    assert record.version.shape[-1] == TOKENS and (np.diff(record.version, axis=-1) > 0).any()
+    pinned = drive(schedules.coupled(system.replace(mode="pin")).feed(20, 2, TOKENS, 2, 0), 20)
+    assert pinned.version.shape[-1] == 1 and not np.array_equal(pinned.work, record.work)
+
+
+def test_realizations_do_not_see_each_other():
+    coupled = schedules.coupled(presets.areal(2, 2, 6, length=1.0, train_time=exponential(2.0)))
+    many, one = (drive(coupled.feed(12, 2, TOKENS, m, 0), 12) for m in (3, 1))
+    assert np.array_equal(many.version[:1], one.version) and np.array_equal(many.work[:1], one.work)
+    assert not np.array_equal(many.work[0], many.work[1])
+
+
+def test_the_record_can_be_replayed():
+    record = drive(schedules.coupled(presets.areal(1, 2, length=1.0, train_time=2.0)).feed(9, 2, TOKENS, 2, 0), 9)
+    feed = EagerFeed(record)
+    for batch in range(9):
+        version, trajectory = feed.take(batch)
+        assert np.array_equal(version, record.version[:, batch])
+        assert np.array_equal(trajectory, record.trajectory[:, batch])
+
+
+def test_the_interface_is_that_of_the_system():
+    system = presets.areal(1, 3, length=1.0, train_time=2.0, updates_per_batch=4)
+    coupled = schedules.coupled(system)
+    assert (coupled.groups_per_batch, coupled.batches_per_publish, coupled.updates_per_batch) == (3, 1, 4)
+    assert coupled.random and coupled.realizations(300) == 300
+    assert coupled.describe()["length"] == "from the policy" and coupled.knobs == system.knobs
+
+
+COUPLED = schedules.coupled(presets.one_step_off())
+
+
+@pytest.mark.parametrize(
+    ("field", "make"),
+    [
+        ("system", lambda: schedules.coupled(schedules.fixed(1))),
+        ("load", lambda: schedules.coupled(presets.areal(1, 2, length=1.0, load=1.0))),
+        ("system", lambda: COUPLED.schedule(2, 1, 1, 1, 0)),
+        ("tokens", lambda: COUPLED.feed(2, 1, 0, 1, 0)),
+        ("realizations", lambda: COUPLED.feed(2, 1, 1, 0, 0)),
+        ("batch", lambda: COUPLED.feed(2, 1, 1, 1, 0).take(1, stopping)),
+        ("batch", lambda: drive(COUPLED.feed(2, 1, 1, 1, 0), 3)),
+        ("batches taken", lambda: COUPLED.feed(2, 1, 1, 1, 0).record()),
+        ("lengths_of", lambda: COUPLED.feed(2, 1, 1, 1, 0).take(0, lambda m, t, v: np.zeros(t.size))),
+        ("lengths_of", lambda: COUPLED.feed(2, 1, 1, 1, 0).take(0, lambda m, t, v: np.full(t.size, np.nan))),
+        ("lengths_of", lambda: COUPLED.feed(2, 1, 1, 1, 0).take(0, lambda m, t, v: np.ones(t.size + 1))),
+    ],
+)
+def test_bad_input_is_refused_by_name(field, make):
+    with pytest.raises(InputError) as caught:
+        make()
+    assert caught.value.field == field
