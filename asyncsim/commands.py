@@ -155,7 +155,6 @@ def verify(
     from asyncsim import reporting, theory, verifying
 
     asked = [theory.claim(name).id for name in claims] or verifying.every_claim()
-    report.parent.mkdir(parents=True, exist_ok=True)
     console = _console()
     with Progress(console=_console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("claims", total=len(asked))
@@ -169,6 +168,7 @@ def verify(
         line += f"; {caught.count('violated')} of {len(caught)} planted defects turned their claim to violated"
     console.print(line)
     manifest = verifying.manifest_of(seed, size)
+    report.parent.mkdir(parents=True, exist_ok=True)
     reporting.write_report(
         verdicts, manifest, report, references={v.id: theory.claim(v.id).reference for v in verdicts}
     )

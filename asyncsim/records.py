@@ -255,7 +255,7 @@ class Timeline:
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[Any], None]) -> None:
-    """Let `write(binary file)` fill a temporary neighbor and move it into place: a file is there whole or not at all."""
+    """Let `write(binary file)` fill a temporary neighbor and move it into place: the file is whole or absent."""
     path = Path(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

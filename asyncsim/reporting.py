@@ -28,8 +28,8 @@ def write_report(
 ) -> Path:
     """Write verdicts with their figures, points and planted defects to one HTML file, atomically.
 
-    Arguments: `verdicts`, at least one; `manifest`, what they were measured on (`asyncsim.manifest`); `path` of the file;
-    `title`; `references`, claim id to the source of its statement.
+    Arguments: `verdicts`, at least one; `manifest`, what they were measured on (`asyncsim.manifest`); `path` of the
+    file; `title`; `references`, claim id to the source of its statement.
     Returns the path. Raises `InputError` without verdicts or for a path that cannot be written.
 
     >>> import asyncsim as sim, tempfile

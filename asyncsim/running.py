@@ -73,6 +73,10 @@ class _Source:
             "whole batches are trained",
         )
         self.batches = spec.updates // system.updates_per_batch
+        checks.require(
+            not (self.coupled and spec.drawing == "early"), "drawing", spec.drawing, "late for a coupled system",
+            "its trajectories are drawn whenever their length is asked for",
+        )
         if given:
             self._check_given(system)
             wanted = system.realizations

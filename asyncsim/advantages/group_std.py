@@ -18,7 +18,10 @@ class GroupStd(GroupBaseline):
 
     def __call__(self, samples: Samples) -> Tensor:
         """Advantages `[R, G, N]`."""
-        centered = samples.reward - samples.group_mean()
+        # Relative to a reward that occurs, equal rewards are exactly 0; as differences from a rounded mean they would be
+        # 1e-16, which the division by eps turns into an advantage.
+        relative = samples.reward - samples.reward.gather(-1, samples.mass.argmax(-1, keepdim=True))
+        centered = relative - (samples.mass * relative).sum(-1, keepdim=True)
         variance = (samples.mass * centered**2).sum(-1, keepdim=True)
         return centered / (variance.sqrt() + self.eps)
 

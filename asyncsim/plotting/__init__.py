@@ -33,7 +33,8 @@ def plot(
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
     from asyncsim.plotting import _metrics, _style, _timeline, _verdict
 
-    kind = None if path is None else _style.kind_of(path)
+    if path is not None:
+        _style.kind_of(path)
     drawings = {
         trace.Trace: _metrics.draw_trace, records.Schedule: _metrics.draw_schedule,
         records.Timeline: _timeline.draw_timeline, records.Verdict: _verdict.draw_verdict,
@@ -41,7 +42,7 @@ def plot(
     names = ", ".join(drawn.__name__ for drawn in drawings)
     checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], f"plot draws a {names}")
     with _style.applied():
-        figure = drawings[type(value)](value)  # type: ignore[operator, index]
-    if path is not None and kind is not None:
-        records.write_atomically(path, lambda file: file.write(_style.encode(figure, kind)))
+        figure = drawings[type(value)](value)  # type: ignore[operator]
+    if path is not None:
+        _style.write(figure, path)
     return figure

@@ -57,6 +57,8 @@ def metric(ax: Axes, trace: Trace, name: str) -> Axes:
     band = [interval(row, trace.realization, trace.schedule.random) for row in trace[name][shown]]
     mean = line(ax, trace.updates[shown], np.array(band))
     ax.set(xlabel=_style.label("update"), ylabel=_style.label(name))
+    if not np.isfinite([low for _, low, _ in band]).any():
+        _style.note(ax, "a single run: no interval")
     positive = mean[np.isfinite(mean)]
     if positive.size and positive.min() > 0 and positive.max() > DECADES * positive.min():
         ax.set_yscale("log")
@@ -71,9 +73,11 @@ def by_batch(ax: Axes, schedule: Schedule) -> Axes:
         means = np.nansum(heads, axis=2) / np.isfinite(heads).sum(axis=2)
     each = np.arange(schedule.realizations)
     band = np.array([interval(row, each, schedule.random) for row in means.T])
-    line(ax, shown, band, "mean and 95 % interval" if np.isfinite(band[:, 1]).any() else "mean")
     largest = np.where(np.isfinite(heads), heads, -np.inf).max(axis=(0, 2))
-    ax.plot(shown, np.where(np.isfinite(largest), largest, np.nan), color=_style.COLORS["muted"], linewidth=0.8, label="largest")
+    largest[np.isinf(largest)] = np.nan
+    ax.plot(shown, largest, color=_style.COLORS["muted"], linewidth=0.8, label="largest")
+    one = "mean of one realization" if schedule.random else "mean"
+    line(ax, shown, band, "mean and 95 % interval" if np.isfinite(band[:, 1]).any() else one)
     ax.set(xlabel=_style.label("batch"), ylabel=_style.label("staleness"), ylim=(0, None))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderpad=0.0)
@@ -96,7 +100,8 @@ def histogram(ax: Axes, schedule: Schedule) -> Axes:
         band = np.array([interval(column, np.arange(len(rows)), True) for column in rows.T])
         ax.vlines(position, np.maximum(band[:, 1], 0.0), band[:, 2], color=_style.INK, linewidth=0.9)
     if counts.sum():
-        ax.plot(np.nanmean(heads), 1.0, "v", color=_style.COLORS["muted"], clip_on=False, transform=ax.get_xaxis_transform())
+        top = ax.get_xaxis_transform()
+        ax.plot(np.nanmean(heads), 1.0, "v", color=_style.COLORS["muted"], clip_on=False, transform=top)
         _style.note(ax, f"▾ mean {np.nanmean(heads):.3g}")
     ax.set(xlabel="head " + _style.label("staleness"), ylabel="share of trajectories")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -108,8 +113,6 @@ def line(ax: Axes, x: np.ndarray, band: np.ndarray, label: str = "mean and 95 % 
     mean, low, high = band.T
     ax.fill_between(x, low, high, color=_style.COLORS["measured"], alpha=0.25, linewidth=0)
     ax.plot(x, mean, color=_style.COLORS["measured"], label=label, linewidth=1.0)
-    if not np.isfinite(low).any() and np.isfinite(mean).any():
-        _style.note(ax, "a single run: no interval")
     return mean
 
 

@@ -15,7 +15,7 @@ from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import checks, notation
+from asyncsim import checks, notation, records
 
 COLUMN = 3.4
 """Width in inches of one column of text; a figure of two columns is twice as wide."""
@@ -31,13 +31,15 @@ MEASURED: Mapping[str, Any] = MappingProxyType({
     "linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0,
 })
 """Measured points with their intervals, for `ax.errorbar`."""
-PREDICTED: Mapping[str, Any] = MappingProxyType({"color": COLORS["predicted"], "linestyle": (0, (4, 2)), "linewidth": 1.1})
+PREDICTED: Mapping[str, Any] = MappingProxyType({
+    "color": COLORS["predicted"], "linestyle": (0, (4, 2)), "linewidth": 1.1,
+})
 """The line of a prediction."""
 
 RC: dict[str, Any] = {
     "figure.dpi": 150, "savefig.dpi": 200, "figure.facecolor": "white", "savefig.facecolor": "white",
-    "font.family": "DejaVu Sans", "font.size": 7.5, "axes.titlesize": 8.0, "axes.labelsize": 7.5, "legend.fontsize": 7.0,
-    "xtick.labelsize": 7.0, "ytick.labelsize": 7.0, "figure.titlesize": 8.5,
+    "font.family": "DejaVu Sans", "font.size": 7.5, "axes.titlesize": 8.0, "axes.labelsize": 7.5,
+    "figure.titlesize": 8.5, "legend.fontsize": 7.0, "xtick.labelsize": 7.0, "ytick.labelsize": 7.0,
     "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.edgecolor": INK,
     "axes.linewidth": 0.7, "xtick.major.width": 0.7, "ytick.major.width": 0.7, "lines.linewidth": 1.3,
     "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left", "legend.frameon": False,
@@ -67,7 +69,7 @@ def picture(width: float, height: float) -> Picture:
 def kind_of(path: str | os.PathLike[str]) -> str:
     """File type that a path's ending names."""
     kind = Path(path).suffix.lower().removeprefix(".")
-    checks.require(kind in UNDATED, "path", str(path), "a path ending in .png, .pdf or .svg", "choose one of these endings")
+    checks.require(kind in UNDATED, "path", str(path), "a path ending in .png, .pdf or .svg", "choose one of them")
     return kind
 
 
@@ -79,6 +81,12 @@ def encode(figure: Figure, kind: str) -> bytes:
     return buffer.getvalue()
 
 
+def write(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write the figure atomically, in the type that the path's ending names."""
+    data = encode(figure, kind_of(path))
+    records.write_atomically(path, lambda file: file.write(data))
+
+
 def label(name: str) -> str:
     """Axis label of a word, on two lines where it is long.
 
@@ -87,7 +95,7 @@ def label(name: str) -> str:
     """
     text = re.sub(r"\^(\d)\)$", r"$^\1$)", notation.label(name))
     words = text.partition(" $")[0]
-    return text.replace(" $", "\n$", 1) if len(words) > 12 else text
+    return text.replace(" $", "\n$", 1) if len(words) > 15 else text
 
 
 def note(ax: Axes, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import matplotlib as mpl
@@ -33,7 +34,8 @@ def draw_timeline(timeline: Timeline) -> Figure:
     for ax in (upper, lower):
         for installed in timeline.publishes["t_install"][:newest]:
             ax.axvline(installed, color=_style.INK, linewidth=0.5, alpha=0.5, zorder=0.5)
-    bar = figure.colorbar(ScalarMappable(norm, colors()), ax=[upper, lower], pad=0.01, aspect=30, label="version $v$ (versions)")
+    bar = figure.colorbar(ScalarMappable(norm, colors()), ax=[upper, lower], pad=0.01, aspect=30)
+    bar.set_label(_style.label("version"))
     bar.minorticks_off()
     bar.set_ticks(range(0, newest + 1, math.ceil((newest + 1) / 9)))
     batches = len(timeline.batches["batch"])
@@ -49,7 +51,7 @@ def generation(ax: Axes, timeline: Timeline, lanes: int, end: float, norm: Bound
     samples = timeline.samples
     size = int(np.bincount(samples["group"]).max()) if len(samples["group"]) else 1
     bars, versions, pale = [], [], []
-    for n in np.flatnonzero((samples["place"] < lanes) & (samples["t_start"] < end)):
+    for n in np.flatnonzero((samples["place"] < lanes) & (samples["t_start"] < end)).tolist():
         top = samples["place"][n] - 0.4 + 0.8 * (samples["sample"][n] % size) / size
         finished = bool(np.isfinite(samples["t_end"][n]))
         stop = float(samples["t_end"][n]) if finished else end
@@ -75,7 +77,8 @@ def training(ax: Axes, timeline: Timeline, end: float, norm: BoundaryNorm) -> Ax
         if stop <= end:
             ax.plot([start, stop], [1, 1], color=_style.INK, linewidth=2.0, solid_capstyle="butt")
             ax.plot(stop, 1, marker="^", markersize=3.5, color=_style.INK, clip_on=False)
-    ax.set(ylim=(1.6, -0.6), yticks=[0, 1], yticklabels=["train", "publish"], xlim=(0, end), xlabel="simulated time (s)")
+    ax.set(ylim=(1.6, -0.6), yticks=[0, 1], yticklabels=["train", "publish"])
+    ax.set(xlim=(0, end), xlabel="simulated time (s)")
     return ax
 
 
@@ -86,7 +89,7 @@ def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, 
     installs = timeline.publishes["t_install"] if timeline.header.get("mode") == "keep" else np.array([])
     cuts = [float(t) for t in installs[version:] if start < t < stop]
     edges = [start, *cuts, stop]
-    return [(left, right, version + k) for k, (left, right) in enumerate(zip(edges[:-1], edges[1:], strict=True))]
+    return [(left, right, version + k) for k, (left, right) in enumerate(itertools.pairwise(edges))]
 
 
 def draw_bars(

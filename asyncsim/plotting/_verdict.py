@@ -23,7 +23,7 @@ WIDEST = 4.0
 def draw_verdict(verdict: Verdict) -> Figure:
     """All comparisons of a claim."""
     judged = [row for row in verdict.points if row.verdict != "outside"]
-    key = varied(judged)
+    key, left_out = varied(judged), ""
     quantities = list(dict.fromkeys(row.quantity for row in judged))
     if key is not None and len(quantities) <= PANELS:
         columns = min(3, len(quantities))
@@ -39,8 +39,10 @@ def draw_verdict(verdict: Verdict) -> Figure:
         shown = [row for row in judged if any(row is kept for kept in shown)]
         figure = _style.picture(2 * _style.COLUMN, 1.0 + 0.17 * max(len(shown), 2))
         deviations(figure.subplots(), shown, verdict.kind)
-    left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin" if key is None and len(judged) > ROWS else ""
-    figure.suptitle(f"{verdict.id}: {verdict.verdict}{left_out}", x=0.01, ha="left", color=_style.COLORS[verdict.verdict])
+        if len(shown) < len(judged):
+            left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
+    title = f"{verdict.id}: {verdict.verdict}{left_out}"
+    figure.suptitle(title, x=0.01, ha="left", color=_style.COLORS[verdict.verdict])
     return figure
 
 
@@ -80,6 +82,9 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
 def deviations(ax: Axes, rows: Sequence[Comparison], kind: str) -> Axes:
     """Measured minus predicted of every comparison in units of the effect, with intervals, on a band of one effect."""
     found = [scaled(row, kind) for row in rows]
+    names = [name + ("" if effect_of(row, kind) else " †") for name, row in zip(labels(rows), rows, strict=True)]
+    if not all(effect_of(row, kind) for row in rows):
+        _style.note(ax, "† no effect is defined here: in units of half the interval")
     finite = [abs(edge) for middle, reach in found for edge in (middle - reach, middle + reach) if math.isfinite(edge)]
     edge = min(WIDEST, 1.15 * max([1.1, *finite]))
     ax.axvspan(-1.0, 1.0, color=_style.COLORS["effect"], linewidth=0, zorder=0)
@@ -90,29 +95,30 @@ def deviations(ax: Axes, rows: Sequence[Comparison], kind: str) -> Axes:
             side = -1.0 if middle < 0 else 1.0
             ax.plot(side * edge, place, marker="<" if side < 0 else ">", color=color, markersize=5, clip_on=False)
             text = f"{middle:.3g}" if math.isfinite(middle) else "diverged"
-            ax.annotate(text, (side * edge, place), (-7 * side, 0), textcoords="offset points", va="center", color=color,
-                        ha="left" if side < 0 else "right", fontsize=6.5)
+            ax.annotate(text, (side * edge, place), (-7 * side, 0), textcoords="offset points", va="center",
+                        ha="left" if side < 0 else "right", color=color, fontsize=6.5)
         else:
             ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
-    ax.set(xlim=(-edge, edge), ylim=(len(rows) - 0.4, -0.6), yticks=range(len(rows)), yticklabels=labels(rows))
+    ax.set(xlim=(-edge, edge), ylim=(len(rows) - 0.4, -0.6), yticks=range(len(rows)), yticklabels=names)
     ax.set_xlabel("(measured − predicted) / smallest deviation that must be seen (shaded: less)")
     ax.tick_params(axis="y", length=0)
     return ax
 
 
 def scaled(row: Comparison, kind: str) -> tuple[float, float]:
-    """Deviation and half of the interval in units of the effect D; in units of that half where D = 0.
-
-    D follows from the row itself: margin = (reach - deviation) / D.
-    """
+    """Deviation and half of the interval in units of the effect; in units of that half where there is none."""
     if not math.isfinite(row.measured):
         return math.inf, 0.0
     reach = (row.high - row.low) / 2.0
+    unit = effect_of(row, kind) or reach or 1.0
+    return (row.measured - row.predicted) / unit, reach / unit
+
+
+def effect_of(row: Comparison, kind: str) -> float:
+    """The deviation D that a row had to see, from margin = (reach - deviation) / D; 0 where it cannot be told."""
     signed = row.measured - row.predicted
-    room = reach - (signed if kind in ONE_SIDED else abs(signed))
-    effect = room / row.margin if room and math.isfinite(row.margin) and row.margin else 0.0
-    unit = effect if effect > 0 else reach or 1.0
-    return signed / unit, reach / unit
+    room = (row.high - row.low) / 2.0 - (signed if kind in ONE_SIDED else abs(signed))
+    return room / row.margin if math.isfinite(room) and math.isfinite(row.margin) and room and row.margin else 0.0
 
 
 def labels(rows: Sequence[Comparison]) -> list[str]:

@@ -25,7 +25,8 @@ class SteppedFeed:
     """
 
     def __init__(
-        self, coupled: Coupled, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
+        self, coupled: Coupled, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int,
+        first: int = 0,
     ) -> None:
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
         self.tokens = checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
@@ -34,7 +35,7 @@ class SteppedFeed:
         self.header = {**coupled.describe(), "samples_per_group": samples_per_group, "tokens": tokens, "seed": seed}
         self.staircase = system.mode == "keep" and tokens > 1
         self.states = [
-            system.start(batches, samples_per_group, m, seed, drawn=False) for m in range(realizations)
+            system.start(batches, samples_per_group, first + m, seed, drawn=False) for m in range(realizations)
         ]
         self._taken: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._retired = 0

@@ -39,6 +39,9 @@ class Coupled:
 
     system: System
 
+    coupled = True
+    """The loop has to step it: its schedule is not known beforehand."""
+
     random = True
     """Lengths come from sampled actions, so realizations always differ by chance."""
 
@@ -84,8 +87,10 @@ class Coupled:
             "run it and use the record of its feed",
         )
 
-    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> Any:
-        """The lazily stepped system, to be taken batch by batch."""
+    def feed(
+        self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int, first: int = 0
+    ) -> Any:
+        """The lazily stepped system, to be taken batch by batch; its realizations are numbered from `first` on."""
         from asyncsim.schedules._stepped import SteppedFeed
 
-        return SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed)
+        return SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed, first)

@@ -59,10 +59,12 @@ def join(
             judge(found[name], numbers[name], claim.kind, scales[name], effect, false_fail, false_pass, n, point, name)
             for name in numbers
         ]
-    return _verdict(claim, rows, false_pass, seconds)
+    return _verdict(claim, rows, false_fail, false_pass, seconds)
 
 
-def _verdict(claim: Claim, rows: list[Comparison], false_pass: float, seconds: float) -> Verdict:
+def _verdict(
+    claim: Claim, rows: list[Comparison], false_fail: float, false_pass: float, seconds: float
+) -> Verdict:
     verdict = min((row.verdict for row in rows), key=PRECEDENCE.index)
     decisive = min((row for row in rows if row.verdict == verdict), key=lambda row: row.margin)
     reason = decisive.reason
@@ -76,9 +78,14 @@ def _verdict(claim: Claim, rows: list[Comparison], false_pass: float, seconds: f
     return Verdict(
         id=claim.id, statement=claim.statement, kind=claim.kind, status=claim.status, verdict=verdict,
         predicted=decisive.predicted, measured=decisive.measured, low=decisive.low, high=decisive.high,
-        false_fail=sum(row.false_fail for row in judged) if judged else math.nan, false_pass=attained,
+        false_fail=_total(judged, false_fail), false_pass=attained,
         seconds=seconds, quantity=decisive.quantity, points=tuple(rows), reason=reason,
     )
+
+
+def _total(judged: list[Comparison], false_fail: float) -> float:
+    """Sum of the rows' rates, which rounding must not lift above the level that was divided among them."""
+    return min(math.fsum(row.false_fail for row in judged), false_fail) if judged else math.nan
 
 
 def _scales(relative_to: str, numbers: Mapping[str, float]) -> dict[str, float]:

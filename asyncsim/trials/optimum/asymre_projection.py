@@ -10,8 +10,8 @@ from asyncsim.spec import Spec
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain
 
-UPDATES = 4000
-STEP = 4.0
+UPDATES = 800
+STEP = 3.0
 TOLERANCE = 1e-6
 
 
@@ -41,7 +41,7 @@ _POINT = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0
 
 trial = Trial(
     claim="optimum/asymre-projection",
-    points=(_POINT, {**_POINT, "offset": 0.45}),
+    points=(_POINT, {**_POINT, "offset": 0.35}),
     more=({**_POINT, "offset": -0.5},),
     measure=_measure,
     defects={"behavior refreshed": Defect(_refreshed, _POINT)},

@@ -1,0 +1,164 @@
+"""The largest stable step against staleness, and the gradient autocorrelogram that gives the staleness away."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, NullLocator
+
+from asyncsim import theory
+from asyncsim.checks import InputError
+from asyncsim.plotting import _style
+from asyncsim.theory._recursion import autocovariance
+from experiments import _store
+
+HERE = Path(__file__).resolve().parent
+SCHEDULES = {
+    "fixed": ("constant staleness", {**_style.MEASURED, "color": _style.COLORS["measured"]}),
+    "sawtooth": (
+        r"sawtooth $0, 1, \dots, \tau$",
+        {**_style.MEASURED, "color": _style.COLORS["contrast"], "marker": "s", "markersize": 6.0, "mfc": "none"},
+    ),
+}
+"""Label and look of each schedule; hollow squares let a circle at the same place show."""
+LEADER: dict[str, Any] = {"arrowprops": {"arrowstyle": "-", "linewidth": 0.5, "shrinkB": 3}, "va": "center"}
+
+
+def boundary(schedule: str, staleness: int) -> float:
+    """Predicted largest step * curvature."""
+    if schedule == "sawtooth":
+        # All updates of a period repeat one gradient, so the period is one step of (staleness + 1) times the size.
+        return 2.0 / (staleness + 1)
+    point = {"staleness": staleness, "curvatures": (1.0,)}
+    return theory.claim("staleness/stability-boundary").predict(point)["step"]
+
+
+def correlations(staleness: int, curvature: float, step: float, lags: Any) -> np.ndarray:
+    """Predicted autocorrelation: 1, the closed forms up to lag staleness + 1, the Lyapunov equation beyond."""
+    setting = {"staleness": staleness, "noise": 1.0, "step": step}
+    known = {0: 1.0}
+    for name, point in (
+        ("alignment/lag1-closed-form", {**setting, "curvature": curvature}),
+        ("alignment/lag-identity", {**setting, "curvatures": (curvature,)}),
+    ):
+        found = theory.claim(name).predict(point)
+        known |= {int(key[5:-1]): value for key, value in found.items() if key.startswith("corr[")}
+    beyond = [int(lag) for lag in lags if lag > staleness + 1]
+    power, products = autocovariance(curvature, step, 1.0, staleness, beyond)
+    known |= {lag: product / power for lag, product in zip(beyond, products, strict=True)}
+    return np.array([known[int(lag)] for lag in lags])
+
+
+def draw_boundary(ax: Axes, rows: Any) -> Axes:
+    """Measured boundary * curvature with its bracket on the predicted curves."""
+    every = np.arange(0, 21)
+    for schedule, (label, look) in SCHEDULES.items():
+        ax.plot(every, [boundary(schedule, int(tau)) for tau in every], **_style.PREDICTED)
+        own = rows[rows.schedule == schedule]
+        product, reach = own.value * own.curvature, (own.high - own.low) / 2 * own.curvature
+        ax.errorbar(own.staleness, product, yerr=reach, label=label, **look)
+    for schedule, far, color in (("sawtooth", 10.0, "violated"), ("fixed", 0.01, "held")):
+        edge = [boundary(schedule, int(tau)) for tau in every]
+        ax.fill_between(every, edge, far, color=_style.COLORS[color], alpha=0.06, linewidth=0)
+    ax.text(2.3, 1.0, "diverges", color=_style.COLORS["violated"])
+    ax.text(0.15, 0.15, "converges", color=_style.COLORS["held"])
+    ax.annotate(r"$2\,\sin\frac{\pi}{2(2\tau+1)}$", (3.0, boundary("fixed", 3)), (0.35, 0.3), fontsize=9, **LEADER)
+    ax.annotate(r"$2/(\tau+1)$", (5.0, boundary("sawtooth", 5)), (6.8, 0.6), fontsize=8, **LEADER)
+    ax.plot([], [], label="predicted", **_style.PREDICTED)
+    ax.set_yscale("log")
+    ax.set(ylim=(0.08, 2.6), yticks=[0.1, 0.2, 0.5, 1, 2], ylabel=r"largest stable step $\times$ curvature")
+    ax.set_yticklabels(["0.1", "0.2", "0.5", "1", "2"])
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.legend(loc="upper right", borderpad=0.0, handlelength=1.8)
+    return ax
+
+
+def draw_ratio(ax: Axes, rows: Any) -> Axes:
+    """Measured over predicted boundary, in percent off."""
+    ax.axhline(0.0, **_style.PREDICTED)
+    for schedule, (_, look) in SCHEDULES.items():
+        own = rows[rows.schedule == schedule]
+        predicted = np.array([boundary(schedule, int(tau)) for tau in own.staleness])
+        off = 100.0 * (own.value * own.curvature / predicted - 1.0)
+        reach = 100.0 * (own.high - own.low) / 2 * own.curvature / predicted
+        ax.errorbar(own.staleness, off, yerr=reach, **{**look, "markersize": 0.75 * look["markersize"]})
+    ax.set(ylim=(-1.0, 1.0), yticks=[-1, 0, 1], ylabel="off (%)", xlabel=r"largest staleness $\tau$ (updates)")
+    ax.set_xscale("function", functions=(np.log1p, np.expm1))
+    ax.set(xlim=(-0.12, 19.0), xticks=[0, 1, 2, 4, 8, 16])
+    ax.xaxis.set_minor_locator(NullLocator())
+    return ax
+
+
+def draw_correlations(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
+    """The autocorrelogram with its sign flip."""
+    tau, a = int(rows.staleness.iloc[0]), float(rows.step.iloc[0] * rows.curvature.iloc[0])
+    ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
+    ax.axvspan(tau, tau + 1, color=_style.COLORS["effect"], linewidth=0)
+    ax.plot(rows.lag, predicted, label="predicted", **_style.PREDICTED)
+    ax.vlines(rows.lag, 0.0, rows.value, color=_style.COLORS["measured"], linewidth=1.0, alpha=0.35)
+    reach = [rows.value - rows.low, rows.high - rows.value]
+    ax.errorbar(rows.lag, rows.value, yerr=reach, color=_style.COLORS["measured"], label="measured", **_style.MEASURED)
+    ax.annotate(rf"lag $\tau$: $+a/2 = {a / 2:+.2f}$", (tau, a / 2), (tau + 1.2, 0.42), **LEADER)
+    ax.annotate(rf"lag $\tau+1$: $-a/2 = {-a / 2:+.2f}$", (tau + 1, -a / 2), (0.0, -0.3), **LEADER)
+    ax.text(tau + 0.5, -0.62, "sign flip", ha="center", va="bottom", fontsize=7)
+    ax.text(9.0, 0.66, rf"$a$ = step × curvature = {a:g}", ha="right", fontsize=7)
+    ax.set(ylim=(-0.64, 1.08), ylabel=r"gradient correlation $\rho_k$")
+    ax.legend(loc="upper right", borderpad=0.0)
+    return ax
+
+
+def draw_difference(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
+    """Measured minus predicted correlation, in thousandths."""
+    ax.axhline(0.0, **_style.PREDICTED)
+    off, reach = 1e3 * (rows.value - predicted), 1e3 * (rows.high - rows.low) / 2
+    ax.errorbar(rows.lag, off, yerr=reach, color=_style.COLORS["measured"], **{**_style.MEASURED, "markersize": 3})
+    edge = math.ceil(float((off.abs() + reach).max()))
+    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="off\n(1/1000)")
+    ax.set(xlabel="lag $k$ (updates)", xticks=rows.lag)
+    return ax
+
+
+def draw(rows: Any) -> Figure:
+    """Both panels, each above what is left when the prediction is taken away."""
+    steps = rows[rows.quantity == "boundary"]
+    lags = rows[rows.quantity == "autocorrelation"]
+    tau, curvature, step = int(lags.staleness.iloc[0]), float(lags.curvature.iloc[0]), float(lags.step.iloc[0])
+    predicted = correlations(tau, curvature, step, lags.lag)
+    with _style.applied():
+        figure = _style.picture(2 * _style.COLUMN, 3.9)
+        (left, right), (below_left, below_right) = figure.subplots(2, 2, height_ratios=(4.2, 1), sharex="col")
+        draw_ratio(below_left, steps)
+        draw_boundary(left, steps)
+        draw_correlations(right, lags, predicted)
+        draw_difference(below_right, lags, predicted)
+        left.set_title("How large a step survives staleness?")
+        right.set_title(rf"Gradients reveal the staleness ($\tau = {tau}$)")
+        figure.suptitle(
+            "Gradient descent on stale gradients. Varied: the staleness. Measured: the step at which descent stops\n"
+            "converging (bracketed to ±0.5 %), and the correlation of gradients $k$ updates apart (95 % intervals).\n"
+            "Dashed: predicted without fitting; below, what is left of the measurement without it.",
+            x=0.01, ha="left", fontsize=8,
+        )
+    return figure
+
+
+def main() -> int:
+    """Write the picture; exit status 2 with one line where rows are missing."""
+    try:
+        figure = draw(_store.read("stability"))
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for kind in ("png", "pdf"):
+        _style.write(figure, HERE / f"stability.{kind}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

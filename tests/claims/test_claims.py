@@ -1,0 +1,88 @@
+"""Every claim has both of its files, holds at the quick size, and falls with each of its defects."""
+
+from __future__ import annotations
+
+import pytest
+
+from asyncsim import checks, theory, trials, verifying
+from asyncsim.records import Estimate
+from asyncsim.trials._trial import untouched
+
+ITEM_EIGHT = {
+    "staleness/stability-boundary",
+    "staleness/soft-optimum-step",
+    "staleness/mean-staleness",
+    "systems/update-on-arrival",
+    "systems/geometric",
+    "systems/mean-staleness-identity",
+    "systems/cap-binds",
+    "staleness/stale-reinforce-is-delayed-ascent",
+    "alignment/lag-identity",
+    "alignment/lag1-closed-form",
+    "ratio/gaussian-shift",
+    "ratio/sequence-product",
+    "ess/limit",
+    "ess/clamp-floor",
+    "estimator/full-is",
+    "estimator/truncation-bias",
+    "estimator/optimal-baseline",
+    "convergence/bias-slope",
+    "convergence/constant-delay",
+    "optimum/asymre-projection",
+}
+CLAIMS = sorted(theory.claims())
+
+
+def test_both_towers_know_the_same_claims() -> None:
+    assert set(theory.claims()) == set(trials.trials()) == ITEM_EIGHT
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_trial_is_well_formed(name: str) -> None:
+    claim, trial = theory.claim(name), trials.trial(name)
+    exact = claim.kind in ("identity", "expectation")
+    assert trial.claim == claim.id and trial.defects and claim.formula_defects
+    assert trial.effect <= (0.02 if exact else 0.05)
+    for point in (*trial.points, *trial.more, *(d.point for d in trial.defects.values())):
+        assert claim.domain(point) is None
+
+
+def test_eight_claims_run_through_the_loop_and_four_through_the_kernel() -> None:
+    through = [trials.trial(name).through for name in CLAIMS]
+    assert sum("loop" in t for t in through) >= 8 and sum("kernel" in t for t in through) >= 4
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_claim_holds_and_every_defect_flips_it(name: str) -> None:
+    """False fail of each claim <= 1e-3 (fixed seed); false pass <= 0.05 against the trial's effect."""
+    verdict = verifying.verify_one(name, defects=True)
+    assert verdict.verdict == "held", verdict
+    assert verdict.false_fail <= 1e-3 and verdict.false_pass <= 0.05
+    assert {d["verdict"] for d in verdict.defects} == {"violated"}
+    assert {d["verdict"] for d in verdict.formula_defects} == {"violated"}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_trial_measures_what_the_claim_predicts(name: str) -> None:
+    claim, trial = theory.claim(name), trials.trial(name)
+    point = trial.points[0]
+    measured = trial.measure(point, 10 * trial.effect, 1, untouched)
+    assert set(claim.predict(point)) <= set(measured)
+    assert all(isinstance(e, Estimate) for e in measured.values())
+
+
+def test_a_point_outside_the_domain_is_refused_by_name() -> None:
+    with pytest.raises(checks.InputError, match="staleness"):
+        verifying.verify_one("staleness/stability-boundary", at={"staleness": -1})
+    with pytest.raises(checks.InputError, match="parameter"):
+        verifying.verify_one("staleness/stability-boundary", at={"nope": 1})
+
+
+def test_one_random_realization_is_refused_where_a_verdict_is_asked() -> None:
+    import numpy as np
+
+    from asyncsim import uncertainty, validation
+
+    shared = uncertainty.between(np.arange(8.0), np.zeros(8, dtype=int), random=True)
+    with pytest.raises(checks.InputError, match="realizations"):
+        validation.judge(shared, 1.0, "expectation", 1.0, 0.02)

@@ -1,0 +1,151 @@
+"""Advantages: invariances, edges, and formulas computed another way."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import asyncsim as sim
+from asyncsim.advantages._advantage import Samples
+from asyncsim.checks import InputError
+from tests.contracts.laboratory import case, make, names
+from tests.core import formulas
+
+RELATIVE = sorted(set(names("advantages")) - {"none", "offset"})
+GROUPED = sorted(set(RELATIVE) - {"mean"})
+
+
+def samples(rewards, weights=None, norms=None, mass=None, size=None):
+    rewards = torch.as_tensor(np.asarray(rewards, dtype=np.float64))
+    ones = torch.ones_like(rewards)
+    N = rewards.shape[-1]
+    return Samples(
+        rewards, torch.full_like(rewards, 1.0 / N) if mass is None else torch.as_tensor(mass), N if size is None else size,
+        lambda: ones if weights is None else torch.as_tensor(weights), lambda: ones if norms is None else torch.as_tensor(norms),
+    )
+
+
+numbers = st.floats(-10, 10, allow_subnormal=False)
+
+
+@st.composite
+def drawn(draw, least=2):
+    shape = (draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(least, 6)))
+    rewards = draw(hnp.arrays(np.float64, shape, elements=st.one_of(numbers, st.sampled_from([0.0, 1.0]))))
+    weights, norms = (draw(hnp.arrays(np.float64, shape, elements=st.floats(0.015625, 8.0))) for _ in range(2))
+    return rewards, weights, norms
+
+
+@pytest.mark.parametrize("name", names("advantages"))
+@given(data=drawn())
+def test_formula(name, data):
+    rewards, weights, norms = data
+    found = make("advantages", name)(samples(rewards, weights, norms)).numpy()
+    for r, replicate in enumerate(rewards):
+        for g, group in enumerate(replicate):
+            expected = formulas.ADVANTAGES[name](group, weights[r, g], norms[r, g], replicate.mean())
+            # Standardized rewards of near-equal size amplify rounding by 1/eps.
+            slack = 1e-8 if name == "group_std" else 1e-11
+            np.testing.assert_allclose(found[r, g], expected, rtol=1e-9, atol=slack)
+
+
+def test_every_advantage_has_its_formula():
+    assert set(formulas.ADVANTAGES) == set(names("advantages"))
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+@given(data=drawn(), shift=st.sampled_from([-3.0, 0.5, 100.0]))
+def test_a_constant_in_all_rewards_does_not_matter(name, data, shift):
+    rewards, weights, norms = data
+    advantage = make("advantages", name)
+    one, two = (advantage(samples(r, weights, norms)) for r in (rewards, rewards + shift))
+    torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-6 if name == "group_std" else 1e-9)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+@given(value=numbers, count=st.integers(2, 40), level=st.floats(0.1, 10.0))
+def test_equal_rewards_are_worth_nothing(name, value, count, level):
+    """Zero variance: no advantage, for any group size (1/N is rarely exact)."""
+    equal = np.full((1, 1, count), value)
+    weights = np.linspace(level, 2 * level, count).reshape(1, 1, -1)
+    found = make("advantages", name)(samples(equal, weights, weights))
+    assert found.abs().max() <= 1e-13 * max(1.0, abs(value))
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups_do_not_touch_each_other(name):
+    random = np.random.default_rng(0)
+    rewards, weights = random.random((1, 3, 4)), random.random((1, 3, 4))
+    other = rewards.copy()
+    other[0, 1] += 5.0
+    one, two = (make("advantages", name)(samples(r, weights, weights)) for r in (rewards, other))
+    assert torch.equal(one[0, [0, 2]], two[0, [0, 2]])
+
+
+@pytest.mark.parametrize("name", names("advantages"))
+@given(seed=st.integers(0, 10**6))
+def test_counted_samples_are_the_samples(name, seed):
+    """Equal samples as one cell with their joint mass have the same advantage; cells of mass 0 change nothing."""
+    random = np.random.default_rng(seed)
+    count = random.multinomial(8, [0.4, 0.3, 0.3, 0.0])
+    values, weights, norms = random.random(4), random.uniform(0.5, 2.0, 4), random.uniform(0.5, 2.0, 4)
+    each = np.repeat(np.arange(4), count)
+    alone = make("advantages", name)(samples(*(x[each][None, None] for x in (values, weights, norms))))
+    cells = make("advantages", name)(
+        samples(*(x[None, None] for x in (values, weights, norms)), mass=(count / 8)[None, None], size=8)
+    )
+    torch.testing.assert_close(alone[0, 0], cells[0, 0][each], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", names("advantages"))
+def test_groups_of_one(name):
+    advantage = make("advantages", name)
+    if name in GROUPED:
+        with pytest.raises(InputError, match=r"samples_per_group = 1: must be at least 2 .*; raise samples_per_group"):
+            advantage.check(1)
+    else:
+        advantage.check(1)
+        assert torch.isfinite(advantage(samples([[[0.7], [0.1]]]))).all()
+    advantage.check(2)
+    advantage.check(math.inf)
+
+
+def test_vanishing_weights_fall_back_on_the_mean():
+    """All applied weights 0 (log ratios of -inf) leave no weighted mean; the plain one is used, not 0/0."""
+    for name in ("opob", "self_normalized"):
+        found = make("advantages", name)(samples([[[1.0, 0.0]]], np.zeros((1, 1, 2)), np.zeros((1, 1, 2))))
+        assert found.flatten().tolist() == [0.5, -0.5]
+
+
+@pytest.mark.parametrize("method", ["reinforce", "truncated_is", "full_is"])
+@pytest.mark.parametrize("aggregator", ["sequence_sum", "sequence_mean"])
+def test_opob_minimizes_the_second_moment(method, aggregator):
+    """Against a brute-force search over baselines, unequal lengths included (no w^4, no forgotten 1/T_i)."""
+    from scipy import optimize
+
+    trial = case(R=1, G=1, N=6, T=4, drift=0.5)
+    value = make("methods", method, advantage=sim.advantages.opob(), aggregator=aggregator)
+    signal, _ = trial.evaluate(value)
+    baseline = (trial.batch.reward - signal.advantages)[0, 0]
+    assert (baseline - baseline[0]).abs().max() < 1e-12
+    batch, rewards, vectors = trial.batch, trial.batch.reward[0, 0].numpy(), []
+    for i in range(6):
+        tokens = slice(0, int(batch.mask[0, 0, i].sum()))
+        theta = trial.new.reshape(-1, 3).clone().requires_grad_()
+        live = torch.log_softmax(theta, -1)[batch.state[0, 0, i, tokens], batch.action[0, 0, i, tokens]].sum()
+        weight = float((live.detach() - batch.behavior["log_prob"][0, 0, i, tokens].sum()).exp())
+        weight = {"reinforce": 1.0, "truncated_is": min(weight, 8.0), "full_is": weight}[method]
+        (score,) = torch.autograd.grad(live, theta)
+        vectors.append(weight * score.numpy() / (tokens.stop if aggregator == "sequence_mean" else 1))
+
+    def second_moment(b):
+        return sum(((r - b) ** 2 * (v**2).sum() for r, v in zip(rewards, vectors, strict=True)))
+
+    best = optimize.minimize_scalar(second_moment, bracket=(-1.0, 2.0), tol=1e-12).x
+    assert abs(best - float(baseline[0])) < 1e-6

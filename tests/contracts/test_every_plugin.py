@@ -1,0 +1,213 @@
+"""What every plug-in file must satisfy, found by reading the folders: adding a file buys these tests."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import asyncsim as sim
+from asyncsim import plugins
+from tests.contracts.laboratory import KINDS, case, knob_fields, make, names, permuted, task_for
+
+EVERY = [(kind, name) for kind in KINDS for name in names(kind)]
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_constructible_with_defaults(kind, name):
+    value = make(kind, name)
+    assert value is not None
+    assert make(kind, name.replace("_", "-")) == value
+    assert plugins.summaries(f"asyncsim.{kind}")[name].endswith(".")
+
+
+@pytest.mark.parametrize(("kind", "name"), [k for k in EVERY if k[0] not in ("updates", "diagnostics")])
+def test_headers_are_json(kind, name):
+    described = make(kind, name).describe()
+    assert described and json.loads(json.dumps(described)) is not None
+
+
+@pytest.mark.parametrize("name", names("updates"))
+def test_links_say_what_they_are(name):
+    (text,) = sim.chain(make("updates", name)).describe()
+    assert json.dumps(text) and type(make("updates", name)).__name__ in text
+
+
+def spec_of(kind, name, **changes):
+    """A stale run in which the plug-in takes part."""
+    parts = {"method": sim.methods.reinforce(), "update": sim.chain(sim.updates.sgd(0.5)), "diagnostics": "default"}
+    if kind == "methods":
+        parts["method"] = make(kind, name)
+    if kind == "advantages":
+        parts["method"] = sim.methods.truncated_is(advantage=make(kind, name))
+    if kind == "updates":
+        parts["update"] = sim.chain(sim.updates.sgd(0.5), make(kind, name))
+    if kind == "diagnostics":
+        parts["diagnostics"] = [make(kind, name), "gradient_norm"]
+    task = make(kind, name) if kind == "tasks" else None
+    if kind == "policies":
+        task = next(t for t in (make("tasks", n) for n in names("tasks")) if type(t.policy()) is type(make(kind, name)))
+    if task is not None and "log_prob" not in task.policy().outputs:
+        parts["method"] = sim.methods.gradient()
+    if task is None:
+        task = task_for(parts["method"].outputs)
+    if kind == "diagnostics" and name in ("bias", "variance"):
+        parts["method"], task = sim.methods.reinforce(), sim.tasks.softmax_bandit(arms=2)
+    settings = {"samples_per_group": 3, "updates": 10, "replicates": 3, **parts, **changes}
+    return sim.Spec(task, sim.schedules.fixed(2), **settings)
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_replicates_do_not_touch_each_other(kind, name):
+    """Other initial parameters of replicate 1 leave replicates 0 and 2 bit-identical."""
+    spec = spec_of(kind, name)
+    size = spec.task.policy().size
+    start = np.random.default_rng(0).normal(size=(3, size))
+    moved = start.copy()
+    moved[1] += np.linspace(0.5, 1.5, size)
+    one, two = (sim.run(spec.replace(initial=initial), seed=1) for initial in (start, moved))
+    assert (one.parameters[1] != two.parameters[1]).any()
+    np.testing.assert_array_equal(one.parameters[[0, 2]], two.parameters[[0, 2]])
+    assert one.metrics
+    for recorded in ("metrics", "accumulated"):
+        for key, values in getattr(one, recorded).items():
+            np.testing.assert_array_equal(values[..., [0, 2]], getattr(two, recorded)[key][..., [0, 2]], err_msg=key)
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_a_run_ends_finite(kind, name):
+    """Defaults do not break a short run: parameters move, nothing diverges."""
+    trace = sim.run(spec_of(kind, name), seed=2)
+    assert (trace.diverged == -1).all() and np.isfinite(trace.parameters).all()
+    assert (trace.parameters != trace.parameters[:, :1]).any() or trace.parameters.shape[1] == 1
+
+
+# Methods, with every advantage.
+
+SCORED = [name for name in names("methods") if "log_prob" in make("methods", name).outputs]
+METHODS = [("default", name, make("methods", name)) for name in SCORED] + [
+    (advantage, name, make("methods", name).replace(advantage=make("advantages", advantage)))
+    for advantage in names("advantages") for name in ("reinforce", "truncated_is", "grpo")
+]
+METHODS += [("token", name, make("methods", name, level="token")) for name in ("full_is", "truncated_is")]
+METHODS += [("proximal", "grpo", make("methods", "grpo", anchor="proximal"))]
+METHODS += [("constant", "reinforce", make("methods", "reinforce", aggregator="constant", entropy=0.1))]
+each_method = pytest.mark.parametrize("method", [m for *_, m in METHODS], ids=[f"{n}-{a}" for a, n, _ in METHODS])
+
+
+@each_method
+@pytest.mark.parametrize("axis", [1, 2])
+def test_order_of_samples_does_not_matter(method, axis):
+    trial = case(G=3, N=4)
+    order = torch.tensor([2, 0, 1] if axis == 1 else [3, 1, 0, 2])
+    straight, moved = trial.gradient(method), trial.gradient(method, **permuted(trial.batch, axis, order))
+    assert straight.abs().max() > 1e-3
+    assert (straight - moved).abs().max() < 1e-12
+
+
+@each_method
+def test_micro_batches_of_a_step_are_one_step(method):
+    """Groups that are repeated change nothing: every statistic is a mean over the step or over the group."""
+    trial = case(G=2, N=4)
+    twice = permuted(trial.batch, 1, torch.tensor([0, 1, 0, 1]))
+    assert (trial.gradient(method) - trial.gradient(method, **twice)).abs().max() < 1e-12
+
+
+@each_method
+@pytest.mark.parametrize("garbage", [float("nan"), float("inf"), float("-inf")])
+def test_masked_tokens_cannot_matter(method, garbage):
+    trial = case()
+    log_prob = torch.where(trial.batch.mask > 0, trial.batch.behavior["log_prob"], torch.tensor(garbage).double())
+    elsewhere = torch.where(trial.batch.mask > 0, trial.batch.action, 2 - trial.batch.action)
+    assert (trial.batch.mask == 0).any()
+    straight = trial.gradient(method)
+    changed = trial.gradient(method, behavior={"log_prob": log_prob}, action=elsewhere)
+    assert torch.isfinite(straight).all()
+    torch.testing.assert_close(straight, changed, rtol=0, atol=1e-13)
+
+
+@each_method
+@pytest.mark.parametrize("extreme", [800.0, -800.0, float("inf"), float("-inf")])
+def test_extreme_log_ratios_stay_finite(method, extreme):
+    """One token, or one whole sequence, whose logged probability is absurd; the direction stays a number."""
+    trial = case(ragged=False)
+    for tokens in (slice(0, 1), slice(None)):
+        log_prob = trial.batch.behavior["log_prob"].clone()
+        log_prob[0, 0, 0, tokens] = -extreme
+        gradient = trial.gradient(method, behavior={"log_prob": log_prob})
+        assert torch.isfinite(gradient).all()
+        torch.testing.assert_close(gradient[1], trial.gradient(method)[1], rtol=0, atol=0)
+
+
+@each_method
+def test_weights_rise_with_the_log_ratio_to_the_end(method):
+    """Infinite log ratios are capped, never mapped to weight 0."""
+    ladder = torch.tensor([-float("inf"), -800.0, -1.0, 0.0, 1.0, 5.0, 800.0, float("inf")]).double()
+    weight = method.weight.ratio(ladder.reshape(1, 1, -1, 1)).flatten()
+    assert torch.isfinite(weight).all() and (weight.diff() >= 0).all() and (weight >= 0).all()
+
+
+@each_method
+def test_contradictory_infinities_fail_closed(method):
+    """+inf and -inf in one sequence: either a finite direction, or a frozen replicate; never a NaN parameter."""
+    from asyncsim.loop import advance
+
+    trial = case(ragged=False)
+    log_prob = trial.batch.behavior["log_prob"].clone()
+    log_prob[0, 0, 0, :2] = torch.tensor([float("inf"), -float("inf")]).double()
+    gradient = trial.gradient(method, behavior={"log_prob": log_prob})
+    parameters, diverged = advance(trial.new, gradient, torch.full((2,), -1), 7, 1e150)
+    assert torch.isfinite(parameters).all() and diverged[1] == -1
+    assert diverged[0] == (-1 if torch.isfinite(gradient[0]).all() else 7)
+    assert (diverged[0] == 7) == torch.equal(parameters[0], trial.new[0])
+
+
+# Knobs: one number per replicate equals separate runs to the bit.
+
+KNOBS = {
+    ("methods", "truncated_is"): {"cap": [1.1, 1.5, 4.0]},
+    ("methods", "ppo_clip"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
+    ("methods", "grpo"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
+    ("advantages", "group_mean"): {"shift": [-0.2, 0.0, 0.3]},
+    ("advantages", "offset"): {"v": [-0.2, 0.0, 0.3]},
+    ("updates", "sgd"): {"lr": [0.1, 0.7, 1.3]},
+    ("updates", "momentum"): {"beta": [0.0, 0.3, 0.99]},
+    ("updates", "adam"): {"lr": [0.1, 0.2, 0.3], "beta1": [0.0, 0.5, 0.9], "beta2": [0.9, 0.99, 0.7]},
+    ("updates", "clip_norm"): {"limit": [0.01, 0.1, 10.0]},
+    ("updates", "ess_step"): {"reference": [0.3, 0.7, 1.0], "floor": [0.0, 0.1, 0.2]},
+    ("updates", "align"): {"low": [-0.5, 0.0, 0.1], "high": [0.2, 0.5, 1.0], "strength": [0.5, 1.0, 2.0]},
+}
+
+
+def test_every_knob_is_tried():
+    for kind, name in EVERY:
+        if kind in ("methods", "advantages", "updates"):
+            # The weight of full_is has a field for a cap that it leaves empty.
+            tried = set(KNOBS.get((kind, name), {})) | ({"cap"} if name == "full_is" else set())
+            # A method's default advantage brings its own knob, tried as that advantage.
+            inherited = {"shift"} if kind == "methods" else set()
+            assert knob_fields(make(kind, name)) - inherited == tried, name
+
+
+@pytest.mark.parametrize(("kind", "name"), KNOBS)
+def test_knobs_per_replicate_equal_separate_runs(kind, name):
+    def trace(changes):
+        value = make(kind, name, **changes)
+        spec = spec_of(kind, "offset" if kind == "advantages" else name)
+        if kind == "methods":
+            spec = spec.replace(method=value, update=sim.chain(sim.updates.sgd(4.0)))
+        elif kind == "advantages":
+            spec = spec.replace(method=sim.methods.truncated_is(advantage=value))
+        else:
+            spec = spec.replace(update=sim.chain(sim.updates.sgd(1.5), value))
+        return sim.run(spec, seed=4)
+
+    together = trace({k: np.array(v) for k, v in KNOBS[kind, name].items()})
+    runs = [trace({k: v[r] for k, v in KNOBS[kind, name].items()}) for r in range(3)]
+    assert (runs[0].parameters[0] != runs[2].parameters[0]).any(), "the knob does nothing"
+    for r, alone in enumerate(runs):
+        np.testing.assert_array_equal(together.parameters[r], alone.parameters[r])
+        for key, values in alone.metrics.items():
+            np.testing.assert_array_equal(together[key][:, r], values[:, r], err_msg=key)

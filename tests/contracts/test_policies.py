@@ -1,0 +1,214 @@
+"""Pullbacks against autograd, score norms against brute force, actions against a plain inverse CDF."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import asyncsim as sim
+from asyncsim import rng, versions
+from asyncsim.batch import Batch, Draws
+from asyncsim.checks import InputError
+from tests.contracts.laboratory import make, names
+
+R, G, N, T, D = 2, 2, 3, 3, 2
+
+
+def log_density(name, policy, theta, state, action):
+    """What each output should be, from a textbook, differentiable in theta [R, P]; [R, G, N, T] by name."""
+    if name == "tabular":
+        table = torch.log_softmax(theta.reshape(R, 1, 1, 1, policy.rows, policy.actions), -1)
+        index = state.reshape(*state.shape, 1, 1).expand(*state.shape, 1, policy.actions)
+        rows = table.expand(*state.shape, policy.rows, policy.actions).gather(4, index).squeeze(4)
+        reference = torch.log_softmax(torch.tensor(policy.reference, dtype=torch.float64), -1)[state]
+        return {
+            "log_prob": rows.gather(-1, action.unsqueeze(-1)).squeeze(-1),
+            "entropy": torch.distributions.Categorical(logits=rows).entropy(),
+            "kl": (rows.exp() * (rows - reference)).sum(-1),
+        }
+    mean = theta.reshape(R, 1, 1, 1, -1)
+    if name == "gaussian":
+        return {"log_prob": torch.distributions.Normal(mean, policy.width).log_prob(action).sum(-1)}
+    curvature = torch.tensor(policy.curvatures, dtype=torch.float64)
+    return {"loss": (0.5 * curvature * mean**2 + action * mean).sum(-1)}
+
+
+def problem(name, seed=0, tokens=T):
+    """A policy with random parameters, random data on it, and random cotangents."""
+    random = np.random.default_rng(seed)
+    policy = {
+        "tabular": lambda: sim.policies.tabular(rows=2, actions=3, reference=[[0.0, 1.0, -1.0], [0.5, 0.0, 0.0]]),
+        "gaussian": lambda: sim.policies.gaussian(dimension=D, width=0.6),
+        "quadratic": lambda: sim.policies.quadratic((1.0, 0.3)),
+    }[name]()
+    shape = (R, G, N, tokens if name == "tabular" else 1)
+    theta = torch.from_numpy(random.normal(size=(2, R, policy.size)))
+    state = torch.from_numpy(random.integers(0, 2, shape)) if name == "tabular" else torch.zeros(shape, dtype=torch.int64)
+    action = torch.from_numpy(random.integers(0, 3, shape) if name == "tabular" else random.normal(size=(*shape, D)))
+    batch = Batch(
+        action, state, torch.ones(shape, dtype=torch.float64), torch.zeros(shape[:3], dtype=torch.float64),
+        torch.full(shape[:3], 1 / N, dtype=torch.float64), N, {}, None, np.zeros((1, 1, 1, 1), dtype=np.int32), 0,
+        np.zeros(R, dtype=np.int64), np.zeros((1, G, N), dtype=np.int64),
+    )
+    weight = {o: torch.from_numpy(random.normal(size=shape)) for o in policy.outputs}
+    return policy, theta, batch, weight
+
+
+def mixed_view(policy, theta, slots, realization=None):
+    """Both sets of weights, with the slot of each token."""
+    first, second = (policy.prepare(t) for t in theta)
+    stack = {k: torch.stack([first[k], second[k]]) for k in first}
+    return versions.View(stack, slots, np.arange(R) if realization is None else realization)
+
+
+def test_every_policy_is_tried():
+    assert set(names("policies")) == {"tabular", "gaussian", "quadratic"}
+
+
+@pytest.mark.parametrize("name", names("policies"))
+@given(seed=st.integers(0, 10**6))
+def test_outputs_and_pullback_are_autograds(name, seed):
+    policy, theta, batch, weight = problem(name, seed)
+    live = theta[0].clone().requires_grad_()
+    expected = log_density(name, policy, live, batch.state, batch.action)
+    assert expected.keys() == set(policy.outputs)
+    forward = policy.forward(versions.current(policy.prepare(theta[0])), batch, policy.outputs)
+    for output in policy.outputs:
+        torch.testing.assert_close(forward.outputs[output], expected[output].detach(), rtol=0, atol=1e-12)
+        (one,) = torch.autograd.grad((weight[output] * expected[output]).sum(), live, retain_graph=True)
+        assert (forward.pullback({output: weight[output]}) - one).abs().max() < 1e-12
+    (every,) = torch.autograd.grad(sum((weight[o] * expected[o]).sum() for o in policy.outputs), live)
+    assert (forward.pullback(weight) - every).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("name", names("policies"))
+@given(seed=st.integers(0, 10**6))
+def test_tokens_of_two_versions_are_pulled_back_at_their_own_weights(name, seed):
+    policy, theta, batch, weight = problem(name, seed)
+    slots = np.random.default_rng(seed).integers(0, 2, batch.state.shape)
+    batch.realization = np.arange(R)
+    forward = policy.forward(mixed_view(policy, theta, slots), dataclasses.replace(batch, index=None), policy.outputs)
+    total = torch.zeros(R, policy.size, dtype=torch.float64)
+    for version in (0, 1):
+        here = torch.from_numpy(slots == version)
+        live = theta[version].clone().requires_grad_()
+        expected = log_density(name, policy, live, batch.state, batch.action)
+        for output in policy.outputs:
+            torch.testing.assert_close(forward.outputs[output][here], expected[output].detach()[here], rtol=0, atol=1e-12)
+        part = sum((weight[o] * here * expected[o]).sum() for o in policy.outputs)
+        total += torch.autograd.grad(part, live)[0]
+    assert (forward.pullback(weight) - total).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("name", ["tabular", "gaussian"])
+@given(seed=st.integers(0, 10**6))
+def test_score_norm_is_brute_force(name, mixed, seed):
+    """Squared norm of each sample's own pulled-back vector, tokens in one row and of several versions included."""
+    policy, theta, batch, weight = problem(name, seed)
+    slots = np.random.default_rng(seed).integers(0, 2, batch.state.shape) if mixed else np.zeros((1, 1, 1, 1), dtype=np.int64)
+    view = mixed_view(policy, theta, slots)
+    found = policy.score_norm(view, batch, weight["log_prob"])
+    forward = policy.forward(view, batch, ("log_prob",))
+    for g in range(G):
+        for n in range(N):
+            alone = torch.zeros_like(weight["log_prob"])
+            alone[:, g, n] = weight["log_prob"][:, g, n]
+            expected = (forward.pullback({"log_prob": alone}) ** 2).sum(-1)
+            torch.testing.assert_close(found[:, g, n], expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_loss_has_no_score():
+    policy, theta, batch, weight = problem("quadratic")
+    with pytest.raises(InputError, match=r"methods.gradient\(\)"):
+        policy.score_norm(versions.current(policy.prepare(theta[0])), batch, weight["loss"])
+
+
+@pytest.mark.parametrize("name", names("policies"))
+def test_unknown_outputs_are_refused(name):
+    policy, theta, batch, _ = problem(name)
+    with pytest.raises(InputError, match=r"policy output = 'value': must be one of"):
+        policy.forward(versions.current(policy.prepare(theta[0])), batch, ("value",))
+
+
+@pytest.mark.parametrize("name", names("policies"))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_initial_parameters(name, dtype):
+    policy = make("policies", name)
+    start = policy.initial(4, dtype)
+    assert start.shape == (4, policy.size) and start.dtype == dtype and torch.isfinite(start).all()
+    assert all(w.shape[0] == 4 and w.dtype == dtype for w in policy.prepare(start).values())
+
+
+# Actions.
+
+
+def draws_of(ids, replicates=R):
+    return Draws(rng.Stream(5, "rollout"), np.arange(replicates), np.zeros(replicates, dtype=np.int64), ids)
+
+
+@given(seed=st.integers(0, 10**6), spread=st.sampled_from([0.0, 1.0, 30.0, 1e4]))
+def test_actions_by_inverse_cdf(seed, spread):
+    random = np.random.default_rng(seed)
+    policy = sim.policies.tabular(rows=2, actions=4)
+    theta = torch.from_numpy(spread * random.normal(size=(R, 8)))
+    state = torch.from_numpy(random.integers(0, 2, (R, 5, 6)))
+    ids = np.arange(30).reshape(1, 5, 6)
+    action = policy.act(versions.current(policy.prepare(theta)), state, draws_of(ids), 2).numpy()
+    uniform = rng.Stream(5, "rollout").uniform(np.arange(R)[:, None, None], ids, 2, 0)
+    prob = np.exp(theta.numpy() - theta.numpy().reshape(R, 2, 4).max(-1).repeat(4, -1).reshape(R, 8)).reshape(R, 2, 4)
+    prob /= prob.sum(-1, keepdims=True)
+    chosen = prob[np.arange(R)[:, None, None], state.numpy()]
+    edges = np.cumsum(chosen, -1)
+    below = np.take_along_axis(np.concatenate([np.zeros((*action.shape, 1)), edges], -1), action[..., None], -1)[..., 0]
+    above = np.take_along_axis(edges, action[..., None], -1)[..., 0]
+    assert ((below - 1e-12 <= uniform) & (uniform <= above + 1e-12)).all()
+    assert (np.take_along_axis(chosen, action[..., None], -1) > 0).all(), "an impossible action was drawn"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_last_possible_action_takes_what_rounding_leaves(dtype):
+    """Probabilities that sum to less than the largest uniform do not let an impossible action through."""
+    policy = sim.policies.tabular(rows=1, actions=5)
+    logits = torch.tensor([[0.1, 0.2, 0.3, -1000.0, -1000.0]], dtype=dtype)
+    weights = policy.prepare(logits)
+    assert weights["prob"][0, 0, 3] == 0.0
+    from asyncsim.policies import _tabular_kernels as kernels
+
+    action = np.empty((1, 1, 3), dtype=np.int64)
+    kernels.choose(
+        np.array([[[0.0, 0.5, 1 - 2.0**-53]]]), np.zeros(1, dtype=np.int64), weights["cdf"].double().numpy()[None],
+        np.zeros((1, 1, 1), dtype=np.int64), np.zeros((1, 1, 3), dtype=np.int64), action,
+    )
+    assert action[0, 0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["gaussian", "quadratic"])
+def test_normal_draws_are_the_keyed_ones(name):
+    policy, theta, _, _ = problem(name)
+    ids = np.arange(6).reshape(1, 2, 3)
+    view = versions.current(policy.prepare(theta[0]))
+    action = policy.act(view, torch.zeros(R, 2, 3, dtype=torch.int64), draws_of(ids), 0).numpy()
+    z = rng.Stream(5, "rollout").normal(np.arange(R)[:, None, None, None], ids[..., None], 0, np.arange(policy.size))
+    expected = theta[0].numpy()[:, None, None] + 0.6 * z if name == "gaussian" else z
+    np.testing.assert_allclose(action, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e100])
+def test_extreme_logits_keep_every_output_finite(scale):
+    policy = sim.policies.tabular(rows=1, actions=3)
+    _, _, batch, _ = problem("tabular")
+    batch.state = torch.zeros_like(batch.state)
+    batch.action = torch.ones_like(batch.action)
+    theta = torch.tensor([[0.0, scale, -scale]]).double().repeat(R, 1)
+    forward = policy.forward(versions.current(policy.prepare(theta)), batch, policy.outputs)
+    assert (forward.outputs["log_prob"] == 0.0).all() and (forward.outputs["entropy"] == 0.0).all()
+    torch.testing.assert_close(forward.outputs["kl"], torch.full((R, G, N, T), math.log(3.0)).double(), rtol=0, atol=1e-9)
+    pulled = forward.pullback({o: torch.ones(R, G, N, T).double() for o in policy.outputs})
+    assert torch.isfinite(pulled).all()

@@ -1,0 +1,67 @@
+"""The documents' examples are run and their output compared."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import asyncsim as sim
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(path: Path) -> list[tuple[str, str]]:
+    """(language, text) of every fenced block."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def output_of(code: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README.md", "exec"), {})
+    return printed.getvalue()
+
+
+def test_the_example_prints_what_the_readme_shows() -> None:
+    (_, code), (_, shown) = blocks(ROOT / "README.md")[:2]
+    statements = re.findall(r"^(?:spec|trace|for|verdict|print|    print|    mean)", code, flags=re.MULTILINE)
+    assert len(code.splitlines()) <= 16 and len(statements) >= 5
+    assert output_of(code) == shown
+
+
+def test_the_comparison_can_fail() -> None:
+    (_, code), (_, shown) = blocks(ROOT / "README.md")[:2]
+    assert output_of(code.replace("max_head_offpolicyness=4", "max_head_offpolicyness=3")) != shown
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    from asyncsim.cli import app
+
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    named = set(re.findall(r"`asyncsim (\w+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert named and named <= known
+
+
+def test_the_link_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = next(text for language, text in blocks(ROOT / "asyncsim" / "EXTENDING.md") if language == "python")
+    guide = types.ModuleType("guide")
+    monkeypatch.setitem(sys.modules, "guide", guide)
+    exec(compile(code, "EXTENDING.md", "exec"), vars(guide))
+    spec = sim.Spec(
+        sim.tasks.softmax_bandit(arms=3),
+        sim.schedules.fixed(1),
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.sgd(0.1)),
+        updates=3,
+        replicates=2,
+        diagnostics="none",
+    )
+    stretched = spec.replace(update=sim.chain(guide.stretch(1.0), sim.updates.sgd(0.1)))
+    doubled = spec.replace(update=sim.chain(sim.updates.sgd(0.2)))
+    assert (sim.run(stretched).parameters == sim.run(doubled).parameters).all()
