@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from asyncsim.spec import Spec
+    from asyncsim.trace import Trace
 
 WIDE = 150
 """Columns of a table that is not shown on a terminal."""
@@ -134,9 +135,11 @@ def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str
         if not np.isfinite(trace[name]).any():
             continue
         found = trace.final(name)
-        half = uncertainty.critical(0.05, found.freedom) * found.error
+        half = uncertainty.critical(0.05, found.freedom) * found.error if np.isfinite(found.error) else np.inf
         final[name] = {"value": found.value, "low": found.value - half, "high": found.value + half}
         print(f"  {name:24} {found.value:12.5g}  [{found.value - half:.5g}, {found.value + half:.5g}]")
+    if not _apart(trace):
+        print("  (intervals are too narrow: replicates share one random schedule; raise realizations or replicates)")
     diverged = int((trace.diverged >= 0).sum())
     print(f"  {'diverged replicates':24} {diverged:12d}")
     if save is not None:
@@ -144,6 +147,11 @@ def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str
     if plot is not None:
         _draw(trace, plot)
     return {"final": final, "diverged": diverged, "staleness": trace.staleness().tolist(), **trace.header}
+
+
+def _apart(trace: Trace) -> bool:
+    """Whether error bars can be trusted: schedules are not random, or there are several."""
+    return not trace.schedule.random or len(np.unique(trace.realization)) > 1
 
 
 def verify(

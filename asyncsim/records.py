@@ -192,6 +192,11 @@ class Schedule:
         return self.version.shape[1]
 
     @property
+    def groups_per_batch(self) -> int:
+        """G."""
+        return self.version.shape[2]
+
+    @property
     def train_version(self) -> np.ndarray:
         """Trainer version at the start of each batch, int `[B]`."""
         return np.arange(self.version.shape[1]) // self.batches_per_publish

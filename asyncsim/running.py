@@ -20,6 +20,8 @@ from asyncsim.trace import Trace
 
 FINITE = {"float64": 1e150, "float32": 1e18}
 """A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
+ELEMENTS = 1 << 22
+"""Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
 LONG = 2000
 """Updates times blocks from which a run is long enough for a progress bar."""
 
@@ -40,7 +42,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     """
     checks.integer("seed", seed, 0, "give a non-negative integer seed")
     source = _Source(spec, seed)
-    block = spec.block or spec.replicates
+    block = spec.block or _block(spec)
     policy = spec.policy or spec.task.policy()
     starts = range(0, spec.replicates, block)
     with _Bar(spec.updates * len(starts), progress) as tick, torch.no_grad(), _threads(policy.threads):
@@ -56,6 +58,12 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
         schedule=source.recorded(feeds),
         header={"spec": spec.describe(), "manifest": manifest.manifest(seed=seed)},
     )
+
+
+def _block(spec: Spec) -> int:
+    """Replicates computed together unless the spec says: as many as keep a batch's arrays in some hundred megabytes."""
+    each = spec.system.groups_per_batch * spec.samples_per_group * spec.task.horizon
+    return max(1, min(spec.replicates, ELEMENTS // each))
 
 
 class _Source:

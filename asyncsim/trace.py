@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -50,11 +51,20 @@ class Trace:
     def final(self, name: str, last: float = 0.1) -> records.Estimate:
         """Estimate of a metric over the last fraction of the recorded updates; frozen replicates are left out."""
         rows = max(1, round(last * len(self.updates)))
-        values = self[name][-rows:].mean(axis=0)
+        window = np.where(self.diverged >= 0, np.nan, self[name][-rows:])
+        # A missing number inside the window (a cosine to a zero gradient, say) takes nothing from the others.
+        count = np.isfinite(window).sum(axis=0)
+        found = self._mean(np.where(count > 0, np.nansum(window, axis=0) / np.maximum(count, 1), np.nan))
+        checks.require(found is not None, "metric", name, "finite in some replicate at the end", "every replicate diverged")
+        assert found is not None
+        return found
+
+    def _mean(self, values: np.ndarray) -> records.Estimate | None:
+        """Mean of the finite numbers among `[R]`; with a single one its error is unknown (infinite); None without."""
         kept = np.isfinite(values)
-        checks.require(
-            bool(kept.any()), "metric", name, "finite in some replicate at the end", "every replicate diverged"
-        )
+        if kept.sum() < 2:
+            alone = values[kept]
+            return records.Estimate(float(alone[0]), error=math.inf, independent=False) if len(alone) else None
         return uncertainty.between(values[kept], self.realization[kept], self.schedule.random)
 
     def staleness(self) -> np.ndarray:
@@ -72,21 +82,13 @@ class Trace:
         rows = []
         for name, values in self.metrics.items():
             for update, row in zip(self.updates, values, strict=True):
-                kept = np.isfinite(row)
-                if kept.any():
-                    found = uncertainty.between(row[kept], self.realization[kept], self.schedule.random)
-                    half = uncertainty.critical(0.05, found.freedom) * found.error
-                    rows.append(
-                        (
-                            int(update),
-                            name,
-                            found.value,
-                            found.error,
-                            found.value - half,
-                            found.value + half,
-                            int(kept.sum()),
-                        )
-                    )
+                found = self._mean(row)
+                if found is not None:
+                    half = found.error
+                    if math.isfinite(half):
+                        half *= uncertainty.critical(0.05, found.freedom)
+                    bounds = (found.value - half, found.value + half)
+                    rows.append((int(update), name, found.value, found.error, *bounds, int(np.isfinite(row).sum())))
         return pd.DataFrame(rows, columns=["update", "metric", "mean", "standard_error", "low", "high", "replicates"])
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -61,3 +61,16 @@ def loop_rate(updates: int) -> float:
     start = time.perf_counter()
     sim.run(spec, seed=0)
     return updates * REPLICATES / (time.perf_counter() - start)
+
+
+def measure_loop() -> float:
+    """500 updates of the product."""
+    return loop_rate(500)
+
+
+def measure_numpy() -> float:
+    """500 updates of the NumPy program."""
+    return numpy_rate(500)
+
+
+BENCHMARKS = {"bandit_vs_numpy": (measure_loop, measure_numpy, "replicate-updates/s")}

@@ -88,6 +88,6 @@ def simpy_rate() -> float:
 
 
 BENCHMARKS = {
-    "events.bare": (bare_rate, simpy_rate, "samples/s"),
-    "events.full": (full_rate, simpy_rate, "samples/s"),
+    "events_vs_simpy": (bare_rate, simpy_rate, "samples/s"),
+    "events_full_vs_simpy": (full_rate, simpy_rate, "samples/s"),
 }

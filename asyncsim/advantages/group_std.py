@@ -20,7 +20,8 @@ class GroupStd(GroupBaseline):
         """Advantages `[R, G, N]`."""
         # Relative to a reward that occurs, equal rewards are exactly 0; as differences from a rounded mean they would be
         # 1e-16, which the division by eps turns into an advantage.
-        relative = samples.reward - samples.reward.gather(-1, samples.mass.argmax(-1, keepdim=True))
+        heaviest = samples.mass.expand(samples.reward.shape).argmax(-1, keepdim=True)
+        relative = samples.reward - samples.reward.gather(-1, heaviest)
         centered = relative - (samples.mass * relative).sum(-1, keepdim=True)
         variance = (samples.mass * centered**2).sum(-1, keepdim=True)
         return centered / (variance.sqrt() + self.eps)

@@ -82,9 +82,12 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
 def deviations(ax: Axes, rows: Sequence[Comparison], kind: str) -> Axes:
     """Measured minus predicted of every comparison in units of the effect, with intervals, on a band of one effect."""
     found = [scaled(row, kind) for row in rows]
-    names = [name + ("" if effect_of(row, kind) else " †") for name, row in zip(labels(rows), rows, strict=True)]
-    if not all(effect_of(row, kind) for row in rows):
+    bare = [math.isfinite(row.measured) and not effect_of(row, kind) for row in rows]
+    names = [name + " †" * mark for name, mark in zip(labels(rows), bare, strict=True)]
+    if any(bare):
         _style.note(ax, "† no effect is defined here: in units of half the interval")
+    if not rows:
+        ax.text(0.0, 0.5, "every point is outside the domain", ha="center", transform=ax.get_xaxis_transform())
     finite = [abs(edge) for middle, reach in found for edge in (middle - reach, middle + reach) if math.isfinite(edge)]
     edge = min(WIDEST, 1.15 * max([1.1, *finite]))
     ax.axvspan(-1.0, 1.0, color=_style.COLORS["effect"], linewidth=0, zorder=0)

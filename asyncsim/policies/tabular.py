@@ -83,18 +83,18 @@ class Tabular:
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """|sum_t w_t grad log pi(a_t|s_t)|^2 for each sample, `[R, G, N]`; `weight` is `[R, G, N, T]`.
 
-        Tokens of different rows are orthogonal; in one row the inner product of two scores is
-        1[a = a'] - pi(a) - pi(a') + |pi|^2.
+        Tokens of different states are orthogonal; in one state the inner product of the scores of token t under pi and
+        token t' under pi' (the same policy, unless weights changed inside the trajectory) is
+        1[a = a'] - pi(a') - pi'(a) + pi . pi'.
         """
         view, cells = _narrow(view), self._cells(view, batch)
-        prob = _at(view.weights["prob"], cells)
         row = torch.div(cells, self.actions, rounding_mode="floor")
-        square = _at((view.weights["prob"] ** 2).sum(-1), row)
-        same_row = row.unsqueeze(-1) == row.unsqueeze(-2)
-        same_cell = (cells.unsqueeze(-1) == cells.unsqueeze(-2)).to(prob.dtype)
-        # pi(a') has to be read in the row of a; rows are equal wherever the product counts.
-        inner = same_cell - prob.unsqueeze(-1) - prob.unsqueeze(-2) + square.unsqueeze(-1)
-        pairs = weight.unsqueeze(-1) * weight.unsqueeze(-2) * torch.where(same_row, inner, torch.zeros_like(inner))
+        prob = view.weights["prob"].reshape(-1, self.actions)[row]
+        action, state = batch.action.unsqueeze(-2), batch.state
+        crossed = prob.gather(-1, action.expand(*cells.shape, cells.shape[-1]))
+        inner = (action == action.mT).to(prob.dtype) - crossed - crossed.mT + prob @ prob.mT
+        same_state = state.unsqueeze(-1) == state.unsqueeze(-2)
+        pairs = weight.unsqueeze(-1) * weight.unsqueeze(-2) * torch.where(same_state, inner, torch.zeros_like(inner))
         return pairs.sum((-1, -2))
 
     def describe(self) -> dict[str, Any]:

@@ -75,7 +75,8 @@ class SteppedFeed:
     def _step(self, m: int, batch: int) -> list[tuple[int, np.ndarray, bool]]:
         """Advance one realization; the samples it needs lengths for, and whether they are in flight already."""
         state = self.states[m]
-        why = kernel.advance(state, batch + 1, NEVER)
+        while (why := kernel.advance(state, batch + 1, NEVER)) == kernel.FULL:
+            state = self.states[m] = kernel.grown(state)
         if why == kernel.TRAINING:
             return []
         refuse_standstill(self.coupled.system, state, why)

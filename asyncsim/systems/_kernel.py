@@ -263,7 +263,7 @@ def advance(state, stop_started, stop_finished):
 
     STARTS: fill in the work of the samples of groups LAUNCHED..ADMITTED; PUBLISHED: change the work of samples in
     flight and call `rekey`; both only where ASK is set. TRAINING, DONE: the wanted batch started, finished. STALLED:
-    nothing can happen any more. FULL: no room for another group.
+    nothing can happen any more. FULL: go on with the `grown` state.
     """
     setting, count, clock, rate, free, times, codes, ready, item, stamp, group, batch, publish, level = state
     ask, restart, drain = setting[ASK] == 1, setting[MODE] == RESTART, setting[MODE] == DRAIN
@@ -326,6 +326,14 @@ def advance(state, stop_started, stop_finished):
                     _launch(setting, count, rate, times, codes, item, group)
     count[STEP] = step
     return why
+
+
+def grown(state: State) -> State:
+    """The same state with room for twice as many groups; the work of the new samples is the caller's to fill."""
+    def doubled(array: np.ndarray) -> np.ndarray:
+        return np.concatenate([array, np.empty_like(array)])
+
+    return state._replace(**{name: doubled(getattr(state, name)) for name in ("ready", "item", "stamp", "group")})
 
 
 def new_state(

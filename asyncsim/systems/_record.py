@@ -81,6 +81,11 @@ def _codes(state: State, groups: np.ndarray) -> np.ndarray:
     return groups[..., None] * samples + np.arange(samples)
 
 
+def _over_groups(ufunc: np.ufunc, column: np.ndarray, size: int) -> np.ndarray:
+    # NumPy reduces an axis of length one element by element.
+    return column if size == 1 else ufunc.reduce(column.reshape(-1, size), axis=1)
+
+
 def _samples(state: State, sync: float, batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     size, groups = int(state.setting[kernel.SAMPLES]), int(state.tally[kernel.ADMITTED])
     code, group = np.arange(groups * size), np.repeat(np.arange(groups), size)
@@ -91,7 +96,7 @@ def _samples(state: State, sync: float, batches: dict[str, np.ndarray]) -> dict[
     t_end = clock_end + sync * v_ready
     batch = owner[:, kernel.BATCH]
     # A group is ready with its slowest sample; NaN, a sample that is not finished, wins the maximum.
-    t_ready = np.repeat(t_end.reshape(-1, size).max(axis=1), size)
+    t_ready = np.repeat(_over_groups(np.maximum, t_end, size), size)
     # Batch -1, the unfinished, picks the NaN at the end.
     t_train = np.append(batches["t_start"], np.nan)[batch]
     return {
@@ -111,7 +116,7 @@ def _groups(state: State, samples: dict[str, np.ndarray]) -> dict[str, np.ndarra
     first = slice(None, None, int(state.setting[kernel.SAMPLES]))
     shared = ("group", "place", "t_submit", "t_ready", "v_submit", "batch", "fate")
     columns = {name: samples[name][first] for name in shared}
-    head = samples["v_start"].reshape(len(columns["group"]), -1).min(axis=1)
+    head = _over_groups(np.minimum, samples["v_start"], int(state.setting[kernel.SAMPLES]))
     train_version = np.where(columns["batch"] >= 0, columns["batch"] // state.setting[kernel.BATCHES_PER_PUBLISH], -1)
     return {**columns, "v_start": head, "v_train": train_version}
 
@@ -144,7 +149,7 @@ def _resources(
     """Seconds that every place and the trainer are busy, idle and syncing; a trainer that awaits a drain is syncing."""
     first = slice(None, None, int(state.setting[kernel.SAMPLES]))
     clock, seconds = header["clock"], header["seconds"]
-    ends = np.maximum.reduce(samples["clock_end"].reshape(-1, state.setting[kernel.SAMPLES]), axis=1)
+    ends = _over_groups(np.maximum, samples["clock_end"], int(state.setting[kernel.SAMPLES]))
     held = np.where(np.isnan(ends), clock, ends) - samples["clock_submit"][first]
     places = np.bincount(samples["place"][first], weights=held, minlength=state.rate.size)
     trainer = float((batches["t_end"] - batches["t_start"]).sum())

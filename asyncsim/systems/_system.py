@@ -147,10 +147,8 @@ class System:
         """Work of the samples of the given numbers, float64; a draw belongs to (seed, realization, sample)."""
         return self.length.sample(rng.Stream(seed, "work"), realization, samples, compiled=True)
 
-    def start(
-        self, batches: int, samples_per_group: int, realization: int, seed: int, *, drawn: bool, spare: int = 0
-    ) -> State:
-        """Kernel state at time 0; with `drawn` false every start asks for its work. `spare`: room without tickets."""
+    def start(self, batches: int, samples_per_group: int, realization: int, seed: int, *, drawn: bool) -> State:
+        """Kernel state at time 0; with `drawn` false every start asks for its work."""
         from asyncsim.systems import _kernel as kernel
 
         checks.integer("batches", batches, 1, "ask for at least one batch")
@@ -159,7 +157,7 @@ class System:
             self._check_divergence(samples)
         places = len(self.rates)
         tickets = kernel.LATE if self.tickets is None else self.tickets
-        groups = (batches + 1) * self.groups_per_batch + places + (self.tickets or 4 * places + spare)
+        groups = (batches + 1) * self.groups_per_batch + places + (self.tickets or 4 * places)
         setting = np.array([
             self.groups_per_batch, samples, self.batches_per_publish, self.release == "publish", self.quantum,
             self.order == "oldest_start", MODES.index(self.mode), not drawn,
@@ -183,14 +181,12 @@ class System:
         """The finished kernel state of one realization, run until the last batch has trained and been published."""
         from asyncsim.systems import _kernel as kernel
 
-        spare = 0
-        while True:
-            state = self.start(batches, samples_per_group, realization, seed, drawn=True, spare=spare)
-            why = kernel.advance(state, kernel.LATE, batches)
-            if why == kernel.DONE:
-                return state
-            refuse_standstill(self, state, why)
-            spare = 2 * (spare + batches * self.groups_per_batch)
+        state = self.start(batches, samples_per_group, realization, seed, drawn=True)
+        while (why := kernel.advance(state, kernel.LATE, batches)) == kernel.FULL:
+            drawn, state = len(state.item), kernel.grown(state)
+            state.item[drawn:, kernel.WORK] = self.works(np.arange(drawn, len(state.item)), realization, seed)
+        refuse_standstill(self, state, why)
+        return state
 
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int

@@ -96,7 +96,7 @@ def case(seed=0, R=2, G=2, N=5, T=3, A=3, spread=1.0, drift=0.3, ragged=True):
         state=torch.from_numpy(random.integers(0, S, (R, G, N, T))),
         mask=mask,
         reward=torch.from_numpy(random.integers(0, 2, (R, G, N)).astype(np.float64)),
-        mass=torch.full((R, G, N), 1.0 / N, dtype=torch.float64),
+        mass=torch.full((1, G, N), 1.0 / N, dtype=torch.float64),
         size=N, behavior={}, view=versions.current(policy.prepare(old)),
         version=np.zeros((1, 1, 1, 1), dtype=np.int32), train_version=1,
         realization=np.zeros(R, dtype=np.int64), trajectory=np.arange(G * N).reshape(1, G, N),

@@ -145,3 +145,14 @@ def test_bad_input_is_refused_by_name(field, make):
     with pytest.raises(InputError) as caught:
         make()
     assert caught.value.field == field
+
+
+def test_an_open_loop_that_outgrows_its_room_goes_on():
+    system = presets.synchronous(length=float(TOKENS)).replace(
+        tickets=None, rates=tuple(1.0 + n / 8 for n in range(10)), train_time=0.0
+    )
+    plain = system.schedule(40, 1, TOKENS, 2, 0)
+    feed = schedules.coupled(system).feed(40, 1, TOKENS, 2, 0)
+    record = drive(feed, 40, lambda realization, trajectory, version: np.full(trajectory.size, float(TOKENS)))
+    assert len(feed.states[0].group) > 300
+    assert np.array_equal(record.trajectory, plain.trajectory) and np.array_equal(record.version, plain.version)

@@ -182,3 +182,11 @@ def test_a_standstill_is_named():
     object.__setattr__(system, "tickets", 1)
     with pytest.raises(StalledError, match="stalled after 0 batches"):
         system.schedule(3, 1, 1, 1, 0)
+
+
+def test_an_open_loop_that_outgrows_its_room_goes_on():
+    # A drain of single groups lets ten more in at every publish: the first room is for a few dozen.
+    system = System("open", {}, lognormal(1.0, 0.8), (1.0,) * 10, tickets=None, mode="drain", train_time=0.0)
+    timeline = system.timeline(40, 2)
+    assert len(timeline.groups["group"]) > 300
+    assert history_of(timeline) == twin_of(system, 40, 2, 0).history()

@@ -1,0 +1,98 @@
+"""`plot`: the right figure for each value, files that are whole, equal to the byte and free of the user's settings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from asyncsim import schedules
+from asyncsim.checks import InputError
+from asyncsim.plotting import _style, plot
+
+ROOT = Path(__file__).resolve().parents[2]
+FRESH = """
+import hashlib
+from asyncsim import schedules
+from asyncsim.plotting import _style, plot
+figure = plot(schedules.random("geometric:0.5").schedule(20, 2, 1, 4, seed=0)) if False else plot(schedules.fixed(2).schedule(9, 1, 1, 1, seed=0))
+print(*[hashlib.sha256(_style.encode(figure, kind)).hexdigest() for kind in ("png", "pdf", "svg")])
+"""
+
+
+def schedule():
+    return schedules.fixed(2).schedule(9, 1, 1, 1, seed=0)
+
+
+@pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml"), ("PNG", b"\x89PNG")])
+def test_the_ending_names_the_file_type(tmp_path, kind, magic):
+    path = tmp_path / f"figure.{kind}"
+    plot(schedule(), path)
+    assert path.read_bytes().startswith(magic)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_the_same_drawing_has_the_same_bytes_whatever_the_user_set(tmp_path, kind):
+    first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
+    plot(schedule(), first)
+    with mpl.rc_context({"lines.linewidth": 9.0, "font.size": 20.0, "savefig.dpi": 30, "svg.hashsalt": "mine"}):
+        plot(schedule(), second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_same_drawing_has_the_same_bytes_in_another_process():
+    def run(seed):
+        variables = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed, "PATH": "", "SOURCE_DATE_EPOCH": seed}
+        return subprocess.run([sys.executable, "-c", FRESH], env=variables, capture_output=True, text=True, check=True).stdout
+
+    first, second = run("1"), run("2")
+    assert first == second and len(set(first.split())) == 3
+
+
+def test_another_schedule_has_other_bytes():
+    other = plot(schedules.fixed(3).schedule(9, 1, 1, 1, seed=0))
+    assert _style.encode(plot(schedule()), "svg") != _style.encode(other, "svg")
+
+
+@pytest.mark.parametrize("name", ["figure.gif", "figure", ".png.bak"])
+def test_an_unknown_ending_is_refused_and_nothing_written(tmp_path, name):
+    with pytest.raises(InputError, match=r"\.png, \.pdf or \.svg"):
+        plot(schedule(), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_does_not_exist_is_refused_by_name(tmp_path):
+    with pytest.raises(InputError, match="path"):
+        plot(schedule(), tmp_path / "none" / "figure.png")
+
+
+def test_another_value_is_refused_with_what_can_be_drawn():
+    with pytest.raises(InputError, match="Trace, Schedule, Timeline, Verdict"):
+        plot([1, 2, 3])  # type: ignore[arg-type]
+
+
+def test_a_notebook_shows_the_figure_although_pyplot_did_not_make_it():
+    assert plot(schedule())._repr_png_().startswith(b"\x89PNG")
+
+
+def test_importing_the_package_leaves_matplotlib_alone():
+    code = "import asyncsim.plotting, asyncsim.reporting, sys; print('matplotlib' in sys.modules, 'jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_long_labels_take_two_lines_and_units_are_set_as_powers():
+    assert _style.label("staleness") == "staleness $s$ (versions)"
+    assert _style.label("log_ratio_variance").endswith("(nats$^2$)") and "\n" in _style.label("log_ratio_variance")
+    assert _style.label("my_metric") == "my metric"
+
+
+def test_colors_of_concepts_differ():
+    concepts = ["measured", "contrast", "predicted", "held", "violated", "inconclusive"]
+    assert len({_style.COLORS[name] for name in concepts}) == len(concepts)
+    assert np.ptp([len(color) for color in _style.COLORS.values()]) == 0
