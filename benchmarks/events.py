@@ -1,12 +1,15 @@
 """The event kernel against SimPy: 64 workers whose samples of lognormal length feed a trainer, samples a second.
 
 Every worker starts its next sample at once under the weights of that moment; the trainer takes samples in the order of
-completion and publishes after each. Both sides run the same model; `events.bare` gives both the same durations,
-`events.full` lets ours draw them keyed and keep the whole record of every sample while SimPy keeps the versions only.
+completion and publishes after each. Both sides run the same model. In `events_vs_simpy` both are given the same
+durations and keep the start version of every sample; in `events_full_vs_simpy` both draw the durations, ours keyed, and
+keep a row for every sample.
 """
 
 from __future__ import annotations
 
+import math
+import random
 import time
 from collections.abc import Iterator
 
@@ -33,7 +36,7 @@ def kernel_versions(samples: int) -> tuple[np.ndarray, float]:
     seconds = time.perf_counter() - begin
     if why != kernel.DONE:
         raise RuntimeError("the buffer of the benchmark overflowed")
-    batch = state.group[:, kernel.BATCH]
+    batch = state.group[: state.tally[kernel.ADMITTED], kernel.BATCH]
     trained = np.flatnonzero(batch >= 0)
     return state.stamp[trained[np.argsort(batch[trained])], kernel.VERSION_START], seconds
 
@@ -69,6 +72,40 @@ def simpy_versions(samples: int) -> tuple[list[int], float]:
     return trained, time.perf_counter() - begin
 
 
+def simpy_rows(samples: int) -> tuple[list[tuple[float, ...]], float]:
+    """A row (worker, start, end, train start, start version, train version) of every sample, durations drawn here."""
+    import simpy
+
+    draw = random.Random(0).lognormvariate
+    mean, sigma = LENGTH.parameters
+    center = math.log(mean) - sigma**2 / 2
+    train_time = float(SYSTEM.mean_train_time(1))
+    env = simpy.Environment()
+    store = simpy.Store(env)
+    version = 0
+    rows: list[tuple[float, ...]] = []
+
+    def worker(number):
+        while True:
+            stamp, start = version, env.now
+            yield env.timeout(draw(center, sigma))
+            store.put((number, start, env.now, stamp))
+
+    def trainer():
+        nonlocal version
+        while len(rows) < samples:
+            number, start, end, stamp = yield store.get()
+            rows.append((number, start, end, env.now, stamp, version))
+            yield env.timeout(train_time)
+            version += 1
+
+    for number in range(WORKERS):
+        env.process(worker(number))
+    begin = time.perf_counter()
+    env.run(env.process(trainer()))
+    return rows, time.perf_counter() - begin
+
+
 def bare_rate() -> float:
     """Samples a second of the kernel on given durations."""
     return SAMPLES * REPEATS / sum(kernel_versions(SAMPLES)[1] for _ in range(REPEATS))
@@ -87,7 +124,12 @@ def simpy_rate() -> float:
     return SAMPLES / simpy_versions(SAMPLES)[1]
 
 
+def simpy_full_rate() -> float:
+    """Samples a second of the SimPy program that draws and records."""
+    return SAMPLES / simpy_rows(SAMPLES)[1]
+
+
 BENCHMARKS = {
     "events_vs_simpy": (bare_rate, simpy_rate, "samples/s"),
-    "events_full_vs_simpy": (full_rate, simpy_rate, "samples/s"),
+    "events_full_vs_simpy": (full_rate, simpy_full_rate, "samples/s"),
 }

@@ -81,6 +81,15 @@ def _codes(state: State, groups: np.ndarray) -> np.ndarray:
     return groups[..., None] * samples + np.arange(samples)
 
 
+def _wall(clock: np.ndarray, installed: np.ndarray, sync: float) -> np.ndarray:
+    """Wall seconds of instants on the generation clock, each after so many synchronizations."""
+    return clock + sync * installed if sync else clock
+
+
+def _of_samples(column: np.ndarray, size: int) -> np.ndarray:
+    return column if size == 1 else np.repeat(column, size)
+
+
 def _over_groups(ufunc: np.ufunc, column: np.ndarray, size: int) -> np.ndarray:
     # NumPy reduces an axis of length one element by element.
     return column if size == 1 else ufunc.reduce(column.reshape(-1, size), axis=1)
@@ -88,22 +97,22 @@ def _over_groups(ufunc: np.ufunc, column: np.ndarray, size: int) -> np.ndarray:
 
 def _samples(state: State, sync: float, batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     size, groups = int(state.setting[kernel.SAMPLES]), int(state.tally[kernel.ADMITTED])
-    code, group = np.arange(groups * size), np.repeat(np.arange(groups), size)
+    code, group = np.arange(groups * size), _of_samples(np.arange(groups), size)
     item, stamp = state.item[: groups * size], state.stamp[: groups * size]
     owner = state.group[:groups] if size == 1 else state.group[group]
     v_start, v_ready = stamp[:, kernel.VERSION_START], stamp[:, kernel.VERSION_END]
     clock_start, clock_end = item[:, kernel.START], item[:, kernel.END]
-    t_end = clock_end + sync * v_ready
+    t_end = _wall(clock_end, v_ready, sync)
     batch = owner[:, kernel.BATCH]
     # A group is ready with its slowest sample; NaN, a sample that is not finished, wins the maximum.
-    t_ready = np.repeat(_over_groups(np.maximum, t_end, size), size)
+    t_ready = _of_samples(_over_groups(np.maximum, t_end, size), size)
     # Batch -1, the unfinished, picks the NaN at the end.
     t_train = np.append(batches["t_start"], np.nan)[batch]
     return {
         "sample": code, "group": group, "attempt": stamp[:, kernel.ATTEMPT], "place": owner[:, kernel.PLACE],
         "rate": state.rate[owner[:, kernel.PLACE]], "work": item[:, kernel.WORK], "wasted": item[:, kernel.WASTED],
-        "t_submit": item[:, kernel.FIRST] + sync * owner[:, kernel.VERSION_ADMITTED],
-        "t_start": clock_start + sync * v_start, "t_end": t_end, "t_ready": t_ready, "t_pack": t_train,
+        "t_submit": _wall(item[:, kernel.FIRST], owner[:, kernel.VERSION_ADMITTED], sync),
+        "t_start": _wall(clock_start, v_start, sync), "t_end": t_end, "t_ready": t_ready, "t_pack": t_train,
         "t_train": t_train,
         "v_submit": owner[:, kernel.VERSION_ADMITTED], "v_start": v_start,
         "v_end": np.where(v_ready < 0, -1, v_start) if state.setting[kernel.MODE] == kernel.PIN else v_ready,

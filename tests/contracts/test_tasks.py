@@ -143,7 +143,7 @@ def test_sampled_rewards_have_the_exact_mean(name, rewards):
 def test_gaussian_bandit_matches_its_closed_form():
     """Same rates as above."""
     task = sim.tasks.gaussian_bandit(curvature=2.0, target=0.5, width=0.7, dimension=2)
-    theta = torch.tensor([[0.3, -0.4]]).double()
+    theta = torch.tensor([[0.3, -0.4]], dtype=torch.float64)
     reward = samples(task, theta, 20_000).reward.numpy().ravel()
     expected = -0.5 * 2.0 * ((0.3 - 0.5) ** 2 + (-0.4 - 0.5) ** 2 + 2 * 0.49)
     assert abs(reward.mean() - expected) < 5 * reward.std() / math.sqrt(reward.size) < 0.06

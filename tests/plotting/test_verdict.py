@@ -43,7 +43,7 @@ def test_three_values_of_one_number_are_drawn_against_it():
     ends = sorted((row.point["staleness"], row.low, row.high) for row in verdict.points)
     np.testing.assert_allclose([(s[0, 0], *s[:, 1]) for s in found[1]], ends, rtol=1e-12)
     predicted = ax.lines[0]
-    assert predicted.get_linestyle() == "--" or predicted._dash_pattern[1] is not None
+    assert predicted.is_dashed()
     np.testing.assert_array_equal(predicted.get_xydata(), [[0, 2], [2, 2], [4, 2], [8, 2]])
 
 
@@ -70,11 +70,11 @@ def test_other_points_are_drawn_as_deviations(points):
 
 
 def test_deviations_are_in_units_of_the_effect_with_their_intervals():
-    verdict = judged([{}], [{"a": Estimate(2.05, 0.01), "b": Estimate(1.9, 0.01)}])
+    verdict = judged([{}], [{"a": Estimate(2.02, 0.01), "b": Estimate(1.9, 0.01)}])
     (ax,) = plot(verdict).axes
     found = bars(ax)
     unit = EFFECT * 2.0
-    np.testing.assert_allclose([box[0][0, 0] for box in found], [0.05 / unit, -0.1 / unit], rtol=1e-9)
+    np.testing.assert_allclose([box[0][0, 0] for box in found], [0.02 / unit, -0.1 / unit], rtol=1e-9)
     ends = [((row.low - 2.0) / unit, (row.high - 2.0) / unit) for row in verdict.points]
     np.testing.assert_allclose([box[1][0][:, 0] for box in found], ends, rtol=1e-9)
     (shaded,) = ax.patches

@@ -1,0 +1,231 @@
+"""Every diagnostic is driven to both ends of its range: one that cannot move measures nothing."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+import asyncsim as sim
+from asyncsim.diagnostics._diagnostic import Metric
+from tests.contracts.laboratory import make, names
+
+UNIFORM, PEAKED, BACK = [0.0, 0.0], [400.0, 0.0], [0.0, 400.0]
+NAN = math.nan
+
+
+def measure(name, *, means=(0.0, 1.0), rewards="fixed", system=None, start=UNIFORM, method=None, links=(), updates=1, **changes):
+    """Values [U, R] of a diagnostic in a two-armed bandit."""
+    task = sim.tasks.softmax_bandit(arms=2, means=list(means), rewards=rewards)
+    settings = {"samples_per_group": 4, "replicates": 2, **changes}
+    spec = sim.Spec(
+        task, system or sim.schedules.fixed(0), method or sim.methods.reinforce(sim.advantages.none()), sim.chain(*links),
+        updates=updates, diagnostics=[name], initial=start, **settings,
+    )
+    trace = sim.run(spec, seed=0)
+    return trace.metrics.get(name, trace.accumulated.get(name))
+
+
+class Push:
+    """A link that sets the step, to move the policy at will: [[step of update 0], [of update 1], ...]."""
+
+    def __init__(self, *steps):
+        self.steps = steps
+
+    def init(self, parameters):
+        return {"count": torch.zeros(parameters.shape[0])}
+
+    def apply(self, record, state):
+        step = self.steps[min(int(state["count"][0]), len(self.steps) - 1)]
+        record.direction = torch.tensor(step, dtype=record.direction.dtype).expand_as(record.direction)
+        return record, {"count": state["count"] + 1}
+
+
+FROZEN = sim.schedules.frozen()
+
+
+def stale(name, shift, **changes):
+    """The diagnostic at the second update, after the policy has moved by `shift` from the uniform one that samples."""
+    return measure(name, system=FROZEN, links=[Push(shift)], updates=2, **changes)[1]
+
+
+def ess_ends(name):
+    # Data uniform, policy moved to log odds s: with both arms in the batch the ESS of counts (k, 4 - k) falls to k/4.
+    low = stale(name, [40.0, 0.0], sampling="enumerate")
+    return measure(name)[0], 1.0, low, 0.5
+
+
+ENDS = {
+    "batch_return": lambda n: (measure(n, means=(0.0, 0.0))[0], 0.0, measure(n, means=(1.0, 1.0))[0], 1.0),
+    "exact_return": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n, start=BACK)[0], 1.0),
+    "entropy": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n)[0], math.log(2.0)),
+    "ess": ess_ends,
+    "max_weight_share": lambda n: (measure(n)[0], 0.25, stale(n, [40.0, 0.0], sampling="enumerate"), 1.0),
+    # Population weights after a move to log odds s: w = 2 sigma(s) and 2 sigma(-s), so chi-square -> 1, kl(mu, pi) -> s/2.
+    "chi_square": lambda n: (measure(n)[0], 0.0, stale(n, [40.0, 0.0], sampling="enumerate"), 1.0),
+    "kl": lambda n: (measure(n)[0], 0.0, stale(n, [40.0, 0.0], sampling="enumerate"), 20.0 - math.log(2.0)),
+    "log_ratio_mean": lambda n: (
+        stale(n, [40.0, 0.0], sampling="enumerate"), math.log(2.0) - 20.0, measure(n)[0], 0.0,
+    ),
+    "log_ratio_variance": lambda n: (measure(n)[0], 0.0, stale(n, [40.0, 0.0], sampling="enumerate"), 400.0),
+    # One sample: its weight is 2 or 0 after the move.
+    "mean_weight": lambda n: (stale(n, [40.0, 0.0], samples_per_group=1, replicates=12).min(keepdims=True), 0.0,
+                              stale(n, [40.0, 0.0], samples_per_group=1, replicates=12).max(keepdims=True), 2.0),
+    "staleness": lambda n: (measure(n)[0], 0.0, measure(n, system=FROZEN, updates=6)[5], 5.0),
+    "gradient_norm": lambda n: (
+        measure(n, means=(0.0, 0.0))[0], 0.0, measure(n, means=(8.0, 8.0), samples_per_group=1)[0], 8.0 / math.sqrt(2.0),
+    ),
+    "exact_gradient_norm": lambda n: (
+        measure(n, start=PEAKED)[0], 0.0, measure(n, means=(0.0, 8.0))[0], 8.0 * 0.25 * math.sqrt(2.0),
+    ),
+    # With one sample the gradient points along its arm: with or against the exact gradient.
+    "exact_cosine": lambda n: (
+        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12).min(keepdims=True)[0], -1.0,
+        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12).max(keepdims=True)[0], 1.0,
+    ),
+    "gradient_cosine": lambda n: (
+        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12, updates=2)[1:].min(keepdims=True)[0], -1.0,
+        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12, updates=2)[1:].max(keepdims=True)[0], 1.0,
+    ),
+    # Stale data without a ratio: the population gradient is half of the difference in every state, the exact one vanishes.
+    "bias": lambda n: (measure(n)[0], 0.0, stale(n, [400.0, 0.0], method=sim.methods.reinforce(sim.advantages.none())), 0.5),
+    # One sample of a fair coin worth 0 or 1: g = (0, 0) or (-1, 1)/2, so the total variance is 2 (1/4)^2 = 1/8.
+    "variance": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n, samples_per_group=1)[0], 0.125),
+    "tail_index": lambda n: (
+        stale(n, [3.0, 0.0], samples_per_group=40), "finite", measure(n, samples_per_group=40)[0], math.inf,
+    ),
+    "autocorrelogram": None,
+}
+
+
+def test_every_diagnostic_has_its_ends():
+    assert set(ENDS) == set(names("diagnostics"))
+
+
+@pytest.mark.parametrize("name", [n for n in ENDS if ENDS[n]])
+def test_both_ends(name):
+    low, least, high, most = ENDS[name](name)
+    if least == "finite":
+        low, least = torch.nan_to_num(torch.as_tensor(low), posinf=-1.0).numpy(), None
+        assert (low > 0).any()
+    else:
+        np.testing.assert_allclose(low, least, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(high, most, rtol=1e-9, atol=1e-9)
+    assert np.size(low) and np.size(high)
+
+
+def test_ess_reaches_one_sample_of_many():
+    """A weight on one sample of 512 reads 1/512 in the product's own run."""
+    value = stale("ess", [-40.0, 0.0], means=(0.0, 1.0), start=[6.0, 0.0], samples_per_group=512, replicates=40)
+    # exp(6): about one sample in 400 is arm 1, and it has all the weight.
+    assert value[np.isfinite(value)].min() == pytest.approx(1 / 512)
+
+
+@pytest.mark.parametrize(("name", "default"), [(n, make("diagnostics", n).default) for n in names("diagnostics") if n != "autocorrelogram"])
+def test_default_diagnostics_need_no_enumeration(name, default):
+    metric = make("diagnostics", name)
+    assert isinstance(metric, Metric) and metric.name == name
+    assert not (default and metric.enumerates)
+
+
+def test_default_is_what_the_policy_offers():
+    known = {n for n in names("diagnostics") if getattr(make("diagnostics", n), "default", False)}
+    run = partial(sim.Spec, updates=1, replicates=2, samples_per_group=2)
+    tabular = sim.run(run(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain()))
+    assert tabular.metrics.keys() == known
+    bare = sim.run(run(sim.tasks.quadratic(), sim.schedules.fixed(0), sim.methods.gradient(), sim.chain()))
+    assert bare.metrics.keys() == {n for n in known if not make("diagnostics", n).outputs}
+    none = sim.run(run(sim.tasks.quadratic(), sim.schedules.fixed(0), sim.methods.gradient(), sim.chain(), diagnostics="none"))
+    assert none.metrics == {} and none.parameters.shape == (2, 1)
+
+
+def test_staleness_is_that_of_the_first_token():
+    """Head, newest and mean differ where weights change inside a trajectory."""
+    task = sim.tasks.token_bandit(actions=2, horizon=4)
+    system = sim.systems.areal(2, 2, 3, length=sim.lognormal(1.0, 0.8), load=1.5)
+    spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(), updates=12, replicates=3, samples_per_group=2)
+    trace = sim.run(spec)
+    ages = trace.schedule.staleness()
+    assert (ages[..., 0] != ages[..., -1]).any()
+    np.testing.assert_allclose(trace["staleness"].T, ages[..., 0].mean(axis=(2, 3)), rtol=1e-12)
+
+
+def test_cosine_to_the_update_before():
+    """Invalid (NaN, never 0) at the first update and where a gradient vanishes; the gradient before, not an older one."""
+    value = measure("gradient_cosine", means=(0.5, 1.0), updates=8, links=[sim.updates.sgd(1.0)])
+    assert np.isnan(value[0]).all() and np.isfinite(value[1:]).all()
+    assert np.isnan(measure("gradient_cosine", means=(0.0, 0.0), updates=3)).all()
+
+
+@pytest.mark.parametrize("every", [1, 2, 5])
+def test_recording_every_so_many_updates(every):
+    """Sparser rows of the same run, the cosine still to the update before."""
+    run = partial(measure, "gradient_cosine", means=(0.5, 1.0), updates=11, links=[sim.updates.sgd(1.0)])
+    np.testing.assert_array_equal(run(every=every), run(every=1)[::every])
+
+
+@pytest.mark.parametrize(("signs", "expected"), [([1.0, 1.0], [1.0, 1.0, 1.0]), ([1.0, -1.0], [1.0, -1.0, 1.0])])
+def test_autocorrelogram_at_both_ends(signs, expected):
+    """Of constant and of alternating gradients."""
+    from asyncsim.diagnostics._diagnostic import Step
+
+    found = sim.diagnostics.autocorrelogram(lags=2, after=3).fresh()
+    for update in range(9):
+        gradient = signs[update % 2] * torch.tensor([[0.6, 0.8], [3.0, 0.0]], dtype=torch.float64)
+        # What came before `after` must not count.
+        found.observe(Step(update, None, None, None, gradient if update >= 3 else 100 * gradient, None, None, None))
+    result = found.result()["autocorrelogram"]
+    np.testing.assert_allclose(result, np.outer(expected, [1.0, 9.0]), rtol=1e-12)
+
+
+def test_autocorrelogram_of_a_run_is_that_of_its_gradients():
+    """Against gradients read off the parameters of runs of every length."""
+    def spec(updates):
+        return sim.Spec(
+            sim.tasks.softmax_bandit(arms=3), sim.schedules.fixed(1), sim.methods.reinforce(), sim.chain(sim.updates.sgd(2.0)),
+            updates=updates, replicates=3, diagnostics=[sim.diagnostics.autocorrelogram(lags=3, after=2)],
+        )
+
+    states = [np.zeros((3, 3))] + [sim.run(spec(12).replace(updates=u, diagnostics="none")).parameters for u in range(1, 13)]
+    g = np.diff(states, axis=0)[2:] / 2.0
+    expected = [(g[3:] * g[3 - k : len(g) - k]).sum(-1).mean(0) for k in range(4)]
+    found = sim.run(spec(12)).accumulated["autocorrelogram"]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+# Divergence is data.
+
+
+def test_a_replicate_that_leaves_the_finite_range_is_frozen():
+    """Its update is recorded, its metrics are missing from then on, the others go on to the bit."""
+    steps = np.array([0.1, 50.0, 0.1])
+    run = partial(
+        sim.Spec, sim.tasks.quadratic(noise=0.1, start=1.0), sim.schedules.fixed(0), sim.methods.gradient(),
+        updates=400, replicates=3, diagnostics="default",
+    )
+    trace = sim.run(run(update=sim.chain(sim.updates.clip_norm(1e300), sim.updates.sgd(steps))), seed=1)
+    calm = sim.run(run(update=sim.chain(sim.updates.clip_norm(1e300), sim.updates.sgd(0.1))), seed=1)
+    when = int(trace.diverged[1])
+    assert 50 < when < 150 and trace.diverged[[0, 2]].tolist() == [-1, -1]
+    assert np.isfinite(trace.parameters).all() and abs(trace.parameters[1, 0]) > 1e140
+    assert trace.metrics
+    for name, values in trace.metrics.items():
+        assert np.isnan(values[when:, 1]).all(), name
+        assert np.isfinite(values[1:when, 1]).all(), name
+        np.testing.assert_array_equal(values[:, [0, 2]], calm[name][:, [0, 2]], err_msg=name)
+    table = trace.table()
+    assert (table[table["update"] > when]["replicates"] == 2).all()
+    assert trace.final("gradient_norm").samples == 2
+
+
+def test_variance_of_several_prompts_is_that_of_the_prompt_asked():
+    """Group b asks prompt b mod 2; one prompt is certain, the other a fair bet."""
+    task = sim.tasks.softmax_bandit(arms=2, means=[[0.0, 0.0], [0.0, 1.0]], rewards="fixed")
+    spec = sim.Spec(
+        task, sim.schedules.fixed(0), sim.methods.reinforce(sim.advantages.none()), sim.chain(sim.updates.sgd(0.0)),
+        updates=4, replicates=2, samples_per_group=1, diagnostics=["variance"],
+    )
+    np.testing.assert_allclose(sim.run(spec)["variance"][:, 0], [0.0, 0.125, 0.0, 0.125], rtol=0, atol=1e-12)

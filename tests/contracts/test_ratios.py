@@ -1,0 +1,156 @@
+"""Ratio statistics: the properties that the field's bugs break, with the edges drawn by hypothesis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from asyncsim import ratios
+
+logs = hnp.arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(1, 12)), elements=st.floats(-700, 700))
+STATISTICS = {
+    "ess": ratios.ess, "mean_weight": ratios.mean_weight, "chi_square": ratios.chi_square,
+    "max_weight_share": ratios.max_weight_share,
+    "mean": lambda log, mass: ratios.log_moments(log, mass)[0], "variance": lambda log, mass: ratios.log_moments(log, mass)[1],
+}
+statistic = pytest.mark.parametrize("name", STATISTICS)
+
+
+def equal(log):
+    return torch.full_like(log, 1.0 / log.shape[-1])
+
+
+@given(values=logs)
+def test_ess_range(values):
+    log = torch.from_numpy(values)
+    found = ratios.ess(log, equal(log))
+    assert ((found >= 1.0 / log.shape[-1] * (1 - 1e-12)) & (found <= 1 + 1e-12)).all()
+
+
+@given(values=hnp.arrays(np.float64, (2, 6), elements=st.floats(-5, 5)), power=st.integers(-8, 8))
+def test_ess_does_not_see_a_common_factor(values, power):
+    """An absolute epsilon breaks this: 16 equal weights of 1e-5 read .138."""
+    log = torch.from_numpy(values)
+    for found in (ratios.ess, ratios.max_weight_share):
+        torch.testing.assert_close(found(log, equal(log)), found(log + power * math.log(10.0), equal(log)), rtol=1e-9, atol=0)
+
+
+@given(values=hnp.arrays(np.float64, (2, 7), elements=st.floats(-5, 5)), seed=st.integers(0, 100))
+@statistic
+def test_order_does_not_matter(name, values, seed):
+    log = torch.from_numpy(values)
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(7))
+    one, two = (STATISTICS[name](x, equal(x)) for x in (log, log[:, order]))
+    torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
+
+
+@given(values=hnp.arrays(np.float64, (1, 5), elements=st.floats(-5, 5)))
+@statistic
+def test_formulas(name, values):
+    w = np.exp(values[0])
+    expected = {
+        "ess": w.mean() ** 2 / (w**2).mean(), "mean_weight": w.mean(), "chi_square": (w**2).mean() - 1,
+        "max_weight_share": w.max() / w.sum(), "mean": values.mean(), "variance": values.var(),
+    }[name]
+    log = torch.from_numpy(values)
+    assert STATISTICS[name](log, equal(log)).item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(set(STATISTICS) - {"max_weight_share"}))
+def test_mass_is_multiplicity_and_absent_cells_do_not_count(name):
+    """Mass of several equal samples in one cell; whatever stands on a cell of mass 0 is unheard."""
+    cells = torch.tensor([[0.3, -1.0, math.nan]], dtype=torch.float64)
+    each = torch.tensor([[0.3, 0.3, 0.3, -1.0]], dtype=torch.float64)
+    mass = torch.tensor([[0.75, 0.25, 0.0]], dtype=torch.float64)
+    torch.testing.assert_close(STATISTICS[name](cells, mass), STATISTICS[name](each, equal(each)))
+
+
+@statistic
+def test_replicates_share_a_mass(name):
+    """A mass given once for all replicates is that of each."""
+    log = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 2, 4)))
+    once = torch.full((1, 2, 4), 1 / 8).double()
+    assert torch.equal(STATISTICS[name](log, once), STATISTICS[name](log, once.expand(3, -1, -1).contiguous()))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@statistic
+def test_a_broken_log_ratio_is_not_hidden(name, bad):
+    log = torch.tensor([[0.0, bad, 1.0], [0.0, 0.5, 1.0]], dtype=torch.float64)
+    found = STATISTICS[name](log, equal(log))
+    assert not torch.isfinite(found[0]) and torch.isfinite(found[1])
+
+
+def test_ess_at_both_ends():
+    """All weight on one of a thousand: 1/1000, far below any floor of a clamped statistic; equal weights: exactly 1."""
+    log = torch.full((2, 1000), -5.0, dtype=torch.float64)
+    log[0, 17] = 900.0
+    found = ratios.ess(log, equal(log))
+    assert found[0].item() == pytest.approx(1e-3) and found[1].item() == pytest.approx(1.0, abs=1e-12)
+
+
+@given(cap=st.floats(1.0, 20.0), share=st.floats(0.0, 1.0), n=st.integers(1, 200))
+def test_clamped_ess_has_its_floor(cap, share, n):
+    """Two-valued weights beyond both bounds are the worst case: ESS >= 4 / (C + 1/C)^2, attained at a share of 1/(1+C^2)."""
+    log = torch.full((1, n), -50.0, dtype=torch.float64)
+    log[0, : int(share * n)] = 50.0
+    assert ratios.ess(log, equal(log), clamp=cap).item() >= 4 / (cap + 1 / cap) ** 2 * (1 - 1e-12)
+    cells = torch.tensor([[50.0, -50.0]], dtype=torch.float64)
+    worst = torch.tensor([[1 / (1 + cap**2), cap**2 / (1 + cap**2)]], dtype=torch.float64)
+    assert ratios.ess(cells, worst, clamp=cap).item() == pytest.approx(4 / (cap + 1 / cap) ** 2)
+
+
+@given(values=hnp.arrays(np.float64, (2, 8), elements=st.floats(-20, 20)), n=st.sampled_from([2, 4]))
+def test_splitting_a_step_changes_nothing(values, n):
+    """Groups and micro-batches are pooled: the shape behind the replicate axis does not matter."""
+    log = torch.from_numpy(values)
+    split = log.reshape(2, n, -1)
+    for found in STATISTICS.values():
+        assert torch.equal(found(log, equal(log)), found(split, torch.full_like(split, 1 / 8)))
+
+
+def test_usable_ratio_is_limited_and_monotone():
+    log = torch.tensor([-math.inf, -800.0, -20.0, 0.0, 20.0, 800.0, math.inf], dtype=torch.float64)
+    weight = ratios.usable(log)
+    assert torch.isfinite(weight).all() and (weight.diff() >= 0).all()
+    assert weight[-1] == math.exp(20.0) and weight[3] == 1.0
+
+
+@pytest.mark.parametrize("alpha", [0.7, 1.5, 4.0])
+def test_tail_index_of_a_pareto_law(alpha):
+    """Hill's estimate from m = 300 of 10,000 has relative error 1/sqrt(m) = 0.058; 5 errors pass one seed in 10^6 wrongly.
+
+    A law whose index is 1.5 times as large is 8 errors away.
+    """
+    uniform = np.random.default_rng(0).random(10_000)
+    log = torch.from_numpy(-np.log(uniform)[None] / alpha)
+    found = ratios.tail_index(log).item()
+    assert abs(found / alpha - 1) < 5 * 0.058
+    assert abs(found / (1.5 * alpha) - 1) > 0.058
+
+
+def test_tail_index_at_its_ends():
+    assert math.isinf(ratios.tail_index(torch.zeros(1, 50).double()).item())
+    assert math.isnan(ratios.tail_index(torch.zeros(1, 9).double()).item())
+
+
+@given(values=hnp.arrays(np.float64, (2, 3, 4), elements=st.integers(-9, 9).map(float)), scale=st.sampled_from([1e-100, 1.0, 1e100]))
+def test_cosine(values, scale):
+    first, second = torch.from_numpy(values)
+    found = ratios.cosine(scale * first, second)
+    for f, a, b in zip(found.tolist(), *values, strict=True):
+        size = np.linalg.norm(a) * np.linalg.norm(b)
+        assert math.isnan(f) if size == 0 else f == pytest.approx(a @ b / size, abs=1e-12)
+
+
+def test_cosine_at_its_ends():
+    vectors = torch.tensor([[1.0, 2.0], [1.0, 2.0], [1.0, math.inf], [1.0, math.nan]], dtype=torch.float64)
+    others = torch.tensor([[2.0, 4.0], [-2.0, -4.0], [1.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
+    found = ratios.cosine(vectors, others).tolist()
+    assert found[:2] == pytest.approx([1.0, -1.0], abs=1e-12) and all(math.isnan(f) for f in found[2:])

@@ -1,0 +1,157 @@
+"""The report holds every claim, needs nothing but itself, escapes what it shows and is written whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from asyncsim import reporting, validation
+from asyncsim.checks import InputError
+from asyncsim.records import Claim, Estimate
+
+MANIFEST = {"asyncsim": "0.1.0", "seed": 7, "cpu": None, "libraries": {"numpy": "2.0"}}
+VOID = {"meta", "img", "br"}
+
+
+def verdict(id="family/claim", statement="two is two", value=2.0, error=0.01, **changes):
+    claim = Claim(id, statement, "expectation", "exact", lambda p: None, lambda p: {}, lambda p: {}, "derived")
+    points = [{"staleness": 4, "step": 0.25}, {"staleness": 8, "step": 0.25}]
+    made = validation.join(
+        claim, points, [{"x": Estimate(value, error)}] * 2, [{"x": 2.0}] * 2, effect=0.05, seconds=1.5
+    )
+    return dataclasses.replace(made, **changes)
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and gathers text, addresses and ids."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.addresses, self.ids, self.words = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.addresses += [values[name] for name in ("src", "href", "srcset", "action", "data") if name in values]
+        self.ids += [values["id"]] if "id" in values else []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture
+def page(tmp_path):
+    def write(verdicts, **options):
+        path = reporting.write_report(verdicts, MANIFEST, tmp_path / "report.html", **options)
+        return Page(path.read_text(encoding="utf-8"))
+
+    return write
+
+
+def test_every_claim_is_there_with_its_numbers_and_can_be_reached(page):
+    ids = ["family/one", "family/two-words", "other/three"]
+    made = page([verdict(id, f"statement of {id}") for id in ids], references={"other/three": "Somebody 1976"})
+    for id in ids:
+        assert id in made.text and f"statement of {id}" in made.text
+        assert f"#{reporting.anchor(id)}" in made.addresses and reporting.anchor(id) in made.ids
+    assert len(made.ids) == len(set(made.ids))
+    assert "2.000 ± 0.03" in made.text and "staleness = 8, step = 0.25" in made.text
+    assert "source: Somebody 1976" in made.text and made.text.count("source:") == 1
+    assert sum(address.startswith("data:image/svg+xml;base64,") for address in made.addresses) == len(ids)
+
+
+def test_nothing_outside_the_file_is_asked_for(page):
+    made = page([verdict(), verdict("b/c")])
+    assert made.addresses and all(address.startswith(("#", "data:image/svg+xml;base64,")) for address in made.addresses)
+
+
+def test_the_file_holds_no_script_and_no_import(tmp_path):
+    text = reporting.write_report(verdict(), MANIFEST, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not re.search(r"<script|@import|url\(|https?://|<link", text)
+
+
+def test_everything_given_is_escaped(page):
+    evil = '<script>alert("x")</script>&'
+    made = page(
+        [verdict(statement=evil, reason=evil, defects=({"name": evil, "verdict": "violated"},))],
+        title=evil, references={"family/claim": evil},
+    )
+    assert made.text.count(evil) == 7  # title, heading, table, section, source, reason, defect
+
+
+def test_counts_and_error_rates_are_stated(page):
+    made = page([verdict(), verdict("b/c", value=3.0), verdict("d/e", error=0.2)])
+    assert "1 held 1 violated 1 inconclusive" in made.text
+    assert "called violated with probability at most 0.001, and any of the 3 with probability at most 0.003" in made.text
+    rate = verdict().false_pass
+    assert 0 < rate < 0.05 and f"held with probability at most {reporting.rate(rate)}." in made.text
+
+
+def test_planted_defects_and_wrong_formulas_are_listed_apart(page):
+    defects = ({"name": "off by one", "verdict": "violated"}, {"name": "dropped ratio", "verdict": "inconclusive"})
+    made = page(verdict(defects=defects, formula_defects=({"name": "factor forgotten", "verdict": "held"},)))
+    assert "1 of 2 defects planted in the product and 0 of 1 wrong formulas were caught" in made.text
+    product, formulas = made.text.split("Wrong formulas")
+    assert "off by one violated ✓ yes" in product and "dropped ratio inconclusive ✗ no" in product
+    assert "factor forgotten held ✗ no" in formulas and "factor forgotten" not in product
+    assert "No defects were planted" in page(verdict()).text
+
+
+def test_a_claim_outside_its_domain_and_a_diverged_one_are_shown(page):
+    outside = dataclasses.replace(verdict().points[0], verdict="outside", measured=math.nan, predicted=math.nan, reason="no law")
+    gone = validation.judge(Estimate(math.nan), 1.0, "expectation", 1.0, 0.1)
+    made = page([
+        verdict("a/outside", verdict="outside", points=(outside,), measured=math.nan, predicted=math.nan, false_fail=math.nan),
+        verdict("a/gone", verdict="violated", points=(gone,), measured=math.nan),
+    ])
+    assert "no law" in made.text and "diverged" in made.text and "1 outside" in made.text
+    assert "nan" not in made.text.lower()
+
+
+def test_the_manifest_stands_at_the_end_without_what_is_missing(page):
+    ending = page(verdict()).text.split("What this was measured on")[1]
+    assert "seed 7" in ending and "numpy" in ending and "cpu" not in ending
+
+
+def test_no_verdicts_are_refused(tmp_path):
+    with pytest.raises(InputError, match="verdicts"):
+        reporting.write_report([], MANIFEST, tmp_path / "report.html")
+
+
+def test_a_folder_that_does_not_exist_is_refused_by_name(tmp_path):
+    with pytest.raises(InputError, match="path"):
+        reporting.write_report(verdict(), MANIFEST, tmp_path / "none" / "report.html")
+
+
+def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    monkeypatch.setattr(reporting, "figure", lambda verdict: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        reporting.write_report(verdict(), MANIFEST, path)
+    assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [(0.349878, 0.001209, "0.3499 ± 0.0012"), (-5.7, 0.25, "−5.70 ± 0.25"), (0.0, 1e-6, "0 ± 1e−06"), (15.0, 0.0, "15"),
+     (1234.5, 160.0, "1230 ± 160"), (1 / 3, 1e-12, "0.333333"), (2.0, 0.0996, "2.000 ± 0.100"), (0.0, 0.0, "0")],
+)
+def test_measurements_are_rounded_by_their_interval(value, half, text):
+    row = dataclasses.replace(verdict().points[0], measured=value, low=value - half, high=value + half)
+    assert reporting.measured(row) == text
