@@ -128,6 +128,11 @@ def moments(
     policy = policy or task.policy()
     now, _ = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
+    for field, rows in (("parameters", now), ("behavior", then)):
+        checks.require(len(rows) == 1, field, tuple(rows.shape), f"[P] with P = {policy.size}", "ask for one replicate at a time")
+    checks.integer("samples", samples, 1, "a group has at least one sample")
+    checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
+    method.advantage.check(samples)
     found = task.outcomes(torch.tensor([prompt]))
     total = found.reward.shape[1] ** samples
     checks.require(
@@ -174,9 +179,10 @@ def batch_variance(signal: Signal) -> Tensor:
     now = _current_weights(signal)["log_prob"].reshape(batch.reward.shape[0], -1)
     then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
     samples = int(batch.size) if math.isfinite(batch.size) else 1
+    prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % signal.task.prompts
     # Log-probabilities are logits of the same policy, so they serve as parameters.
     found = [
-        moments(signal.task, signal.method, a, b, samples, signal.policy).variance
+        moments(signal.task, signal.method, a, b, samples, signal.policy, prompt).variance
         for a, b in zip(now, then, strict=True)
     ]
     return torch.tensor(found, dtype=torch.float64)

@@ -194,10 +194,10 @@ def enumerate_outcomes(
     version, view = _by_group(version, view)
     found, reward, chance = _enumerated(sampler, trajectory)
     found.outputs = sampler.record(view, found)
-    mass = chance
-    if "log_prob" in found.outputs:
-        log_prob = torch.where(found.mask > 0, found.outputs["log_prob"], torch.zeros((), dtype=torch.float64))
-        mass = chance * torch.exp(log_prob.sum(-1))
+    # A policy without log-probs has one outcome, which is certain.
+    log_prob = found.outputs.get("log_prob", torch.zeros_like(found.mask))
+    log_prob = torch.where(found.mask > 0, log_prob, torch.zeros((), dtype=log_prob.dtype))
+    mass = chance * torch.exp(log_prob.sum(-1))
     return sampler.batch(found, reward, math.inf, version, train_version, trajectory, view, mass)
 
 

@@ -142,11 +142,10 @@ class Recorder:
             accumulator.observe(step)
         if update % self.every == 0:
             self.updates.append(update)
-            for metric in self.metrics:
-                value = metric.measure(step).double()
-                self.rows[metric.name].append(torch.where(alive, value, torch.full((), math.nan, dtype=torch.float64)))
-            for name, value in record.statistics.items():
-                self.rows.setdefault(name, []).append(value)
+            measured = {metric.name: metric.measure(step) for metric in self.metrics}
+            for name, value in (measured | record.statistics).items():
+                kept = torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
+                self.rows.setdefault(name, []).append(kept)
         self.previous = gradient
 
     def results(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -53,7 +53,7 @@ def stale(name, shift, **changes):
 
 
 def ess_ends(name):
-    # Data uniform, policy moved to log odds s: with both arms in the batch the ESS of counts (k, 4 - k) falls to k/4.
+    # Data uniform, policy moved to one arm: half of the population has all the weight.
     low = stale(name, [40.0, 0.0], sampling="enumerate")
     return measure(name)[0], 1.0, low, 0.5
 
@@ -90,12 +90,12 @@ ENDS = {
         measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12, updates=2)[1:].min(keepdims=True)[0], -1.0,
         measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12, updates=2)[1:].max(keepdims=True)[0], 1.0,
     ),
-    # Stale data without a ratio: the population gradient is half of the difference in every state, the exact one vanishes.
-    "bias": lambda n: (measure(n)[0], 0.0, stale(n, [400.0, 0.0], method=sim.methods.reinforce(sim.advantages.none())), 0.5),
+    # Stale data without a ratio: the population gradient is (1, -1)/2, the exact one vanishes.
+    "bias": lambda n: (measure(n)[0], 0.0, stale(n, [400.0, 0.0], method=sim.methods.reinforce(sim.advantages.none())), math.sqrt(0.5)),
     # One sample of a fair coin worth 0 or 1: g = (0, 0) or (-1, 1)/2, so the total variance is 2 (1/4)^2 = 1/8.
     "variance": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n, samples_per_group=1)[0], 0.125),
     "tail_index": lambda n: (
-        stale(n, [3.0, 0.0], samples_per_group=40), "finite", measure(n, samples_per_group=40)[0], math.inf,
+        stale(n, [-40.0, 0.0], start=[3.0, 0.0], samples_per_group=40), "finite", measure(n, samples_per_group=40)[0], math.inf,
     ),
     "autocorrelogram": None,
 }

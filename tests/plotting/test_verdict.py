@@ -12,7 +12,9 @@ from asyncsim.plotting import _style, _verdict, plot
 from asyncsim.records import Claim, Estimate, Verdict
 
 EFFECT = 0.1
-CLAIM = Claim("toy/claim", "a statement", "expectation", "exact", lambda p: p.get("why"), lambda p: {}, lambda p: {}, "derived")
+CLAIM = Claim(
+    "toy/claim", "a statement", "expectation", "exact", lambda p: p.get("why"), lambda p: {}, lambda p: {}, "derived"
+)
 
 
 def judged(points, estimates, kind="expectation", predicted=2.0):
@@ -104,9 +106,10 @@ def test_a_number_predicted_zero_is_drawn_in_units_of_its_interval_and_says_so()
 
 
 def test_violated_inconclusive_and_diverged_points_are_told_apart():
-    estimates = [{"step": e} for e in (Estimate(2.0, 0.01), Estimate(3.0, 0.01), Estimate(2.0, 0.5), Estimate(math.inf))]
-    (ax,) = plot(along([1, 2, 3, 4], estimates)).axes
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["predicted", "diverged", "measured", "violated", "inconclusive"]
+    found = (Estimate(2.0, 0.01), Estimate(3.0, 0.01), Estimate(2.0, 0.5), Estimate(math.inf))
+    (ax,) = plot(along([1, 2, 3, 4], [{"step": estimate} for estimate in found])).axes
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["predicted", "diverged", "measured", "violated", "inconclusive"]
     assert [box[2] for box in bars(ax)] == [_style.COLORS[name] for name in ("measured", "violated", "inconclusive")]
 
 

@@ -8,17 +8,17 @@ from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.alignment._linear import run_linear
 
-UPDATES = 800
-SPREAD = 0.25
+_UPDATES = 800
+_SPREAD = 0.25
 """Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=8)
+    replicates = validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=8)
     tau = point["staleness"]
     after = 80 * (tau + 1)
     trace = run_linear(
-        (point["curvature"],), tau, point["step"], point["noise"], UPDATES + after, after, replicates, seed, plant
+        (point["curvature"],), tau, point["step"], point["noise"], _UPDATES + after, after, replicates, seed, plant
     )
     products = trace.accumulated["autocorrelogram"]
     found = {"amplification": uncertainty.between(products[0] / point["noise"] ** 2)}

@@ -8,17 +8,17 @@ from asyncsim.trials._plants import momentum_inserted, off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.alignment._linear import run_linear
 
-UPDATES = 600
-SPREAD = 0.3
+_UPDATES = 600
+_SPREAD = 0.3
 """Standard deviation of one replicate's correlation, relative to the predicted one, at the points below (measured)."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=6)
+    replicates = validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=6)
     tau = point["staleness"]
     after = 60 * (tau + 1)
     trace = run_linear(
-        point["curvatures"], tau, point["step"], point["noise"], UPDATES + after, after, replicates, seed, plant
+        point["curvatures"], tau, point["step"], point["noise"], _UPDATES + after, after, replicates, seed, plant
     )
     products = trace.accumulated["autocorrelogram"]
     lags = [tau + 1] if tau == 0 else [tau, tau + 1]

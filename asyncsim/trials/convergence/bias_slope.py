@@ -11,7 +11,7 @@ from asyncsim.trials._plants import momentum_inserted
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain
 
-SPREAD = 1.0
+_SPREAD = 1.0
 """Standard deviation of one replicate's linearized slope (measured: at most 0.9 at the points below)."""
 
 
@@ -31,7 +31,7 @@ def _squares(point: Point, staleness: int, step: float, replicates: int, seed: i
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = validation.sample_size(SPREAD, effect, 0.5, 1e-3, 0.05, comparisons=4)
+    replicates = validation.sample_size(_SPREAD, effect, 0.5, 1e-3, 0.05, comparisons=4)
     if "steps" in point:
         varied = point["steps"]
         rows = [_squares(point, point["staleness"], s, replicates, seed + k, plant) for k, s in enumerate(varied)]

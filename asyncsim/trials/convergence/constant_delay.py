@@ -10,13 +10,13 @@ from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.uncertainty import between
 from asyncsim.updates._link import chain
 
-SPREAD = 0.25
+_SPREAD = 0.25
 """Relative standard deviation of one replicate's mean square at the points below (measured)."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     # Where the measurement is at 0.97 of the bound, a bound lower by the effect is exceeded by 0.02 at least.
-    replicates = validation.sample_size(SPREAD, 0.4 * effect, 1.0, 1e-3, 0.05, comparisons=4, kind="bound")
+    replicates = validation.sample_size(_SPREAD, 0.4 * effect, 1.0, 1e-3, 0.05, comparisons=4, kind="bound")
     spec = Spec(
         tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
         schedules.fixed(point["staleness"]),

@@ -13,7 +13,7 @@ from asyncsim import ratios, rng
 from asyncsim.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 
-SHARES = 2001
+_SHARES = 2001
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,15 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     statistic = plant(Statistic(ratios.ess))
     clamp = float(point["clamp"])
     # Laws on two points far outside the clamp, of every share; and random laws on eight points.
-    share = torch.linspace(1e-4, 1.0 - 1e-4, SHARES, dtype=torch.float64)
+    share = torch.linspace(1e-4, 1.0 - 1e-4, _SHARES, dtype=torch.float64)
     mass = torch.stack([share, 1.0 - share], -1)
     far = torch.tensor([3.0, -3.0], dtype=torch.float64) * math.log(clamp)
-    lowest = statistic.ess(far.expand(SHARES, 2), mass, clamp).min().item()
+    lowest = statistic.ess(far.expand(_SHARES, 2), mass, clamp).min().item()
     stream = rng.Stream(seed, "clamp-floor")
-    logs = torch.from_numpy(8.0 * stream.normal([[k] for k in range(SHARES)], range(8)))
-    lowest = min(lowest, statistic.ess(logs, torch.full((SHARES, 8), 0.125, dtype=torch.float64), clamp).min().item())
+    logs = torch.from_numpy(8.0 * stream.normal([[k] for k in range(_SHARES)], range(8)))
+    lowest = min(lowest, statistic.ess(logs, torch.full((_SHARES, 8), 0.125, dtype=torch.float64), clamp).min().item())
     # The grid of shares misses the worst one by at most 5e-4, which changes N/ESS by less than 1e-5 of itself.
-    return {"largest_inverse": Estimate(1.0 / lowest, tolerance=1e-9 / lowest, samples=2 * SHARES)}
+    return {"largest_inverse": Estimate(1.0 / lowest, tolerance=1e-9 / lowest, samples=2 * _SHARES)}
 
 
 def _one_sided(statistic: Statistic) -> Statistic:

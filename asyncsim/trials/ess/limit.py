@@ -14,19 +14,19 @@ from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.ratio._displaced import mean_of, run_displaced
 
-SAMPLES, BATCHES = 4096, 4
-SPREAD = 0.02
+_SAMPLES, _BATCHES = 4096, 4
+_SPREAD = 0.02
 """Relative standard deviation of one replicate's mean over its batches at the points below (measured)."""
-BIAS = 5e-4
+_BIAS = 5e-4
 """Allowance for the upward bias of a batch of 4,096, relative; the leading term is below 3e-4 at the points below."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = max(48, validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=2))
+    replicates = max(48, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=2))
     then, now = np.array(point["behavior_logits"]), np.array(point["current_logits"])
-    trace = run_displaced(tasks.softmax_bandit(len(now)), then, now, ["ess"], SAMPLES, BATCHES, replicates, seed, plant)
+    trace = run_displaced(tasks.softmax_bandit(len(now)), then, now, ["ess"], _SAMPLES, _BATCHES, replicates, seed, plant)
     found = mean_of(trace, "ess")
-    return {"ess": found._replace(tolerance=BIAS * found.value)}
+    return {"ess": found._replace(tolerance=_BIAS * found.value)}
 
 
 def _clamped(spec: Spec) -> Spec:

@@ -11,7 +11,7 @@ from asyncsim.trials._plants import FourthPower
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain
 
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -32,7 +32,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     vertex = 0.5 * (low - high) / (low - 2.0 * middle + high)
     signal = oracle.population_signal(task, spec.method, *places)
     implied = (signal.batch.reward - signal.advantages)[0, 0, 0].item()
-    return {"baseline": Estimate(vertex, tolerance=ROUNDING), "opob": Estimate(implied, tolerance=ROUNDING)}
+    return {"baseline": Estimate(vertex, tolerance=_ROUNDING), "opob": Estimate(implied, tolerance=_ROUNDING)}
 
 
 def _fourth_power(spec: Spec) -> Spec:

@@ -10,9 +10,9 @@ from asyncsim.spec import Spec
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain
 
-UPDATES = 800
-STEP = 3.0
-TOLERANCE = 1e-6
+_UPDATES = 800
+_STEP = 3.0
+_TOLERANCE = 1e-6
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -21,15 +21,15 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["behavior_logits"]),
         schedules.frozen(),
         methods.reinforce(advantages.offset(point["offset"])),
-        chain(updates.sgd(STEP)),
-        updates=UPDATES,
+        chain(updates.sgd(_STEP)),
+        updates=_UPDATES,
         replicates=1,
         sampling="enumerate",
         diagnostics="none",
     )
     logits = running.run(plant(spec), seed=seed, progress=False).parameters[0]
     heavy = np.exp(logits - logits.max())
-    return {f"pi[{k}]": Estimate(float(p), tolerance=TOLERANCE) for k, p in enumerate(heavy / heavy.sum())}
+    return {f"pi[{k}]": Estimate(float(p), tolerance=_TOLERANCE) for k, p in enumerate(heavy / heavy.sum())}
 
 
 def _refreshed(spec: Spec) -> Spec:

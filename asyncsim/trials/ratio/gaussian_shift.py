@@ -11,8 +11,8 @@ from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.ratio._displaced import mean_of, run_displaced
 
-SAMPLES, BATCHES = 512, 16
-SPREAD = 0.085
+_SAMPLES, _BATCHES = 512, 16
+_SPREAD = 0.085
 """Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
 
 
@@ -26,7 +26,7 @@ def _below(z: int, shift: float) -> Metric:
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = max(64, validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=12))
+    replicates = max(64, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=12))
     shift = point["shift"]
     cells = [_below(z, shift) for z in (-1, 0, 1)]
     names = ["log_ratio_mean", "log_ratio_variance", "chi_square", *cells]
@@ -35,8 +35,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         np.array([0.0]),
         np.array([shift]),
         names,
-        SAMPLES,
-        BATCHES,
+        _SAMPLES,
+        _BATCHES,
         replicates,
         seed,
         plant,
@@ -45,7 +45,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     found["mean_log"] = mean_of(trace, "log_ratio_mean")
     # The variance of N samples about their own mean is low by the factor (N - 1)/N.
     variance = mean_of(trace, "log_ratio_variance")
-    rescaled = SAMPLES / (SAMPLES - 1)
+    rescaled = _SAMPLES / (_SAMPLES - 1)
     found["var_log"] = variance._replace(value=variance.value * rescaled, error=variance.error * rescaled)
     second = mean_of(trace, "chi_square")
     found["second_moment"] = second._replace(value=second.value + 1.0)

@@ -11,7 +11,7 @@ from asyncsim.trials._plants import ShortProduct, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain
 
-ROUNDING = 1e-10
+_ROUNDING = 1e-10
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -20,7 +20,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     now, then = (np.ravel(point[name]) for name in ("current_logits", "behavior_logits"))
     signal = oracle.population_signal(task, spec.method, now, then, spec.policy)
     second = 1.0 + ratios.chi_square(signal.sequence_log_ratio, signal.step_mass).item()
-    return {"second_moment": Estimate(second, tolerance=ROUNDING * second)}
+    return {"second_moment": Estimate(second, tolerance=_ROUNDING * second)}
 
 
 _BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))

@@ -9,7 +9,7 @@ from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain
 
-ROUNDING = 1e-10
+_ROUNDING = 1e-10
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -34,7 +34,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     mean = oracle.moments(task, group, *places, samples=point["samples"]).mean
     none = oracle.moments(task, plain, *places, samples=point["samples"]).mean
     found = {"logit": logits, "group_mean": mean, "none": none}
-    return {f"{name}[{k}]": Estimate(float(v[k]), tolerance=ROUNDING) for name, v in found.items() for k in range(arms)}
+    return {f"{name}[{k}]": Estimate(float(v[k]), tolerance=_ROUNDING) for name, v in found.items() for k in range(arms)}
 
 
 def _old_scores(spec: Spec) -> Spec:

@@ -9,18 +9,18 @@ from asyncsim.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import mean_over_realizations, stationary_heads, ticket_lost
 
-BATCHES = 400
-SPREAD = 0.01
+_BATCHES = 400
+_SPREAD = 0.01
 """Relative standard deviation of one realization's mean at the points below (measured)."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    realizations = max(16, validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=4))
+    realizations = max(16, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=4))
     tickets, groups = point["tickets"], point["publish_groups"]
     system = systems.areal(
         tickets // groups - 1, groups, tickets, length=laws.lognormal(1.0, 0.8), load=2.0 if tickets > 20 else 0.7
     )
-    heads = stationary_heads(plant(system), BATCHES, 2 * tickets // groups + 20, realizations, seed)
+    heads = stationary_heads(plant(system), _BATCHES, 2 * tickets // groups + 20, realizations, seed)
     return {"mean": mean_over_realizations(heads)}
 
 

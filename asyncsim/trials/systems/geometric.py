@@ -7,15 +7,15 @@ from asyncsim.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import Earlier, mean_over_realizations, stationary_heads, ticket_lost
 
-UPDATES, WARM_UP = 8000, 400
-SPREAD = 0.1
+_UPDATES, _WARM_UP = 8000, 400
+_SPREAD = 0.1
 """Largest relative standard deviation of one realization's cell at the points below (measured)."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    realizations = max(32, validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=16))
+    realizations = max(32, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=16))
     system = plant(systems.update_on_arrival(point["workers"], laws.exponential(1.0), point.get("rates")))
-    heads = stationary_heads(system, UPDATES, WARM_UP, realizations, seed)
+    heads = stationary_heads(system, _UPDATES, _WARM_UP, realizations, seed)
     found = {f"p[{k}]": mean_over_realizations((heads == k).astype(float)) for k in range(point["cells"])}
     return found | {"tail": mean_over_realizations((heads >= point["cells"]).astype(float))}
 

@@ -9,7 +9,7 @@ from asyncsim.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import LateStamp
 
-BATCHES = 300
+_BATCHES = 300
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -23,7 +23,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
             load=point["load"],
         )
     )
-    record = system.timeline(BATCHES, seed=seed)
+    record = system.timeline(_BATCHES, seed=seed)
     samples, publishes = record.samples, record.publishes
     published = len(publishes["version"])
     # A group is outstanding from its start to the start of its training, or to the end of the record.

@@ -7,15 +7,15 @@ from asyncsim.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import LateStamp, mean_over_realizations, stationary_heads, ticket_lost
 
-UPDATES, WARM_UP = 3000, 600
-SPREAD = 0.02
+_UPDATES, _WARM_UP = 3000, 600
+_SPREAD = 0.02
 """Relative standard deviation of one realization's mean at the points below (measured)."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    realizations = max(32, validation.sample_size(SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=4))
+    realizations = max(32, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=4))
     system = plant(systems.update_on_arrival(point["workers"], laws.as_law("law", point["law"]), point.get("rates")))
-    return {"mean": mean_over_realizations(stationary_heads(system, UPDATES, WARM_UP, realizations, seed))}
+    return {"mean": mean_over_realizations(stationary_heads(system, _UPDATES, _WARM_UP, realizations, seed))}
 
 
 _EIGHT = {"workers": 8, "law": "exponential:1.0", "rates": (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0)}
