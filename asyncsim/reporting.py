@@ -49,6 +49,7 @@ def write_report(
         "rate": rate,
         "anchor": anchor,
         "point": point_text,
+        "numbered": numbered,
         "figure": figure,
     }
     template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text(encoding="utf-8"))
@@ -118,6 +119,12 @@ def rate(value: float) -> str:
 def anchor(id: str) -> str:
     """The id of a claim as the target of a link."""
     return id.replace("/", "-").replace(" ", "-")
+
+
+def numbered(rows: Sequence[records.Comparison]) -> list[tuple[int, records.Comparison]]:
+    """Comparisons with the number of their point, counted as the labels of figures count."""
+    points = list({repr(row.point): None for row in rows})
+    return [(1 + points.index(repr(row.point)), row) for row in rows]
 
 
 def point_text(point: Mapping[str, Any]) -> str:

@@ -57,14 +57,14 @@ class Stream:
 
     def uniform(self, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
         """Uniform numbers in [0, 1) with 53 random bits, float64, in the broadcast shape of the coordinates."""
-        first, second, third, draw = _coordinates(first, second, third, draw)
+        first, second, third, draw = broadcast(first, second, third, draw)
         words = philox(self.key, first, second, third, draw >> np.uint64(1))
         odd = (draw & np.uint64(1)).astype(bool)
         return _double(np.where(odd, words[2], words[0]), np.where(odd, words[3], words[1]))
 
     def normal(self, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
         """Standard normal numbers by Box-Muller, float64; draws 2k and 2k+1 are the two halves of one block."""
-        first, second, third, draw = _coordinates(first, second, third, draw)
+        first, second, third, draw = broadcast(first, second, third, draw)
         words = philox(self.key, first, second, third, draw >> np.uint64(1))
         radius = np.sqrt(-2.0 * np.log(1.0 - _double(words[0], words[1])))
         angle = 2.0 * np.pi * _double(words[2], words[3])
@@ -93,7 +93,8 @@ def philox(key: tuple[int, int], c0: Any, c1: Any, c2: Any, c3: Any) -> tuple[np
     return c0, c1, c2, c3
 
 
-def _coordinates(*coordinates: Any) -> tuple[np.ndarray, ...]:
+def broadcast(*coordinates: Any) -> tuple[np.ndarray, ...]:
+    """Coordinates as uint64 arrays of one shape; refuses numbers outside [0, 2^32)."""
     arrays = [np.asarray(c) for c in coordinates]
     for array in arrays:
         if array.size and (array.min() < 0 or array.max() > MASK):

@@ -135,7 +135,7 @@ def normal(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: An
 
 
 def _array(fill: Any, stream: rng.Stream, *coordinates: Any) -> np.ndarray:
-    arrays = np.broadcast_arrays(*(np.asarray(c, dtype=np.int64) for c in coordinates))
+    arrays = rng.broadcast(*coordinates)
     out = np.empty(arrays[0].shape, dtype=np.float64)
     flat = [np.ascontiguousarray(a).reshape(-1) for a in arrays]
     fill(*stream.key, *flat, out.reshape(-1))

@@ -83,7 +83,7 @@ class Sampler:
         if not math.isfinite(reward.sum().item()):
             r, g, n = (int(x[0]) for x in torch.where(~(reward.abs() < 1e300)))
             raise checks.InputError(
-                f"reward[replicate {r}, group {g}, sample {n}]",
+                f"reward[replicate {self.replicates[r]}, group {g}, sample {n}]",
                 reward[r, g, n].item(),
                 "finite",
                 "mend the task's reward, or map failures to a number",
@@ -174,6 +174,9 @@ def counts(sampler: Sampler, version: np.ndarray, train_version: int, trajectory
         "use sampling='monte_carlo'",
     )
     drawn = monte_carlo(sampler, version, train_version, trajectory, view)
+    checks.require(
+        not drawn.action.is_floating_point(), "sampling", "counts", "monte_carlo for continuous actions", "use sampling='monte_carlo'"
+    )
     version, view = _by_group(version, view)
     found, reward, _ = _enumerated(sampler, trajectory)
     found.outputs = sampler.record(view, found)

@@ -161,6 +161,10 @@ class _Source:
             "known for every token",
             "data of unknown version cannot be drawn again; drop those trajectories",
         )
+        for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
+            checks.require(
+                0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws; number from 0"
+            )
         checks.require(
             schedule.realizations <= spec.replicates,
             "replicates",

@@ -63,6 +63,13 @@ class Spec:
         for name in ("realizations", "block"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)
+        for name, sign, remedy in (
+            ("task", "outcomes", "write sim.tasks.NAME(...)"),
+            ("system", "updates_per_batch", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
+            ("method", "aggregator", "write sim.methods.NAME(...)"),
+        ):
+            part = getattr(self, name)
+            checks.require(hasattr(part, sign), name, part, f"a {name} (it has no {sign!r})", remedy)
         checks.require(
             isinstance(self.update, Chain), "update", self.update, "a chain of links", "write sim.chain(link, ...)"
         )

@@ -31,8 +31,16 @@ def _boundary(schedule: str, staleness: int) -> dict[str, Any]:
 
 def _autocorrelation(replicates: int, length: int) -> dict[str, Any]:
     return {
-        "quantity": "autocorrelation", "schedule": "fixed", "staleness": 4, "curvature": 1.0, "step": 0.28, "lags": 9,
-        "updates": length, "after": 400, "replicates": replicates, "seed": 0,
+        "quantity": "autocorrelation",
+        "schedule": "fixed",
+        "staleness": 4,
+        "curvature": 1.0,
+        "step": 0.28,
+        "lags": 9,
+        "updates": length,
+        "after": 400,
+        "replicates": replicates,
+        "seed": 0,
     }
 
 
@@ -61,8 +69,15 @@ def boundary(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
     def build(steps: tuple[float, ...], count: int) -> Spec:
         return Spec(
-            task, law, methods.gradient(), chain(updates.sgd(steps)), samples_per_group=1, updates=count,
-            replicates=len(steps), sampling="enumerate", diagnostics=["gradient_norm"],
+            task,
+            law,
+            methods.gradient(),
+            chain(updates.sgd(steps)),
+            samples_per_group=1,
+            updates=count,
+            replicates=len(steps),
+            sampling="enumerate",
+            diagnostics=["gradient_norm"],
         )
 
     largest = max(CURVATURES)
@@ -88,9 +103,14 @@ def autocorrelogram(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Correlations C_k / C_0 of stationary gradients, as ratios of averages over updates and replicates."""
     gathered = diagnostics.autocorrelogram(lags=setting["lags"], after=setting["after"])
     spec = Spec(
-        tasks.quadratic((setting["curvature"],), noise=1.0), schedules.fixed(setting["staleness"]), methods.gradient(),
-        chain(updates.sgd(setting["step"])), samples_per_group=1, updates=setting["after"] + setting["updates"],
-        replicates=setting["replicates"], diagnostics=[gathered],
+        tasks.quadratic((setting["curvature"],), noise=1.0),
+        schedules.fixed(setting["staleness"]),
+        methods.gradient(),
+        chain(updates.sgd(setting["step"])),
+        samples_per_group=1,
+        updates=setting["after"] + setting["updates"],
+        replicates=setting["replicates"],
+        diagnostics=[gathered],
     )
     products = running.run(spec, seed=setting["seed"], progress=False).accumulated["autocorrelogram"]
     shared = {name: setting[name] for name in ("quantity", "schedule", "staleness", "curvature", "step")}
@@ -103,6 +123,9 @@ def autocorrelogram(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _measured(found: Estimate, reach: float) -> dict[str, Any]:
     return {
-        "value": found.value, "low": found.value - reach, "high": found.value + reach, "error": found.error,
+        "value": found.value,
+        "low": found.value - reach,
+        "high": found.value + reach,
+        "error": found.error,
         "samples": found.samples,
     }

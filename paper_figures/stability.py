@@ -143,7 +143,9 @@ def draw(rows: Any) -> Figure:
             "Gradient descent on stale gradients. Varied: the staleness. Measured: the step at which descent stops\n"
             "converging (bracketed to ±0.5 %), and the correlation of gradients $k$ updates apart (95 % intervals).\n"
             "Dashed: predicted without fitting; below, what is left of the measurement without it.",
-            x=0.01, ha="left", fontsize=8,
+            x=0.01,
+            ha="left",
+            fontsize=8,
         )
     return figure
 

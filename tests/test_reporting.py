@@ -70,7 +70,8 @@ def test_every_claim_is_there_with_its_numbers_and_can_be_reached(page):
         assert id in made.text and f"statement of {id}" in made.text
         assert f"#{reporting.anchor(id)}" in made.addresses and reporting.anchor(id) in made.ids
     assert len(made.ids) == len(set(made.ids))
-    assert "2.000 ± 0.03" in made.text and "staleness = 8, step = 0.25" in made.text
+    assert "2.000 ± 0.03" in made.text
+    assert "1: staleness = 4, step = 0.25" in made.text and "2: staleness = 8, step = 0.25" in made.text
     assert "source: Somebody 1976" in made.text and made.text.count("source:") == 1
     assert sum(address.startswith("data:image/svg+xml;base64,") for address in made.addresses) == len(ids)
 
@@ -89,7 +90,8 @@ def test_everything_given_is_escaped(page):
     evil = '<script>alert("x")</script>&'
     made = page(
         [verdict(statement=evil, reason=evil, defects=({"name": evil, "verdict": "violated"},))],
-        title=evil, references={"family/claim": evil},
+        title=evil,
+        references={"family/claim": evil},
     )
     assert made.text.count(evil) == 7  # title, heading, table, section, source, reason, defect
 
@@ -117,10 +119,12 @@ def test_a_claim_outside_its_domain_and_a_diverged_one_are_shown(page):
     missing = {"verdict": "outside", "measured": math.nan, "predicted": math.nan}
     outside = dataclasses.replace(verdict().points[0], **missing, reason="no law")
     gone = validation.judge(Estimate(math.nan), 1.0, "expectation", 1.0, 0.1)
-    made = page([
-        verdict("a/outside", **missing, points=(outside,), false_fail=math.nan),
-        verdict("a/gone", verdict="violated", points=(gone,), measured=math.nan),
-    ])
+    made = page(
+        [
+            verdict("a/outside", **missing, points=(outside,), false_fail=math.nan),
+            verdict("a/gone", verdict="violated", points=(gone,), measured=math.nan),
+        ]
+    )
     assert "no law" in made.text and "diverged" in made.text and "1 outside" in made.text
     assert "nan" not in made.text.lower() and "called held with probability" not in made.text
 
@@ -151,8 +155,16 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("value", "half", "text"),
-    [(0.349878, 0.001209, "0.3499 ± 0.0012"), (-5.7, 0.25, "−5.70 ± 0.25"), (0.0, 1e-6, "0 ± 1e−06"), (15.0, 0.0, "15"),
-     (1234.5, 160.0, "1230 ± 160"), (1 / 3, 1e-12, "0.333333"), (2.0, 0.0996, "2.000 ± 0.100"), (0.0, 0.0, "0")],
+    [
+        (0.349878, 0.001209, "0.3499 ± 0.0012"),
+        (-5.7, 0.25, "−5.70 ± 0.25"),
+        (0.0, 1e-6, "0 ± 1e−06"),
+        (15.0, 0.0, "15"),
+        (1234.5, 160.0, "1230 ± 160"),
+        (1 / 3, 1e-12, "0.333333"),
+        (2.0, 0.0996, "2.000 ± 0.100"),
+        (0.0, 0.0, "0"),
+    ],
 )
 def test_measurements_are_rounded_by_their_interval(value, half, text):
     row = dataclasses.replace(verdict().points[0], measured=value, low=value - half, high=value + half)

@@ -36,8 +36,10 @@ def plot(
     if path is not None:
         _style.kind_of(path)
     drawings = {
-        trace.Trace: _metrics.draw_trace, records.Schedule: _metrics.draw_schedule,
-        records.Timeline: _timeline.draw_timeline, records.Verdict: _verdict.draw_verdict,
+        trace.Trace: _metrics.draw_trace,
+        records.Schedule: _metrics.draw_schedule,
+        records.Timeline: _timeline.draw_timeline,
+        records.Verdict: _verdict.draw_verdict,
     }
     names = ", ".join(drawn.__name__ for drawn in drawings)
     checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], f"plot draws a {names}")

@@ -21,30 +21,62 @@ COLUMN = 3.4
 """Width in inches of one column of text; a figure of two columns is twice as wide."""
 
 INK = "#20262e"
-COLORS: Mapping[str, str] = MappingProxyType({
-    "measured": "#0b66b0", "contrast": "#d1690e", "predicted": INK, "effect": "#dfe7f0", "muted": "#77808c",
-    "held": "#1a7f4e", "violated": "#c22f2f", "inconclusive": "#9a6b00", "outside": "#77808c",
-})
+COLORS: Mapping[str, str] = MappingProxyType(
+    {
+        "measured": "#0b66b0",
+        "contrast": "#d1690e",
+        "predicted": INK,
+        "effect": "#dfe7f0",
+        "muted": "#77808c",
+        "held": "#1a7f4e",
+        "violated": "#c22f2f",
+        "inconclusive": "#9a6b00",
+        "outside": "#77808c",
+    }
+)
 """One color per concept; `contrast` is the measurement that stands beside another."""
 
-MEASURED: Mapping[str, Any] = MappingProxyType({
-    "linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0,
-})
+MEASURED: Mapping[str, Any] = MappingProxyType(
+    {"linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0}
+)
 """Measured points with their intervals, for `ax.errorbar`."""
-PREDICTED: Mapping[str, Any] = MappingProxyType({
-    "color": COLORS["predicted"], "linestyle": (0, (4, 2)), "linewidth": 1.1,
-})
+PREDICTED: Mapping[str, Any] = MappingProxyType(
+    {"color": COLORS["predicted"], "linestyle": (0, (4, 2)), "linewidth": 1.1}
+)
 """The line of a prediction."""
 
 RC: dict[str, Any] = {
-    "figure.dpi": 150, "savefig.dpi": 200, "figure.facecolor": "white", "savefig.facecolor": "white",
-    "font.family": "DejaVu Sans", "font.size": 7.5, "axes.titlesize": 8.0, "axes.labelsize": 7.5,
-    "figure.titlesize": 8.5, "legend.fontsize": 7.0, "xtick.labelsize": 7.0, "ytick.labelsize": 7.0,
-    "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.edgecolor": INK,
-    "axes.linewidth": 0.7, "xtick.major.width": 0.7, "ytick.major.width": 0.7, "lines.linewidth": 1.3,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left", "legend.frameon": False,
-    "axes.formatter.useoffset": False, "axes.formatter.limits": (-3, 4), "mathtext.fontset": "dejavusans",
-    "svg.hashsalt": "asyncsim", "svg.fonttype": "path", "pdf.fonttype": 42,
+    "figure.dpi": 150,
+    "savefig.dpi": 200,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "font.family": "DejaVu Sans",
+    "font.size": 7.5,
+    "axes.titlesize": 8.0,
+    "axes.labelsize": 7.5,
+    "figure.titlesize": 8.5,
+    "legend.fontsize": 7.0,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.edgecolor": INK,
+    "axes.linewidth": 0.7,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "lines.linewidth": 1.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-3, 4),
+    "mathtext.fontset": "dejavusans",
+    "svg.hashsalt": "asyncsim",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
 }
 UNDATED: dict[str, dict[str, Any]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 

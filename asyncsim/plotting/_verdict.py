@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from asyncsim.plotting import _style
 from asyncsim.records import Comparison, Verdict
@@ -38,7 +39,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
         shown = sorted(judged, key=lambda row: row.margin)[:ROWS]
         shown = [row for row in judged if any(row is kept for kept in shown)]
         figure = _style.picture(2 * _style.COLUMN, 1.0 + 0.17 * max(len(shown), 2))
-        deviations(figure.subplots(), shown, verdict.kind)
+        deviations(figure.subplots(), shown, labels(shown, verdict.points), verdict.kind)
         if len(shown) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
     title = f"{verdict.id}: {verdict.verdict}{left_out}"
@@ -66,24 +67,32 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
         chosen = [row for row in rows if row.verdict == verdict and math.isfinite(row.measured)]
         if chosen:
             reach = [[row.measured - row.low for row in chosen], [row.high - row.measured for row in chosen]]
-            ax.errorbar([row.point[key] for row in chosen], [row.measured for row in chosen], yerr=reach,
-                        color=_style.COLORS[color], label=label, **_style.MEASURED)
+            ax.errorbar(
+                [row.point[key] for row in chosen],
+                [row.measured for row in chosen],
+                yerr=reach,
+                color=_style.COLORS[color],
+                label=label,
+                **_style.MEASURED,
+            )
     for row in rows:
         if not math.isfinite(row.measured):
             ax.axvline(row.point[key], color=_style.COLORS["violated"], linewidth=0.8, label="diverged")
     if min(x) > 0 and max(x) > 30 * min(x):
         ax.set_xscale("log")
+    elif all(isinstance(value, int) for value in x):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel=_style.label(key), ylabel=rows[0].quantity.replace("_", " "))
     handles = dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
     ax.legend(handles.values(), handles.keys())
     return ax
 
 
-def deviations(ax: Axes, rows: Sequence[Comparison], kind: str) -> Axes:
+def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind: str) -> Axes:
     """Measured minus predicted of every comparison in units of the effect, with intervals, on a band of one effect."""
     found = [scaled(row, kind) for row in rows]
     bare = [math.isfinite(row.measured) and not effect_of(row, kind) for row in rows]
-    names = [name + " †" * mark for name, mark in zip(labels(rows), bare, strict=True)]
+    names = [name + " †" * mark for name, mark in zip(names, bare, strict=True)]
     if any(bare):
         _style.note(ax, "† no effect is defined here: in units of half the interval")
     if not rows:
@@ -98,8 +107,16 @@ def deviations(ax: Axes, rows: Sequence[Comparison], kind: str) -> Axes:
             side = -1.0 if middle < 0 else 1.0
             ax.plot(side * edge, place, marker="<" if side < 0 else ">", color=color, markersize=5, clip_on=False)
             text = f"{middle:.3g}" if math.isfinite(middle) else "diverged"
-            ax.annotate(text, (side * edge, place), (-7 * side, 0), textcoords="offset points", va="center",
-                        ha="left" if side < 0 else "right", color=color, fontsize=6.5)
+            ax.annotate(
+                text,
+                (side * edge, place),
+                (-7 * side, 0),
+                textcoords="offset points",
+                va="center",
+                ha="left" if side < 0 else "right",
+                color=color,
+                fontsize=6.5,
+            )
         else:
             ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
     ax.set(xlim=(-edge, edge), ylim=(len(rows) - 0.4, -0.6), yticks=range(len(rows)), yticklabels=names)
@@ -124,10 +141,10 @@ def effect_of(row: Comparison, kind: str) -> float:
     return room / row.margin if math.isfinite(room) and math.isfinite(row.margin) and room and row.margin else 0.0
 
 
-def labels(rows: Sequence[Comparison]) -> list[str]:
-    """Quantity and what tells its point from the others; the number of the point where that takes too many words."""
+def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list[str]:
+    """Quantity and what tells its point from all others; the number of the point where that takes too many words."""
     points: list[dict[str, Any]] = []
-    for row in rows:
+    for row in everything:
         if row.point not in points:
             points.append(row.point)
     keys = list(dict.fromkeys(key for point in points for key in point))

@@ -121,8 +121,10 @@ def test_numbers_of_the_gallery_are_those_of_the_rows(rows):
 
 
 def test_missing_rows_are_reported_in_one_line(tmp_path):
-    code = "import sys; from experiments import _store; from pathlib import Path; _store.HERE = Path(sys.argv[1]); " \
-           "from paper_figures import stability; sys.exit(stability.main())"
+    code = (
+        "import sys; from experiments import _store; from pathlib import Path; _store.HERE = Path(sys.argv[1]); "
+        "from paper_figures import stability; sys.exit(stability.main())"
+    )
     command = [sys.executable, "-c", code, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 2 and "python -m experiments stability" in done.stderr and "Traceback" not in done.stderr

@@ -26,9 +26,13 @@ def trace(metrics, random=True, realizations=M, diverged=None):
     any_metric = next(iter(metrics.values()))
     replicates = any_metric.shape[1]
     return Trace(
-        metrics=metrics, updates=10 * np.arange(len(any_metric)), accumulated={}, parameters=np.zeros((replicates, 1)),
+        metrics=metrics,
+        updates=10 * np.arange(len(any_metric)),
+        accumulated={},
+        parameters=np.zeros((replicates, 1)),
         diverged=np.full(replicates, -1) if diverged is None else diverged,
-        realization=np.arange(replicates) % realizations, schedule=schedule(random, realizations),
+        realization=np.arange(replicates) % realizations,
+        schedule=schedule(random, realizations),
     )
 
 

@@ -15,11 +15,17 @@ NAN = np.nan
 def timeline(mode="keep", places=2):
     """Two samples on two places and two installs, at 2 s and 5 s; the second sample never ends."""
     samples = {
-        "sample": np.array([0, 1]), "group": np.array([0, 1]), "place": np.array([0, places - 1]),
-        "t_start": np.array([1.0, 3.0]), "t_end": np.array([6.0, NAN]), "v_start": np.array([0, 1]),
+        "sample": np.array([0, 1]),
+        "group": np.array([0, 1]),
+        "place": np.array([0, places - 1]),
+        "t_start": np.array([1.0, 3.0]),
+        "t_end": np.array([6.0, NAN]),
+        "v_start": np.array([0, 1]),
     }
     batches = {
-        "batch": np.array([0, 1]), "version": np.array([0, 1]), "t_start": np.array([0.5, 3.0]),
+        "batch": np.array([0, 1]),
+        "version": np.array([0, 1]),
+        "t_start": np.array([0.5, 3.0]),
         "t_end": np.array([1.5, 4.5]),
     }
     publishes = {"version": np.array([1, 2]), "t_snapshot": np.array([1.5, 4.5]), "t_install": np.array([2.0, 5.0])}
@@ -73,7 +79,10 @@ def test_a_large_system_is_cut_to_a_page_that_says_so():
 @pytest.mark.parametrize("samples", [1, 3])
 def test_a_real_system_fills_its_lanes(samples):
     system = sim.systems.areal(
-        max_head_offpolicyness=2, consumer_batch_size=2, max_concurrent_rollouts=6, length=sim.lognormal(1.0, 0.8),
+        max_head_offpolicyness=2,
+        consumer_batch_size=2,
+        max_concurrent_rollouts=6,
+        length=sim.lognormal(1.0, 0.8),
         load=1.5,
     )
     record = system.timeline(30, samples, seed=0)

@@ -136,6 +136,8 @@ def test_points_outside_the_domain_are_left_out():
 
 def test_rows_are_named_by_what_tells_them_apart():
     rows = judged([{"x": 1, "y": "b"}, {"x": 2, "y": "b"}], [{"a_b": Estimate(2.0, 0.01)}] * 2).points
-    assert _verdict.labels(rows) == ["a b  (x 1)", "a b  (x 2)"]
+    assert _verdict.labels(rows, rows) == ["a b  (x 1)", "a b  (x 2)"]
     long = [{"x": tuple(range(30))}, {"x": tuple(range(31))}]
-    assert _verdict.labels(judged(long, [{"a": Estimate(2.0, 0.01)}] * 2).points) == ["a  (point 1)", "a  (point 2)"]
+    rows = judged(long, [{"a": Estimate(2.0, 0.01)}] * 2).points
+    assert _verdict.labels(rows, rows) == ["a  (point 1)", "a  (point 2)"]
+    assert _verdict.labels(rows[1:], rows) == ["a  (point 2)"]
