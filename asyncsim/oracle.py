@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, versions
+from asyncsim import checks, knobs, versions
 from asyncsim.batch import Batch
 from asyncsim.methods._method import Method, Signal, evaluate
 from asyncsim.policies._policy import Policy
@@ -126,10 +126,13 @@ def moments(
     [-0.125, 0.125]
     """
     policy = policy or task.policy()
+    _refuse_knobs(method)
     now, _ = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
     for field, rows in (("parameters", now), ("behavior", then)):
-        checks.require(len(rows) == 1, field, tuple(rows.shape), f"[P] with P = {policy.size}", "ask for one replicate at a time")
+        checks.require(
+            len(rows) == 1, field, tuple(rows.shape), f"[P] with P = {policy.size}", "ask for one replicate at a time"
+        )
     checks.integer("samples", samples, 1, "a group has at least one sample")
     checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
     method.advantage.check(samples)
@@ -192,6 +195,7 @@ def _on_population(
     task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None
 ) -> tuple[Signal, Tensor, bool]:
     policy = policy or task.policy()
+    _refuse_knobs(method)
     now, single = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
     R = max(now.shape[0], then.shape[0])
@@ -230,6 +234,16 @@ def _every_batch(
 
 def _sampler(task: Task, policy: Policy, samples: int, replicates: int, seed: int) -> Sampler:
     return Sampler(task, policy, samples, seed, np.arange(replicates), np.zeros(replicates, dtype=np.int64))
+
+
+def _refuse_knobs(method: Method) -> None:
+    checks.require(
+        not knobs.lengths(method),
+        "method",
+        method.name,
+        "of single numbers",
+        "ask for one value of its knobs at a time",
+    )
 
 
 def _no_version() -> np.ndarray:

@@ -175,7 +175,11 @@ def counts(sampler: Sampler, version: np.ndarray, train_version: int, trajectory
     )
     drawn = monte_carlo(sampler, version, train_version, trajectory, view)
     checks.require(
-        not drawn.action.is_floating_point(), "sampling", "counts", "monte_carlo for continuous actions", "use sampling='monte_carlo'"
+        not drawn.action.is_floating_point(),
+        "sampling",
+        "counts",
+        "monte_carlo for continuous actions",
+        "use sampling='monte_carlo'",
     )
     version, view = _by_group(version, view)
     found, reward, _ = _enumerated(sampler, trajectory)

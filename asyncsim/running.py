@@ -35,8 +35,9 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     Raises `InputError` for a schedule that does not fit, NaN rewards, or parts that contradict each other.
 
     >>> import asyncsim as sim
-    >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(),
-    sim.chain(sim.updates.sgd(0.1)), ...                 updates=3, replicates=4)
+    >>> update = sim.chain(sim.updates.sgd(0.1))
+    >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(), update,
+    ...                 updates=3, replicates=4)
     >>> run(spec, seed=0)["gradient_norm"].shape
     (3, 4)
     """
@@ -163,7 +164,7 @@ class _Source:
         )
         for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
             checks.require(
-                0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws; number from 0"
+                0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws"
             )
         checks.require(
             schedule.realizations <= spec.replicates,

@@ -83,6 +83,15 @@ class Spec:
             "computable from the policy's outputs " + ", ".join(policy.outputs),
             f"it reads {', '.join(sorted(lacking))}; the quadratic goes with methods.gradient()",
         )
+        for link in self.update.links:
+            lacking = set(getattr(link, "outputs", ())) - set(policy.outputs)
+            checks.require(
+                not lacking,
+                "update",
+                link,
+                "computable from the policy's outputs " + ", ".join(policy.outputs),
+                f"leave it out; it reads {', '.join(sorted(lacking))}",
+            )
         for part in (self.method, self.update):
             for length in sorted(knobs.lengths(part)):
                 checks.require(

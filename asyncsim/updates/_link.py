@@ -34,7 +34,7 @@ class Record:
 
 
 class Link(Protocol):
-    """One transformation with explicit state."""
+    """One transformation with explicit state; one that reads the policy's outputs names them in `outputs`."""
 
     def init(self, parameters: Tensor) -> State: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +33,8 @@ class Align:
         g, previous = record.direction, state["reference"]
         inner = (g.double() * previous.double()).sum(-1, keepdim=True)
         square = (previous.double() ** 2).sum(-1, keepdim=True)
-        cosine = inner / (square.sqrt() * g.double().norm(dim=-1, keepdim=True))
+        # Rounding may carry the cosine of parallel vectors beyond 1, which `high=1.0` promises never to skip.
+        cosine = (inner / (square.sqrt() * g.double().norm(dim=-1, keepdim=True))).clamp(-1.0, 1.0)
         # NaN (no reference, zero or broken gradient) compares false twice: the update passes as it is.
         skip, project = cosine > self.high, (cosine > self.low) & ~(cosine > self.high)
         along = (self.strength * inner / torch.where(square > 0, square, torch.ones_like(square)) * previous).to(
@@ -65,7 +67,7 @@ def align(low: Any = 0.05, high: Any = 0.3, strength: Any = 1.0, reference: str 
     checks.one_of("reference", reference, ("raw", "applied"), "say which direction is remembered")
     lower = knob("low", low, "give a cosine", -1.0, 1.0)
     upper = knob("high", high, "give a cosine; 1 never skips", -1.0, 1.0)
-    crossed = isinstance(lower, float) and isinstance(upper, float) and lower > upper
+    crossed = np.any(np.asarray(lower) > np.asarray(upper))
     checks.require(not crossed, "low", low, f"at most high = {high}", "projection comes before skipping")
     return Align(
         lower, upper, knob("strength", strength, "1 removes the whole component", 0.0), reference, bool(refresh)

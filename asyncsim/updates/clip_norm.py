@@ -21,8 +21,8 @@ class ClipNorm(Stateless):
         """Shorten long directions and report the norm before."""
         length = norm(record.direction)
         record.statistics["norm_before_clip"] = length[:, 0]
-        # A zero direction gives limit / 0 = inf, clamped to 1. A plain number is made a tensor because torch divides it by
-        # way of a reciprocal, which is rounded twice: one limit for all would differ from the same limit for each.
+        # A zero direction gives limit / 0 = inf, clamped to 1. A plain number is made a tensor because torch divides it
+        # by way of a reciprocal, rounded twice: one limit for all would differ from the same limit for each.
         limit = torch.as_tensor(self.limit, dtype=length.dtype)
         record.direction = record.direction * torch.clamp(limit / length, max=1.0)
         return record, state

@@ -22,6 +22,8 @@ class EssStep(Stateless):
     reference: Any = field(metadata=MARK)
     floor: Any = field(metadata=MARK)
 
+    outputs = ("log_prob",)
+
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Scale the direction and report the scale and the ESS."""
         signal = record.signal

@@ -30,7 +30,8 @@ def make(kind, name, **changes):
     """The plug-in with its defaults and `EXAMPLES`."""
     factory = plugins.load(f"asyncsim.{kind}", name, kind)
     required = [
-        p.name for p in inspect.signature(factory).parameters.values()
+        p.name
+        for p in inspect.signature(factory).parameters.values()
         if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
     ]
     unknown = set(required) - set(EXAMPLES)
@@ -60,10 +61,7 @@ def task_for(method_outputs):
 
 @dataclasses.dataclass
 class Case:
-    """A random batch of a tabular policy, with the tables that it was generated from (`old`) and is trained at (`new`).
-
-    `view` weights of two versions; `slot` of every token, [R, G, N, T] (one per replicate: realization r = replicate r).
-    """
+    """A random batch of a tabular policy, with the tables that generated it (`old`) and that it trains (`new`)."""
 
     policy: object
     old: torch.Tensor
@@ -97,9 +95,13 @@ def case(seed=0, R=2, G=2, N=5, T=3, A=3, spread=1.0, drift=0.3, ragged=True):
         mask=mask,
         reward=torch.from_numpy(random.integers(0, 2, (R, G, N)).astype(np.float64)),
         mass=torch.full((1, G, N), 1.0 / N, dtype=torch.float64),
-        size=N, behavior={}, view=versions.current(policy.prepare(old)),
-        version=np.zeros((1, 1, 1, 1), dtype=np.int32), train_version=1,
-        realization=np.zeros(R, dtype=np.int64), trajectory=np.arange(G * N).reshape(1, G, N),
+        size=N,
+        behavior={},
+        view=versions.current(policy.prepare(old)),
+        version=np.zeros((1, 1, 1, 1), dtype=np.int32),
+        train_version=1,
+        realization=np.zeros(R, dtype=np.int64),
+        trajectory=np.arange(G * N).reshape(1, G, N),
     )
     batch.behavior = policy.forward(batch.view, batch, ("log_prob",)).outputs
     return Case(policy, old, new, batch)
@@ -107,10 +109,15 @@ def case(seed=0, R=2, G=2, N=5, T=3, A=3, spread=1.0, drift=0.3, ragged=True):
 
 def permuted(batch, axis, order):
     """The batch with its groups (axis 1) or samples (axis 2) in another order."""
+
     def move(x):
         return x.index_select(axis, order)
 
     return {
-        "action": move(batch.action), "state": move(batch.state), "mask": move(batch.mask), "reward": move(batch.reward),
-        "mass": move(batch.mass), "behavior": {k: move(v) for k, v in batch.behavior.items()},
+        "action": move(batch.action),
+        "state": move(batch.state),
+        "mask": move(batch.mask),
+        "reward": move(batch.reward),
+        "mass": move(batch.mass),
+        "behavior": {k: move(v) for k, v in batch.behavior.items()},
     }

@@ -26,8 +26,11 @@ def samples(rewards, weights=None, norms=None, mass=None, size=None):
     ones = torch.ones_like(rewards)
     N = rewards.shape[-1]
     return Samples(
-        rewards, torch.full_like(rewards, 1.0 / N) if mass is None else torch.as_tensor(mass), N if size is None else size,
-        lambda: ones if weights is None else torch.as_tensor(weights), lambda: ones if norms is None else torch.as_tensor(norms),
+        rewards,
+        torch.full_like(rewards, 1.0 / N) if mass is None else torch.as_tensor(mass),
+        N if size is None else size,
+        lambda: ones if weights is None else torch.as_tensor(weights),
+        lambda: ones if norms is None else torch.as_tensor(norms),
     )
 
 

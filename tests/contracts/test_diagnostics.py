@@ -17,13 +17,21 @@ UNIFORM, PEAKED, BACK = [0.0, 0.0], [400.0, 0.0], [0.0, 400.0]
 NAN = math.nan
 
 
-def measure(name, *, means=(0.0, 1.0), rewards="fixed", system=None, start=UNIFORM, method=None, links=(), updates=1, **changes):
+def measure(
+    name, *, means=(0.0, 1.0), rewards="fixed", system=None, start=UNIFORM, method=None, links=(), updates=1, **changes
+):
     """Values [U, R] of a diagnostic in a two-armed bandit."""
     task = sim.tasks.softmax_bandit(arms=2, means=list(means), rewards=rewards)
     settings = {"samples_per_group": 4, "replicates": 2, **changes}
     spec = sim.Spec(
-        task, system or sim.schedules.fixed(0), method or sim.methods.reinforce(sim.advantages.none()), sim.chain(*links),
-        updates=updates, diagnostics=[name], initial=start, **settings,
+        task,
+        system or sim.schedules.fixed(0),
+        method or sim.methods.reinforce(sim.advantages.none()),
+        sim.chain(*links),
+        updates=updates,
+        diagnostics=[name],
+        initial=start,
+        **settings,
     )
     trace = sim.run(spec, seed=0)
     return trace.metrics.get(name, trace.accumulated.get(name))
@@ -64,38 +72,58 @@ ENDS = {
     "entropy": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n)[0], math.log(2.0)),
     "ess": ess_ends,
     "max_weight_share": lambda n: (measure(n)[0], 0.25, stale(n, [40.0, 0.0], sampling="enumerate"), 1.0),
-    # Population weights after a move to log odds s: w = 2 sigma(s) and 2 sigma(-s), so chi-square -> 1, kl(mu, pi) -> s/2.
+    # Population weights after a move to log odds s: w = 2 sigma(+-s); chi-square -> 1, kl(mu, pi) -> s/2 - log 2.
     "chi_square": lambda n: (measure(n)[0], 0.0, stale(n, [40.0, 0.0], sampling="enumerate"), 1.0),
     "kl": lambda n: (measure(n)[0], 0.0, stale(n, [40.0, 0.0], sampling="enumerate"), 20.0 - math.log(2.0)),
-    "log_ratio_mean": lambda n: (
-        stale(n, [40.0, 0.0], sampling="enumerate"), math.log(2.0) - 20.0, measure(n)[0], 0.0,
-    ),
+    "log_ratio_mean": lambda n: (stale(n, [40.0, 0.0], sampling="enumerate"), math.log(2.0) - 20.0, measure(n)[0], 0.0),
     "log_ratio_variance": lambda n: (measure(n)[0], 0.0, stale(n, [40.0, 0.0], sampling="enumerate"), 400.0),
     # One sample: its weight is 2 or 0 after the move.
-    "mean_weight": lambda n: (stale(n, [40.0, 0.0], samples_per_group=1, replicates=12).min(keepdims=True), 0.0,
-                              stale(n, [40.0, 0.0], samples_per_group=1, replicates=12).max(keepdims=True), 2.0),
+    "mean_weight": lambda n: (
+        stale(n, [40.0, 0.0], samples_per_group=1, replicates=12).min(keepdims=True),
+        0.0,
+        stale(n, [40.0, 0.0], samples_per_group=1, replicates=12).max(keepdims=True),
+        2.0,
+    ),
     "staleness": lambda n: (measure(n)[0], 0.0, measure(n, system=FROZEN, updates=6)[5], 5.0),
     "gradient_norm": lambda n: (
-        measure(n, means=(0.0, 0.0))[0], 0.0, measure(n, means=(8.0, 8.0), samples_per_group=1)[0], 8.0 / math.sqrt(2.0),
+        measure(n, means=(0.0, 0.0))[0],
+        0.0,
+        measure(n, means=(8.0, 8.0), samples_per_group=1)[0],
+        8.0 / math.sqrt(2.0),
     ),
     "exact_gradient_norm": lambda n: (
-        measure(n, start=PEAKED)[0], 0.0, measure(n, means=(0.0, 8.0))[0], 8.0 * 0.25 * math.sqrt(2.0),
+        measure(n, start=PEAKED)[0],
+        0.0,
+        measure(n, means=(0.0, 8.0))[0],
+        8.0 * 0.25 * math.sqrt(2.0),
     ),
     # With one sample the gradient points along its arm: with or against the exact gradient.
     "exact_cosine": lambda n: (
-        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12).min(keepdims=True)[0], -1.0,
-        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12).max(keepdims=True)[0], 1.0,
+        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12).min(keepdims=True)[0],
+        -1.0,
+        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12).max(keepdims=True)[0],
+        1.0,
     ),
     "gradient_cosine": lambda n: (
-        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12, updates=2)[1:].min(keepdims=True)[0], -1.0,
-        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12, updates=2)[1:].max(keepdims=True)[0], 1.0,
+        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12, updates=2)[1:].min(keepdims=True)[0],
+        -1.0,
+        measure(n, means=(0.5, 1.0), samples_per_group=1, replicates=12, updates=2)[1:].max(keepdims=True)[0],
+        1.0,
     ),
     # Stale data without a ratio: the population gradient is (1, -1)/2, the exact one vanishes.
-    "bias": lambda n: (measure(n)[0], 0.0, stale(n, [400.0, 0.0], method=sim.methods.reinforce(sim.advantages.none())), math.sqrt(0.5)),
+    "bias": lambda n: (
+        measure(n)[0],
+        0.0,
+        stale(n, [400.0, 0.0], method=sim.methods.reinforce(sim.advantages.none())),
+        math.sqrt(0.5),
+    ),
     # One sample of a fair coin worth 0 or 1: g = (0, 0) or (-1, 1)/2, so the total variance is 2 (1/4)^2 = 1/8.
     "variance": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n, samples_per_group=1)[0], 0.125),
     "tail_index": lambda n: (
-        stale(n, [-40.0, 0.0], start=[3.0, 0.0], samples_per_group=40), "finite", measure(n, samples_per_group=40)[0], math.inf,
+        stale(n, [-40.0, 0.0], start=[3.0, 0.0], samples_per_group=40),
+        "finite",
+        measure(n, samples_per_group=40)[0],
+        math.inf,
     ),
     "autocorrelogram": None,
 }
@@ -124,7 +152,9 @@ def test_ess_reaches_one_sample_of_many():
     assert value[np.isfinite(value)].min() == pytest.approx(1 / 512)
 
 
-@pytest.mark.parametrize(("name", "default"), [(n, make("diagnostics", n).default) for n in names("diagnostics") if n != "autocorrelogram"])
+@pytest.mark.parametrize(
+    ("name", "default"), [(n, make("diagnostics", n).default) for n in names("diagnostics") if n != "autocorrelogram"]
+)
 def test_default_diagnostics_need_no_enumeration(name, default):
     metric = make("diagnostics", name)
     assert isinstance(metric, Metric) and metric.name == name
@@ -138,7 +168,9 @@ def test_default_is_what_the_policy_offers():
     assert tabular.metrics.keys() == known
     bare = sim.run(run(sim.tasks.quadratic(), sim.schedules.fixed(0), sim.methods.gradient(), sim.chain()))
     assert bare.metrics.keys() == {n for n in known if not make("diagnostics", n).outputs}
-    none = sim.run(run(sim.tasks.quadratic(), sim.schedules.fixed(0), sim.methods.gradient(), sim.chain(), diagnostics="none"))
+    none = sim.run(
+        run(sim.tasks.quadratic(), sim.schedules.fixed(0), sim.methods.gradient(), sim.chain(), diagnostics="none")
+    )
     assert none.metrics == {} and none.parameters.shape == (2, 1)
 
 
@@ -154,7 +186,7 @@ def test_staleness_is_that_of_the_first_token():
 
 
 def test_cosine_to_the_update_before():
-    """Invalid (NaN, never 0) at the first update and where a gradient vanishes; the gradient before, not an older one."""
+    """Invalid (NaN, never 0) at the first update and where a gradient vanishes; to the gradient just before."""
     value = measure("gradient_cosine", means=(0.5, 1.0), updates=8, links=[sim.updates.sgd(1.0)])
     assert np.isnan(value[0]).all() and np.isfinite(value[1:]).all()
     assert np.isnan(measure("gradient_cosine", means=(0.0, 0.0), updates=3)).all()
@@ -183,13 +215,21 @@ def test_autocorrelogram_at_both_ends(signs, expected):
 
 def test_autocorrelogram_of_a_run_is_that_of_its_gradients():
     """Against gradients read off the parameters of runs of every length."""
+
     def spec(updates):
         return sim.Spec(
-            sim.tasks.softmax_bandit(arms=3), sim.schedules.fixed(1), sim.methods.reinforce(), sim.chain(sim.updates.sgd(2.0)),
-            updates=updates, replicates=3, diagnostics=[sim.diagnostics.autocorrelogram(lags=3, after=2)],
+            sim.tasks.softmax_bandit(arms=3),
+            sim.schedules.fixed(1),
+            sim.methods.reinforce(),
+            sim.chain(sim.updates.sgd(2.0)),
+            updates=updates,
+            replicates=3,
+            diagnostics=[sim.diagnostics.autocorrelogram(lags=3, after=2)],
         )
 
-    states = [np.zeros((3, 3))] + [sim.run(spec(12).replace(updates=u, diagnostics="none")).parameters for u in range(1, 13)]
+    states = [np.zeros((3, 3))] + [
+        sim.run(spec(12).replace(updates=u, diagnostics="none")).parameters for u in range(1, 13)
+    ]
     g = np.diff(states, axis=0)[2:] / 2.0
     expected = [(g[3:] * g[3 - k : len(g) - k]).sum(-1).mean(0) for k in range(4)]
     found = sim.run(spec(12)).accumulated["autocorrelogram"]
@@ -203,8 +243,13 @@ def test_a_replicate_that_leaves_the_finite_range_is_frozen():
     """Its update is recorded, its metrics are missing from then on, the others go on to the bit."""
     steps = np.array([0.1, 50.0, 0.1])
     run = partial(
-        sim.Spec, sim.tasks.quadratic(noise=0.1, start=1.0), sim.schedules.fixed(0), sim.methods.gradient(),
-        updates=400, replicates=3, diagnostics="default",
+        sim.Spec,
+        sim.tasks.quadratic(noise=0.1, start=1.0),
+        sim.schedules.fixed(0),
+        sim.methods.gradient(),
+        updates=400,
+        replicates=3,
+        diagnostics="default",
     )
     trace = sim.run(run(update=sim.chain(sim.updates.clip_norm(1e300), sim.updates.sgd(steps))), seed=1)
     calm = sim.run(run(update=sim.chain(sim.updates.clip_norm(1e300), sim.updates.sgd(0.1))), seed=1)
@@ -225,7 +270,13 @@ def test_variance_of_several_prompts_is_that_of_the_prompt_asked():
     """Group b asks prompt b mod 2; one prompt is certain, the other a fair bet."""
     task = sim.tasks.softmax_bandit(arms=2, means=[[0.0, 0.0], [0.0, 1.0]], rewards="fixed")
     spec = sim.Spec(
-        task, sim.schedules.fixed(0), sim.methods.reinforce(sim.advantages.none()), sim.chain(sim.updates.sgd(0.0)),
-        updates=4, replicates=2, samples_per_group=1, diagnostics=["variance"],
+        task,
+        sim.schedules.fixed(0),
+        sim.methods.reinforce(sim.advantages.none()),
+        sim.chain(sim.updates.sgd(0.0)),
+        updates=4,
+        replicates=2,
+        samples_per_group=1,
+        diagnostics=["variance"],
     )
     np.testing.assert_allclose(sim.run(spec)["variance"][:, 0], [0.0, 0.125, 0.0, 0.125], rtol=0, atol=1e-12)

@@ -89,7 +89,8 @@ def test_a_run_ends_finite(kind, name):
 SCORED = [name for name in names("methods") if "log_prob" in make("methods", name).outputs]
 METHODS = [("default", name, make("methods", name)) for name in SCORED] + [
     (advantage, name, make("methods", name).replace(advantage=make("advantages", advantage)))
-    for advantage in names("advantages") for name in ("reinforce", "truncated_is", "grpo")
+    for advantage in names("advantages")
+    for name in ("reinforce", "truncated_is", "grpo")
 ]
 METHODS += [("token", name, make("methods", name, level="token")) for name in ("full_is", "truncated_is")]
 METHODS += [("proximal", "grpo", make("methods", "grpo", anchor="proximal"))]

@@ -31,7 +31,9 @@ def apply(chain, directions, skip=None, ages=None, signals=None):
     states, steps, records = chain.init(torch.zeros_like(directions[0])), [], []
     for t, direction in enumerate(directions):
         record = Record(
-            direction.clone(), torch.zeros(R, dtype=torch.bool), signals[t] if signals else signal(),
+            direction.clone(),
+            torch.zeros(R, dtype=torch.bool),
+            signals[t] if signals else signal(),
             torch.zeros(R).double() if ages is None else torch.as_tensor(ages[t]).double(),
         )
         record, states = chain.apply(record, states)
@@ -131,8 +133,11 @@ def test_order_matters():
 
 
 @given(
-    seed=st.integers(0, 10**6), lr=st.sampled_from([1e-3, 0.1, 2.0]), beta1=st.sampled_from([0.0, 0.5, 0.9]),
-    beta2=st.sampled_from([0.0, 0.9, 0.999]), scale=st.sampled_from([1e-6, 1.0, 1e6]),
+    seed=st.integers(0, 10**6),
+    lr=st.sampled_from([1e-3, 0.1, 2.0]),
+    beta1=st.sampled_from([0.0, 0.5, 0.9]),
+    beta2=st.sampled_from([0.0, 0.9, 0.999]),
+    scale=st.sampled_from([1e-6, 1.0, 1e6]),
 )
 def test_adam_is_torchs_adam(seed, lr, beta1, beta2, scale):
     given = [scale * d for d in directions(8, seed)]
@@ -159,14 +164,18 @@ def test_momentum_is_torchs_momentum(seed, lr, beta):
     torch.testing.assert_close(steps.sum(0), parameter.detach(), rtol=1e-10, atol=1e-10)
 
 
-@given(seed=st.integers(0, 10**6), limit=st.sampled_from([1e-6, 1.0, 2.0, 1e6]), scale=st.sampled_from([1e-9, 1.0, 1e9]))
+@given(
+    seed=st.integers(0, 10**6), limit=st.sampled_from([1e-6, 1.0, 2.0, 1e6]), scale=st.sampled_from([1e-9, 1.0, 1e9])
+)
 def test_clip_norm(seed, limit, scale):
     given = [scale * d for d in directions(2, seed)]
     steps, _, records = apply(sim.chain(sim.updates.clip_norm(limit)), given)
     for d, step, record in zip(given, steps, records, strict=True):
         norm = d.norm(dim=-1)
         torch.testing.assert_close(step.norm(dim=-1), norm.clamp(max=limit), rtol=1e-12, atol=0)
-        torch.testing.assert_close(step / step.norm(dim=-1, keepdim=True), d / norm.unsqueeze(-1), rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(
+            step / step.norm(dim=-1, keepdim=True), d / norm.unsqueeze(-1), rtol=1e-9, atol=1e-12
+        )
         torch.testing.assert_close(record.statistics["norm_before_clip"], norm)
         assert all(torch.equal(a, b) for a, b, n in zip(step, d, norm, strict=True) if n < limit)
 
@@ -213,8 +222,13 @@ def test_staleness_step_counts_updates_not_versions(publish, epochs):
     """Staleness 2 in versions of S U updates each: at the j-th update since the version, 2 S U + j."""
     schedule = sim.schedules.fixed(2, batches_per_publish=publish, updates_per_batch=epochs)
     spec = sim.Spec(
-        sim.tasks.softmax_bandit(), schedule, sim.methods.reinforce(), sim.chain(sim.updates.staleness_step()),
-        samples_per_group=2, updates=6 * publish * epochs, replicates=2,
+        sim.tasks.softmax_bandit(),
+        schedule,
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.staleness_step()),
+        samples_per_group=2,
+        updates=6 * publish * epochs,
+        replicates=2,
     )
     trace = sim.run(spec)
     each = publish * epochs
@@ -227,8 +241,13 @@ def test_largest_staleness_is_that_of_the_oldest_token():
     """Of each replicate's own realization, not the mean and not that of the first token."""
     law = sim.schedules.random([0.25] * 4, per="trajectory")
     spec = sim.Spec(
-        sim.tasks.softmax_bandit(), law, sim.methods.reinforce(), sim.chain(sim.updates.staleness_step()),
-        samples_per_group=3, updates=20, replicates=4,
+        sim.tasks.softmax_bandit(),
+        law,
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.staleness_step()),
+        samples_per_group=3,
+        updates=20,
+        replicates=4,
     )
     trace = sim.run(spec, seed=1)
     ages = trace.schedule.staleness().max(axis=(2, 3, 4)).T
@@ -245,12 +264,20 @@ def turned(angle):
 
 def test_align_passes_projects_and_skips():
     link = sim.updates.align(low=0.2, high=0.9)
-    for angle, expected in ((1.5, turned(1.5)), (1.0, turned(1.0) - math.cos(1.0) * turned(0.0)), (0.1, 0 * turned(0.0))):
+    for angle, expected in (
+        (1.5, turned(1.5)),
+        (1.0, turned(1.0) - math.cos(1.0) * turned(0.0)),
+        (0.1, 0 * turned(0.0)),
+    ):
         steps, states, records = apply(sim.chain(link), [turned(0.0), turned(angle)])
         assert torch.equal(steps[0], turned(0.0)), "the first update has no reference"
         torch.testing.assert_close(steps[1], expected, rtol=0, atol=1e-15)
-        torch.testing.assert_close(records[1].statistics["align_cosine"], torch.full((R,), math.cos(angle)).double(), rtol=0, atol=1e-7)
+        torch.testing.assert_close(
+            records[1].statistics["align_cosine"], torch.full((R,), math.cos(angle)).double(), rtol=0, atol=1e-7
+        )
         assert records[1].skip.all() == (angle == 0.1)
+        assert (records[1].statistics["align_projected"] == float(angle == 1.0)).all()
+        assert (records[1].statistics["align_skipped"] == float(angle == 0.1)).all()
         torch.testing.assert_close(states[0]["reference"], turned(angle))
 
 
@@ -265,6 +292,15 @@ def test_align_strength_reference_and_refresh():
     assert torch.equal(kept[0]["reference"], turned(0.0))
 
 
+def test_align_at_one_never_skips():
+    """Parallel gradients of any length, whose cosine rounding may carry beyond 1."""
+    random = np.random.default_rng(0)
+    given = [torch.from_numpy(np.outer(random.uniform(0.1, 10.0, R), [0.1, 0.7, -0.3, 0.9])) for _ in range(60)]
+    _, _, records = apply(sim.chain(sim.updates.align(-1.0, 1.0)), given)
+    assert all((r.statistics["align_skipped"] == 0).all() for r in records)
+    assert all((r.statistics["align_projected"] == 1).all() for r in records[1:])
+
+
 def test_align_without_a_usable_direction():
     """Zero and broken gradients have no cosine: it is NaN, never 0, and a broken one is never remembered."""
     broken = turned(0.3) * math.nan
@@ -277,8 +313,12 @@ def test_align_without_a_usable_direction():
 def test_a_skipped_update_counts_and_publishes():
     """With every update but the first skipped, parameters stand still while versions and staleness go on."""
     spec = sim.Spec(
-        sim.tasks.softmax_bandit(), sim.schedules.frozen(), sim.methods.reinforce(),
-        sim.chain(sim.updates.align(-1.0, -1.0), sim.updates.sgd(1.0)), updates=6, replicates=3,
+        sim.tasks.softmax_bandit(),
+        sim.schedules.frozen(),
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.align(-1.0, -1.0), sim.updates.sgd(1.0)),
+        updates=6,
+        replicates=3,
         diagnostics=["staleness", "exact_return"],
     )
     trace = sim.run(spec)

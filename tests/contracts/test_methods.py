@@ -90,8 +90,11 @@ def test_every_scored_method_has_its_paper():
 
 @pytest.mark.parametrize("name", PAPERS)
 @given(
-    seed=st.integers(0, 10**6), samples=st.sampled_from([2, 3, 5]), tokens=st.sampled_from([1, 2, 4]),
-    groups=st.integers(1, 3), drift=st.sampled_from([0.0, 0.1, 0.5, 2.0]),
+    seed=st.integers(0, 10**6),
+    samples=st.sampled_from([2, 3, 5]),
+    tokens=st.sampled_from([1, 2, 4]),
+    groups=st.integers(1, 3),
+    drift=st.sampled_from([0.0, 0.1, 0.5, 2.0]),
 )
 def test_gradient_is_that_of_the_printed_loss(name, seed, samples, tokens, groups, drift):
     trial = case(seed, N=samples, T=tokens, G=groups, drift=drift)
@@ -103,7 +106,7 @@ def test_gradient_is_that_of_the_printed_loss(name, seed, samples, tokens, group
 
 @pytest.mark.parametrize("name", ["ppo_clip", "grpo"])
 def test_proximal_anchor_is_the_start_of_the_batch(name):
-    """With anchor proximal the ratio refers to the given snapshot, and is 1 where the snapshot is the current policy."""
+    """The proximal ratio refers to the given snapshot, and is 1 where the snapshot is the current policy."""
     from asyncsim.methods._method import evaluate
     from tests.contracts.laboratory import NOTHING
 
@@ -122,7 +125,8 @@ def test_proximal_anchor_is_the_start_of_the_batch(name):
 def test_clips_and_caps_do_bind_in_these_cases():
     trial = case(0, N=5, T=4, G=3, drift=0.5)
     for method, loose in (
-        (OURS["ppo_clip"](), sim.methods.ppo_clip(1.0, 1e9)), (OURS["truncated_is"](), sim.methods.truncated_is(cap=1e6)),
+        (OURS["ppo_clip"](), sim.methods.ppo_clip(1.0, 1e9)),
+        (OURS["truncated_is"](), sim.methods.truncated_is(cap=1e6)),
     ):
         assert (trial.gradient(method) - trial.gradient(loose)).abs().max() > 1e-3
 
@@ -130,7 +134,9 @@ def test_clips_and_caps_do_bind_in_these_cases():
 def test_tokens_above_a_cap_keep_their_gradient():
     """A truncated ratio that is left differentiable drops them: weight 0 instead of the cap."""
     method = sim.methods.truncated_is("token", cap=2.0)
-    weight = method.weight.score_weight(method.weight.ratio(torch.full((1, 1, 1, 1), 3.0)), torch.full((1, 1, 1, 1), -1.5))
+    weight = method.weight.score_weight(
+        method.weight.ratio(torch.full((1, 1, 1, 1), 3.0)), torch.full((1, 1, 1, 1), -1.5)
+    )
     assert weight.item() == -3.0
 
 
@@ -138,7 +144,10 @@ def test_clip_keeps_the_way_back_open():
     """Outside the band only the outward move is stopped."""
     weight = sim.methods.ppo_clip(0.2, 0.2).weight
     ratio = torch.tensor([0.5, 1.0, 2.0]).reshape(1, 1, 3, 1).double()
-    up, down = (weight.score_weight(ratio, torch.full((1, 1, 3, 1), a, dtype=torch.float64)).flatten().tolist() for a in (1.0, -1.0))
+    up, down = (
+        weight.score_weight(ratio, torch.full((1, 1, 3, 1), a, dtype=torch.float64)).flatten().tolist()
+        for a in (1.0, -1.0)
+    )
     assert up == [0.5, 1.0, 0.0] and down == [0.0, -1.0, -2.0]
 
 

@@ -49,12 +49,23 @@ def problem(name, seed=0, tokens=T):
     }[name]()
     shape = (R, G, N, tokens if name == "tabular" else 1)
     theta = torch.from_numpy(random.normal(size=(2, R, policy.size)))
-    state = torch.from_numpy(random.integers(0, 2, shape)) if name == "tabular" else torch.zeros(shape, dtype=torch.int64)
+    state = (
+        torch.from_numpy(random.integers(0, 2, shape)) if name == "tabular" else torch.zeros(shape, dtype=torch.int64)
+    )
     action = torch.from_numpy(random.integers(0, 3, shape) if name == "tabular" else random.normal(size=(*shape, D)))
     batch = Batch(
-        action, state, torch.ones(shape, dtype=torch.float64), torch.zeros(shape[:3], dtype=torch.float64),
-        torch.full(shape[:3], 1 / N, dtype=torch.float64), N, {}, None, np.zeros((1, 1, 1, 1), dtype=np.int32), 0,
-        np.zeros(R, dtype=np.int64), np.zeros((1, G, N), dtype=np.int64),
+        action,
+        state,
+        torch.ones(shape, dtype=torch.float64),
+        torch.zeros(shape[:3], dtype=torch.float64),
+        torch.full(shape[:3], 1 / N, dtype=torch.float64),
+        N,
+        {},
+        None,
+        np.zeros((1, 1, 1, 1), dtype=np.int32),
+        0,
+        np.zeros(R, dtype=np.int64),
+        np.zeros((1, G, N), dtype=np.int64),
     )
     weight = {o: torch.from_numpy(random.normal(size=shape)) for o in policy.outputs}
     return policy, theta, batch, weight
@@ -100,7 +111,9 @@ def test_tokens_of_two_versions_are_pulled_back_at_their_own_weights(name, seed)
         live = theta[version].clone().requires_grad_()
         expected = log_density(name, policy, live, batch.state, batch.action)
         for output in policy.outputs:
-            torch.testing.assert_close(forward.outputs[output][here], expected[output].detach()[here], rtol=0, atol=1e-12)
+            torch.testing.assert_close(
+                forward.outputs[output][here], expected[output].detach()[here], rtol=0, atol=1e-12
+            )
         part = sum((weight[o] * here * expected[o]).sum() for o in policy.outputs)
         total += torch.autograd.grad(part, live)[0]
     assert (forward.pullback(weight) - total).abs().max() < 1e-12
@@ -112,7 +125,11 @@ def test_tokens_of_two_versions_are_pulled_back_at_their_own_weights(name, seed)
 def test_score_norm_is_brute_force(name, mixed, seed):
     """Squared norm of each sample's own pulled-back vector, tokens in one row and of several versions included."""
     policy, theta, batch, weight = problem(name, seed)
-    slots = np.random.default_rng(seed).integers(0, 2, batch.state.shape) if mixed else np.zeros((1, 1, 1, 1), dtype=np.int64)
+    slots = (
+        np.random.default_rng(seed).integers(0, 2, batch.state.shape)
+        if mixed
+        else np.zeros((1, 1, 1, 1), dtype=np.int64)
+    )
     view = mixed_view(policy, theta, slots)
     found = policy.score_norm(view, batch, weight["log_prob"])
     forward = policy.forward(view, batch, ("log_prob",))
@@ -183,8 +200,12 @@ def test_the_last_possible_action_takes_what_rounding_leaves(dtype):
 
     action = np.empty((1, 1, 3), dtype=np.int64)
     kernels.choose(
-        np.array([[[0.0, 0.5, 1 - 2.0**-53]]]), np.zeros(1, dtype=np.int64), weights["cdf"].double().numpy()[None],
-        np.zeros((1, 1, 1), dtype=np.int64), np.zeros((1, 1, 3), dtype=np.int64), action,
+        np.array([[[0.0, 0.5, 1 - 2.0**-53]]]),
+        np.zeros(1, dtype=np.int64),
+        weights["cdf"].double().numpy()[None],
+        np.zeros((1, 1, 1), dtype=np.int64),
+        np.zeros((1, 1, 3), dtype=np.int64),
+        action,
     )
     assert action[0, 0].tolist() == [0, 1, 2]
 
@@ -209,6 +230,8 @@ def test_extreme_logits_keep_every_output_finite(scale):
     theta = torch.tensor([[0.0, scale, -scale]], dtype=torch.float64).repeat(R, 1)
     forward = policy.forward(versions.current(policy.prepare(theta)), batch, policy.outputs)
     assert (forward.outputs["log_prob"] == 0.0).all() and (forward.outputs["entropy"] == 0.0).all()
-    torch.testing.assert_close(forward.outputs["kl"], torch.full((R, G, N, T), math.log(3.0), dtype=torch.float64), rtol=0, atol=1e-9)
+    torch.testing.assert_close(
+        forward.outputs["kl"], torch.full((R, G, N, T), math.log(3.0), dtype=torch.float64), rtol=0, atol=1e-9
+    )
     pulled = forward.pullback({o: torch.ones(R, G, N, T).double() for o in policy.outputs})
     assert torch.isfinite(pulled).all()

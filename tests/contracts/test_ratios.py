@@ -15,9 +15,12 @@ from asyncsim import ratios
 
 logs = hnp.arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(1, 12)), elements=st.floats(-700, 700))
 STATISTICS = {
-    "ess": ratios.ess, "mean_weight": ratios.mean_weight, "chi_square": ratios.chi_square,
+    "ess": ratios.ess,
+    "mean_weight": ratios.mean_weight,
+    "chi_square": ratios.chi_square,
     "max_weight_share": ratios.max_weight_share,
-    "mean": lambda log, mass: ratios.log_moments(log, mass)[0], "variance": lambda log, mass: ratios.log_moments(log, mass)[1],
+    "mean": lambda log, mass: ratios.log_moments(log, mass)[0],
+    "variance": lambda log, mass: ratios.log_moments(log, mass)[1],
 }
 statistic = pytest.mark.parametrize("name", STATISTICS)
 
@@ -38,7 +41,9 @@ def test_ess_does_not_see_a_common_factor(values, power):
     """An absolute epsilon breaks this: 16 equal weights of 1e-5 read .138."""
     log = torch.from_numpy(values)
     for found in (ratios.ess, ratios.max_weight_share):
-        torch.testing.assert_close(found(log, equal(log)), found(log + power * math.log(10.0), equal(log)), rtol=1e-9, atol=0)
+        torch.testing.assert_close(
+            found(log, equal(log)), found(log + power * math.log(10.0), equal(log)), rtol=1e-9, atol=0
+        )
 
 
 @given(values=hnp.arrays(np.float64, (2, 7), elements=st.floats(-5, 5)), seed=st.integers(0, 100))
@@ -55,8 +60,12 @@ def test_order_does_not_matter(name, values, seed):
 def test_formulas(name, values):
     w = np.exp(values[0])
     expected = {
-        "ess": w.mean() ** 2 / (w**2).mean(), "mean_weight": w.mean(), "chi_square": (w**2).mean() - 1,
-        "max_weight_share": w.max() / w.sum(), "mean": values.mean(), "variance": values.var(),
+        "ess": w.mean() ** 2 / (w**2).mean(),
+        "mean_weight": w.mean(),
+        "chi_square": (w**2).mean() - 1,
+        "max_weight_share": w.max() / w.sum(),
+        "mean": values.mean(),
+        "variance": values.var(),
     }[name]
     log = torch.from_numpy(values)
     assert STATISTICS[name](log, equal(log)).item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -97,7 +106,7 @@ def test_ess_at_both_ends():
 
 @given(cap=st.floats(1.0, 20.0), share=st.floats(0.0, 1.0), n=st.integers(1, 200))
 def test_clamped_ess_has_its_floor(cap, share, n):
-    """Two-valued weights beyond both bounds are the worst case: ESS >= 4 / (C + 1/C)^2, attained at a share of 1/(1+C^2)."""
+    """Weights beyond both bounds are the worst case: ESS >= 4/(C + 1/C)^2, attained at a share of 1/(1 + C^2)."""
     log = torch.full((1, n), -50.0, dtype=torch.float64)
     log[0, : int(share * n)] = 50.0
     assert ratios.ess(log, equal(log), clamp=cap).item() >= 4 / (cap + 1 / cap) ** 2 * (1 - 1e-12)
@@ -124,9 +133,9 @@ def test_usable_ratio_is_limited_and_monotone():
 
 @pytest.mark.parametrize("alpha", [0.7, 1.5, 4.0])
 def test_tail_index_of_a_pareto_law(alpha):
-    """Hill's estimate from m = 300 of 10,000 has relative error 1/sqrt(m) = 0.058; 5 errors pass one seed in 10^6 wrongly.
+    """Hill's estimate from m = 300 of 10,000 has relative error 1/sqrt(m) = 0.058.
 
-    A law whose index is 1.5 times as large is 8 errors away.
+    Beyond 5 errors: a right program fails for one seed in 10^6. An index 1.5 times as large is 8 errors away.
     """
     uniform = np.random.default_rng(0).random(10_000)
     log = torch.from_numpy(-np.log(uniform)[None] / alpha)
@@ -135,12 +144,21 @@ def test_tail_index_of_a_pareto_law(alpha):
     assert abs(found / (1.5 * alpha) - 1) > 0.058
 
 
+def test_tail_index_by_hand():
+    """m = 2 of 10: the mean of the two largest logs over the third, which is not counted among them."""
+    log = torch.tensor([[0.0, 9.0, -1.0, 4.0, 0.5, 5.0, 0.1, 0.2, 0.3, -2.0]], dtype=torch.float64)
+    assert ratios.tail_index(log).item() == pytest.approx(1 / (0.5 * (9.0 + 5.0) - 4.0))
+
+
 def test_tail_index_at_its_ends():
     assert math.isinf(ratios.tail_index(torch.zeros(1, 50).double()).item())
     assert math.isnan(ratios.tail_index(torch.zeros(1, 9).double()).item())
 
 
-@given(values=hnp.arrays(np.float64, (2, 3, 4), elements=st.integers(-9, 9).map(float)), scale=st.sampled_from([1e-100, 1.0, 1e100]))
+@given(
+    values=hnp.arrays(np.float64, (2, 3, 4), elements=st.integers(-9, 9).map(float)),
+    scale=st.sampled_from([1e-100, 1.0, 1e100]),
+)
 def test_cosine(values, scale):
     first, second = torch.from_numpy(values)
     found = ratios.cosine(scale * first, second)

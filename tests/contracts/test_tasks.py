@@ -98,8 +98,11 @@ def test_exact_value_and_gradient(name, rewards, penalty):
                 continue
             seen.add(sequence)
             rows = {
-                "bandit": lambda t, s: 0, "two prompts": lambda t, s, p=prompt: p, "iid": lambda t, s: 0,
-                "position": lambda t, s: t, "markov ends": lambda t, s: s[t - 1] + 1 if t else 0,
+                "bandit": lambda t, s: 0,
+                "two prompts": lambda t, s, p=prompt: p,
+                "iid": lambda t, s: 0,
+                "position": lambda t, s: t,
+                "markov ends": lambda t, s: s[t - 1] + 1 if t else 0,
             }[name]
             log_prob = [table[rows(t, sequence), a] for t, a in enumerate(sequence)]
             if name in ("bandit", "two prompts"):
@@ -128,7 +131,7 @@ def test_exact_gradient_is_the_slope_of_the_exact_value(name):
 @pytest.mark.parametrize("rewards", ["fixed", "bernoulli", "gaussian"])
 @pytest.mark.parametrize("name", TABULAR)
 def test_sampled_rewards_have_the_exact_mean(name, rewards):
-    """z of the mean of 20,000 rewards below 5 (a right program fails for one seed in 10^6); 0.05 more is seen surely."""
+    """z of the mean of 20,000 rewards below 5: a right program fails for one seed in 10^6; 0.05 more is seen."""
     task = TABULAR[name](rewards=rewards)
     theta = parameters(task, R=1)
     batch = samples(task, theta, 10_000, groups=2)

@@ -1,7 +1,8 @@
 """Formulas of advantages, methods and links in NumPy, written from the papers and not from the product.
 
-A step is a list of groups, a group a list of samples. A sample has `rows` and `actions` (its tokens), `reward`, `then` and
-`now` (log-probabilities of its tokens when it was generated and under the table being trained). `pi` is the table [S, A].
+A step is a list of groups, a group a list of samples. A sample has `rows` and `actions` (its tokens), `reward`, `then`
+and `now` (log-probabilities of its tokens when it was generated and under the table being trained). `pi` is the table
+[S, A].
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ def samples_of(groups):
     return [sample for group in groups for sample in group]
 
 
-# Advantages: (rewards [N], applied weights [N], squared norms of the applied score vectors [N], mean of the step) -> [N].
+# Advantages: (rewards [N], applied weights [N], squared norms of the applied scores [N], mean of the step) -> [N].
 
 
 def none(rewards, weights, norms, step_mean):
@@ -50,8 +51,14 @@ def self_normalized(rewards, weights, norms, step_mean):
 
 
 ADVANTAGES = {
-    "none": none, "mean": mean, "offset": offset(0.3), "leave_one_out": leave_one_out, "group_mean": group_mean(),
-    "group_std": group_std, "opob": opob, "self_normalized": self_normalized,
+    "none": none,
+    "mean": mean,
+    "offset": offset(0.3),
+    "leave_one_out": leave_one_out,
+    "group_mean": group_mean(),
+    "group_std": group_std,
+    "opob": opob,
+    "self_normalized": self_normalized,
 }
 
 

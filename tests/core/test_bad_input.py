@@ -20,7 +20,10 @@ BANDIT = sim.tasks.softmax_bandit()
 
 def spec(task=BANDIT, system=None, method=None, update=None, **changes):
     return sim.Spec(
-        task, system or sim.schedules.fixed(0), method or sim.methods.reinforce(), update or sim.chain(),
+        task,
+        system or sim.schedules.fixed(0),
+        method or sim.methods.reinforce(),
+        update or sim.chain(),
         **{"updates": 2, "replicates": 2, "samples_per_group": 2, **changes},
     )
 
@@ -50,7 +53,11 @@ class LateBreak(Broken):
     """Breaks in the second block only."""
 
     def earn(self, state, action, mask, draws):
-        return super().earn(state, action, mask, draws) if draws.replicates[0] == 2 else SoftmaxBandit.earn(self, state, action, mask, draws)
+        return (
+            super().earn(state, action, mask, draws)
+            if draws.replicates[0] == 2
+            else SoftmaxBandit.earn(self, state, action, mask, draws)
+        )
 
 
 def broken(value):
@@ -65,7 +72,12 @@ saved = sim.schedules.fixed(0).schedule(4, 2, 1, 1, 0)
 
 CASES = {
     # Unknown names.
-    "unknown diagnostic": (lambda: run(diagnostics=["gradient_nrom"]), "diagnostics", "'gradient_nrom'", "gradient_norm"),
+    "unknown diagnostic": (
+        lambda: run(diagnostics=["gradient_nrom"]),
+        "diagnostics",
+        "'gradient_nrom'",
+        "gradient_norm",
+    ),
     "unknown sampling": (lambda: spec(sampling="counting"), "sampling", "'counting'", "monte_carlo, counts, enumerate"),
     "unknown drawing": (lambda: spec(drawing="now"), "drawing", "'now'", "late, early"),
     "unknown dtype": (lambda: spec(dtype="float16"), "dtype", "'float16'", "float64, float32"),
@@ -73,7 +85,12 @@ CASES = {
     "unknown anchor": (lambda: sim.methods.grpo(anchor="old"), "anchor", "'old'", "behavior, proximal"),
     "unknown level": (lambda: sim.methods.truncated_is("word"), "level", "'word'", "token, sequence"),
     "unknown at": (lambda: sim.methods.gradient("then"), "at", "'then'", "current, behavior"),
-    "unknown rewards": (lambda: sim.tasks.softmax_bandit(rewards="poisson"), "rewards", "'poisson'", "fixed, bernoulli, gaussian"),
+    "unknown rewards": (
+        lambda: sim.tasks.softmax_bandit(rewards="poisson"),
+        "rewards",
+        "'poisson'",
+        "fixed, bernoulli, gaussian",
+    ),
     "unknown dependence": (lambda: sim.tasks.token_bandit(dependence="tree"), "dependence", "'tree'", "markov"),
     "unknown rule": (lambda: sim.updates.ess_step("cube"), "rule", "'cube'", "sqrt, linear"),
     "unknown reference": (lambda: sim.updates.align(reference="old"), "reference", "'old'", "raw, applied"),
@@ -92,16 +109,24 @@ CASES = {
     "more realizations than replicates": (lambda: spec(realizations=3), "realizations", "3", "[1, 2]"),
     "negative seed": (lambda: sim.run(spec(), seed=-1), "seed", "-1", ">= 0"),
     "updates not whole batches": (
-        lambda: run(system=sim.schedules.fixed(0, updates_per_batch=2), updates=3), "updates", "3", "multiple of updates_per_batch = 2",
+        lambda: run(system=sim.schedules.fixed(0, updates_per_batch=2), updates=3),
+        "updates",
+        "3",
+        "multiple of updates_per_batch = 2",
     ),
     # Advantages of one sample.
     **{
         f"one sample with {name}": (
-            lambda make=make: spec(method=sim.methods.reinforce(make()), samples_per_group=1), "samples_per_group", "1", "at least 2",
+            lambda make=make: spec(method=sim.methods.reinforce(make()), samples_per_group=1),
+            "samples_per_group",
+            "1",
+            "at least 2",
         )
         for name, make in {
-            "leave_one_out": sim.advantages.leave_one_out, "group_mean": sim.advantages.group_mean,
-            "group_std": sim.advantages.group_std, "opob": sim.advantages.opob,
+            "leave_one_out": sim.advantages.leave_one_out,
+            "group_mean": sim.advantages.group_mean,
+            "group_std": sim.advantages.group_std,
+            "opob": sim.advantages.opob,
             "self_normalized": sim.advantages.self_normalized,
         }.items()
     },
@@ -109,73 +134,155 @@ CASES = {
     **{
         f"gaussian rewards with {sampling}": (
             lambda sampling=sampling: run(sim.tasks.softmax_bandit(rewards="gaussian"), sampling=sampling),
-            "rewards", "'gaussian'", "fixed or bernoulli",
+            "rewards",
+            "'gaussian'",
+            "fixed or bernoulli",
         )
         for sampling in ("counts", "enumerate")
     },
     "continuous actions with enumeration": (
-        lambda: run(sim.tasks.gaussian_bandit(), sampling="enumerate"), "sampling", "'GaussianBandit'", "monte_carlo",
+        lambda: run(sim.tasks.gaussian_bandit(), sampling="enumerate"),
+        "sampling",
+        "'GaussianBandit'",
+        "monte_carlo",
     ),
-    "counts of several tokens": (lambda: run(sim.tasks.token_bandit(), sampling="counts"), "sampling", "'counts'", "monte_carlo"),
+    "counts of several tokens": (
+        lambda: run(sim.tasks.token_bandit(), sampling="counts"),
+        "sampling",
+        "'counts'",
+        "monte_carlo",
+    ),
     "counts of a quadratic": (
-        lambda: run(sim.tasks.quadratic(), method=sim.methods.gradient(), sampling="counts"), "sampling", "'counts'", "monte_carlo",
+        lambda: run(sim.tasks.quadratic(), method=sim.methods.gradient(), sampling="counts"),
+        "sampling",
+        "'counts'",
+        "monte_carlo",
     ),
     "counts of mixed groups": (
-        lambda: run(system=sim.schedules.random([0.5, 0.5], per="trajectory"), updates=20, samples_per_group=8, sampling="counts"),
-        "version", "'different inside a group'", "one per group",
+        lambda: run(
+            system=sim.schedules.random([0.5, 0.5], per="trajectory"),
+            updates=20,
+            samples_per_group=8,
+            sampling="counts",
+        ),
+        "version",
+        "'different inside a group'",
+        "one per group",
     ),
     "counts drawn early": (lambda: run(sampling="counts", drawing="early"), "sampling", "'counts'", "monte_carlo"),
     # Not a number.
     "NaN rewards": (lambda: run(broken(math.nan)), "reward[replicate 1, group 0, sample 1]", "nan", "finite"),
     "infinite rewards": (lambda: run(broken(math.inf)), "reward[replicate 1, group 0, sample 1]", "inf", "finite"),
     "NaN rewards drawn early": (
-        lambda: run(broken(math.nan), drawing="early"), "reward[replicate 1, group 0, sample 1]", "nan", "finite",
+        lambda: run(broken(math.nan), drawing="early"),
+        "reward[replicate 1, group 0, sample 1]",
+        "nan",
+        "finite",
     ),
     "NaN means": (lambda: sim.tasks.softmax_bandit(arms=2, means=[0.5, math.nan]), "means", "nan", "finite"),
-    "means beyond a probability": (lambda: sim.tasks.softmax_bandit(arms=2, means=[0.5, 1.5]), "means", "1.5", "[0, 1]"),
+    "means beyond a probability": (
+        lambda: sim.tasks.softmax_bandit(arms=2, means=[0.5, 1.5]),
+        "means",
+        "1.5",
+        "[0, 1]",
+    ),
     "means of another shape": (lambda: sim.tasks.softmax_bandit(arms=2, means=[0.5]), "means", "[0.5]", "[any, 2]"),
     "NaN initial parameters": (lambda: run(initial=np.full(10, math.nan)), "initial", "", "finite"),
     "initial parameters of another size": (lambda: run(initial=np.zeros(9)), "initial", "(9,)", "P = 10"),
     "NaN step size": (lambda: sim.updates.sgd(math.nan), "lr", "nan", "[0, inf"),
     # Knobs per replicate.
     "knob of another length": (
-        lambda: spec(update=sim.chain(sim.updates.sgd([0.1, 0.2, 0.3]))), "replicates", "2", "3",
+        lambda: spec(update=sim.chain(sim.updates.sgd([0.1, 0.2, 0.3]))),
+        "replicates",
+        "2",
+        "3",
     ),
     "knob inside an advantage": (
-        lambda: spec(method=sim.methods.reinforce(sim.advantages.offset([0.1, 0.2, 0.3]))), "replicates", "2", "3",
+        lambda: spec(method=sim.methods.reinforce(sim.advantages.offset([0.1, 0.2, 0.3]))),
+        "replicates",
+        "2",
+        "3",
     ),
     "knob of rank 2": (lambda: sim.updates.sgd([[0.1, 0.2]]), "lr", "[[0.1, 0.2]]", "[any]"),
     # Parts that do not fit.
     "a method without its output": (lambda: spec(method=sim.methods.gradient()), "method", "'gradient'", "log_prob"),
     "a loss without a score": (lambda: spec(sim.tasks.quadratic()), "method", "'reinforce'", "loss"),
     "a diagnostic without its output": (
-        lambda: run(sim.tasks.quadratic(), method=sim.methods.gradient(), diagnostics=["ess"]), "diagnostics", "'ess'", "loss",
+        lambda: run(sim.tasks.quadratic(), method=sim.methods.gradient(), diagnostics=["ess"]),
+        "diagnostics",
+        "'ess'",
+        "loss",
+    ),
+    "a brake without its output": (
+        lambda: spec(sim.tasks.quadratic(), method=sim.methods.gradient(), update=sim.chain(sim.updates.ess_step())),
+        "update",
+        "EssStep",
+        "loss",
+    ),
+    "a projection above the skip": (lambda: sim.updates.align(0.5, 0.3), "low", "0.5", "at most high = 0.3"),
+    "one projection above its skip": (lambda: sim.updates.align([0.1, 0.5], 0.3), "low", "0.5", "at most high = 0.3"),
+    "an oracle of many knobs": (
+        lambda: sim.oracle.moments(BANDIT, sim.methods.truncated_is(cap=[2.0, 3.0]), np.zeros(10)),
+        "method",
+        "'truncated_is'",
+        "single numbers",
+    ),
+    "a limit of many knobs": (
+        lambda: sim.oracle.limit(BANDIT, sim.methods.truncated_is(cap=[2.0, 3.0]), np.zeros(10)),
+        "method",
+        "'truncated_is'",
+        "single numbers",
     ),
     "an update that is no chain": (lambda: spec(update=sim.updates.sgd(0.1)), "update", "Sgd", "chain"),
-    "scores at behavior drawn early": (lambda: early(sim.methods.reinforce(at="behavior")), "at", "'behavior'", "current with early drawing"),
+    "scores at behavior drawn early": (
+        lambda: early(sim.methods.reinforce(at="behavior")),
+        "at",
+        "'behavior'",
+        "current with early drawing",
+    ),
     "bias drawn early": (lambda: run(drawing="early", diagnostics=["bias"]), "diagnostics", "'bias'", "late"),
     "variance of two groups": (
-        lambda: run(system=sim.schedules.fixed(0, groups_per_batch=2), diagnostics=["variance"]), "diagnostics", "'variance'", "one group",
+        lambda: run(system=sim.schedules.fixed(0, groups_per_batch=2), diagnostics=["variance"]),
+        "diagnostics",
+        "'variance'",
+        "one group",
     ),
     "a task by name": (lambda: spec("softmax_bandit"), "task", "'softmax_bandit'", "task"),
     "a system by name": (lambda: spec(system="areal"), "system", "'areal'", "system"),
     "a method by name": (lambda: spec(method="grpo"), "method", "'grpo'", "method"),
     "a method that was not called": (lambda: spec(method=sim.methods.grpo), "method", "grpo", "method"),
     "an autocorrelogram longer than the run": (
-        lambda: run(diagnostics=[sim.diagnostics.autocorrelogram(lags=8)]), "after", "0", "more updates than lags",
+        lambda: run(diagnostics=[sim.diagnostics.autocorrelogram(lags=8)]),
+        "after",
+        "0",
+        "more updates than lags",
     ),
     # Saved schedules.
     "a schedule that is too short": (lambda: run(system=saved, updates=5), "updates", "5", "at most 4"),
     "a schedule of other groups": (lambda: run(system=saved, samples_per_group=3), "samples_per_group", "3", "2"),
     "a schedule of more tokens": (
-        lambda: run(system=sim.Schedule(np.zeros((1, 4, 1, 2, 3), dtype=np.int32), saved.trajectory)), "schedule tokens", "3", "1",
+        lambda: run(system=sim.Schedule(np.zeros((1, 4, 1, 2, 3), dtype=np.int32), saved.trajectory)),
+        "schedule tokens",
+        "3",
+        "1",
     ),
     "an unknown version": (
-        lambda: run(system=sim.Schedule(saved.version - 1 - saved.version, saved.trajectory)), "schedule.version", "-1", "known",
+        lambda: run(system=sim.Schedule(saved.version - 1 - saved.version, saved.trajectory)),
+        "schedule.version",
+        "-1",
+        "known",
     ),
-    "a version from the future": (lambda: sim.Schedule(saved.version + 1, saved.trajectory), "schedule.version", "4", "at most"),
+    "a version from the future": (
+        lambda: sim.Schedule(saved.version + 1, saved.trajectory),
+        "schedule.version",
+        "4",
+        "at most",
+    ),
     "a trajectory that no key can name": (
-        lambda: run(system=sim.Schedule(saved.version, saved.trajectory - 1)), "schedule.trajectory", "-1", "[0, 2^32)",
+        lambda: run(system=sim.Schedule(saved.version, saved.trajectory - 1)),
+        "schedule.trajectory",
+        "-1",
+        "[0, 2^32)",
     ),
     # Verdicts.
     "one realization where a verdict is asked": (random_schedule_judged, "realizations", "1", ">= 2"),
@@ -211,7 +318,9 @@ def test_nothing_is_run_before_a_spec_is_refused(monkeypatch):
     assert not called
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:-1] + b"x", lambda b: b"not a file"])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:-1] + b"x", lambda b: b"not a file"]
+)
 @pytest.mark.parametrize("kind", ["schedule", "trace"])
 def test_damaged_files(tmp_path, kind, damage):
     path = tmp_path / "saved.npz"
@@ -226,7 +335,7 @@ def test_damaged_files(tmp_path, kind, damage):
         except InputError as error:
             assert "\n" not in str(error)
         return
-    with pytest.raises(InputError, match="path|file") as caught:
+    with pytest.raises(InputError, match=r"path|file") as caught:
         load()
     assert "\n" not in str(caught.value)
 

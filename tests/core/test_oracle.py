@@ -90,7 +90,7 @@ def test_moments_are_the_enumeration(kind, method, advantage):
 @pytest.mark.parametrize("method", ["full_is", "reinforce"])
 @pytest.mark.parametrize("samples", [2, 3])
 def test_known_means(kind, method, samples):
-    """On-policy (and, with the full ratio, off-policy): leave-one-out unbiased, group mean short by a factor (N-1)/N."""
+    """On-policy, and off-policy with the full ratio: leave-one-out unbiased, group mean short by (N-1)/N."""
     behavior = THEN[0] if method == "full_is" else None
     task = TASKS[kind]()
     exact = oracle.exact(task, NOW[0])[1]
@@ -136,7 +136,9 @@ def test_limit_of_leave_one_out_has_no_correction():
     for kind, make in TASKS.items():
         task = make()
         exact = oracle.exact(task, NOW[0])[1]
-        np.testing.assert_allclose(oracle.limit(task, sim.methods.full_is(), NOW[0], THEN[0]), exact, atol=1e-12, err_msg=kind)
+        np.testing.assert_allclose(
+            oracle.limit(task, sim.methods.full_is(), NOW[0], THEN[0]), exact, atol=1e-12, err_msg=kind
+        )
 
 
 def test_limit_of_several_replicates():
@@ -144,7 +146,29 @@ def test_limit_of_several_replicates():
     rows = np.stack([NOW[0], THEN[0]])
     both = oracle.limit(task, sim.methods.grpo(), rows, THEN[0])
     for r in range(2):
-        np.testing.assert_allclose(both[r], oracle.limit(task, sim.methods.grpo(), rows[r], THEN[0]), rtol=0, atol=1e-15)
+        np.testing.assert_allclose(
+            both[r], oracle.limit(task, sim.methods.grpo(), rows[r], THEN[0]), rtol=0, atol=1e-15
+        )
+
+
+@pytest.mark.parametrize("method", ["full_is", "grpo", "reinforce"])
+def test_enumerated_runs_follow_the_limit(method):
+    """Sampling "enumerate" is the mean dynamics: each step is the limit at behavior weights two versions old."""
+    task, value = sim.tasks.softmax_bandit(arms=3, means=MEANS), getattr(sim.methods, method)()
+    spec = sim.Spec(
+        task,
+        sim.schedules.fixed(2),
+        value,
+        sim.chain(sim.updates.sgd(2.0)),
+        updates=7,
+        replicates=2,
+        sampling="enumerate",
+        initial=THEN[0],
+    )
+    path = [THEN[0]]
+    for t in range(7):
+        path.append(path[-1] + 2.0 * oracle.limit(task, value, path[-1], path[max(t - 2, 0)]))
+    np.testing.assert_allclose(sim.run(spec).parameters, [path[-1]] * 2, rtol=0, atol=1e-12)
 
 
 WRONG = {"full_is": (sim.methods.reinforce(), NOW[0], THEN[0])}
@@ -163,14 +187,23 @@ def stepped(task, method, replicates=20_000, samples=3):
             return record, {"first": torch.zeros_like(state["first"])}
 
     spec = sim.Spec(
-        task, sim.schedules.frozen(), method, sim.chain(Move()), samples_per_group=samples, updates=2, replicates=replicates,
-        initial=THEN[0], diagnostics="none",
+        task,
+        sim.schedules.frozen(),
+        method,
+        sim.chain(Move()),
+        samples_per_group=samples,
+        updates=2,
+        replicates=replicates,
+        initial=THEN[0],
+        diagnostics="none",
     )
     return sim.run(spec, seed=1).parameters - NOW
 
 
 @pytest.mark.parametrize("kind", TASKS)
-@pytest.mark.parametrize(("method", "advantage"), [("truncated_is", "opob"), ("grpo", "group_std"), ("full_is", "leave_one_out")])
+@pytest.mark.parametrize(
+    ("method", "advantage"), [("truncated_is", "opob"), ("grpo", "group_std"), ("full_is", "leave_one_out")]
+)
 def test_moments_are_those_of_samples(kind, method, advantage):
     """z of each mean below 5 over 20,000 batches (a right program fails for 3 seeds in 10^6 a case).
 
@@ -194,12 +227,21 @@ def test_moments_are_those_of_samples(kind, method, advantage):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (lambda: (sim.tasks.softmax_bandit(arms=10), sim.methods.reinforce(), np.zeros(10), 5), r"outcomes \*\* samples = 3200000"),
+        (
+            lambda: (sim.tasks.softmax_bandit(arms=10), sim.methods.reinforce(), np.zeros(10), 5),
+            r"outcomes \*\* samples = 3200000",
+        ),
         (lambda: (sim.tasks.softmax_bandit(arms=2), sim.methods.reinforce(), np.zeros(2), 1), "samples_per_group = 1"),
         (lambda: (sim.tasks.softmax_bandit(arms=2), sim.methods.reinforce(), np.zeros(2), 0), "samples = 0"),
         (lambda: (sim.tasks.softmax_bandit(arms=2), sim.methods.reinforce(), np.zeros(3), 2), r"parameters = \(3,\)"),
-        (lambda: (sim.tasks.softmax_bandit(arms=2), sim.methods.reinforce(), np.zeros((3, 2)), 2), r"parameters = \(3, 2\)"),
-        (lambda: (sim.tasks.softmax_bandit(arms=2, rewards="gaussian"), sim.methods.reinforce(), np.zeros(2), 2), "gaussian"),
+        (
+            lambda: (sim.tasks.softmax_bandit(arms=2), sim.methods.reinforce(), np.zeros((3, 2)), 2),
+            r"parameters = \(3, 2\)",
+        ),
+        (
+            lambda: (sim.tasks.softmax_bandit(arms=2, rewards="gaussian"), sim.methods.reinforce(), np.zeros(2), 2),
+            "gaussian",
+        ),
         (lambda: (sim.tasks.gaussian_bandit(), sim.methods.reinforce(), np.zeros(1), 2), "monte_carlo"),
     ],
 )
@@ -224,6 +266,9 @@ def test_the_limit_itself_is_allowed(monkeypatch):
 
 
 def test_limit_refuses_what_cannot_be_enumerated():
-    for task, parameters in ((sim.tasks.gaussian_bandit(), [0.0]), (sim.tasks.softmax_bandit(2, rewards="gaussian"), [0.0, 0.0])):
+    for task, parameters in (
+        (sim.tasks.gaussian_bandit(), [0.0]),
+        (sim.tasks.softmax_bandit(2, rewards="gaussian"), [0.0, 0.0]),
+    ):
         with pytest.raises(InputError, match="monte_carlo"):
             oracle.limit(task, sim.methods.reinforce(), parameters)

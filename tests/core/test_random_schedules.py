@@ -5,8 +5,8 @@ second moment: with z_t = (x_t, ..., x_{t-5}) and A_k the companion matrix of de
 
     E z_{t+1} z_{t+1}' = (1/5) sum_k A_min(k,t) E z_t z_t' A_min(k,t)' + eta^2 e_1 e_1'.
 
-Each z-score is normal but for a tail that the finite fourth moment of x bounds. 16 scores within 3: a right program fails
-with probability 0.04 over the choice of seeds, which are fixed (0 to 7).
+Each z-score is normal but for a tail that the finite fourth moment of x bounds. 16 scores within 3: a right program
+fails with probability 0.04 over the choice of seeds, which are fixed (0 to 7).
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def exact(lags=LAGS):
 
 def growth(power):
     """Spectral radius of the map of the moments of this order, the mean Kronecker power of the companion matrices."""
+
     def kron(a):
         out = a
         for _ in range(power - 1):
@@ -65,8 +66,14 @@ def growth(power):
 def squares(seed, realizations):
     """x_t^2, [U, R], and the realization of each replicate."""
     spec = sim.Spec(
-        sim.tasks.quadratic((1.0,), noise=1.0, start=START), sim.schedules.random([0.2] * len(LAGS)), sim.methods.gradient(),
-        sim.chain(sim.updates.sgd(ETA)), samples_per_group=1, updates=UPDATES, replicates=4096, realizations=realizations,
+        sim.tasks.quadratic((1.0,), noise=1.0, start=START),
+        sim.schedules.random([0.2] * len(LAGS)),
+        sim.methods.gradient(),
+        sim.chain(sim.updates.sgd(ETA)),
+        samples_per_group=1,
+        updates=UPDATES,
+        replicates=4096,
+        realizations=realizations,
         diagnostics=["exact_return"],
     )
     trace = sim.run(spec, seed=seed)

@@ -20,7 +20,8 @@ KNOWN = [
     ((0, 0), (0, 0, 0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((TOP, TOP), (TOP, TOP, TOP, TOP), (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
     (
-        (0xA4093822, 0x299F31D0), (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
         (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
     ),
 ]
@@ -40,7 +41,10 @@ def test_known_answers(key, counter, expected):
 @given(key=st.tuples(words, words), counter=counters)
 def test_twins_agree_on_every_word(key, counter):
     expected = tuple(int(w) for w in rng.philox(key, *counter))
-    assert tuple(int(w) for w in rng_compiled.block(*(np.uint64(k) for k in key), *(np.uint64(c) for c in counter))) == expected
+    assert (
+        tuple(int(w) for w in rng_compiled.block(*(np.uint64(k) for k in key), *(np.uint64(c) for c in counter)))
+        == expected
+    )
     assert tuple(int(w) for w in rng_torch.philox(key, *(torch.tensor(c) for c in counter))) == expected
 
 
@@ -49,8 +53,10 @@ def axes(seed):
     random = np.random.default_rng(seed)
     ends = [0, 1, 2**31, TOP]
     return (
-        np.array([*ends, *random.integers(0, TOP, 3)])[:, None, None], np.array([0, 5, TOP])[:, None],
-        int(random.integers(0, TOP)), np.arange(6),
+        np.array([*ends, *random.integers(0, TOP, 3)])[:, None, None],
+        np.array([0, 5, TOP])[:, None],
+        int(random.integers(0, TOP)),
+        np.arange(6),
     )
 
 
@@ -93,7 +99,9 @@ def test_blocks_of_a_batch_are_the_keyed_draws(M):
             expected = stream.uniform(replicates[:, None, None], ids[realization], token, draw)
             np.testing.assert_array_equal(draws.uniform(token, draw).numpy(), expected)
     for count, begin in ((1, 0), (2, 0), (5, 0), (1, 2), (3, 4)):
-        expected = stream.normal(replicates[:, None, None, None], ids[realization][..., None], 1, begin + np.arange(count))
+        expected = stream.normal(
+            replicates[:, None, None, None], ids[realization][..., None], 1, begin + np.arange(count)
+        )
         found = draws.normals(1, count, begin).numpy()
         assert found.shape == expected.shape and ulps(found, expected).max() <= 4
 
@@ -131,7 +139,7 @@ NEIGHBORS = {
 
 @pytest.mark.parametrize("neighbor", NEIGHBORS)
 def test_neighbors_are_independent(neighbor):
-    """Correlation of 50,000 pairs within 5/sqrt(n) (one right program in 10^6 fails); equal draws have correlation 1."""
+    """Correlation of 50,000 pairs within 5/sqrt(n): one right program in 10^6 fails; equal draws have 1."""
     n = np.arange(50_000)
     one, two = rng.Stream(7, "action").uniform(0, n), NEIGHBORS[neighbor](7, n)
     bound = 5 / math.sqrt(n.size)
@@ -151,11 +159,22 @@ def test_a_draw_does_not_depend_on_its_company():
     stream = rng.Stream(3, "action")
     together = stream.uniform(np.arange(4)[:, None], np.arange(9), 2, 1)
     np.testing.assert_array_equal(stream.uniform(2, 7, 2, 1), together[2, 7])
-    np.testing.assert_array_equal(stream.uniform(np.arange(4)[::-1, None], np.arange(9)[::-1], 2, 1), together[::-1, ::-1])
+    np.testing.assert_array_equal(
+        stream.uniform(np.arange(4)[::-1, None], np.arange(9)[::-1], 2, 1), together[::-1, ::-1]
+    )
 
 
-@pytest.mark.parametrize("twin", [lambda s, *c: s.uniform(*c), lambda s, *c: s.normal(*c), rng_compiled.uniform,
-                                  rng_compiled.normal, rng_torch.uniform, rng_torch.normal])
+@pytest.mark.parametrize(
+    "twin",
+    [
+        lambda s, *c: s.uniform(*c),
+        lambda s, *c: s.normal(*c),
+        rng_compiled.uniform,
+        rng_compiled.normal,
+        rng_torch.uniform,
+        rng_torch.normal,
+    ],
+)
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("value", [-1, 2**32])
 def test_coordinates_out_of_range_are_refused(twin, place, value):
