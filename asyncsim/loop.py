@@ -1,8 +1,7 @@
 """The learning loop: one block of replicates from the first batch to the last.
 
-In words: take the batch that the schedule hands over (drawn at the behavior version of every token); evaluate the
-method on it (outputs, ratio, advantages, cotangents, pullback); send the direction through the update chain; add the
-step; publish when the schedule says so.
+In words: take the batch (drawn at the behavior version of every token); evaluate the method on it (outputs, ratio,
+advantages, cotangents, pullback); send the direction through the update chain; add the step; publish when due.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import Recorder
-from asyncsim.methods._method import Method, evaluate
+from asyncsim.methods._method import Method
+from asyncsim.methods._signal import evaluate
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain, Record

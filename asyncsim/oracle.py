@@ -16,7 +16,8 @@ from torch import Tensor
 
 from asyncsim import checks, knobs, versions
 from asyncsim.batch import Batch
-from asyncsim.methods._method import Method, Signal, evaluate
+from asyncsim.methods._method import Method
+from asyncsim.methods._signal import Signal, evaluate
 from asyncsim.policies._policy import Policy
 from asyncsim.rollouts import Sampler, Trajectories, enumerate_outcomes, monte_carlo
 from asyncsim.tasks._task import Outcomes, Task

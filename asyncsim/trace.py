@@ -55,7 +55,7 @@ class Trace:
         # A missing number inside the window (a cosine to a zero gradient, say) takes nothing from the others.
         count = np.isfinite(window).sum(axis=0)
         found = self._mean(np.where(count > 0, np.nansum(window, axis=0) / np.maximum(count, 1), np.nan))
-        checks.require(found is not None, "metric", name, "finite in some replicate at the end", "every replicate diverged")
+        checks.require(found is not None, "metric", name, "finite in some replicate at the end", "all diverged")
         assert found is not None
         return found
 

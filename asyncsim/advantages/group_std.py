@@ -18,7 +18,7 @@ class GroupStd(GroupBaseline):
 
     def __call__(self, samples: Samples) -> Tensor:
         """Advantages `[R, G, N]`."""
-        # Relative to a reward that occurs, equal rewards are exactly 0; as differences from a rounded mean they would be
+        # Relative to a reward that occurs, equal rewards are exactly 0; relative to a rounded mean they would be
         # 1e-16, which the division by eps turns into an advantage.
         heaviest = samples.mass.expand(samples.reward.shape).argmax(-1, keepdim=True)
         relative = samples.reward - samples.reward.gather(-1, heaviest)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks, plugins
-from asyncsim.methods._method import Signal
+from asyncsim.methods._signal import Signal
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Record

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.methods._method import Method, Ratio, checked_level
+from asyncsim.methods._method import Method
+from asyncsim.methods._weights import Ratio, checked_level
 
 
 def full_is(level: str = "sequence", advantage: Advantage | None = None, aggregator: str = "sequence_sum") -> Method:

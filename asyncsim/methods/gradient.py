@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from asyncsim import advantages
-from asyncsim.methods._method import Method, NoRatio
+from asyncsim.methods._method import Method
+from asyncsim.methods._weights import NoRatio
 
 
 def gradient(at: str = "behavior") -> Method:

@@ -7,7 +7,8 @@ from typing import Any
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.knobs import knob
-from asyncsim.methods._method import Clip, Method
+from asyncsim.methods._method import Method
+from asyncsim.methods._weights import Clip
 
 
 def ppo_clip(

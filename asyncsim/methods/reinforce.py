@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.methods._method import Method, NoRatio
+from asyncsim.methods._method import Method
+from asyncsim.methods._weights import NoRatio
 
 
 def reinforce(

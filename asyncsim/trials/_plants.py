@@ -14,7 +14,7 @@ from torch import Tensor
 from asyncsim import ratios, records, updates
 from asyncsim.advantages._advantage import Samples
 from asyncsim.batch import Batch
-from asyncsim.methods._method import NoRatio
+from asyncsim.methods._weights import NoRatio
 from asyncsim.policies._policy import Forward
 from asyncsim.spec import Spec
 from asyncsim.updates._link import Chain, Record, State

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from asyncsim.methods._method import Signal
+from asyncsim.methods._signal import Signal
 
 State = dict[str, Tensor]
 """State of a link: named tensors with the replicate axis first."""

@@ -12,7 +12,7 @@ import torch
 import asyncsim as sim
 from asyncsim import plugins, versions
 from asyncsim.batch import Batch
-from asyncsim.methods._method import evaluate
+from asyncsim.methods._signal import evaluate
 
 EXAMPLES = {"lr": 0.1, "beta": 0.9, "v": 0.3}
 """A value for every argument that a plug-in requires; a new one takes its place here."""

@@ -107,7 +107,7 @@ def test_gradient_is_that_of_the_printed_loss(name, seed, samples, tokens, group
 @pytest.mark.parametrize("name", ["ppo_clip", "grpo"])
 def test_proximal_anchor_is_the_start_of_the_batch(name):
     """The proximal ratio refers to the given snapshot, and is 1 where the snapshot is the current policy."""
-    from asyncsim.methods._method import evaluate
+    from asyncsim.methods._signal import evaluate
     from tests.contracts.laboratory import NOTHING
 
     trial, method = case(drift=0.6), OURS[name]().replace(anchor="proximal")

@@ -84,6 +84,41 @@ def test_early_equals_late(system, ends, realizations):
     identical(late, early)
 
 
+def test_tokens_are_drawn_early_at_their_own_versions():
+    """Most trajectories span two versions and steps are large, so old weights would choose other late tokens."""
+    system = sim.systems.areal(2, 2, 4, length=sim.constant(1.0), load=1.3)
+    run = partial(
+        simulated,
+        markov(ends=True),
+        sim.methods.reinforce(),
+        [sim.updates.sgd(20.0)],
+        updates=12,
+        replicates=40,
+        system=system,
+    )
+    late, early = run(drawing="late"), run(drawing="early")
+    schedule = late.schedule
+    assert (schedule.version[..., 0] != schedule.version[..., -1]).mean() > 0.3
+    identical(late, early)
+
+
+def test_weights_are_kept_only_while_they_are_needed(monkeypatch):
+    """The store holds as many versions as are outstanding, not as many as the run has."""
+    from asyncsim import rollouts
+
+    stores = []
+
+    class Watched(rollouts.Store):
+        def __init__(self, realization):
+            super().__init__(realization)
+            stores.append(self)
+
+    monkeypatch.setattr(rollouts, "Store", Watched)
+    for system, held in ((sim.schedules.fixed(2), 4), (sim.schedules.frozen(), 2), (SCHEDULES["areal"](), 16)):
+        simulated(markov(), sim.methods.reinforce(), [sim.updates.sgd(0.1)], updates=60, system=system)
+        assert stores.pop().stack["log_prob"].shape[0] <= held
+
+
 def test_versions_change_inside_a_trajectory_of_areal():
     """The case that the comparison of early and late drawing is about does occur."""
     schedule = SCHEDULES["areal"]().schedule(16, 4, 4, 5, SEED)

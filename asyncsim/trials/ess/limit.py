@@ -24,7 +24,8 @@ _BIAS = 5e-4
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     replicates = max(48, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=2))
     then, now = np.array(point["behavior_logits"]), np.array(point["current_logits"])
-    trace = run_displaced(tasks.softmax_bandit(len(now)), then, now, ["ess"], _SAMPLES, _BATCHES, replicates, seed, plant)
+    task = tasks.softmax_bandit(len(now))
+    trace = run_displaced(task, then, now, ["ess"], _SAMPLES, _BATCHES, replicates, seed, plant)
     found = mean_of(trace, "ess")
     return {"ess": found._replace(tolerance=_BIAS * found.value)}
 

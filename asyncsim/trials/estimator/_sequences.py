@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from asyncsim import schedules, tasks
-from asyncsim.methods._method import Method, Ratio
+from asyncsim.methods._method import Method
+from asyncsim.methods._weights import Ratio
 from asyncsim.records import Estimate, Point
 from asyncsim.spec import Spec
 from asyncsim.trials._trial import Plant

@@ -1,0 +1,131 @@
+"""From a method and a batch to cotangents and the ascent direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from asyncsim import checks, ratios
+from asyncsim.advantages._advantage import Samples
+from asyncsim.batch import Batch, Outputs
+from asyncsim.methods._method import AGGREGATORS, Method
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._task import Task
+from asyncsim.versions import View, Weights, current
+
+
+@dataclass
+class Signal:
+    """What a method makes of a batch: cotangents for the pullback, and on the way to them the ratio and advantages.
+
+    `outputs` are those at the parameters of the pullback; `proximal` those at the start of the batch's training.
+    """
+
+    method: Method
+    task: Task
+    policy: Policy
+    batch: Batch
+    view: View
+    outputs: Outputs
+    proximal: Outputs
+
+    @cached_property
+    def log_ratio(self) -> Tensor:
+        """Token log ratios of the pullback's policy to behavior, `[R, G, N, T]`."""
+        return self._log_ratio_to(self.batch.behavior)
+
+    @cached_property
+    def anchored(self) -> Tensor:
+        """Token log ratios to the method's anchor, `[R, G, N, T]`."""
+        anchor = {"behavior": self.batch.behavior, "proximal": self.proximal}[self.method.anchor]
+        if anchor is self.batch.behavior:
+            return self.log_ratio
+        return self._log_ratio_to(anchor)
+
+    @cached_property
+    def sequence_log_ratio(self) -> Tensor:
+        """Sequence log ratios to behavior, `[R, G, N]`."""
+        return self.log_ratio.sum(-1)
+
+    @cached_property
+    def step_mass(self) -> Tensor:
+        """Mass of each sample in the whole step, total 1, `[R, G, N]`."""
+        return self.batch.mass / self.batch.mass.shape[1]
+
+    @cached_property
+    def applied(self) -> Tensor:
+        """Weight that the loss applies, `[R, G, N, T or 1]`."""
+        return self.method.weight.ratio(self.anchored)
+
+    @cached_property
+    def advantages(self) -> Tensor:
+        """Advantages, `[R, G, N]`."""
+        samples = Samples(
+            self.task.reward(self.batch, self.outputs),
+            self.batch.mass,
+            self.batch.size,
+            self._sample_weight,
+            self._score_norm,
+        )
+        return self.method.advantage(samples)
+
+    @property
+    def cotangents(self) -> Outputs:
+        """One detached number per element of each output that the method uses, `[R, G, N, T]`."""
+        share = AGGREGATORS[self.method.aggregator](self.batch) * self.batch.mask
+        found = {name: value * share for name, value in self.method.constants.items()}
+        if self.method.scored:
+            weight = self.method.weight.score_weight(self.applied, self.advantages.unsqueeze(-1))
+            # Weights of masked tokens may be infinite; 0 * inf must not reach the sum.
+            found["log_prob"] = weight * share
+            if not self.batch.full:
+                nothing = torch.zeros((), dtype=share.dtype)
+                found["log_prob"] = torch.where(self.batch.mask > 0, found["log_prob"], nothing)
+        return found
+
+    def _log_ratio_to(self, anchor: Outputs) -> Tensor:
+        current, then = self.outputs["log_prob"], anchor["log_prob"]
+        return current - then if self.batch.full else ratios.log_ratio(current, then, self.batch.mask)
+
+    def _sample_weight(self) -> Tensor:
+        """One weight per sample: that of the sequence, or the mean of its tokens' weights."""
+        applied = self.applied
+        if applied.shape[-1] == 1:
+            return applied[..., 0]
+        return (applied * self.batch.mask).sum(-1) / self.batch.lengths.clamp(min=1.0)
+
+    def _score_norm(self) -> Tensor:
+        """Squared norm of the score vector that the loss applies to each sample, `[R, G, N]`."""
+        share = self.batch.mask * self.applied
+        if self.method.aggregator == "sequence_mean":
+            share = share / self.batch.lengths.clamp(min=1.0).unsqueeze(-1)
+        return self.policy.score_norm(self.view, self.batch, share)
+
+
+def evaluate(
+    method: Method,
+    task: Task,
+    policy: Policy,
+    weights: Weights,
+    batch: Batch,
+    proximal: Outputs | None = None,
+    also: tuple[str, ...] = (),
+) -> tuple[Signal, Tensor]:
+    """The signal of a method on a batch and its ascent direction `[R, P]`.
+
+    `weights` are the current ones; `proximal` the outputs at the start of the batch's training (None: this is the
+    start); `also` names further outputs to compute.
+    """
+    view = {"current": current(weights), "behavior": batch.view}[method.at]
+    if view is None:
+        raise checks.InputError(
+            "at", method.at, "current with early drawing", "use drawing='late', which keeps weights"
+        )
+    forward = policy.forward(view, batch, (*method.outputs, *(name for name in also if name not in method.outputs)))
+    signal = Signal(
+        method, task, policy, batch, view, forward.outputs, forward.outputs if proximal is None else proximal
+    )
+    return signal, forward.pullback(signal.cotangents)
