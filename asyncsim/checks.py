@@ -25,9 +25,9 @@ class InputError(ValueError):
 
 
 def shown(value: Any) -> str:
-    """The value on one short line."""
+    """The value on one line, its middle left out where it is long: the end of a path says most."""
     text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= 160 else text[:77] + "..." + text[-80:]
 
 
 def require(condition: bool, field: str, value: Any, bound: str, remedy: str) -> None:

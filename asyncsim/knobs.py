@@ -45,6 +45,14 @@ def lengths(part: Any) -> set[int]:
     return found
 
 
+def bound(part: Any) -> bool:
+    """Whether a knob of the value (or of the values inside it) has been turned into a tensor by `bind`."""
+    if not dataclasses.is_dataclass(part):
+        return False
+    values = [(f.metadata.get("knob"), getattr(part, f.name)) for f in dataclasses.fields(part)]
+    return any(bool(mark) and hasattr(value, "unsqueeze") for mark, value in values) or any(bound(v) for _, v in values)
+
+
 def bind(part: Any, replicates: np.ndarray) -> Any:
     """The same value with every array knob cut to the given replicates and turned into a tensor `[R, 1]`.
 

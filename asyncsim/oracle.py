@@ -55,7 +55,7 @@ def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np
     >>> float(value), gradient.tolist()
     (0.5, [-0.25, 0.25])
     """
-    policy = policy or task.policy()
+    policy = _fitting(task, policy)
     rows, single = _rows(parameters, policy, "parameters")
     value, gradient = task.exact(policy, rows)
     return (value[0].numpy(), gradient[0].numpy()) if single else (value.numpy(), gradient.numpy())
@@ -96,7 +96,7 @@ def probe(
     policy: Policy | None = None,
 ) -> Signal:
     """The signal of a method on one sampled group of N per replicate, at given weights `[P]`."""
-    policy = policy or task.policy()
+    policy = _fitting(task, policy)
     now, then = (_rows(p, policy, "parameters")[0].expand(replicates, -1) for p in (parameters, behavior))
     sampler = _sampler(task, policy, samples, replicates, seed)
     trajectory = np.arange(samples, dtype=np.int64).reshape(1, 1, samples)
@@ -126,7 +126,7 @@ def moments(
     >>> moments(task, sim.methods.reinforce(sim.advantages.group_mean()), [0.0, 0.0], samples=2).mean.round(6).tolist()
     [-0.125, 0.125]
     """
-    policy = policy or task.policy()
+    policy = _fitting(task, policy)
     _refuse_knobs(method)
     now, _ = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
@@ -161,16 +161,22 @@ def moments(
 
 
 def population(signal: Signal) -> Tensor:
-    """Gradient `[R, P]` of the signal's method on the population of its batch's behavior weights."""
+    """Gradient `[R, P]` of the signal's method on the population of its batch's behavior weights.
+
+    NaN where it is not defined: in later updates on a batch when ratios refer to the proximal policy.
+    """
     batch, policy = signal.batch, signal.policy
     if batch.view is None:
         raise checks.InputError(
             "diagnostics", "bias", "recorded with late drawing", "use drawing='late', which keeps weights"
         )
+    if signal.method.anchor == "proximal" and signal.proximal is not signal.outputs:
+        # The opening weights of the batch are not kept, so later updates on it have no population value.
+        return torch.full((batch.reward.shape[0], policy.size), math.nan, dtype=torch.float64)
     samples = batch.trajectory.shape[2]
     sampler = Sampler(signal.task, policy, samples, 0, np.arange(len(batch.realization)), batch.realization)
     everything = enumerate_outcomes(sampler, batch.version, batch.train_version, batch.trajectory, batch.view)
-    return evaluate(signal.method, signal.task, policy, _current_weights(signal), everything)[1]
+    return evaluate(signal.method, signal.task, policy, signal.weights, everything)[1]
 
 
 def batch_variance(signal: Signal) -> Tensor:
@@ -180,7 +186,14 @@ def batch_variance(signal: Signal) -> Tensor:
         raise checks.InputError(
             "diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group"
         )
-    now = _current_weights(signal)["log_prob"].reshape(batch.reward.shape[0], -1)
+    checks.require(
+        not knobs.bound(signal.method),
+        "diagnostics",
+        "variance",
+        "recorded with single numbers as the method's knobs",
+        "leave it out, or give one value for all replicates",
+    )
+    now = signal.weights["log_prob"].reshape(batch.reward.shape[0], -1)
     then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
     samples = int(batch.size) if math.isfinite(batch.size) else 1
     prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % signal.task.prompts
@@ -195,7 +208,7 @@ def batch_variance(signal: Signal) -> Tensor:
 def _on_population(
     task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None
 ) -> tuple[Signal, Tensor, bool]:
-    policy = policy or task.policy()
+    policy = _fitting(task, policy)
     _refuse_knobs(method)
     now, single = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
@@ -237,6 +250,14 @@ def _sampler(task: Task, policy: Policy, samples: int, replicates: int, seed: in
     return Sampler(task, policy, samples, seed, np.arange(replicates), np.zeros(replicates, dtype=np.int64))
 
 
+def _fitting(task: Task, policy: Policy | None) -> Policy:
+    """The policy, or the task's own; one that does not fit is refused."""
+    if policy is None:
+        return task.policy()
+    task.check(policy)
+    return policy
+
+
 def _refuse_knobs(method: Method) -> None:
     checks.require(
         not knobs.lengths(method),
@@ -264,9 +285,3 @@ def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
         "give one number per parameter, tables flattened row by row",
     )
     return rows, single
-
-
-def _current_weights(signal: Signal) -> versions.Weights:
-    """The weights of the signal's pullback (one slot) as a plain set."""
-    slot = int(signal.view.slot.flat[0])
-    return {name: tensor[slot] for name, tensor in signal.view.weights.items()}

@@ -69,11 +69,16 @@ def chi_square(log_weight: Tensor, mass: Tensor) -> Tensor:
     return (_flat(mass) * scaled * scaled).sum(-1) * torch.exp(2 * shift) - 1.0
 
 
-def max_weight_share(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Largest share of one sample in the total weight, max m w / sum m w, `[R]`."""
+def max_weight_share(log_weight: Tensor, mass: Tensor, samples: float | None = None) -> Tensor:
+    """Largest share of one sample in the total weight, `[R]`: max w / (n E w), n = `samples` that the mass stands for.
+
+    A sample of a population (n infinite) has no share. By default every entry is one sample with its mass,
+    max m w / sum m w.
+    """
     scaled, _ = _scaled(log_weight, mass)
     weighted = _flat(mass) * scaled
-    return weighted.max(-1).values / weighted.sum(-1)
+    largest = weighted.max(-1).values if samples is None else scaled.max(-1).values / samples
+    return largest / weighted.sum(-1)
 
 
 def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
@@ -104,7 +109,8 @@ def cosine(first: Tensor, second: Tensor) -> Tensor:
     """Cosine between two vectors per replicate, `[R]`; NaN (invalid, never 0) where either is zero or not finite."""
     first, second = first.double(), second.double()
     inner = (first * second).sum(-1)
-    return inner / (first.norm(dim=-1) * second.norm(dim=-1))
+    lengths = first.norm(dim=-1) * second.norm(dim=-1)
+    return torch.where(lengths > 0, inner / lengths, torch.full((), math.nan, dtype=torch.float64))
 
 
 def _flat(values: Tensor) -> Tensor:

@@ -205,7 +205,10 @@ def _initial(spec: Spec, policy: Any, replicates: np.ndarray) -> torch.Tensor:
     dtype = getattr(torch, spec.dtype)
     if spec.initial is None:
         return policy.initial(len(replicates), dtype)
-    rows = np.atleast_2d(np.asarray(spec.initial, dtype=np.float64))
+    try:
+        rows = np.atleast_2d(np.asarray(spec.initial, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise checks.InputError("initial", spec.initial, "numbers", "give one number per parameter") from None
     checks.require(
         rows.shape in ((1, policy.size), (spec.replicates, policy.size)),
         "initial",

@@ -75,6 +75,7 @@ class Spec:
         )
         self.method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
         policy = self.policy or self.task.policy()
+        self.task.check(policy)
         lacking = set(self.method.outputs) - set(policy.outputs)
         checks.require(
             not lacking,

@@ -14,6 +14,14 @@ import pytest
 from asyncsim import manifest
 
 
+@pytest.fixture(autouse=True)
+def fresh():
+    """The commit is read once for each process; here every test reads it anew."""
+    manifest._checkout.cache_clear()
+    yield
+    manifest._checkout.cache_clear()
+
+
 def test_names_what_ran_and_is_json():
     record = manifest.manifest({"steps": np.array([1.0, 2.0]), "cap": np.inf}, seed=7)
     assert json.loads(json.dumps(record)) == record
@@ -45,18 +53,19 @@ def test_works_without_git(monkeypatch, failure):
 
 
 def test_reports_the_commit_and_whether_it_is_changed(tmp_path):
+    read = manifest._checkout.__wrapped__
     package = tmp_path / "asyncsim"
     package.mkdir()
-    assert manifest._checkout(package) == (None, None)
+    assert read(package) == (None, None)
     file = package / "a.py"
     file.write_text("x = 1\n")
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-q", "-m", "first"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    commit, dirty = manifest._checkout(package)
+    commit, dirty = read(package)
     assert len(commit) == 40 and dirty is False
     file.write_text("x = 2\n")
-    assert manifest._checkout(package) == (commit, True)
+    assert read(package) == (commit, True)
 
 
 def test_loads_no_library():

@@ -94,6 +94,13 @@ def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]
         return [m for m in known if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)], []
     for item in (names,) if isinstance(names, str) else names:
         value: Any = plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
+        checks.require(
+            hasattr(value, "outputs") and hasattr(value, "name"),
+            "diagnostics",
+            value,
+            "names or values of sim.diagnostics",
+            "see `asyncsim list diagnostics`",
+        )
         lacking = set(value.outputs) - set(policy.outputs)
         checks.require(
             not lacking,
@@ -171,3 +178,8 @@ def head_staleness(step: Step) -> Tensor:
     heads = batch.version[..., 0].reshape(batch.version.shape[0], -1).astype(np.float64)
     mean = np.where(heads < 0, np.nan, batch.train_version - heads).mean(axis=1)
     return torch.from_numpy(mean[batch.realization])
+
+
+def samples(step: Step) -> float:
+    """Samples of the whole step that the masses stand for; infinity for a population."""
+    return step.signal.batch.size * step.signal.batch.reward.shape[1]

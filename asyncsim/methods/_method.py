@@ -69,6 +69,13 @@ class Method:
     constants: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        checks.require(
+            hasattr(self.advantage, "check"),
+            "advantage",
+            self.advantage,
+            "an advantage",
+            "write sim.advantages.NAME(...)",
+        )
         checks.one_of("aggregator", self.aggregator, AGGREGATORS, "say how tokens are averaged")
         checks.one_of("at", self.at, ("current", "behavior"), "say at which parameters the gradient is taken")
         checks.one_of("anchor", self.anchor, ANCHORS, "say which policy ratios refer to")

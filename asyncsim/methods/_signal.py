@@ -8,42 +8,50 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from asyncsim import checks, ratios
+from asyncsim import checks, ratios, versions
 from asyncsim.advantages._advantage import Samples
 from asyncsim.batch import Batch, Outputs
 from asyncsim.methods._method import AGGREGATORS, Method
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._task import Task
-from asyncsim.versions import View, Weights, current
+from asyncsim.versions import View, Weights
 
 
 @dataclass
 class Signal:
     """What a method makes of a batch: cotangents for the pullback, and on the way to them the ratio and advantages.
 
-    `outputs` are those at the parameters of the pullback; `proximal` those at the start of the batch's training.
+    `weights` are the current ones; `view` and `outputs` belong to the parameters of the pullback (the current ones
+    unless the method says `at="behavior"`); `proximal` are the outputs at the start of the batch's training.
     """
 
     method: Method
     task: Task
     policy: Policy
     batch: Batch
+    weights: Weights
     view: View
     outputs: Outputs
     proximal: Outputs
 
+    def current(self, name: str) -> Tensor:
+        """An output of the current policy, `[R, G, N, T]`, wherever the gradient is taken."""
+        if self.method.at == "current":
+            return self.outputs[name]
+        return self.policy.forward(versions.current(self.weights), self.batch, (name,)).outputs[name]
+
     @cached_property
     def log_ratio(self) -> Tensor:
-        """Token log ratios of the pullback's policy to behavior, `[R, G, N, T]`."""
-        return self._log_ratio_to(self.batch.behavior)
+        """Token log ratios of the current policy to behavior, `[R, G, N, T]`."""
+        return self._log_ratio(self.current("log_prob"), self.batch.behavior["log_prob"])
 
     @cached_property
     def anchored(self) -> Tensor:
-        """Token log ratios to the method's anchor, `[R, G, N, T]`."""
-        anchor = {"behavior": self.batch.behavior, "proximal": self.proximal}[self.method.anchor]
-        if anchor is self.batch.behavior:
+        """Token log ratios of the pullback's policy to the method's anchor, `[R, G, N, T]`."""
+        if self.method.at == "current" and self.method.anchor == "behavior":
             return self.log_ratio
-        return self._log_ratio_to(anchor)
+        anchor = {"behavior": self.batch.behavior, "proximal": self.proximal}[self.method.anchor]
+        return self._log_ratio(self.outputs["log_prob"], anchor["log_prob"])
 
     @cached_property
     def sequence_log_ratio(self) -> Tensor:
@@ -86,9 +94,8 @@ class Signal:
                 found["log_prob"] = torch.where(self.batch.mask > 0, found["log_prob"], nothing)
         return found
 
-    def _log_ratio_to(self, anchor: Outputs) -> Tensor:
-        current, then = self.outputs["log_prob"], anchor["log_prob"]
-        return current - then if self.batch.full else ratios.log_ratio(current, then, self.batch.mask)
+    def _log_ratio(self, log_prob: Tensor, anchor: Tensor) -> Tensor:
+        return log_prob - anchor if self.batch.full else ratios.log_ratio(log_prob, anchor, self.batch.mask)
 
     def _sample_weight(self) -> Tensor:
         """One weight per sample: that of the sequence, or the mean of its tokens' weights."""
@@ -119,13 +126,13 @@ def evaluate(
     `weights` are the current ones; `proximal` the outputs at the start of the batch's training (None: this is the
     start); `also` names further outputs to compute.
     """
-    view = {"current": current(weights), "behavior": batch.view}[method.at]
+    view = {"current": versions.current(weights), "behavior": batch.view}[method.at]
     if view is None:
         raise checks.InputError(
             "at", method.at, "current with early drawing", "use drawing='late', which keeps weights"
         )
     forward = policy.forward(view, batch, (*method.outputs, *(name for name in also if name not in method.outputs)))
     signal = Signal(
-        method, task, policy, batch, view, forward.outputs, forward.outputs if proximal is None else proximal
+        method, task, policy, batch, weights, view, forward.outputs, forward.outputs if proximal is None else proximal
     )
     return signal, forward.pullback(signal.cotangents)

@@ -76,6 +76,17 @@ class TabularTask:
         """The default policy: free logits for every row."""
         return tabular(self.rows, self.actions, self.logits, self.penalty.reference)
 
+    def check(self, policy: Any) -> None:
+        """Refuse a policy without this task's table."""
+        table = (getattr(policy, "rows", None), getattr(policy, "actions", None))
+        checks.require(
+            table == (self.rows, self.actions),
+            "policy table",
+            table,
+            f"{(self.rows, self.actions)}, rows and actions",
+            "leave policy out for the task's own",
+        )
+
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
         """Rewards `[R, G, N]`: the score itself, a Bernoulli draw with it, or it plus normal noise."""
         score = self.score(state, action, mask)

@@ -29,15 +29,18 @@ class Outcomes:
 class Task(Protocol):
     """What is asked and what it earns.
 
-    `horizon` is T; group g asks prompt g mod `prompts`. `begin` gives the first state of each sample, `step` the next
-    state and whether the trajectory goes on; `earn` draws rewards; `reward` is what the advantage sees (with a penalty
-    inside, where the task has one); `outcomes` enumerates; `exact` is expected return and gradient `([R], [R, P])`.
+    `horizon` is T; group g asks prompt g mod `prompts`. `check` refuses a policy that does not fit; `begin` gives the
+    first state of each sample, `step` the next state and whether the trajectory goes on; `earn` draws rewards;
+    `reward` is what the advantage sees (with a penalty inside, where the task has one); `outcomes` enumerates;
+    `exact` is expected return and gradient `([R], [R, P])`.
     """
 
     horizon: int
     prompts: int
 
     def policy(self) -> Policy: ...
+
+    def check(self, policy: Policy) -> None: ...
 
     def begin(self, prompt: Tensor) -> Tensor: ...
 

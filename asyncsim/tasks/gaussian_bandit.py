@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -31,10 +32,21 @@ class GaussianBandit(ContinuousTask):
         """Reward of each action, `[R, G, N]`."""
         return -0.5 * self.curvature * ((action[..., 0, :] - self.target) ** 2).sum(-1)
 
-    def exact(self, policy: Policy, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """J = -h (|theta - c|^2 + D width^2) / 2 and its gradient -h (theta - c)."""
+    def check(self, policy: Any) -> None:
+        """Refuse a policy of another dimension, or without a width."""
+        found = (getattr(policy, "dimension", None), hasattr(policy, "width"))
+        checks.require(
+            found == (self.dimension, True),
+            "policy dimension",
+            found[0],
+            f"{self.dimension}, of a normal policy",
+            "leave policy out for the task's own",
+        )
+
+    def exact(self, policy: Any, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """J = -h (|theta - c|^2 + D width^2) / 2 with the policy's width, and its gradient -h (theta - c)."""
         error = parameters - self.target
-        value = -0.5 * self.curvature * ((error**2).sum(-1) + self.dimension * self.width**2)
+        value = -0.5 * self.curvature * ((error**2).sum(-1) + self.dimension * policy.width**2)
         return value, -self.curvature * error
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asyncsim import checks
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.quadratic import quadratic as quadratic_policy
 from asyncsim.tasks._continuous import ContinuousTask
@@ -25,6 +26,17 @@ class Quadratic(ContinuousTask):
     def policy(self) -> Policy:
         """The iterate."""
         return quadratic_policy(self.curvatures, self.noise, self.start)
+
+    def check(self, policy: Any) -> None:
+        """Refuse a policy of another spectrum."""
+        found = getattr(policy, "curvatures", None)
+        checks.require(
+            found == self.curvatures,
+            "policy curvatures",
+            found,
+            f"{self.curvatures}",
+            "leave policy out for the task's own",
+        )
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """The population: one outcome without noise."""

@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from asyncsim import checks
 from asyncsim.methods._signal import Signal
 
 State = dict[str, Tensor]
@@ -88,6 +89,14 @@ def chain(*links: Link) -> Chain:
     >>> chain().describe()
     []
     """
+    for link in links:
+        checks.require(
+            hasattr(link, "init") and hasattr(link, "apply"),
+            "link",
+            link,
+            "an update link",
+            "write sim.updates.NAME(...)",
+        )
     return Chain(tuple(links))
 
 

@@ -71,7 +71,13 @@ ENDS = {
     "exact_return": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n, start=BACK)[0], 1.0),
     "entropy": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n)[0], math.log(2.0)),
     "ess": ess_ends,
-    "max_weight_share": lambda n: (measure(n)[0], 0.25, stale(n, [40.0, 0.0], sampling="enumerate"), 1.0),
+    # A sample of a population has no share, an only sample has it all.
+    "max_weight_share": lambda n: (
+        stale(n, [40.0, 0.0], sampling="enumerate"),
+        0.0,
+        stale(n, [40.0, 0.0], samples_per_group=1, replicates=12),
+        1.0,
+    ),
     # Population weights after a move to log odds s: w = 2 sigma(+-s); chi-square -> 1, kl(mu, pi) -> s/2 - log 2.
     "chi_square": lambda n: (measure(n)[0], 0.0, stale(n, [40.0, 0.0], sampling="enumerate"), 1.0),
     "kl": lambda n: (measure(n)[0], 0.0, stale(n, [40.0, 0.0], sampling="enumerate"), 20.0 - math.log(2.0)),

@@ -34,7 +34,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     mean = oracle.moments(task, group, *places, samples=point["samples"]).mean
     none = oracle.moments(task, plain, *places, samples=point["samples"]).mean
     found = {"logit": logits, "group_mean": mean, "none": none}
-    return {f"{name}[{k}]": Estimate(float(x), tolerance=_ROUNDING) for name, v in found.items() for k, x in enumerate(v)}
+    cells = {f"{name}[{k}]": float(x) for name, vector in found.items() for k, x in enumerate(vector)}
+    return {cell: Estimate(value, tolerance=_ROUNDING) for cell, value in cells.items()}
 
 
 def _old_scores(spec: Spec) -> Spec:
