@@ -43,7 +43,7 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
     """Final parameters `[R, P]`, and the update at which each replicate left the finite range (-1: never), `[R]`."""
     parameters, states = plan.initial, plan.update.init(plan.initial)
     diverged = torch.full(parameters.shape[:1], -1)
-    untouched = torch.zeros(parameters.shape[0], dtype=torch.bool)
+    nobody = torch.zeros(parameters.shape[0], dtype=torch.bool)
     weights = plan.policy.prepare(parameters)
     plan.source.publish(0, weights)
     updates_per_version = plan.batches_per_publish * plan.updates_per_batch
@@ -57,8 +57,8 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
                 plan.method, plan.task, plan.policy, weights, batch, proximal, plan.recorder.outputs
             )
             proximal = signal.proximal
-            age = batch.update_staleness(updates_per_version, since * plan.updates_per_batch + epoch)
-            record, states = plan.update.apply(Record(gradient, untouched, signal, age), states)
+            record = Record(gradient, nobody, signal, updates_per_version, since * plan.updates_per_batch + epoch)
+            record, states = plan.update.apply(record, states)
             before = parameters
             parameters, diverged = advance(parameters, record.direction, diverged, update, plan.limit)
             plan.recorder.observe(update, plan.task, plan.policy, before, gradient, record, diverged < 0)

@@ -52,7 +52,7 @@ class Ratio:
 
     def ratio(self, log_ratio: Tensor) -> Tensor:
         """Token ratios `[R, G, N, T]` or the sequence ratio `[R, G, N, 1]`, truncated from above."""
-        if self.level == "sequence":
+        if self.level == "sequence" and log_ratio.shape[-1] > 1:
             log_ratio = log_ratio.sum(-1, keepdim=True)
         weight = ratios.usable(log_ratio)
         if self.cap is None:

@@ -5,15 +5,17 @@ from typing import Any
 import numba
 import numpy as np
 
+BELOW = 1.0 - 2.0**-52
+"""A factor that takes a number to one just below it."""
+
 
 @numba.njit(cache=True)
 def choose(uniform, realization, cdf, slot, state, action):
     """Action of every sample: the number of CDF entries that do not exceed its uniform number.
 
-    Entries equal to the last one do not count: rounding may leave it below 1, and the last action with positive
-    probability must not be passed over.
-
-    uniform, state, action [R, G, N]; cdf [H, R, S, A]; slot int64 [1 or M, 1 or G, 1 or N]; realization [R].
+    uniform, state, action [R, G, N]; cdf [H, R, S, A]; slot int64 [1 or M, 1 or G, 1 or N]; realization [R]. Numbers are
+    held below the last entry, which rounding may leave below 1: the last action with positive probability must not be
+    passed over. A group that reads one row is counted entry by entry over all its samples, which vectorizes.
     """
     R, G, N = state.shape
     A = cdf.shape[3]
@@ -21,13 +23,24 @@ def choose(uniform, realization, cdf, slot, state, action):
         ms = realization[r] if slot.shape[0] > 1 else 0
         for g in range(G):
             gs = g if slot.shape[1] > 1 else 0
+            first = state[r, g, 0]
+            apart = 0
             for n in range(N):
-                row = cdf[slot[ms, gs, n if slot.shape[2] > 1 else 0], r, state[r, g, n]]
-                u = uniform[r, g, n]
-                count = 0
+                apart += state[r, g, n] != first
+                action[r, g, n] = 0
+            if apart == 0 and slot.shape[2] == 1:
+                row = cdf[slot[ms, gs, 0], r, first]
+                last = row[A - 1] * BELOW
                 for a in range(A - 1):
-                    count += (u >= row[a]) & (row[a] < row[A - 1])
-                action[r, g, n] = count
+                    edge = row[a]
+                    for n in range(N):
+                        action[r, g, n] += min(uniform[r, g, n], last) >= edge
+            else:
+                for n in range(N):
+                    row = cdf[slot[ms, gs, n if slot.shape[2] > 1 else 0], r, state[r, g, n]]
+                    u = min(uniform[r, g, n], row[A - 1] * BELOW)
+                    for a in range(A - 1):
+                        action[r, g, n] += u >= row[a]
 
 
 @numba.njit(cache=True)

@@ -135,7 +135,7 @@ class Tabular:
                 table -= rows * prob * (_finite(log_prob) + self._entropy(view).unsqueeze(-1))
             else:
                 table += rows * prob * (_finite(log_prob) - self._log_reference() - self._kl(view).unsqueeze(-1))
-        return table.sum(0).reshape(table.shape[1], -1)
+        return (table[0] if table.shape[0] == 1 else table.sum(0)).reshape(table.shape[1], -1)
 
 
 def _scattered(cotangent: Tensor, index: Tensor, like: Tensor) -> Tensor:

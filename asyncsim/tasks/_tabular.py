@@ -91,7 +91,7 @@ class TabularTask:
         """Rewards `[R, G, N]`: the score itself, a Bernoulli draw with it, or it plus normal noise."""
         score = self.score(state, action, mask)
         if self.rewards == "bernoulli":
-            return (draws.uniform(0, 1) < score).to(score.dtype)
+            return torch.lt(draws.uniform(0, 1), score, out=torch.empty_like(score))
         if self.rewards == "gaussian":
             return score + self.deviation * draws.normals(0, 1, begin=2)[..., 0]
         return score

@@ -23,15 +23,22 @@ class Record:
     """What travels along a chain.
 
     `direction` `[R, P]`, ascent; `skip` bool `[R]`, replicates whose update is skipped (it still counts and publishes);
-    `signal`, what the method made of the batch; `update_staleness` `[R]`, the largest of the batch; `statistics`, named
-    numbers `[R]` that links report.
+    `signal`, what the method made of the batch; `statistics`, named numbers `[R]` that links report. A link replaces
+    tensors of the record, it does not change them in place. Every version holds `updates_per_version` updates, and
+    `elapsed` more were made since the trained version was published.
     """
 
     direction: Tensor
     skip: Tensor
     signal: Signal
-    update_staleness: Tensor
+    updates_per_version: int
+    elapsed: int
     statistics: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def update_staleness(self) -> Tensor:
+        """Largest update staleness of the batch's tokens, float64 `[R]`."""
+        return self.signal.batch.update_staleness(self.updates_per_version, self.elapsed)
 
 
 class Link(Protocol):
@@ -63,16 +70,17 @@ class Chain:
     def apply(self, record: Record, states: list[State]) -> tuple[Record, list[State]]:
         """The step `[R, P]` in `record.direction`, 0 where the update is skipped, and the new states.
 
-        Links behind the one that skips keep their state: a skipped update does not exist for them.
+        Links behind the one that skips keep their state: a skipped update does not exist for them. A chain begins with
+        nobody skipped.
         """
-        following = []
+        following, nobody = [], record.skip
         for link, state in zip(self.links, states, strict=True):
-            skipped = record.skip.clone()
+            skipped = record.skip
             record, fresh = link.apply(record, state)
-            if bool(skipped.any()):
+            if skipped is not nobody and bool(skipped.any()):
                 fresh = {name: torch.where(_column(skipped, new), state[name], new) for name, new in fresh.items()}
             following.append(fresh)
-        if bool(record.skip.any()):
+        if record.skip is not nobody and bool(record.skip.any()):
             record.direction = torch.where(
                 record.skip.unsqueeze(-1), torch.zeros_like(record.direction), record.direction
             )

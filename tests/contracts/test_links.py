@@ -30,12 +30,13 @@ def apply(chain, directions, skip=None, ages=None, signals=None):
     """Steps of a chain for a list of directions [R, P], and its final states."""
     states, steps, records = chain.init(torch.zeros_like(directions[0])), [], []
     for t, direction in enumerate(directions):
-        record = Record(
-            direction.clone(),
-            torch.zeros(R, dtype=torch.bool),
-            signals[t] if signals else signal(),
-            torch.zeros(R).double() if ages is None else torch.as_tensor(ages[t]).double(),
-        )
+        given = signals[t] if signals else signal()
+        if ages is not None:
+            # One update makes one version and each replicate has its own realization, so the age is a gap of versions.
+            age = np.array(ages[t])
+            given.batch.version, given.batch.train_version = (age.max() - age).reshape(R, 1, 1, 1), int(age.max())
+            given.batch.realization = np.arange(R)
+        record = Record(direction.clone(), torch.zeros(R, dtype=torch.bool), given, 1, 0)
         record, states = chain.apply(record, states)
         steps.append(record.direction)
         records.append(record)
