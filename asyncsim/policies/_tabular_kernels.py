@@ -13,9 +13,9 @@ BELOW = 1.0 - 2.0**-52
 def choose(uniform, realization, cdf, slot, state, action):
     """Action of every sample: the number of CDF entries that do not exceed its uniform number.
 
-    uniform, state, action [R, G, N]; cdf [H, R, S, A]; slot int64 [1 or M, 1 or G, 1 or N]; realization [R]. Numbers are
-    held below the last entry, which rounding may leave below 1: the last action with positive probability must not be
-    passed over. A group that reads one row is counted entry by entry over all its samples, which vectorizes.
+    uniform, state, action [R, G, N]; cdf [H, R, S, A]; slot int64 [1 or M, 1 or G, 1 or N]; realization [R]. Numbers
+    are held below the last entry, which rounding may leave below 1: the last action with positive probability must
+    not be passed over. A group that reads one row is counted entry by entry over all its samples, which vectorizes.
     """
     R, G, N = state.shape
     A = cdf.shape[3]
