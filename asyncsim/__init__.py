@@ -43,6 +43,7 @@ NAMES = {
     "pareto": "asyncsim.laws",
     "gamma": "asyncsim.laws",
     "empirical": "asyncsim.laws",
+    "uniform": "asyncsim.laws",
     "oracle": "asyncsim.oracle",
 }
 """Public names and the module that defines each."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+LARGEST = 2**31 - 1
+"""Largest count that versions and batches, which are int32, can hold."""
+MEMORY = 16 << 30
+"""Bytes that the arrays of one run may take, 16 GiB."""
 
 
 class InputError(ValueError):
@@ -26,7 +31,11 @@ class InputError(ValueError):
 
 def shown(value: Any) -> str:
     """The value on one line, its middle left out where it is long: the end of a path says most."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:
+        # Python refuses to print integers of more than some thousand digits.
+        text = f"{type(value).__name__} too long to print"
     return text if len(text) <= 160 else text[:77] + "..." + text[-80:]
 
 
@@ -39,6 +48,8 @@ def require(condition: bool, field: str, value: Any, bound: str, remedy: str) ->
 def integer(field: str, value: Any, low: int, remedy: str, high: int | None = None) -> int:
     """`value` as an int within [low, high]; booleans and fractions are refused."""
     bound = f"an integer >= {low}" if high is None else f"an integer in [{low}, {high}]"
+    if high is not None and high >= LARGEST:
+        bound = f"an integer >= {low} and at most {high}"
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     require(whole and value >= low and (high is None or value <= high), field, value, bound, remedy)
     return int(value)
@@ -58,13 +69,36 @@ def real(
     left = "(" if open_low or low == -math.inf else "["
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
+    require(not isinstance(value, (bool, np.bool_)), field, value, bound, remedy)
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(field, value, bound, remedy) from None
     inside = (number > low if open_low else number >= low) and number <= high
     require(inside and (math.isfinite(number) or not finite), field, value, bound, remedy)
     return number
+
+
+def boolean(field: str, value: Any, remedy: str) -> bool:
+    """`value` as a bool; numbers and text are refused."""
+    require(isinstance(value, (bool, np.bool_)), field, value, "True or False", remedy)
+    return bool(value)
+
+
+def power(field: str, base: int, exponent: int, limit: int, unit: str, remedy: str) -> int:
+    """base^exponent, at most `limit`; compared in logarithms first, since the number itself may fill the memory."""
+    bound = f"at most {limit} {unit}"
+    small = exponent * math.log(base) <= math.log(limit) + 1.0
+    require(small and base**exponent <= limit, field, f"{base}^{exponent}", bound, remedy)
+    return int(base**exponent)
+
+
+def memory(parts: Mapping[str, tuple[int, str]]) -> None:
+    """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory."""
+    if sum(size for size, _ in parts.values()) > MEMORY:
+        name, (size, lower) = max(parts.items(), key=lambda part: part[1][0])
+        largest = f"at most {MEMORY} ({MEMORY >> 30} GiB) with all other arrays of the run"
+        raise InputError(f"bytes of {name}", size, largest, f"lower {lower}")
 
 
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
@@ -79,8 +113,10 @@ def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: st
     wanted = "finite numbers of shape [" + ", ".join("any" if s is None else str(s) for s in shape) + "]"
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        flags = np.asarray(value).dtype == bool
+    except (TypeError, ValueError, OverflowError):
         raise InputError(field, value, wanted, remedy) from None
     fits = array.ndim == len(shape) and all(s is None or s == n for s, n in zip(shape, array.shape, strict=True))
-    require(fits and array.size > 0 and bool(np.isfinite(array).all()), field, value, wanted, remedy)
+    usable = fits and array.size > 0 and not flags and bool(np.isfinite(array).all())
+    require(usable, field, value, wanted, remedy)
     return array

@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -52,10 +53,19 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
 @app.command("list")
 @guarded
 def list_names(
-    kind: Annotated[str, typer.Argument(help="One of " + ", ".join(KINDS) + ".")], json_path: Json = None
+    kind: Annotated[str, typer.Argument(help="One of " + ", ".join(KINDS) + ".")],
+    name: Annotated[str | None, typer.Argument(help="One of them: its arguments and what it is.")] = None,
+    json_path: Json = None,
 ) -> int:
-    """What there is of a kind, with one line about each."""
-    rows = commands.names(checks.one_of("kind", kind.replace("-", "_"), KINDS, "choose what to list"))
+    """What there is of a kind, with one line about each; or all about one of them."""
+    commands.outputs(json=json_path)
+    checks.one_of("kind", kind, KINDS, "choose what to list")
+    if name is not None:
+        about = commands.described(kind, name)
+        print("\n\n".join(text for text in (about["signature"] or about["name"], about["doc"]) if text))
+        _write_json(json_path, about)
+        return 0
+    rows = commands.names(kind)
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         print(f"{row['name']:{width}}  {row['summary']}")
@@ -73,11 +83,14 @@ def run(
     system: Annotated[
         str | None, typer.Option(help="Event system in place of --staleness; see `asyncsim list systems`.")
     ] = None,
+    coupled: Annotated[
+        bool, typer.Option("--coupled", help="Take the lengths of --system from the policy instead of its law.")
+    ] = False,
     schedule: Annotated[
         str | None, typer.Option(help="Imposed schedule in place of --staleness; see `asyncsim list schedules`.")
     ] = None,
     link: Annotated[
-        list[str] | None, typer.Option(help="Update link, in order; repeat for a chain (default: sgd with lr 0.1).")
+        list[str] | None, typer.Option(help="Update link, in order; repeat for a chain (default: sgd; its lr is 0.1 unless set).")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -100,6 +113,7 @@ def run(
     json_path: Json = None,
 ) -> int:
     """Train a policy on the staleness of a system, over many replicates at once."""
+    commands.outputs(plot, save=save, json=json_path)
     parts = {"task": task, "method": method, "advantage": advantage, "system": system, "schedule": schedule}
     sizes = {
         "samples_per_group": samples,
@@ -110,7 +124,7 @@ def run(
         "dtype": dtype,
         "diagnostics": diagnostics if diagnostics in ("default", "none") else diagnostics.split(","),
     }
-    spec = commands.spec(parts, link or ["sgd"], staleness, settings or [], sizes)
+    spec = commands.spec(parts, link or ["sgd"], staleness, coupled, settings or [], sizes)
     result = commands.run(spec, seed, plot, save)
     _write_json(json_path, result)
     return 0
@@ -134,7 +148,8 @@ def verify(
     json_path: Json = None,
 ) -> int:
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
-    point = commands.settings(at or []) if at else None
+    commands.outputs(report=report, json=json_path)
+    point = commands.settings(at, "--at") if at else None
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
     result, status = commands.verify(claims or [], size, defects, seed, point, report)
     _write_json(json_path, result)
@@ -154,6 +169,7 @@ def timeline(
     json_path: Json = None,
 ) -> int:
     """Simulate a system and say how stale its data is, and what it costs."""
+    commands.outputs(plot, save=save, json=json_path)
     result = commands.timeline(preset, commands.settings(settings or []), updates, samples, seed, plot, save)
     _write_json(json_path, result)
     return 0
@@ -167,6 +183,53 @@ def _write_json(path: Path | None, value: Any) -> None:
         records.write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def main() -> None:
-    """Entry point of the `asyncsim` command."""
-    app(prog_name="asyncsim")
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the `asyncsim` command; `arguments` default to those of the process."""
+    command = typer.main.get_command(app)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        status = command.main(arguments, prog_name="asyncsim", standalone_mode=False)
+    except _USAGE as error:
+        status = 2
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+        else:
+            print(f"asyncsim: {_translated(error, arguments)}", file=sys.stderr)
+    except typer.Abort:
+        status = 1
+        print("asyncsim: aborted", file=sys.stderr)
+    sys.exit(status)
+
+
+_USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
+"""What the parser raises; typer exports only a child of it."""
+
+
+def _translated(error: Any, arguments: Sequence[str]) -> checks.InputError:
+    """A complaint of the parser in the form of all others."""
+    kind, text, parameter = type(error).__name__, error.message, getattr(error, "param", None)
+    context = getattr(error, "ctx", None)
+    see = f"see `{context.command_path if context else 'asyncsim'} --help`"
+    if kind == "NoSuchOption":
+        remedy = f"did you mean {error.possibilities[0]}?" if error.possibilities else see
+        return checks.InputError("option", error.option_name, "an option of the command", remedy)
+    if kind == "MissingParameter":
+        return checks.InputError(parameter.name.replace("_", "-"), None, "given", see)
+    if kind == "BadParameter":
+        wanted = re.search(r"valid (\w+)", text)
+        bound = f"a valid {wanted[1]}" if wanted else f"usable ({text})"
+        return checks.InputError(parameter.opts[0], _value_of(parameter.opts[0], arguments), bound, see)
+    if kind == "BadOptionUsage":
+        bound = "given without a value" if "does not take" in text else "followed by a value"
+        return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, see)
+    extra = re.search(r"'(.*)'|\((.*)\)", text)
+    value = next(part for part in extra.groups() if part) if extra else text
+    return checks.InputError("arguments", value, "a command and no more than it takes", see)
+
+
+def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """What stands behind an option on the command line."""
+    for given, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if given.partition("=")[0] == option:
+            return given.partition("=")[2] or following
+    return None

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from asyncsim.spec import Spec
     from asyncsim.trace import Trace
 
+SINGULAR = {
+    "tasks": "task",
+    "policies": "policy",
+    "systems": "system",
+    "schedules": "schedule",
+    "methods": "method",
+    "advantages": "advantage",
+    "updates": "link",
+    "diagnostics": "diagnostics",
+    "claims": "claim",
+}
+"""What messages call one thing of a kind: its option, where there is one."""
 WIDE = 150
 """Columns of a table that is not shown on a terminal."""
 
@@ -37,13 +49,42 @@ def names(kind: str) -> list[dict[str, str]]:
     return rows
 
 
-def settings(pairs: Sequence[str]) -> dict[str, Any]:
+def described(kind: str, name: str) -> dict[str, Any]:
+    """Everything about one thing of a kind: signature, arguments with their defaults (None: required), docstring."""
+    if kind == "claims":
+        from asyncsim import theory
+
+        claim = theory.claim(name)
+        module = ast.parse(theory.claims()[claim.id].read_text(encoding="utf-8"))
+        facts = {"statement": claim.statement, "kind": claim.kind, "status": claim.status, "reference": claim.reference}
+        return {"name": claim.id, "signature": "", "arguments": [], "doc": ast.get_docstring(module) or "", **facts}
+    part = plugins.load(f"asyncsim.{kind}", name, SINGULAR[kind])
+    snake = name.replace("-", "_")
+    module_doc = inspect.getdoc(sys.modules[f"asyncsim.{kind}.{snake}"]) or ""
+    function = inspect.isfunction(part)
+    signature = inspect.signature(part) if function else inspect.Signature()
+    arguments = [
+        {"name": p.name, "required": p.default is p.empty, "default": None if p.default is p.empty else p.default}
+        for p in signature.parameters.values()
+    ]
+    shown = str(signature.replace(return_annotation=inspect.Signature.empty))
+    return {
+        "name": snake,
+        "signature": snake + (shown if function else ""),
+        "arguments": arguments,
+        "doc": (inspect.getdoc(part) if function else "") or module_doc,
+    }
+
+
+def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """KEY=VALUE pairs; values are Python or JSON literals where they can be, else text."""
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        checks.require(bool(key and equals), "--set", pair, "of the form KEY=VALUE", "write for example load=1.5")
-        found[key.strip().replace("-", "_")] = _value(text.strip())
+        checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", "write for example load=1.5")
+        key = key.strip().replace("-", "_")
+        checks.require(key not in found, option, pair, f"the only value of {key}", "give each key once")
+        found[key] = _value(text.strip())
     return found
 
 
@@ -51,17 +92,23 @@ def _value(text: str) -> Any:
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
     return text
 
 
-def build(kind: str, name: str, arguments: dict[str, Any]) -> Any:
-    """A part made by its public function, with unknown or missing arguments refused by name."""
-    make = plugins.load(f"asyncsim.{kind}", name, kind)
+def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
+    """A part made by its public function, with unknown or missing arguments refused by name.
+
+    `prefix` is what stands before an argument's name behind --set.
+    """
+    make = plugins.load(f"asyncsim.{kind}", name, SINGULAR[kind])
     signature = inspect.signature(make)
     for key in arguments:
-        checks.one_of(f"{name} argument", key, signature.parameters, f"see help({kind}.{name.replace('-', '_')})")
+        remedy = f"see `asyncsim list {kind} {name}`"
+        if not signature.parameters:
+            raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
+        checks.one_of(f"{name} argument", key, signature.parameters, remedy)
     missing = [
         p.name
         for p in signature.parameters.values()
@@ -72,7 +119,7 @@ def build(kind: str, name: str, arguments: dict[str, Any]) -> Any:
         f"{name} argument",
         ", ".join(missing),
         "given",
-        "add " + " ".join(f"--set ...{m}=VALUE" for m in missing),
+        "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing),
     )
     return make(**arguments)
 
@@ -81,6 +128,7 @@ def spec(
     parts: dict[str, str | None],
     links: Sequence[str],
     staleness: int | None,
+    coupled: bool,
     pairs: Sequence[str],
     sizes: dict[str, Any],
 ) -> Spec:
@@ -88,13 +136,48 @@ def spec(
     from asyncsim.spec import Spec
     from asyncsim.updates._link import chain
 
+    links = [name.replace("-", "_") for name in links]
+    given = _by_part(parts, links, pairs)
+    method = given.get("method", {})
+    if parts["advantage"]:
+        twice = "advantage" in method
+        checks.require(not twice, "--set", "method.advantage", "left out beside --advantage", "name the advantage once")
+        method["advantage"] = build("advantages", parts["advantage"], given.get("advantage", {}), "advantage.")
+    update = [
+        build("updates", name, {**({"lr": 0.1} if name == "sgd" else {}), **given.get(name, {})}, f"{name}.")
+        for name in links
+    ]
+    return Spec(
+        task=build("tasks", str(parts["task"]), given.get("task", {}), "task."),
+        system=_source(parts, staleness, coupled, given),
+        method=build("methods", str(parts["method"]), method, "method."),
+        update=chain(*update),
+        **sizes,
+    )
+
+
+def _by_part(
+    parts: dict[str, str | None], links: Sequence[str], pairs: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Settings PART.KEY=VALUE by part; those of a part that this run does not have are refused."""
+    optional = [name for name in ("advantage", "system") if parts[name]] + ([] if parts["system"] else ["schedule"])
+    used = ["task", "method", *optional, *links]
     given: dict[str, dict[str, Any]] = {}
-    known = ("task", "method", "advantage", "system", "schedule", *(name.replace("-", "_") for name in links))
     for key, value in settings(pairs).items():
         part, dot, argument = key.partition(".")
         checks.require(bool(dot), "--set", key, "of the form PART.KEY=VALUE", "write for example task.arms=5")
-        checks.one_of("--set part", part, known, "name a part of the run")
+        unused = part in parts or part in plugins.summaries("asyncsim.updates")
+        option = part if part in parts else f"link {part}"
+        remedy = f"add --{option}{' NAME' if part in parts else ''}" if unused else "name a part of the run"
+        checks.one_of("--set part", part, used, remedy)
         given.setdefault(part, {})[argument] = value
+    return given
+
+
+def _source(
+    parts: dict[str, str | None], staleness: int | None, coupled: bool, given: dict[str, dict[str, Any]]
+) -> Any:
+    """The system or schedule of a run, from exactly one of its options."""
     chosen = [name for name in ("system", "schedule") if parts[name]] + (["staleness"] if staleness is not None else [])
     checks.require(
         len(chosen) <= 1,
@@ -103,23 +186,29 @@ def spec(
         "one of them",
         "choose one source of staleness",
     )
-    if parts["system"] or parts["schedule"]:
-        where = "system" if parts["system"] else "schedule"
-        source = build(where + "s", str(parts[where]), given.get(where, {}))
-    else:
-        source = build("schedules", "fixed", {"staleness": staleness or 0, **given.get("schedule", {})})
-    method = given.get("method", {})
-    if parts["advantage"]:
-        method["advantage"] = build("advantages", parts["advantage"], given.get("advantage", {}))
-    sgd = {"lr": 0.1} if [name.replace("-", "_") for name in links] == ["sgd"] else {}
-    update = [build("updates", n, {**(sgd if n == "sgd" else {}), **given.get(n.replace("-", "_"), {})}) for n in links]
-    return Spec(
-        task=build("tasks", str(parts["task"]), given.get("task", {})),
-        system=source,
-        method=build("methods", str(parts["method"]), method),
-        update=chain(*update),
-        **sizes,
-    )
+    schedule = given.get("schedule", {})
+    if parts["system"]:
+        system = build("systems", parts["system"], given.get("system", {}), "system.")
+        return build("schedules", "coupled", {"system": system}) if coupled else system
+    checks.require(not coupled, "--coupled", True, "used with --system", "name the system whose lengths it couples")
+    if parts["schedule"]:
+        wrapped = parts["schedule"] == "coupled"
+        checks.require(not wrapped, "--schedule", "coupled", "a schedule of its own", "write --system NAME --coupled")
+        return build("schedules", parts["schedule"], schedule, "schedule.")
+    twice = staleness is not None and "staleness" in schedule
+    checks.require(not twice, "--set", "schedule.staleness", "left out beside --staleness", "give the staleness once")
+    return build("schedules", "fixed", {"staleness": staleness or 0, **schedule}, "schedule.")
+
+
+def outputs(plot: Path | None = None, **paths: Path | None) -> None:
+    """Refuse, before any work, files that cannot be written: the picture's ending first."""
+    if plot is not None:
+        from asyncsim.plotting import _style
+
+        _style.kind_of(plot)
+    for name, path in {"plot": plot, **paths}.items():
+        if path is not None:
+            records.writable(f"--{name}", path)
 
 
 def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str, Any]:
@@ -129,10 +218,11 @@ def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str
     header = spec.describe()
     _print_header(header)
     trace = running.run(spec, seed)
-    final = {}
+    final: dict[str, dict[str, float | None]] = {}
     print(f"\nlast tenth of {spec.updates} updates, mean and 95 percent interval over {spec.replicates} replicates:")
     for name in trace.metrics:
-        if not np.isfinite(trace[name]).any():
+        final[name] = {"value": None, "low": None, "high": None}
+        if not np.isfinite(np.where(trace.diverged >= 0, np.nan, trace[name][-_tenth(trace) :])).any():
             continue
         found = trace.final(name)
         half = uncertainty.critical(0.05, found.freedom) * found.error if np.isfinite(found.error) else np.inf
@@ -146,7 +236,17 @@ def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str
         trace.save(save)
     if plot is not None:
         _draw(trace, plot)
-    return {"final": final, "diverged": diverged, "staleness": trace.staleness().tolist(), **trace.header}
+    return {
+        "final": final,
+        "accumulated": trace.accumulated,
+        "diverged": diverged,
+        "staleness": trace.staleness().tolist(),
+        **trace.header,
+    }
+
+
+def _tenth(trace: Trace) -> int:
+    return max(1, round(0.1 * len(trace.updates)))
 
 
 def _apart(trace: Trace) -> bool:
@@ -176,7 +276,6 @@ def verify(
         line += f"; {caught.count('violated')} of {len(caught)} planted defects turned their claim to violated"
     console.print(line)
     manifest = verifying.manifest_of(seed, size)
-    report.parent.mkdir(parents=True, exist_ok=True)
     reporting.write_report(
         verdicts, manifest, report, references={v.id: theory.claim(v.id).reference for v in verdicts}
     )
@@ -190,7 +289,9 @@ def timeline(
 ) -> dict[str, Any]:
     """Simulate a preset, print its realized staleness and use of resources, draw and save."""
     system = build("systems", preset, knobs)
-    checks.integer("updates", updates, system.updates_per_batch, "train one batch at least")
+    checks.integer("updates", updates, 1, "train one batch at least")
+    whole = f"a multiple of updates_per_batch = {system.updates_per_batch}"
+    checks.require(updates % system.updates_per_batch == 0, "updates", updates, whole, "whole batches are trained")
     record = system.timeline(updates // system.updates_per_batch, samples, seed=seed)
     groups, resources = record.groups, record.resources
     trained = groups["batch"] >= 0

@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike
 
 from asyncsim import checks, rng
 
+LONGEST = 1 << 20
+"""Largest value of an integer law."""
+
 Parameters = tuple[float, ...]
 Transform = Callable[[np.ndarray, Parameters], np.ndarray]
 
@@ -80,8 +83,20 @@ class Law:
         if self.kind == "empirical":
             steps = np.linspace(0.0, 1.0, len(self.parameters) + 1) ** n
             return float(np.dot(np.sort(self.parameters), np.diff(steps)))
-        self.mean()
-        return _integral_of_maximum(self, n)
+        mean = self.mean()
+        try:
+            found = _integral_of_maximum(self, n)
+        except (OverflowError, ValueError):
+            found = math.nan
+        # A maximum below the mean says that the quadrature has lost the law's mass between its points.
+        checks.require(
+            math.isfinite(found) and found >= mean * (1.0 - 1e-9),
+            "law",
+            str(self),
+            f"narrow enough for the mean of the largest of {n} draws",
+            "choose a law of less extreme shape, or give explicit times instead of a load",
+        )
+        return found
 
     def survival(self, x: np.ndarray | float) -> np.ndarray:
         """P(X > x), float64 in the shape of x."""
@@ -178,8 +193,28 @@ def uniform(low: int, high: int) -> tuple[float, ...]:
     (0.0, 0.5, 0.5)
     """
     low = checks.integer("low", low, 0, "staleness is at least 0")
-    high = checks.integer("high", high, low, "give low <= high")
+    high = checks.integer("high", high, low, "give low <= high", LONGEST)
     return (0.0,) * low + (1.0 / (high - low + 1),) * (high - low + 1)
+
+
+def as_probabilities(field: str, value: object) -> np.ndarray:
+    """Probabilities of 0, 1, 2, ... from numbers or from the text `uniform:low:high`; raises `InputError`.
+
+    >>> as_probabilities("law", "uniform:1:2").tolist()
+    [0.0, 0.5, 0.5]
+    """
+    remedy = "give probabilities of 0, 1, 2, ..., or uniform:low:high"
+    numbers = value
+    if isinstance(value, str):
+        kind, *bounds = value.split(":")
+        whole = kind == "uniform" and len(bounds) == 2 and all(b.isdecimal() for b in bounds)
+        checks.require(whole, field, value, "a law of integers", remedy)
+        numbers = uniform(*(int(b) for b in bounds))
+    weights = checks.finite_array(field, numbers, (None,), remedy)
+    total = float(weights.sum())
+    probabilities = bool((weights >= 0).all()) and abs(total - 1.0) < 1e-9
+    checks.require(probabilities, field, value, "non-negative with sum 1", remedy)
+    return weights / total
 
 
 def as_law(field: str, value: Law | float | str) -> Law:
@@ -204,7 +239,9 @@ def _exponential_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
 
 
 def _lognormal_value(z: np.ndarray, p: Parameters) -> np.ndarray:
-    return p[0] * np.exp(p[1] * z - 0.5 * p[1] ** 2)
+    # A draw beyond the largest number is infinite, which is what the law says of it.
+    with np.errstate(over="ignore"):
+        return p[0] * np.exp(p[1] * z - 0.5 * p[1] ** 2)
 
 
 def _lognormal_survival(x: np.ndarray, p: Parameters) -> np.ndarray:

@@ -50,13 +50,13 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
     for number in range(plan.batches):
         version, since = divmod(number, plan.batches_per_publish)
         batch = plan.source.take(number, version)
-        proximal = None
+        first = None
         for epoch in range(plan.updates_per_batch):
             update = number * plan.updates_per_batch + epoch
             signal, gradient = evaluate(
-                plan.method, plan.task, plan.policy, weights, batch, proximal, plan.recorder.outputs
+                plan.method, plan.task, plan.policy, weights, batch, first, plan.recorder.outputs
             )
-            proximal = signal.proximal
+            first = first or signal
             record = Record(gradient, nobody, signal, updates_per_version, since * plan.updates_per_batch + epoch)
             record, states = plan.update.apply(record, states)
             before = parameters

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 
 class Word(NamedTuple):
-    """A term: LaTeX symbol, unit ("" for a pure number) and meaning in one line."""
+    """A term: LaTeX symbol, unit ("" for a pure number), meaning in one line, and its name on an axis.
+
+    `name` stands where the identifier is an abbreviation or says too little; "" where the symbol says it all.
+    """
 
     symbol: str
     unit: str
     meaning: str
+    name: str | None = None
 
 
 WORDS: dict[str, Word] = {
@@ -26,25 +31,30 @@ WORDS: dict[str, Word] = {
     "log_ratio": Word(
         r"\log w", "nats", "log-probability under the current policy minus that under the behavior policy"
     ),
-    "ess": Word(r"\mathrm{ESS}/N", "", "effective sample size over the number of samples"),
-    "chi_square": Word(r"\chi^2", "", "second moment of the importance ratio minus one"),
+    "ess": Word(r"\mathrm{ESS}/N", "", "effective sample size over the number of samples", "effective sample size"),
+    "chi_square": Word(r"\chi^2", "", "second moment of the importance ratio minus one", ""),
     "max_weight_share": Word(r"\max w/\sum w", "", "largest share of one sample in the total weight"),
-    "tail_index": Word(r"\alpha", "", "Hill estimate of the tail exponent of the importance ratio"),
+    "tail_index": Word(r"\alpha", "", "Hill estimate of the tail exponent of the importance ratio", "tail exponent"),
     "log_ratio_mean": Word(r"E\,\log w", "nats", "mean sequence log ratio of the batch"),
     "log_ratio_variance": Word(r"\mathrm{Var}\,\log w", "nats^2", "variance of the sequence log ratio in the batch"),
     "mean_weight": Word(r"E\,w", "", "mean sequence ratio, 1 when the logged probabilities are those sampled from"),
     "gradient_norm": Word(r"|g|", "", "Euclidean norm of the gradient before the update chain"),
     "gradient_cosine": Word(r"\kappa", "", "cosine between consecutive gradients"),
     "autocorrelation": Word(r"\rho_k", "", "correlation of gradients k updates apart"),
-    "bias": Word(r"|b|", "", "norm of the expected gradient of the method minus the exact gradient"),
-    "variance": Word(r"\mathrm{tr\,Var}\,g", "", "total variance of the gradient over batches"),
-    "exact_cosine": Word(r"\cos", "", "cosine between the batch gradient and the exact gradient"),
+    "bias": Word(r"|b|", "", "norm of the expected gradient of the method minus the exact gradient", "gradient bias"),
+    "variance": Word(r"\mathrm{tr\,Var}\,g", "", "total variance of the gradient over batches", "gradient variance"),
+    "exact_cosine": Word(
+        r"\cos", "", "cosine between the batch gradient and the exact gradient", "cosine to exact gradient"
+    ),
     "exact_gradient_norm": Word(r"|\nabla J|", "", "norm of the exact gradient at the current parameters"),
     "batch_return": Word(r"\hat J", "", "mean reward of the batch under the behavior policy"),
     "exact_return": Word(r"J", "", "expected reward of the current policy"),
     "entropy": Word(r"H", "nats", "mean entropy of the current policy at the batch's states"),
     "kl": Word(
-        r"\mathrm{KL}(\mu\|\pi)", "nats", "mean divergence of behavior from current policy, k3 estimate on the batch"
+        r"\mathrm{KL}(\mu\|\pi)",
+        "nats",
+        "mean divergence of behavior from current policy, k3 estimate on the batch",
+        "",
     ),
     "update": Word(r"u", "updates", "optimizer step"),
     "batch": Word(r"b", "batches", "groups dequeued together"),
@@ -53,13 +63,44 @@ WORDS: dict[str, Word] = {
 
 
 def label(name: str) -> str:
-    """Axis label of a word: its name in plain words with symbol and unit.
+    """Axis label of a word: its name in plain words with symbol and unit; a count needs no unit beside its name.
 
-    >>> label("update_staleness")
-    'update staleness $\\\\tau$ (updates)'
+    >>> label("update_staleness"), label("ess"), label("batch")
+    ('update staleness $\\\\tau$ (updates)', 'effective sample size $\\\\mathrm{ESS}/N$', 'batch $b$')
     """
     word = WORDS.get(name)
     if word is None:
         return name.replace("_", " ")
-    unit = f" ({word.unit})" if word.unit else ""
-    return f"{name.replace('_', ' ')} ${word.symbol}${unit}"
+    spoken = name.replace("_", " ") if word.name is None else word.name
+    unit = f" ({word.unit})" if word.unit and word.unit not in (f"{spoken}s", f"{spoken}es") else ""
+    return f"{spoken} ${word.symbol}${unit}".lstrip()
+
+
+def number(value: float) -> str:
+    """A number in six figures; a dash where there is none.
+
+    >>> number(1 / 3), number(float("nan"))
+    ('0.333333', '—')
+    """
+    return f"{value:.6g}".replace("-", "−") if math.isfinite(value) else "—"
+
+
+def measurement(value: float, half: float, predicted: float) -> str:
+    """A measurement with half of its interval: two figures of that half, or the places of the prediction if more.
+
+    An interval below the figures shown is left out.
+
+    >>> measurement(0.2312701, 1e-6, 0.2312704), measurement(0.349878, 0.0012, 0.35), measurement(2.0, 1e-9, 2.0)
+    ('0.2312701 ± 1e−06', '0.3499 ± 0.0012', '2')
+    """
+    if not math.isfinite(half) or half <= 1e-6 * abs(value):
+        return number(value)
+    places = 1 - int(f"{half:.1e}".partition("e")[2])
+    interval = f"{half:.2g}" if places > 6 else f"{round(half, places):.{max(0, places)}f}"
+    if places > 6 and abs(value) < 10.0 * half:
+        near = value if abs(value) > 0.01 * half else 0.0
+        return f"{near:.2g} ± {interval}".replace("-", "−")
+    mantissa, _, exponent = f"{predicted:.6g}".partition("e")
+    wanted = 0 if exponent else len(mantissa.partition(".")[2])
+    shown = max(places, min(wanted, places + 3)) if wanted else places
+    return f"{round(value, shown):.{max(0, shown)}f} ± {interval}".replace("-", "−")

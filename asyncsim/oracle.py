@@ -97,6 +97,9 @@ def probe(
 ) -> Signal:
     """The signal of a method on one sampled group of N per replicate, at given weights `[P]`."""
     policy = _fitting(task, policy)
+    _refuse_knobs(method)
+    checks.integer("samples", samples, 1, "a group has at least one sample")
+    checks.integer("replicates", replicates, 1, "give a positive integer")
     now, then = (_rows(p, policy, "parameters")[0].expand(replicates, -1) for p in (parameters, behavior))
     sampler = _sampler(task, policy, samples, replicates, seed)
     trajectory = np.arange(samples, dtype=np.int64).reshape(1, 1, samples)
@@ -117,7 +120,7 @@ def moments(
 
     Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their
     probabilities. Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, which prompt the group asks.
-    The exact gradient of a task with several prompts is their average.
+    The exact gradient is that prompt's.
 
     Raises `InputError` beyond a million batches, or for tasks that cannot be enumerated.
 
@@ -138,14 +141,15 @@ def moments(
     checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
     method.advantage.check(samples)
     found = task.outcomes(torch.tensor([prompt]))
-    total = found.reward.shape[1] ** samples
     checks.require(
-        total <= BATCH_LIMIT,
-        "outcomes ** samples",
-        total,
-        f"at most {BATCH_LIMIT} batches",
-        "use fewer samples, arms or tokens, or oracle.limit for N -> infinity",
+        found.complete,
+        "task",
+        type(task).__name__,
+        "one whose samples can be listed",
+        "set noise=0; with noise the covariance is the policy's noise^2/N per coordinate",
     )
+    remedy = "use fewer samples, arms or tokens, or oracle.limit for N -> infinity"
+    total = checks.power("outcomes ** samples", found.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
     chance = _chances(task, policy, then, found, prompt)
     first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
     for start in range(0, total, BLOCK):
@@ -156,7 +160,7 @@ def moments(
         gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch)[1].double()
         first += probability @ gradient
         second += (probability.unsqueeze(-1) * gradient).T @ gradient
-    truth = task.exact(policy, now)[1][0]
+    truth = task.exact(policy, now, prompt)[1][0]
     return Moments(first.numpy(), (second - torch.outer(first, first)).numpy(), truth.numpy())
 
 
@@ -170,7 +174,7 @@ def population(signal: Signal) -> Tensor:
         raise checks.InputError(
             "diagnostics", "bias", "recorded with late drawing", "use drawing='late', which keeps weights"
         )
-    if signal.method.anchor == "proximal" and signal.proximal is not signal.outputs:
+    if signal.method.anchor == "proximal" and signal.first is not None:
         # The opening weights of the batch are not kept, so later updates on it have no population value.
         return torch.full((batch.reward.shape[0], policy.size), math.nan, dtype=torch.float64)
     samples = batch.trajectory.shape[2]
@@ -193,10 +197,11 @@ def batch_variance(signal: Signal) -> Tensor:
         "recorded with single numbers as the method's knobs",
         "leave it out, or give one value for all replicates",
     )
+    prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % signal.task.prompts
+    signal.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated
     now = signal.weights["log_prob"].reshape(batch.reward.shape[0], -1)
     then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
     samples = int(batch.size) if math.isfinite(batch.size) else 1
-    prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % signal.task.prompts
     # Log-probabilities are logits of the same policy, so they serve as parameters.
     found = [
         moments(signal.task, signal.method, a, b, samples, signal.policy, prompt).variance
@@ -213,6 +218,9 @@ def _on_population(
     now, single = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
     R = max(now.shape[0], then.shape[0])
+    shapes = (tuple(now.shape), tuple(then.shape))
+    remedy = "give as many rows of both, or one of either"
+    checks.require({len(now), len(then)} <= {1, R}, "parameters, behavior", shapes, "of the same R, or 1", remedy)
     now, then = now.expand(R, -1), then.expand(R, -1)
     trajectory = np.arange(task.prompts, dtype=np.int64).reshape(1, -1, 1)
     view = versions.current(policy.prepare(then))
@@ -251,7 +259,8 @@ def _sampler(task: Task, policy: Policy, samples: int, replicates: int, seed: in
 
 
 def _fitting(task: Task, policy: Policy | None) -> Policy:
-    """The policy, or the task's own; one that does not fit is refused."""
+    """The policy, or the task's own; one that does not fit is refused, as is what is no task."""
+    checks.require(hasattr(task, "outcomes"), "task", task, "a task", "write sim.tasks.NAME(...)")
     if policy is None:
         return task.policy()
     task.check(policy)
@@ -259,6 +268,7 @@ def _fitting(task: Task, policy: Policy | None) -> Policy:
 
 
 def _refuse_knobs(method: Method) -> None:
+    checks.require(isinstance(method, Method), "method", method, "a method", "write sim.methods.NAME(...)")
     checks.require(
         not knobs.lengths(method),
         "method",
@@ -274,7 +284,11 @@ def _no_version() -> np.ndarray:
 
 def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
     """Parameters as float64 `[R, P]`, and whether a single `[P]` was given."""
-    tensor = torch.as_tensor(np.asarray(values, dtype=np.float64))
+    remedy = "give one number per parameter, tables flattened row by row"
+    try:
+        tensor = torch.as_tensor(np.array(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise checks.InputError(field, values, f"[P] or [R, P] with P = {policy.size}", remedy) from None
     single = tensor.ndim == 1
     rows = tensor.reshape(1, -1) if single else tensor
     checks.require(
@@ -282,6 +296,7 @@ def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
         field,
         tuple(tensor.shape),
         f"[P] or [R, P] with P = {policy.size}",
-        "give one number per parameter, tables flattened row by row",
+        remedy,
     )
+    checks.require(bool(torch.isfinite(rows).all()), field, "not finite", "finite", "leave diverged replicates out")
     return rows, single

@@ -10,6 +10,7 @@ import ast
 import difflib
 import importlib
 import importlib.util
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -39,7 +40,7 @@ def summaries(package: str) -> dict[str, str]:
 
 
 def load(package: str, name: str, kind: str) -> Any:
-    """The public object `name` of a plug-in folder; names are accepted in kebab and snake case.
+    """The public object `name` of a plug-in folder; names are accepted in kebab and snake case; `kind` is for messages.
 
     Raises `InputError` that lists near names when there is none of that name.
     """
@@ -47,9 +48,17 @@ def load(package: str, name: str, kind: str) -> Any:
     known = summaries(package)
     if snake not in known:
         near = difflib.get_close_matches(snake, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {kind}`"
+        hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
         raise checks.InputError(kind, name, "one of " + ", ".join(known), hint)
     return getattr(importlib.import_module(f"{package}.{snake}"), snake)
+
+
+def name_of(part: Any) -> str:
+    """Name of the plug-in file that a value's class stands in; of other classes their own name in snake case."""
+    package, _, module = type(part).__module__.rpartition(".")
+    if package.startswith("asyncsim.") and not module.startswith("_"):
+        return module
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(part).__name__).lower()
 
 
 class Namespace(ModuleType):

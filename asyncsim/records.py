@@ -10,8 +10,8 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -165,12 +165,32 @@ class Schedule:
     header: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("version", "trajectory"):
+            array = getattr(self, name)
+            kind = getattr(array, "dtype", type(array))
+            checks.require(
+                isinstance(array, np.ndarray) and np.issubdtype(kind, np.integer),
+                f"schedule.{name}",
+                str(kind),
+                "an array of integers",
+                "versions and ids are counted, not measured",
+            )
+        for name in ("batches_per_publish", "updates_per_batch"):
+            checks.integer(f"schedule.{name}", getattr(self, name), 1, "count from one", checks.LARGEST)
+        checks.boolean("schedule.random", self.random, "say whether realizations differ by chance")
         checks.require(
             self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4],
             "schedule.version",
             self.version.shape,
             f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}",
             "give every trajectory a row of versions",
+        )
+        checks.require(
+            self.work is None or np.shape(self.work) == self.trajectory.shape,
+            "schedule.work",
+            np.shape(self.work),
+            f"of shape {self.trajectory.shape}",
+            "give every trajectory its work, or none",
         )
         late = self.version > self.train_version[None, :, None, None, None]
         checks.require(
@@ -223,7 +243,8 @@ class Schedule:
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
         """Read a schedule; a file truncated, of another kind or of another format version is refused by name."""
         arrays, scalars = load_arrays(path, "schedule")
-        return cls(arrays["version"], arrays["trajectory"], work=arrays.get("work"), **scalars)
+        with well_formed(path, "schedule"):
+            return cls(arrays["version"], arrays["trajectory"], work=arrays.get("work"), **scalars)
 
 
 @dataclass(frozen=True)
@@ -253,19 +274,24 @@ class Timeline:
         """Read a timeline; a file truncated, of another kind or of another format version is refused by name."""
         arrays, scalars = load_arrays(path, "timeline")
         tables: dict[str, dict[str, np.ndarray]] = {table: {} for table in cls.TABLES}
-        for name, column in arrays.items():
-            table, _, column_name = name.partition("/")
-            tables[table][column_name] = column
-        return cls(**tables, **scalars)
+        with well_formed(path, "timeline"):
+            for name, column in arrays.items():
+                table, _, column_name = name.partition("/")
+                tables[table][column_name] = column
+            return cls(**tables, **scalars)
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[Any], None]) -> None:
-    """Let `write(binary file)` fill a temporary neighbor and move it into place: the file is whole or absent."""
-    path = Path(path)
+    """Let `write(binary file)` fill a temporary neighbor and move it into place: the file is whole or absent.
+
+    Folders on the way are made. Raises `InputError` where nothing can be written.
+    """
+    path = writable("path", path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise checks.InputError("path", str(path), "writable", error.strerror or "choose another folder") from None
+        raise _unwritable("path", path, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
@@ -274,11 +300,40 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[Any], None])
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
+        try:
+            os.replace(temporary, path)
+        except OSError as error:
+            raise _unwritable("path", path, error) from None
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def writable(field: str, path: str | os.PathLike[str]) -> Path:
+    """The path, where a file can be written there or a missing folder be made for it: asked before long work."""
+    path = Path(path)
+    checks.require(not path.is_dir(), field, str(path), "a file, not a folder", "add a file name")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    checks.require(usable, field, str(path), "writable", "choose another folder")
+    return path
+
+
+def _unwritable(field: str, path: Path, error: OSError) -> checks.InputError:
+    return checks.InputError(field, str(path), "writable", f"choose another folder ({error.strerror or error})")
+
+
+@contextmanager
+def well_formed(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """Name the file whose parts are missing, unknown or of another make."""
+    try:
+        yield
+    except checks.InputError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        bound = f"a {kind} file with all its parts and no others ({error})"
+        raise checks.InputError("path", str(path), bound, f"write it again with {kind}.save()") from None
 
 
 def save_arrays(

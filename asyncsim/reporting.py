@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asyncsim import checks, records
+from asyncsim.notation import measurement, number
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 TEMPLATE = "report.html.jinja"
 TITLE = "asyncsim: every claim beside its measurement"
+SIGNS = {"*", "/", "+", "-", "=", "<", ">", "<=", ">="}
+FORMULA = re.compile(
+    r"[A-Z]|[-+]?\d[\d.]*|tau|mu|pi|chi|delta|Delta|.*(\w_[\w+]|\w\^|[\w)\]][*=]|[A-Z\d)\]]/|/[\d(]|[A-Z\d]-[A-Z\d]|\w\(\w).*"
+)
+"""A word that belongs to a formula: one capital, a number, a Greek letter, or signs between letters."""
+PROSE = {"A", "I", "a", "is", "iff", "of", "by", "and", "or", "the", "at", "to", "in", "with", "per"}
 PIXELS = 118
 """Screen pixels for an inch of a figure: its small type, made for print, then reads like the text around it."""
 
@@ -51,12 +63,13 @@ def write_report(
         "point": point_text,
         "numbered": numbered,
         "figure": figure,
+        "formulas": formulas,
     }
     template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text(encoding="utf-8"))
     text = template.render(
         title=title,
         verdicts=verdicts,
-        summary=summary(verdicts),
+        summary=summary(verdicts) | {"promised": (manifest.get("spec") or {}).get("false_pass", math.nan)},
         references=references or {},
         manifest={key: value for key, value in records.plain(manifest).items() if value is not None},
         json=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
@@ -82,27 +95,11 @@ def summary(verdicts: Sequence[records.Verdict]) -> dict[str, Any]:
     return found
 
 
-def number(value: float) -> str:
-    """A number in six figures; a dash where there is none.
-
-    >>> number(1 / 3), number(float("nan"))
-    ('0.333333', '—')
-    """
-    return f"{value:.6g}".replace("-", "−") if math.isfinite(value) else "—"
-
-
 def measured(row: records.Comparison | records.Verdict) -> str:
-    """A measurement with half of its interval, rounded to two figures of that half."""
+    """A measurement with half of its interval, in figures that compare with the prediction's."""
     if not math.isfinite(row.measured):
         return "diverged" if row.verdict == "violated" else "—"
-    half = (row.high - row.low) / 2.0
-    if half <= 1e-6 * abs(row.measured):
-        return number(row.measured)
-    digits = 1 - math.floor(math.log10(half))
-    if digits > 6:
-        return f"{row.measured:.2g} ± {half:.2g}".replace("-", "−")
-    decimals = max(0, digits)
-    return f"{round(row.measured, digits):.{decimals}f} ± {round(half, digits):.{decimals}f}".replace("-", "−")
+    return measurement(row.measured, (row.high - row.low) / 2.0, row.predicted)
 
 
 def rate(value: float) -> str:
@@ -119,6 +116,41 @@ def rate(value: float) -> str:
 def anchor(id: str) -> str:
     """The id of a claim as the target of a link."""
     return id.replace("/", "-").replace(" ", "-")
+
+
+def formulas(text: str) -> Markup:
+    """A statement as HTML, its formulas set as code: words that look like one, what signs join, what brackets hold.
+
+    >>> str(formulas("stable iff step * curvature < 2 sin(pi/(2 tau+1))"))
+    'stable iff <code>step * curvature &lt; 2 sin(pi/(2 tau+1))</code>'
+    """
+    from markupsafe import Markup
+
+    words = text.split()
+    inside = [word in SIGNS or (bool(FORMULA.fullmatch(word.rstrip(",;.:"))) and word not in PROSE) for word in words]
+    for k, word in enumerate(words):
+        if word in SIGNS:
+            for near in (k - 1, k + 1):
+                inside[near % len(words)] |= 0 <= near < len(words) and words[near] not in PROSE
+    close_brackets(words, inside)
+    parts: list[Markup] = []
+    for code, run in itertools.groupby(zip(inside, words, strict=True), key=lambda pair: pair[0]):
+        plain = " ".join(word for _, word in run)
+        end = plain[len(plain.rstrip(",;:")) :]
+        parts.append(Markup("<code>{}</code>{}").format(plain.removesuffix(end), end) if code else Markup.escape(plain))
+    return Markup(" ").join(parts)
+
+
+def close_brackets(words: Sequence[str], inside: list[bool]) -> None:
+    """Widen every run of words inside a formula until its brackets balance, as far as the text goes."""
+    for step in (1, -1):
+        opening, closing = ("([", ")]") if step > 0 else (")]", "([")
+        depth = 0
+        for k in range(len(words))[::step]:
+            if inside[k] or depth > 0:
+                inside[k] = True
+                change = sum(sign in opening for sign in words[k]) - sum(sign in closing for sign in words[k])
+                depth = max(0, depth + change)
 
 
 def numbered(rows: Sequence[records.Comparison]) -> list[tuple[int, records.Comparison]]:

@@ -15,13 +15,11 @@ from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.feeds import EagerFeed
 from asyncsim.loop import Plan, run_block
 from asyncsim.rollouts import DRAWING, Sampler
-from asyncsim.spec import Spec
+from asyncsim.spec import Spec, initial_rows
 from asyncsim.trace import Trace
 
 FINITE = {"float64": 1e150, "float32": 1e18}
 """A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
-ELEMENTS = 1 << 22
-"""Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
 LONG = 2000
 """Updates times blocks from which a run is long enough for a progress bar."""
 
@@ -41,9 +39,10 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     >>> run(spec, seed=0)["gradient_norm"].shape
     (3, 4)
     """
-    checks.integer("seed", seed, 0, "give a non-negative integer seed")
+    checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     source = _Source(spec, seed)
-    block = spec.block or _block(spec)
+    block = spec.together
     policy = spec.policy or spec.task.policy()
     starts = range(0, spec.replicates, block)
     with _Bar(spec.updates * len(starts), progress) as tick, torch.no_grad(), _threads(policy.threads):
@@ -59,12 +58,6 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
         schedule=source.recorded(feeds),
         header={"spec": spec.describe(), "manifest": manifest.manifest(seed=seed)},
     )
-
-
-def _block(spec: Spec) -> int:
-    """Replicates computed together unless the spec says: as many as keep a batch's arrays in some hundred megabytes."""
-    each = spec.system.groups_per_batch * spec.samples_per_group * spec.task.horizon
-    return max(1, min(spec.replicates, ELEMENTS // each))
 
 
 class _Source:
@@ -203,20 +196,9 @@ def _run_part(
 
 def _initial(spec: Spec, policy: Any, replicates: np.ndarray) -> torch.Tensor:
     dtype = getattr(torch, spec.dtype)
-    if spec.initial is None:
+    rows = initial_rows(spec.initial, spec.replicates, policy.size)
+    if rows is None:
         return policy.initial(len(replicates), dtype)
-    try:
-        rows = np.atleast_2d(np.asarray(spec.initial, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise checks.InputError("initial", spec.initial, "numbers", "give one number per parameter") from None
-    checks.require(
-        rows.shape in ((1, policy.size), (spec.replicates, policy.size)),
-        "initial",
-        np.shape(spec.initial),
-        f"[P] or [R, P] with P = {policy.size}, R = {spec.replicates}",
-        "give one number per parameter",
-    )
-    checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "mend the initial parameters")
     chosen = np.broadcast_to(rows, (spec.replicates, policy.size))[replicates]
     return torch.as_tensor(chosen.copy(), dtype=dtype)
 

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asyncsim import checks, knobs
+import numpy as np
+
+from asyncsim import checks, knobs, records
+from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy
 from asyncsim.rollouts import DRAWING, SAMPLING
@@ -16,6 +19,10 @@ from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain
 
 DTYPES = ("float64", "float32")
+ELEMENTS = 1 << 22
+"""Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
+ARRAYS = 10
+"""Numbers of 8 bytes that a batch holds for each token at one time."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,9 @@ class Spec:
     def __post_init__(self) -> None:
         for name in ("samples_per_group", "updates", "replicates", "every"):
             checks.integer(name, getattr(self, name), 1, "give a positive integer")
+        checks.require(
+            self.every <= self.updates, "every", self.every, f"at most updates = {self.updates}", "record more often"
+        )
         checks.one_of("sampling", self.sampling, SAMPLING, "say how outcomes are laid out")
         checks.one_of("drawing", self.drawing, DRAWING, "say when trajectories are drawn")
         checks.one_of("dtype", self.dtype, DTYPES, "choose the precision of parameters")
@@ -67,15 +77,24 @@ class Spec:
             ("task", "outcomes", "write sim.tasks.NAME(...)"),
             ("system", "updates_per_batch", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
             ("method", "aggregator", "write sim.methods.NAME(...)"),
+            ("policy", "score_norm", "write sim.policies.NAME(...), or leave it out for the task's own"),
         ):
             part = getattr(self, name)
-            checks.require(hasattr(part, sign), name, part, f"a {name} (it has no {sign!r})", remedy)
+            fits = hasattr(part, sign) and not isinstance(part, type) or (name == "policy" and part is None)
+            checks.require(fits, name, part, f"a {name} (it has no {sign!r})", remedy)
         checks.require(
             isinstance(self.update, Chain), "update", self.update, "a chain of links", "write sim.chain(link, ...)"
         )
         self.method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
+        listed = self.sampling == "monte_carlo" or getattr(self.task, "enumerable", True)
+        checks.require(
+            listed, "sampling", self.sampling, "monte_carlo for continuous actions", "use sampling='monte_carlo'"
+        )
         policy = self.policy or self.task.policy()
         self.task.check(policy)
+        initial_rows(self.initial, self.replicates, policy.size)
+        metrics, _ = chosen(self.diagnostics, policy)
+        checks.memory(self._arrays(policy.size, len(metrics)))
         lacking = set(self.method.outputs) - set(policy.outputs)
         checks.require(
             not lacking,
@@ -103,6 +122,41 @@ class Spec:
                     "give a single number or one per replicate",
                 )
 
+    @property
+    def together(self) -> int:
+        """Replicates of a block: unless given, as many as keep a batch's arrays in some hundred megabytes."""
+        each = self.system.groups_per_batch * self.samples_per_group * self.task.horizon
+        return self.block or max(1, min(self.replicates, ELEMENTS // each))
+
+    def _arrays(self, parameters: int, metrics: int) -> dict[str, tuple[int, str]]:
+        """Bytes of the big arrays of a run by name, and what lowers each."""
+        system, R, T = self.system, self.replicates, self.task.horizon
+        group = system.groups_per_batch * self.samples_per_group
+        batches = self.updates // system.updates_per_batch
+        found = {
+            "one batch [R, G, N, T]": (
+                8 * ARRAYS * self.together * group * T,
+                f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or block",
+            ),
+            "parameters [versions, R, P]": (
+                8 * parameters * (4 * R + 3 * self.together * _kept(system, batches)),
+                f"replicates = {R}, the task's parameters (arms, actions, horizon) or the staleness",
+            ),
+            "metrics [U/every, R]": (
+                8 * (metrics + 1) * R * (1 + self.updates // self.every),
+                f"updates = {self.updates} or replicates = {R}, or raise every",
+            ),
+        }
+        if not isinstance(system, records.Schedule):
+            coupled = getattr(system, "coupled", False)
+            M = R if coupled else min(self.realizations or system.realizations(R), R)
+            mode = getattr(getattr(system, "system", system), "mode", None)
+            found["schedule versions [M, B, G, N, T]"] = (
+                (8 + 5 * M * (T if mode == "keep" else 1)) * batches * group,
+                f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
+            )
+        return found
+
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""
         return dataclasses.replace(self, **changes)
@@ -122,3 +176,36 @@ class Spec:
             "update": self.update.describe(),
             **{name: getattr(self, name) for name in names},
         }
+
+
+def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray | None:
+    """Initial parameters `[1 or R, P]`, or None for the policy's own; raises `InputError` for other shapes."""
+    if initial is None:
+        return None
+    remedy = "give one number per parameter"
+    try:
+        rows = np.atleast_2d(np.asarray(initial, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise checks.InputError("initial", initial, "numbers", remedy) from None
+    checks.require(
+        rows.shape in ((1, parameters), (replicates, parameters)),
+        "initial",
+        np.shape(initial),
+        f"[P] or [R, P] with P = {parameters}, R = {replicates}",
+        remedy,
+    )
+    checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "mend the initial parameters")
+    return rows
+
+
+def _kept(system: Any, batches: int) -> int:
+    """About how many published versions a run keeps at one time."""
+    if isinstance(system, records.Schedule):
+        return 2
+    settings, published = getattr(system, "knobs", {}), batches // system.batches_per_publish + 1
+    if "staleness" in settings:
+        return min(published, settings["staleness"] + 2)
+    if "law" in settings:
+        return min(published, len(settings["law"]) + 1)
+    tickets = getattr(system, "tickets", None)
+    return min(published, 2 + (tickets or 0) // (system.groups_per_batch * system.batches_per_publish))

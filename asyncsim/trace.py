@@ -50,6 +50,8 @@ class Trace:
 
     def final(self, name: str, last: float = 0.1) -> records.Estimate:
         """Estimate of a metric over the last fraction of the recorded updates; frozen replicates are left out."""
+        remedy = "give the fraction of the recorded updates that is averaged"
+        last = checks.real("last", last, remedy, 0.0, 1.0, open_low=True)
         rows = max(1, round(last * len(self.updates)))
         window = np.where(self.diverged >= 0, np.nan, self[name][-rows:])
         # A missing number inside the window (a cosine to a zero gradient, say) takes nothing from the others.
@@ -118,6 +120,11 @@ class Trace:
     def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Read a trace; a file truncated, of another kind or of another format version is refused by name."""
         arrays, scalars = records.load_arrays(path, "trace")
+        with records.well_formed(path, "trace"):
+            return cls._read(arrays, scalars)
+
+    @classmethod
+    def _read(cls, arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> Trace:
         groups: dict[str, dict[str, np.ndarray]] = {"metrics": {}, "accumulated": {}, "schedule": {}}
         plain = {}
         for name, value in arrays.items():
@@ -136,7 +143,7 @@ class Trace:
             known.get("work"),
             scalars["schedule_header"],
         )
-        return cls(
+        found = cls(
             groups["metrics"],
             plain["updates"],
             groups["accumulated"],
@@ -146,3 +153,22 @@ class Trace:
             schedule,
             scalars["header"],
         )
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Refuse arrays of other shapes or types than a run leaves behind."""
+        R, U = self.realization.size, self.updates.size
+        expected = {"updates": (U,), "diverged": (R,), "realization": (R,)}
+        for name, shape in expected.items():
+            array = getattr(self, name)
+            right = array.shape == shape and np.issubdtype(array.dtype, np.integer)
+            checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"integers {shape}", "run it again")
+        real = {f"metrics/{name}": (array, (U, R)) for name, array in self.metrics.items()}
+        real["parameters"] = (self.parameters, (R, *self.parameters.shape[1:2]))
+        for name, (array, shape) in real.items():
+            right = array.shape == shape and array.ndim == 2 and np.issubdtype(array.dtype, np.floating)
+            checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"numbers {shape}", "run it again")
+        highest = self.schedule.realizations
+        known = bool(((self.realization >= 0) & (self.realization < highest)).all())
+        checks.require(known, "trace.realization", self.realization.tolist(), f"in [0, {highest})", "run it again")

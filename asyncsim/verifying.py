@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asyncsim import checks, theory, trials, validation
@@ -35,6 +35,7 @@ def verify(
     """
     if claim is not None:
         return verify_one(claim, size, defects, seed, at)
+    checks.require(at is None, "at", at, "used with one claim", "name the claim")
     return [verify_one(name, size, defects, seed) for name in every_claim()]
 
 
@@ -67,6 +68,8 @@ def verify_one(
     from asyncsim.trials._trial import SIZES, untouched
 
     claim = theory.claim(name)
+    checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
+    checks.boolean("defects", defects, "say whether defects are planted")
     trial = trials.trial(claim.id)
     factor = SIZES[checks.one_of("size", size, SIZES, "choose how much to measure")]
     points = trial.at(size) if at is None else (_asked(claim, trial, at),)
@@ -115,12 +118,21 @@ def _join(
 def _asked(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
     """The trial's first point with some parameters replaced, inside the domain."""
     point = dict(trial.points[0])
+    checks.require(isinstance(at, Mapping), "at", at, "a mapping of parameters to values", "write at={'clamp': 3.5}")
     for key in at:
         checks.one_of(f"{claim.id} parameter", key, point, "name a parameter of the claim's points")
     point |= at
-    reason = claim.domain(point)
+    try:
+        reason = claim.domain(point)
+    except checks.InputError:
+        raise
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        reason = f"not even comparable with it: {error}"
     if reason is not None:
         raise checks.InputError(claim.id, dict(at), f"inside the claim's domain ({reason})", "ask inside the domain")
+    beyond = trial.reach(point)
+    if beyond is not None:
+        raise checks.InputError(claim.id, dict(at), f"within reach of its trial ({beyond})", "ask at another point")
     return point
 
 

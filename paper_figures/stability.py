@@ -63,11 +63,11 @@ def draw_boundary(ax: Axes, rows: Any) -> Axes:
         own = rows[rows.schedule == schedule]
         product, reach = own.value * own.curvature, (own.high - own.low) / 2 * own.curvature
         ax.errorbar(own.staleness, product, yerr=reach, label=label, **look)
-    for schedule, far, color in (("sawtooth", 10.0, "violated"), ("fixed", 0.01, "held")):
-        edge = [boundary(schedule, int(tau)) for tau in every]
+    edges = np.array([[boundary(schedule, int(tau)) for tau in every] for schedule in SCHEDULES])
+    for edge, far, color in ((edges.max(axis=0), 10.0, "violated"), (edges.min(axis=0), 0.01, "held")):
         ax.fill_between(every, edge, far, color=_style.COLORS[color], alpha=0.06, linewidth=0)
-    ax.text(2.3, 1.0, "diverges", color=_style.COLORS["violated"])
-    ax.text(0.15, 0.15, "converges", color=_style.COLORS["held"])
+    ax.text(2.3, 1.0, "both diverge", color=_style.COLORS["violated"])
+    ax.text(0.15, 0.15, "both converge", color=_style.COLORS["held"])
     ax.annotate(r"$2\,\sin\frac{\pi}{2(2\tau+1)}$", (3.0, boundary("fixed", 3)), (0.35, 0.3), fontsize=9, **LEADER)
     ax.annotate(r"$2/(\tau+1)$", (5.0, boundary("sawtooth", 5)), (6.8, 0.6), fontsize=8, **LEADER)
     ax.plot([], [], label="predicted", **_style.PREDICTED)
@@ -80,7 +80,7 @@ def draw_boundary(ax: Axes, rows: Any) -> Axes:
 
 
 def draw_ratio(ax: Axes, rows: Any) -> Axes:
-    """Measured over predicted boundary, in percent off."""
+    """Measured over predicted boundary minus 1 in percent, with the bracket."""
     ax.axhline(0.0, **_style.PREDICTED)
     for schedule, (_, look) in SCHEDULES.items():
         own = rows[rows.schedule == schedule]
@@ -88,7 +88,12 @@ def draw_ratio(ax: Axes, rows: Any) -> Axes:
         off = 100.0 * (own.value * own.curvature / predicted - 1.0)
         reach = 100.0 * (own.high - own.low) / 2 * own.curvature / predicted
         ax.errorbar(own.staleness, off, yerr=reach, **{**look, "markersize": 0.75 * look["markersize"]})
-    ax.set(ylim=(-1.0, 1.0), yticks=[-1, 0, 1], ylabel="off (%)", xlabel=r"largest staleness $\tau$ (updates)")
+    ax.set(
+        ylim=(-1.0, 1.0),
+        yticks=[-1, 0, 1],
+        ylabel="measured /\npredicted − 1\n(%, bracket)",
+        xlabel=r"largest staleness $\tau$ (updates)",
+    )
     ax.set_xscale("function", functions=(np.log1p, np.expm1))
     ax.set(xlim=(-0.12, 19.0), xticks=[0, 1, 2, 4, 8, 16])
     ax.xaxis.set_minor_locator(NullLocator())
@@ -119,20 +124,20 @@ def draw_difference(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
     off, reach = 1e3 * (rows.value - predicted), 1e3 * (rows.high - rows.low) / 2
     ax.errorbar(rows.lag, off, yerr=reach, color=_style.COLORS["measured"], **{**_style.MEASURED, "markersize": 3})
     edge = math.ceil(float((off.abs() + reach).max()))
-    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="off\n(1/1000)")
+    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="measured −\npredicted\n(1/1000, 95 %)")
     ax.set(xlabel="lag $k$ (updates)", xticks=rows.lag)
     return ax
 
 
 def draw(rows: Any) -> Figure:
-    """Both panels, each above what is left when the prediction is taken away."""
+    """Both panels, each above a strip of its deviations from the prediction, at a scale that shows the intervals."""
     steps = rows[rows.quantity == "boundary"]
     lags = rows[rows.quantity == "autocorrelation"]
     tau, curvature, step = int(lags.staleness.iloc[0]), float(lags.curvature.iloc[0]), float(lags.step.iloc[0])
     predicted = correlations(tau, curvature, step, lags.lag)
     with _style.applied():
-        figure = _style.picture(2 * _style.COLUMN, 3.9)
-        (left, right), (below_left, below_right) = figure.subplots(2, 2, height_ratios=(4.2, 1), sharex="col")
+        figure = _style.picture(2 * _style.COLUMN, 4.1)
+        (left, right), (below_left, below_right) = figure.subplots(2, 2, height_ratios=(3.8, 1), sharex="col")
         draw_ratio(below_left, steps)
         draw_boundary(left, steps)
         draw_correlations(right, lags, predicted)
@@ -142,7 +147,7 @@ def draw(rows: Any) -> Figure:
         figure.suptitle(
             "Gradient descent on stale gradients. Varied: the staleness. Measured: the step at which descent stops\n"
             "converging (bracketed to ±0.5 %), and the correlation of gradients $k$ updates apart (95 % intervals).\n"
-            "Dashed: predicted without fitting; below, what is left of the measurement without it.",
+            "Dashed: predicted without fitting. Strips: measured against predicted, where the intervals can be seen.",
             x=0.01,
             ha="left",
             fontsize=8,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import math
 import re
 from html.parser import HTMLParser
@@ -105,6 +106,30 @@ def test_counts_and_error_rates_are_stated(page):
     assert 0 < rate < 0.05 and f"held with probability at most {reporting.rate(rate)}." in made.text
 
 
+def test_the_promised_rate_stands_beside_the_attained_one(tmp_path):
+    path = reporting.write_report(verdict(), {"spec": {"false_pass": 0.05}}, tmp_path / "r.html")
+    attained = reporting.rate(verdict().false_pass)
+    assert f"at most 0.05 by design; the measurements below attain {attained}." in Page(path.read_text()).text
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("no sign of any in-flight word (release at publish)", "no sign of any in-flight word (release at publish)"),
+        ("is <= 2 D/(step T) + step L s^2, then", "is [<= 2 D/(step T) + step L s^2], then"),
+        ("the mean of (sequence ratio) * reward under", "the mean of [(sequence ratio) * reward] under"),
+        ("by -E_mu[(W-C)_+ R S]", "by [-E_mu[(W-C)_+ R S]]"),
+        ("step < a_c(N-1) / (kl lambda_max(F(pi*)))", "[step < a_c(N-1) / (kl lambda_max(F(pi*)))]"),
+        ("that is K/M-1 (release at publish)", "that is [K/M-1] (release at publish)"),
+        ("<b>bold & brave</b>", "<b>bold & brave</b>"),
+        ("* a", "[*] a"),
+    ],
+)
+def test_formulas_in_statements_are_set_as_code(text, marked):
+    made = str(reporting.formulas(text))
+    assert html.unescape(made.replace("<code>", "[").replace("</code>", "]")) == marked and "<b" not in made
+
+
 def test_planted_defects_and_wrong_formulas_are_listed_apart(page):
     defects = ({"name": "off by one", "verdict": "violated"}, {"name": "dropped ratio", "verdict": "inconclusive"})
     made = page(verdict(defects=defects, formula_defects=({"name": "factor forgotten", "verdict": "held"},)))
@@ -139,9 +164,10 @@ def test_no_verdicts_are_refused(tmp_path):
         reporting.write_report([], MANIFEST, tmp_path / "report.html")
 
 
-def test_a_folder_that_does_not_exist_is_refused_by_name(tmp_path):
+def test_a_path_below_a_file_is_refused_by_name(tmp_path):
+    (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="path"):
-        reporting.write_report(verdict(), MANIFEST, tmp_path / "none" / "report.html")
+        reporting.write_report(verdict(), MANIFEST, tmp_path / "file" / "report.html")
 
 
 def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
@@ -162,10 +188,19 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
         (15.0, 0.0, "15"),
         (1234.5, 160.0, "1230 ± 160"),
         (1 / 3, 1e-12, "0.333333"),
-        (2.0, 0.0996, "2.000 ± 0.100"),
+        (2.0, 0.0996, "2.00 ± 0.10"),
         (0.0, 0.0, "0"),
+        (2e-233, 1e-6, "0 ± 1e−06"),
+        (0.2312701, 1e-6, "0.2312701 ± 1e−06"),
     ],
 )
 def test_measurements_are_rounded_by_their_interval(value, half, text):
     row = dataclasses.replace(verdict().points[0], measured=value, low=value - half, high=value + half)
     assert reporting.measured(row) == text
+
+
+def test_a_coarse_measurement_shows_the_places_of_its_prediction():
+    row = dataclasses.replace(
+        verdict().points[0], predicted=0.4286, measured=0.41234567, low=0.39234567, high=0.43234567
+    )
+    assert reporting.measured(row) == "0.4123 ± 0.020"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim import checks, plugins
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Baseline:
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
-        return {"advantage": type(self).__name__, **vars(self)}
+        return {"advantage": plugins.name_of(self), **vars(self)}
 
 
 class GroupBaseline(Baseline):

@@ -26,8 +26,11 @@ class GroupMean(GroupBaseline):
 def group_mean(shift: Any = 0.0) -> GroupMean:
     """Mean reward of the group as baseline: A_i = r_i - (mean_j r_j + shift). Scope: group.
 
-    Its mean gradient is (1 - 1/N) times the exact one, on-policy and with the full ratio (shift 0). Raises
-    `InputError` for groups of one. Source: 2503.20783 (without the standard deviation); `shift` as in 2506.20520.
+    Its mean gradient is (1 - 1/N) times the exact one, on-policy and with the full ratio (shift 0).
+
+    Arguments: `shift` in units of reward, a number or one per replicate. Returns an advantage, `[R, G, N]` in units of
+    reward. Raises `InputError` for a shift that is not finite, and in a run with groups of one. Source: 2503.20783
+    (without the standard deviation); `shift` as in 2506.20520.
 
     >>> group_mean(shift=-0.1).shift
     -0.1

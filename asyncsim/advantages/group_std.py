@@ -30,8 +30,10 @@ class GroupStd(GroupBaseline):
 def group_std(eps: float = 1e-6) -> GroupStd:
     """Standardized rewards of the group: A_i = (r_i - mean) / (std + eps), population std (divided by N). Scope: group.
 
-    Equal rewards give 0. Not proportional to the exact gradient across prompts. Raises `InputError` for groups of one.
-    Source: 2402.03300.
+    Equal rewards give 0. Not proportional to the exact gradient across prompts.
+
+    Arguments: `eps` >= 0 in units of reward. Returns an advantage, `[R, G, N]`, a pure number. Raises `InputError` for
+    a negative eps, and in a run with groups of one. Source: 2402.03300.
 
     >>> group_std().eps
     1e-06

@@ -22,9 +22,11 @@ def leave_one_out() -> LeaveOneOut:
     """Mean of the other N - 1 samples of the group as baseline: A_i = N/(N-1) (r_i - mean_j r_j). Scope: group.
 
     Unbiased on-policy and with the full sequence ratio. A population (enumeration) has N = infinity.
-    Raises `InputError` for groups of one. Source: 2402.14740.
+
+    Returns an advantage, `[R, G, N]` in units of reward. Raises `InputError` in a run with groups of one. Source:
+    2402.14740.
 
     >>> leave_one_out().describe()
-    {'advantage': 'LeaveOneOut'}
+    {'advantage': 'leave_one_out'}
     """
     return LeaveOneOut()

@@ -19,11 +19,12 @@ class BatchMean(Baseline):
 
 
 def mean() -> BatchMean:
-    """Mean reward of the whole step as baseline: A_gi = r_gi - (1/G) sum_g sum_i mass_gi r_gi.
+    """Mean reward of the whole step as baseline: A_gi = r_gi - (1/G) sum_g sum_i mass_gi r_gi. Scope: step.
 
-    On-policy with n samples in all, its gradient is (1 - 1/n) times the exact one. Scope: step.
+    On-policy with n samples in all, its mean gradient is (1 - 1/n) times the exact one. Returns an advantage,
+    `[R, G, N]` in units of reward. Source: textbook.
 
     >>> mean().describe()
-    {'advantage': 'BatchMean'}
+    {'advantage': 'mean'}
     """
     return BatchMean()

@@ -19,9 +19,12 @@ class NoBaseline(Baseline):
 
 
 def none() -> NoBaseline:
-    """No baseline: A_i = r_i. Unbiased, with the variance of the reward's level.
+    """No baseline: A_i = r_i. Scope: sample.
+
+    Unbiased, with the variance that the level of the reward brings. Returns an advantage, `[R, G, N]` in units of
+    reward. Source: textbook.
 
     >>> none().describe()
-    {'advantage': 'NoBaseline'}
+    {'advantage': 'none'}
     """
     return NoBaseline()

@@ -24,10 +24,13 @@ class Offset(Baseline):
 
 
 def offset(v: Any) -> Offset:
-    """A fixed baseline: A_i = r_i - v, v absolute (a number, or one per replicate).
+    """A fixed baseline: A_i = r_i - v. Scope: sample.
 
     With data from a fixed behavior policy of mean reward above v, REINFORCE converges to a projection on the simplex
-    instead of the best arm (`optimum/asymre-projection`). Source: 2506.20520.
+    instead of the best arm (`optimum/asymre-projection`).
+
+    Arguments: `v` in units of reward, absolute, a number or one per replicate. Returns an advantage, `[R, G, N]` in
+    units of reward. Raises `InputError` for a v that is not finite. Source: 2506.20520.
 
     >>> offset(0.5).v
     0.5

@@ -19,14 +19,16 @@ class Opob(GroupBaseline):
 
 
 def opob() -> Opob:
-    """Off-policy optimal baseline, plug-in: b = sum_i omega_i^2 n_i^2 r_i / sum_i omega_i^2 n_i^2. Scope: group.
+    """Off-policy optimal baseline, plug-in: b = sum_i omega_i^2 n_i^2 r_i / sum_i omega_i^2 n_i^2, A_i = r_i - b.
 
-    omega_i n_i is the norm of the score vector that the loss really applies to sample i (weight included exactly
-    once, divided by T_i where the aggregator does). The population value minimizes E[omega^2 n^2 (r - b)^2]; from one
-    batch it is biased, because sample i stands in its own baseline. Raises `InputError` for groups of one. Source:
-    2602.17616.
+    omega_i n_i is the norm of the score vector that the loss really applies to sample i (weight included exactly once,
+    divided by T_i where the aggregator does). The population value minimizes E[omega^2 n^2 (r - b)^2]; from one batch
+    it is biased, because sample i stands in its own baseline. Scope: group.
+
+    Returns an advantage, `[R, G, N]` in units of reward. Raises `InputError` in a run with groups of one, or with a
+    policy that has no score. Assumes a loss that is linear in A, so no clip. Source: 2602.17616.
 
     >>> opob().describe()
-    {'advantage': 'Opob'}
+    {'advantage': 'opob'}
     """
     return Opob()

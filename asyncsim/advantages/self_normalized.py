@@ -19,12 +19,15 @@ class SelfNormalized(GroupBaseline):
 
 
 def self_normalized() -> SelfNormalized:
-    """Self-normalized importance-sampling baseline: b = sum_i omega_i r_i / sum_i omega_i. Scope: group.
+    """Self-normalized importance-sampling baseline: b = sum_i omega_i r_i / sum_i omega_i, A_i = r_i - b. Scope: group.
 
-    Estimates the value of the current policy (the group mean estimates that of the behavior policy); biased O(1/N).
-    Raises `InputError` for groups of one.
+    omega_i is the weight that the loss applies. With the full ratio b estimates the value of the current policy (the
+    group mean estimates that of the behavior policy); biased O(1/N).
+
+    Returns an advantage, `[R, G, N]` in units of reward. Raises `InputError` in a run with groups of one. Source:
+    textbook (self-normalized importance sampling).
 
     >>> self_normalized().describe()
-    {'advantage': 'SelfNormalized'}
+    {'advantage': 'self_normalized'}
     """
     return SelfNormalized()

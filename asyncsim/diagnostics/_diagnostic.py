@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -51,7 +51,7 @@ class Metric:
     """A number per replicate and recorded update.
 
     `outputs`: policy outputs that it reads; `enumerates`: whether it needs exact values; `default`: whether it is
-    recorded unless the spec says otherwise.
+    recorded unless the spec says otherwise; `doc`: what `help` shows of it, in a plug-in file that of the module.
     """
 
     name: str
@@ -59,6 +59,12 @@ class Metric:
     outputs: tuple[str, ...] = ()
     enumerates: bool = False
     default: bool = False
+    doc: InitVar[str | None] = None
+
+    def __post_init__(self, doc: str | None) -> None:
+        if doc is not None:
+            # The class is frozen; an instance's own docstring is where `help` looks first.
+            object.__setattr__(self, "__doc__", doc)
 
     def __call__(self) -> Metric:
         """Metrics have no options."""
@@ -129,6 +135,7 @@ class Recorder:
         self.outputs = tuple(sorted({output for diagnostic in everything for output in diagnostic.outputs}))
         self.rows: dict[str, list[Tensor]] = {m.name: [] for m in self.metrics}
         self.updates: list[int] = []
+        self.alive = torch.ones(replicates, dtype=torch.bool)
         self.previous = torch.full((replicates, size), math.nan, dtype=torch.float64)
 
     def observe(
@@ -144,6 +151,7 @@ class Recorder:
         """Record one update."""
         if not self.active:
             return
+        self.alive = alive
         step = Step(update, task, policy, parameters, gradient, self.previous, record, record.signal)
         for accumulator in self.accumulators:
             accumulator.observe(step)
@@ -160,7 +168,9 @@ class Recorder:
         metrics = {name: torch.stack(rows).numpy() for name, rows in self.rows.items() if rows}
         gathered: dict[str, np.ndarray] = {}
         for accumulator in self.accumulators:
-            gathered.update(accumulator.result())
+            for name, values in accumulator.result().items():
+                # What a frozen replicate repeats is no measurement.
+                gathered[name] = np.where(self.alive.numpy(), values, np.nan)
         return metrics, gathered
 
 

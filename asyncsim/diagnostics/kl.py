@@ -1,4 +1,9 @@
-"""Mean divergence of behavior from current policy per sequence, k3 estimate on the batch."""
+"""Mean divergence of behavior from current policy per sequence, k3 estimate on the batch.
+
+KL(mu || pi) = E (W_i - 1 - log W_i) with W_i = pi(y_i) / mu(y_i) untruncated: shape `[R]`, in nats per sequence, never
+negative. Assumes E W = 1 and is off by E W - 1 where it is not; blind to whether that is so (`mean_weight` sees it),
+and one heavy ratio can be all of it. Source: textbook (Schulman's k3).
+"""
 
 from __future__ import annotations
 
@@ -9,4 +14,5 @@ kl = Metric(
     lambda step: step.mean(step.signal.sequence_log_ratio.expm1() - step.signal.sequence_log_ratio),
     outputs=("log_prob",),
     default=True,
+    doc=__doc__,
 )

@@ -1,4 +1,8 @@
-"""Variance of the sequence log ratio in the batch."""
+"""Variance of the sequence log ratio in the batch.
+
+Var log W_i = E (log W_i - E log W)^2 by mass, divided by n, with W_i = pi(y_i) / mu(y_i): shape `[R]`, in nats^2. For
+normal log ratios ESS/N = exp(-Var log W). Blind to the mean and to tails heavier than normal. Source: textbook.
+"""
 
 from __future__ import annotations
 
@@ -10,4 +14,5 @@ log_ratio_variance = Metric(
     lambda step: ratios.log_moments(step.signal.sequence_log_ratio, step.signal.step_mass)[1],
     outputs=("log_prob",),
     default=True,
+    doc=__doc__,
 )

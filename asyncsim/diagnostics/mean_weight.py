@@ -1,4 +1,9 @@
-"""Mean sequence ratio: 1 when the logged probabilities are those sampled from."""
+"""Mean sequence ratio: 1 when the logged probabilities are those sampled from.
+
+E W = sum_i mass_i W_i with W_i = pi(y_i) / mu(y_i) untruncated: shape `[R]`, a pure number, 1 in expectation on full
+support whatever the staleness. Blind to errors that cancel; far from mu most batches miss the rare heavy ratios and
+read below 1. Source: textbook.
+"""
 
 from __future__ import annotations
 
@@ -10,4 +15,5 @@ mean_weight = Metric(
     lambda step: ratios.mean_weight(step.signal.sequence_log_ratio, step.signal.step_mass),
     outputs=("log_prob",),
     default=True,
+    doc=__doc__,
 )

@@ -21,8 +21,8 @@ from asyncsim.versions import View, Weights
 class Signal:
     """What a method makes of a batch: cotangents for the pullback, and on the way to them the ratio and advantages.
 
-    `weights` are the current ones; `view` and `outputs` belong to the parameters of the pullback (the current ones
-    unless the method says `at="behavior"`); `proximal` are the outputs at the start of the batch's training.
+    Everything is computed from `outputs` of the current `weights`; only the pullback itself may be at other parameters,
+    those of `view` (`at="behavior"`). `first` is the signal of the first update on the batch, None for that one.
     """
 
     method: Method
@@ -31,27 +31,31 @@ class Signal:
     batch: Batch
     weights: Weights
     view: View
-    outputs: Outputs
-    proximal: Outputs
+    names: tuple[str, ...]
+    known: Outputs | None
+    first: Signal | None
 
-    def current(self, name: str) -> Tensor:
-        """An output of the current policy, `[R, G, N, T]`, wherever the gradient is taken."""
-        if self.method.at == "current":
-            return self.outputs[name]
-        return self.policy.forward(versions.current(self.weights), self.batch, (name,)).outputs[name]
+    @cached_property
+    def outputs(self) -> Outputs:
+        """Outputs of the current policy, each `[R, G, N, T]`; computed when asked for if the pullback is elsewhere."""
+        if self.known is not None:
+            return self.known
+        return self.policy.forward(versions.current(self.weights), self.batch, self.names).outputs
+
+    @property
+    def proximal(self) -> Outputs:
+        """Outputs at the start of the batch's training."""
+        return self.outputs if self.first is None else self.first.outputs
 
     @cached_property
     def log_ratio(self) -> Tensor:
         """Token log ratios of the current policy to behavior, `[R, G, N, T]`."""
-        return self._log_ratio(self.current("log_prob"), self.batch.behavior["log_prob"])
+        return self._log_ratio(self.batch.behavior["log_prob"])
 
     @cached_property
     def anchored(self) -> Tensor:
-        """Token log ratios of the pullback's policy to the method's anchor, `[R, G, N, T]`."""
-        if self.method.at == "current" and self.method.anchor == "behavior":
-            return self.log_ratio
-        anchor = {"behavior": self.batch.behavior, "proximal": self.proximal}[self.method.anchor]
-        return self._log_ratio(self.outputs["log_prob"], anchor["log_prob"])
+        """Token log ratios of the current policy to the method's anchor, `[R, G, N, T]`."""
+        return self.log_ratio if self.method.anchor == "behavior" else self._log_ratio(self.proximal["log_prob"])
 
     @cached_property
     def sequence_log_ratio(self) -> Tensor:
@@ -94,7 +98,8 @@ class Signal:
                 found["log_prob"] = torch.where(self.batch.mask > 0, found["log_prob"], nothing)
         return found
 
-    def _log_ratio(self, log_prob: Tensor, anchor: Tensor) -> Tensor:
+    def _log_ratio(self, anchor: Tensor) -> Tensor:
+        log_prob = self.outputs["log_prob"]
         return log_prob - anchor if self.batch.full else ratios.log_ratio(log_prob, anchor, self.batch.mask)
 
     def _sample_weight(self) -> Tensor:
@@ -118,21 +123,21 @@ def evaluate(
     policy: Policy,
     weights: Weights,
     batch: Batch,
-    proximal: Outputs | None = None,
+    first: Signal | None = None,
     also: tuple[str, ...] = (),
 ) -> tuple[Signal, Tensor]:
     """The signal of a method on a batch and its ascent direction `[R, P]`.
 
-    `weights` are the current ones; `proximal` the outputs at the start of the batch's training (None: this is the
-    start); `also` names further outputs to compute.
+    `weights` are the current ones; `first` is the signal of the first update on the batch (None: this is the first);
+    `also` names further outputs to compute.
     """
     view = {"current": versions.current(weights), "behavior": batch.view}[method.at]
     if view is None:
         raise checks.InputError(
             "at", method.at, "current with early drawing", "use drawing='late', which keeps weights"
         )
-    forward = policy.forward(view, batch, (*method.outputs, *(name for name in also if name not in method.outputs)))
-    signal = Signal(
-        method, task, policy, batch, weights, view, forward.outputs, forward.outputs if proximal is None else proximal
-    )
+    names = (*method.outputs, *(name for name in also if name not in method.outputs))
+    here = method.at == "current"
+    forward = policy.forward(view, batch, names if here else ())
+    signal = Signal(method, task, policy, batch, weights, view, names, forward.outputs if here else None, first)
     return signal, forward.pullback(signal.cotangents)

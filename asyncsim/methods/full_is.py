@@ -9,12 +9,16 @@ from asyncsim.methods._weights import Ratio, checked_level
 
 
 def full_is(level: str = "sequence", advantage: Advantage | None = None, aggregator: str = "sequence_sum") -> Method:
-    """Importance sampling without truncation.
+    """Importance sampling without truncation: c_it = W_i A_i (sequence) or r_it A_i (token).
 
-    Level "sequence": c_it = W_i A_i, W_i = prod_t pi/mu, unbiased for outcome rewards on full support
-    (`estimator/full-is`). Level "token": c_it = r_it A_i, which ignores prefix and suffix and is biased for more than
-    one token. Log ratios are limited to +-20 before they are exponentiated. Arguments: `level`; `advantage` (default
-    leave-one-out); `aggregator`.
+    r_it = pi/mu of one token, W_i = prod_t r_it. The sequence form is unbiased for outcome rewards on full support
+    (`estimator/full-is`); the token form ignores prefix and suffix and is biased for more than one token. Log ratios
+    are limited to +-20 before they are exponentiated.
+
+    Arguments: `level`, "sequence" or "token"; `advantage` (default leave-one-out); `aggregator`, "sequence_sum",
+    "sequence_mean", "token_mean" or "constant". Returns a `Method` whose weight is `[R, G, N, 1]` (sequence) or
+    `[R, G, N, T]` (token), a pure number. Raises `InputError` for an unknown level or aggregator, or an advantage that
+    is not one. Source: textbook.
 
     >>> full_is().describe()["level"]
     'sequence'

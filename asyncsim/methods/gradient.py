@@ -8,9 +8,14 @@ from asyncsim.methods._weights import NoRatio
 
 
 def gradient(at: str = "behavior") -> Method:
-    """g = -sum_i mass_i grad loss_i, at the parameters that generated the sample ("behavior") or the "current" ones.
+    """Descent on a policy's own loss: g = -(1/G) sum_i mass_i grad loss_i.
 
-    Goes with `tasks.quadratic`, where it is the linear delayed model x_{t+1} = x_t - eta (lambda x_{t-tau} + xi_t).
+    With `tasks.quadratic` and `updates.sgd(eta)` it is the linear delayed model x_(t+1) = x_t - eta (lambda x_(t-tau) +
+    xi_t).
+
+    Arguments: `at`, the parameters at which the gradient is taken: "behavior", those that generated the sample, or
+    "current". Returns a `Method` that reads the output `loss` and no log-probs. Raises `InputError` for another `at`.
+    Assumes a policy that offers `loss`. Source: textbook (delayed gradient descent).
 
     >>> gradient().at
     'behavior'

@@ -20,8 +20,13 @@ def grpo(
 ) -> Method:
     """Group relative policy optimization: A_i = (r_i - mean) / (std + 1e-6), c as in `ppo_clip`, averaged per sequence.
 
-    Population standard deviation over the group; no KL term. Arguments as in `ppo_clip`.
-    Source: 2402.03300, equation 3 without the KL term.
+    Population standard deviation over the group; no KL term (`kl_coef` of a task puts a penalty into the reward).
+
+    Arguments: `low` in [0, 1] and `high` >= 0, pure numbers (or one per replicate), the clip is [1 - low, 1 + high];
+    `anchor` of the ratio, "behavior" or "proximal"; `advantage` (default group standard deviation); `aggregator`,
+    "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns a `Method`. Raises `InputError` for bounds
+    outside their range or unknown names, and in a run with groups of one. Source: 2402.03300, equation 3 without the KL
+    term.
 
     >>> grpo().describe()["anchor"]
     'behavior'

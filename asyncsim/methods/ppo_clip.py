@@ -20,10 +20,14 @@ def ppo_clip(
 ) -> Method:
     """Clipped surrogate: c_it = rho_it A_i where the clip is open, 0 where it is closed.
 
-    The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low; rho is the token ratio to `anchor`:
-    "behavior" (the policy that generated the token) or "proximal" (the weights at the start of the batch's training,
-    which cannot see staleness in the first update of a batch). Arguments: `low` in [0, 1], `high` >= 0 (numbers, or
-    one per replicate); `advantage` (default group mean); `aggregator`. Source: 1707.06347, equation 7.
+    The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low; rho is the token ratio to `anchor`: "behavior"
+    (the policy that generated the token) or "proximal" (the weights at the start of the batch's training, which cannot
+    see staleness in the first update of a batch).
+
+    Arguments: `low` in [0, 1], `high` >= 0, pure numbers (or one per replicate); `anchor`; `advantage` (default group
+    mean); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns a `Method` whose weight is
+    `[R, G, N, T]`. Raises `InputError` for bounds outside their range, or unknown names. Source: 1707.06347, equation
+    7.
 
     >>> ppo_clip(anchor="proximal").describe()["anchor"]
     'proximal'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncsim import advantages
+from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import NoRatio
@@ -13,19 +13,24 @@ def reinforce(
 ) -> Method:
     """REINFORCE: g = sum_it a_it m_it A_i grad log pi(y_it), whatever policy generated the data.
 
-    Arguments: `advantage` (default leave-one-out); `aggregator`; `at`, "current" or "behavior" (old scores applied to
-    new parameters, as asynchronous actors do); `entropy`, coefficient of an entropy bonus. Staleness enters through
-    the data only: with a group baseline on a one-context bandit this is delayed gradient ascent path by path
-    (`staleness/stale-reinforce-is-delayed-ascent`). Source: Williams 1992; leave-one-out 2402.14740.
+    Staleness enters through the data only: with a group baseline on a one-context bandit this is delayed gradient
+    ascent path by path (`staleness/stale-reinforce-is-delayed-ascent`).
+
+    Arguments: `advantage` (default leave-one-out); `aggregator` a, "sequence_sum", "sequence_mean", "token_mean" or
+    "constant"; `at`, "current" or "behavior" (old scores applied to new parameters, as asynchronous actors do);
+    `entropy`, coefficient of an entropy bonus, reward per nat. Returns a `Method` of weight 1. Raises `InputError` for
+    unknown names or an entropy coefficient that is not a finite number. Source: Williams 1992; leave-one-out
+    2402.14740.
 
     >>> reinforce().describe()["advantage"]
-    'LeaveOneOut'
+    'leave_one_out'
     """
+    bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
     return Method(
         "reinforce",
         advantage or advantages.leave_one_out(),
         NoRatio(),
         aggregator,
         at=at,
-        constants={"entropy": entropy} if entropy else {},
+        constants={"entropy": bonus} if bonus else {},
     )

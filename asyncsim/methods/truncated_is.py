@@ -14,12 +14,15 @@ from asyncsim.methods._weights import Ratio, checked_level
 def truncated_is(
     level: str = "sequence", cap: Any = None, advantage: Advantage | None = None, aggregator: str | None = None
 ) -> Method:
-    """Importance sampling with the ratio truncated from above and detached.
+    """Importance sampling with the ratio truncated from above and detached: c = min(w, cap) A.
 
-    Level "sequence": c_it = min(W_i, cap) A_i, cap 8, sequence-mean. Level "token": c_it = min(r_it, cap) A_i, cap 2,
-    token-mean. Bias of the gradient: -E_mu[(w - cap)_+ A grad log pi] (`estimator/truncation-bias`). Arguments:
-    `level`, `cap` >= 1 (a number, or one per replicate), `advantage` (default group mean), `aggregator`. Raises
-    `InputError` for a cap below 1. Source: 2602.17616 (sequence form).
+    Level "sequence": w = W_i, cap 8, sequence-mean. Level "token": w = r_it, cap 2, token-mean. Bias of the gradient:
+    -E_mu[(w - cap)_+ A grad log pi] (`estimator/truncation-bias`).
+
+    Arguments: `level`; `cap` >= 1, a pure number (or one per replicate); `advantage` (default group mean);
+    `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns a `Method` whose weight is
+    `[R, G, N, 1]` (sequence) or `[R, G, N, T]` (token). Raises `InputError` for a cap below 1, an unknown level or
+    aggregator. Source: 2602.17616 (sequence form).
 
     >>> truncated_is(level="token").describe()["cap"]
     2.0

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -20,23 +24,64 @@ POINTS = 400
 BARS = 40
 DECADES = 1e3
 """Ratio of largest to smallest mean from which a positive metric is drawn on a logarithmic axis."""
+MARKED = 8
+"""Up to so many points are drawn as points: a line through one is nothing at all."""
+REALIZATIONS = 5
+"""Fewer random realizations than this are shown by their range: the t interval of two is far wider than the data."""
 
 
 def draw_trace(trace: Trace) -> Figure:
-    """Every metric against updates, and the histogram of staleness."""
-    columns = min(3, len(trace.metrics) + 1)
-    rows = math.ceil((len(trace.metrics) + 1) / columns)
-    figure = _style.picture(2.6 * columns, 0.35 + 1.75 * rows)
+    """Every metric against updates, the autocorrelogram where there is one, and the histogram of staleness."""
+    panels: list[Callable[[Axes], Axes]] = [
+        lambda ax, name=name: metric(ax, trace, name)  # type: ignore[misc]
+        for name in trace.metrics
+    ]
+    if "autocorrelogram" in trace.accumulated:
+        panels.append(lambda ax: autocorrelogram(ax, trace))
+    panels.append(lambda ax: histogram(ax, trace.schedule))
+    columns = min(3, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    title = textwrap.wrap(setting(trace), 38 * columns)
+    counted = f"{plural(trace.replicates, 'replicate')}, {diverged(trace)}; mean and 95 % interval"
+    figure = _style.picture(2.6 * columns, 0.35 + 0.14 * len(title) + 1.75 * rows)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for ax, name in zip(axes, trace.metrics, strict=False):
-        metric(ax, trace, name)
-    histogram(axes[len(trace.metrics)], trace.schedule)
-    for ax in axes[len(trace.metrics) + 1 :]:
+    for ax, panel in zip(axes, panels, strict=False):
+        panel(ax)
+    for ax in axes[len(panels) :]:
         ax.set_visible(False)
-    diverged = int((trace.diverged >= 0).sum())
-    left_out = f"; {diverged} diverged, left out from there on" if diverged else ""
-    figure.suptitle(f"{trace.replicates} replicates{left_out}; mean and 95 % interval", x=0.01, ha="left")
+    figure.suptitle("\n".join([*title, counted]), x=0.01, ha="left")
     return figure
+
+
+def setting(trace: Trace) -> str:
+    """Task, method and system of a trace in one line, with the mean staleness; what the header leaves out is missing.
+
+    A schedule that was imposed or saved stands in the place of the system.
+    """
+    spec: Mapping[str, Any] = trace.header.get("spec") or {}
+    system: Mapping[str, Any] = spec.get("system") or trace.schedule.header
+    parts = [str(spec["task"])] if "task" in spec else []
+    parts += [f"method {spec['method']}"] if "method" in spec else []
+    if "name" in system:
+        knobs = ", ".join(f"{key}={value}" for key, value in (system.get("knobs") or {}).items())
+        parts.append(f"{system['name']}({knobs})")
+    elif "schedule" in system:
+        parts.append(f"{system['schedule']} schedule")
+    heads = head_staleness(trace.schedule)
+    if np.isfinite(heads).any():
+        parts.append(f"mean staleness {np.nanmean(heads):.3g} versions")
+    return ", ".join(parts)
+
+
+def diverged(trace: Trace) -> str:
+    """How many replicates diverged, in words."""
+    count = int((trace.diverged >= 0).sum())
+    return f"{count} diverged, left out from there on" if count else "none diverged"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def draw_schedule(schedule: Schedule) -> Figure:
@@ -46,8 +91,8 @@ def draw_schedule(schedule: Schedule) -> Figure:
     by_batch(left, schedule)
     histogram(right, schedule)
     name = str(schedule.header.get("name", "schedule"))
-    count = f"{schedule.realizations} realization{'s' if schedule.realizations > 1 else ''}"
-    figure.suptitle(f"{name}: head staleness of {schedule.batches} batches, {count}", x=0.01, ha="left")
+    counted = f"{schedule.batches} batches, {plural(schedule.realizations, 'realization')}"
+    figure.suptitle(f"{name}: head staleness of {counted}", x=0.01, ha="left")
     return figure
 
 
@@ -57,35 +102,72 @@ def metric(ax: Axes, trace: Trace, name: str) -> Axes:
     band = [interval(row, trace.realization, trace.schedule.random) for row in trace[name][shown]]
     mean = line(ax, trace.updates[shown], np.array(band))
     ax.set(xlabel=_style.label("update"), ylabel=_style.label(name))
-    if not np.isfinite([low for _, low, _ in band]).any():
-        _style.note(ax, "a single run: no interval")
     positive = mean[np.isfinite(mean)]
+    if not positive.size:
+        ax.text(0.5, 0.5, "no finite value", transform=ax.transAxes, ha="center", color=_style.COLORS["muted"])
+        ax.set_yticks([])
+    elif not np.isfinite([low for _, low, _ in band]).any():
+        _style.note(ax, "a single run: no interval")
     if positive.size and positive.min() > 0 and positive.max() > DECADES * positive.min():
         ax.set_yscale("log")
+    whole(ax.xaxis)
+    if positive.size and np.array_equal(positive, np.round(positive)):
+        whole(ax.yaxis)
     return ax
 
 
+def autocorrelogram(ax: Axes, trace: Trace) -> Axes:
+    """C_k / C_0 of the products of gradients k updates apart, `[lags + 1, R]`, with intervals, and the line of zero."""
+    products = trace.accumulated["autocorrelogram"]
+    kept = np.isfinite(products).all(axis=0) & (trace.diverged < 0)
+    band = [correlation(trace, row, products[0], kept) for row in products]
+    mean, low, high = np.array(band).T
+    lags = np.arange(len(products))
+    ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
+    ax.vlines(lags, 0.0, mean, color=_style.COLORS["measured"], linewidth=1.0, alpha=0.35)
+    ax.errorbar(lags, mean, yerr=[mean - low, high - mean], color=_style.COLORS["measured"], **_style.MEASURED)
+    if not np.isfinite(low).any():
+        _style.note(ax, "a single run: no interval" if np.isfinite(mean).any() else "nothing finite")
+    ax.set(xlabel="lag $k$ (updates)", ylabel="gradient correlation\n$C_k/C_0$")
+    whole(ax.xaxis)
+    return ax
+
+
+def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, kept: np.ndarray) -> tuple[float, float, float]:
+    """Ratio of two means over the replicates kept, with its 95 percent interval; NaN where there is none."""
+    scale = float(bottom[kept].mean()) if kept.any() else 0.0
+    if scale == 0.0:
+        return math.nan, math.nan, math.nan
+    if kept.sum() < 2:
+        return float(top[kept].mean()) / scale, math.nan, math.nan
+    found = uncertainty.ratio(top[kept], bottom[kept], trace.realization[kept], trace.schedule.random)
+    half = uncertainty.critical(LEVEL, found.freedom) * found.error if found.independent else math.nan
+    return found.value, found.value - half, found.value + half
+
+
 def by_batch(ax: Axes, schedule: Schedule) -> Axes:
-    """Mean head staleness of every batch with its interval between realizations, and the largest."""
+    """Mean head staleness of every batch with its spread between realizations, and the largest."""
     shown = thinned(schedule.batches)
     heads = head_staleness(schedule)[:, shown].reshape(schedule.realizations, len(shown), -1)
     with np.errstate(invalid="ignore"):
         means = np.nansum(heads, axis=2) / np.isfinite(heads).sum(axis=2)
-    each = np.arange(schedule.realizations)
-    band = np.array([interval(row, each, schedule.random) for row in means.T])
+    band = np.array([spread(row, schedule.random) for row in means.T])
     largest = np.where(np.isfinite(heads), heads, -np.inf).max(axis=(0, 2))
     largest[np.isinf(largest)] = np.nan
     ax.plot(shown, largest, color=_style.COLORS["muted"], linewidth=0.8, label="largest")
+    few = schedule.random and schedule.realizations < REALIZATIONS
+    words = f"mean and range of {schedule.realizations} realizations" if few else "mean and 95 % interval"
     one = "mean of one realization" if schedule.random else "mean"
-    line(ax, shown, band, "mean and 95 % interval" if np.isfinite(band[:, 1]).any() else one)
+    line(ax, shown, band, words if np.isfinite(band[:, 1]).any() else one)
     ax.set(xlabel=_style.label("batch"), ylabel=_style.label("staleness"), ylim=(0, None))
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    whole(ax.xaxis)
+    whole(ax.yaxis)
     ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderpad=0.0)
     return ax
 
 
 def histogram(ax: Axes, schedule: Schedule) -> Axes:
-    """Share of trajectories at each head staleness, with intervals between realizations where they differ by chance."""
+    """Share of trajectories at each head staleness, with its spread between realizations that differ by chance."""
     heads = head_staleness(schedule).reshape(schedule.realizations, -1)
     known = [row[np.isfinite(row)].astype(int) for row in heads]
     largest = max((int(row.max()) for row in known if row.size), default=0)
@@ -97,22 +179,39 @@ def histogram(ax: Axes, schedule: Schedule) -> Axes:
     ax.bar(position, share, width=0.85 * width, color=_style.COLORS["measured"], alpha=0.75, linewidth=0)
     if schedule.random and schedule.realizations > 1:
         rows = counts / np.maximum(1.0, counts.sum(axis=1, keepdims=True))
-        band = np.array([interval(column, np.arange(len(rows)), True) for column in rows.T])
-        ax.vlines(position, np.maximum(band[:, 1], 0.0), band[:, 2], color=_style.INK, linewidth=0.9)
+        band = np.array([spread(column, True) for column in rows.T])
+        ax.vlines(position, band[:, 1], band[:, 2], color=_style.INK, linewidth=0.9)
     if counts.sum():
-        top = ax.get_xaxis_transform()
-        ax.plot(np.nanmean(heads), 1.0, "v", color=_style.COLORS["muted"], clip_on=False, transform=top)
-        _style.note(ax, f"▾ mean {np.nanmean(heads):.3g}")
+        mark_mean(ax, float(np.nanmean(heads)), largest)
     ax.set(xlabel="head " + _style.label("staleness"), ylabel="share of trajectories")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole(ax.xaxis)
     return ax
 
 
+def mark_mean(ax: Axes, mean: float, largest: int) -> None:
+    """A triangle above the bars at the mean, its number on the side that has more room."""
+    muted, side = _style.COLORS["muted"], 1 if mean <= largest / 2 else -1
+    above = ax.get_xaxis_transform()
+    ax.plot(mean, 1.05, "v", color=muted, markersize=4.5, clip_on=False, transform=above)
+    look: dict[str, Any] = {"ha": "left" if side > 0 else "right", "va": "center", "fontsize": 6.5, "color": muted}
+    ax.annotate(f"mean {mean:.3g}", (mean, 1.05), (5 * side, 0), xycoords=above, textcoords="offset points", **look)
+
+
+def whole(axis: Axis) -> None:
+    """Whole numbers for the ticks of a count, one at least."""
+    axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
+
+
 def line(ax: Axes, x: np.ndarray, band: np.ndarray, label: str = "mean and 95 % interval") -> np.ndarray:
-    """A mean with its interval, from rows (mean, low, high); returns the means."""
+    """A mean with its interval, from rows (mean, low, high); few points are marked. Returns the means."""
     mean, low, high = band.T
-    ax.fill_between(x, low, high, color=_style.COLORS["measured"], alpha=0.25, linewidth=0)
-    ax.plot(x, mean, color=_style.COLORS["measured"], label=label, linewidth=1.0)
+    color = _style.COLORS["measured"]
+    if np.isfinite(mean).sum() > MARKED:
+        ax.fill_between(x, low, high, color=color, alpha=0.25, linewidth=0)
+        ax.plot(x, mean, color=color, label=label, linewidth=1.0)
+    else:
+        look = {**_style.MEASURED, "linestyle": "-", "linewidth": 1.0}
+        ax.errorbar(x, mean, yerr=[mean - low, high - mean], color=color, label=label, **look)
     return mean
 
 
@@ -124,6 +223,15 @@ def interval(values: np.ndarray, realization: np.ndarray, random: bool) -> tuple
     found = uncertainty.between(values[kept], realization[kept], random)
     half = uncertainty.critical(LEVEL, found.freedom) * found.error if found.independent else math.nan
     return found.value, found.value - half, found.value + half
+
+
+def spread(values: np.ndarray, random: bool) -> tuple[float, float, float]:
+    """Mean over realizations of what is never negative, with its 95 percent interval cut at 0; of few, the range."""
+    kept = values[np.isfinite(values)]
+    if random and len(kept) > 1 and len(values) < REALIZATIONS:
+        return float(kept.mean()), float(kept.min()), float(kept.max())
+    mean, low, high = interval(values, np.arange(len(values)), random)
+    return mean, max(low, 0.0) if math.isfinite(low) else low, high
 
 
 def head_staleness(schedule: Schedule) -> np.ndarray:

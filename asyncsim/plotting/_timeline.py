@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import BoundaryNorm
+from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -28,21 +28,22 @@ def draw_timeline(timeline: Timeline) -> Figure:
     figure = _style.picture(2 * _style.COLUMN, 1.4 + 0.15 * max(4, lanes))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(max(4.0, lanes), 2.5))
     newest = int(np.sum(timeline.publishes["t_install"] < end))
-    norm = BoundaryNorm(np.arange(newest + 2) - 0.5, 256)
+    norm = BoundaryNorm(np.arange(newest + 2) - 0.5, newest + 1)
     generation(upper, timeline, lanes, end, norm)
     training(lower, timeline, end, norm)
     for ax in (upper, lower):
         for installed in timeline.publishes["t_install"][:newest]:
             ax.axvline(installed, color=_style.INK, linewidth=0.5, alpha=0.5, zorder=0.5)
-    bar = figure.colorbar(ScalarMappable(norm, colors()), ax=[upper, lower], pad=0.01, aspect=30)
+    bar = figure.colorbar(ScalarMappable(norm, colors(newest + 1)), ax=[upper, lower], pad=0.01, aspect=30)
     bar.set_label(_style.label("version"))
     bar.minorticks_off()
     bar.set_ticks(range(0, newest + 1, math.ceil((newest + 1) / 9)))
     batches = len(timeline.batches["batch"])
     some = f"first {lanes} of {places} places" if lanes < places else f"{places} place{'s' if places > 1 else ''}"
     some += f", first {BATCHES} of {batches} batches" if batches > BATCHES else f", {batches} batches"
+    cut = "cut to the " if lanes < places or batches > BATCHES else ""
     name = timeline.header.get("name", "system")
-    figure.suptitle(f"{name}: {some}; color is the version that generates or is trained", x=0.01, ha="left")
+    figure.suptitle(f"{name}: {cut}{some}; color is the version that generates or is trained", x=0.01, ha="left")
     return figure
 
 
@@ -97,14 +98,15 @@ def draw_bars(
 ) -> None:
     """Rectangles (left, right, top, bottom) in the colors of their versions."""
     corners = [((a, c), (b, c), (b, d), (a, d)) for a, b, c, d in bars]
-    face = colors()(norm(np.array(versions, dtype=float)))
+    face = colors(norm.Ncmap)(norm(np.array(versions, dtype=float)))
     face[:, 3] = np.where(pale, 0.35, 1.0)
     ax.add_collection(PolyCollection(corners, facecolors=face, edgecolors="white", linewidths=0.4))
 
 
-def colors() -> mpl.colors.Colormap:
-    """Older versions dark, newer ones light."""
-    return mpl.colormaps["viridis"]
+def colors(count: int) -> ListedColormap:
+    """A color for each version: blue for even ones, orange for odd ones, so that neighbors differ; newer ones pale."""
+    depth = np.linspace(0.95, 0.35, max(count, 2))
+    return ListedColormap([mpl.colormaps[("Blues", "Oranges")[k % 2]](depth[k]) for k in range(count)])
 
 
 def window(timeline: Timeline) -> float:

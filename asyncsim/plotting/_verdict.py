@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from asyncsim import notation
 from asyncsim.plotting import _style
 from asyncsim.records import Comparison, Verdict
 
 ONE_SIDED = ("bound", "ordering")
 PANELS = 6
 ROWS = 40
+NAME = 40
+"""Most signs that name a point at its row."""
 WIDEST = 4.0
 """Effects either side of 0 that the dot plot reaches; what lies farther is marked at the edge with its number."""
 
@@ -29,7 +33,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
     if key is not None and len(quantities) <= PANELS:
         columns = min(3, len(quantities))
         lines = math.ceil(len(quantities) / columns)
-        figure = _style.picture(_style.COLUMN if columns == 1 else 2.3 * columns, 0.5 + 2.0 * lines)
+        figure = _style.picture(_style.COLUMN if columns == 1 else 2.3 * columns, 0.7 + 2.0 * lines)
         axes = list(figure.subplots(lines, columns, squeeze=False).flat)
         for ax, quantity in zip(axes, quantities, strict=False):
             against(ax, [row for row in judged if row.quantity == quantity], key)
@@ -38,11 +42,12 @@ def draw_verdict(verdict: Verdict) -> Figure:
     else:
         shown = sorted(judged, key=lambda row: row.margin)[:ROWS]
         shown = [row for row in judged if any(row is kept for kept in shown)]
-        figure = _style.picture(2 * _style.COLUMN, 1.0 + 0.17 * max(len(shown), 2))
+        figure = _style.picture(2 * _style.COLUMN, 1.3 + 0.17 * max(len(shown), 2))
         deviations(figure.subplots(), shown, labels(shown, verdict.points), verdict.kind)
         if len(shown) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
-    title = f"{verdict.id}: {verdict.verdict}{left_out}"
+    statement = textwrap.wrap(verdict.statement.replace("$", r"\$"), int(15.5 * figure.get_figwidth()))
+    title = "\n".join([*statement, f"{verdict.id}: {verdict.verdict}{left_out}"])
     figure.suptitle(title, x=0.01, ha="left", color=_style.COLORS[verdict.verdict])
     return figure
 
@@ -89,29 +94,36 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
 
 
 def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind: str) -> Axes:
-    """Measured minus predicted of every comparison in units of the effect, with intervals, on a band of one effect."""
-    found = [scaled(row, kind) for row in rows]
+    """Measured minus predicted of every comparison in units of the effect, with intervals, on a band of one effect.
+
+    Predicted and measured numbers stand at the right of their row.
+    """
+    places = [scaled(row, kind) for row in rows]
     bare = [math.isfinite(row.measured) and not effect_of(row, kind) for row in rows]
     names = [name + " †" * mark for name, mark in zip(names, bare, strict=True)]
     if any(bare):
         _style.note(ax, "† no effect is defined here: in units of half the interval")
     if not rows:
         ax.text(0.0, 0.5, "every point is outside the domain", ha="center", transform=ax.get_xaxis_transform())
-    finite = [abs(edge) for middle, reach in found for edge in (middle - reach, middle + reach) if math.isfinite(edge)]
+    finite = [abs(edge) for middle, reach in places for edge in (middle - reach, middle + reach) if math.isfinite(edge)]
     edge = min(WIDEST, 1.15 * max([1.1, *finite]))
     ax.axvspan(-1.0, 1.0, color=_style.COLORS["effect"], linewidth=0, zorder=0)
     ax.axvline(0.0, **_style.PREDICTED)
-    for place, (row, (middle, reach)) in enumerate(zip(rows, found, strict=True)):
+    for place, (row, (middle, reach)) in enumerate(zip(rows, places, strict=True)):
         color = _style.COLORS["measured" if row.verdict == "held" else row.verdict]
         if not abs(middle) <= edge:
             side = -1.0 if middle < 0 else 1.0
-            ax.plot(side * edge, place, marker="<" if side < 0 else ">", color=color, markersize=5, clip_on=False)
+            ax.plot(
+                side * 0.98 * edge, place, marker="<" if side < 0 else ">", color=color, markersize=6, clip_on=False
+            )
             text = f"{middle:.3g}" if math.isfinite(middle) else "diverged"
             ax.annotate(
                 text,
-                (side * edge, place),
+                (side * 0.98 * edge, place),
                 (-7 * side, 0),
                 textcoords="offset points",
+                annotation_clip=False,
+                fontweight="bold",
                 va="center",
                 ha="left" if side < 0 else "right",
                 color=color,
@@ -122,7 +134,30 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
     ax.set(xlim=(-edge, edge), ylim=(len(rows) - 0.4, -0.6), yticks=range(len(rows)), yticklabels=names)
     ax.set_xlabel("(measured − predicted) / smallest deviation that must be seen (shaded: less)")
     ax.tick_params(axis="y", length=0)
+    if rows:
+        beside(ax, rows)
     return ax
+
+
+def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
+    """Predicted and measured numbers of every row at its right end, in the color of a verdict that is not held."""
+    predicted = ["predicted", *(notation.number(row.predicted) for row in rows)]
+    wide = max(len(text) for text in predicted)
+    lines = [f"{a:>{wide}}  {b}" for a, b in zip(predicted, ["measured", *map(found, rows)], strict=True)]
+    right = ax.secondary_yaxis("right")
+    right.set_yticks(range(-1, len(rows)), lines, fontfamily="DejaVu Sans Mono", fontsize=6.5)
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    ax.set_ylim(top=-1.4)
+    for text, row in zip(right.get_yticklabels()[1:], rows, strict=True):
+        text.set_color(_style.INK if row.verdict == "held" else _style.COLORS[row.verdict])
+
+
+def found(row: Comparison) -> str:
+    """The measured number with half of its interval."""
+    if not math.isfinite(row.measured):
+        return "diverged"
+    return notation.measurement(row.measured, (row.high - row.low) / 2.0, row.predicted)
 
 
 def scaled(row: Comparison, kind: str) -> tuple[float, float]:
@@ -142,20 +177,48 @@ def effect_of(row: Comparison, kind: str) -> float:
 
 
 def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list[str]:
-    """Quantity and what tells its point from all others; the number of the point where that takes too many words."""
+    """Quantity and what tells its point from all others: as many parameters as fit, the shortest first."""
     points: list[dict[str, Any]] = []
     for row in everything:
         if row.point not in points:
             points.append(row.point)
-    keys = list(dict.fromkeys(key for point in points for key in point))
-    changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
-    names = [", ".join(f"{key} {shown(point.get(key))}" for key in changing) for point in points]
-    if any(len(name) > 44 for name in names):
-        names = [f"point {number}" for number in range(1, len(points) + 1)]
+    names = told_apart(points)
     ends = [f"  ({names[points.index(row.point)]})" if len(points) > 1 else "" for row in rows]
     return [row.quantity.replace("_", " ") + end for row, end in zip(rows, ends, strict=True)]
 
 
+def told_apart(points: Sequence[dict[str, Any]]) -> list[str]:
+    """A name of each point from the parameters that differ; its number stands before it where names coincide."""
+    keys = list(dict.fromkeys(key for point in points for key in point))
+    changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
+
+    def names(chosen: Sequence[str]) -> list[str]:
+        return [
+            ", ".join(
+                f"{key.replace('_', ' ')} {shown(point[key])}" for key in changing if key in chosen and key in point
+            )
+            for point in points
+        ]
+
+    chosen: list[str] = []
+    for key in sorted(changing, key=lambda key: max(map(len, names([key])))):
+        if max(map(len, names([*chosen, key]))) <= NAME:
+            chosen.append(key)
+    found = names(chosen)
+    if len(set(found)) < len(points):
+        found = [f"point {number}" + f", {name}" * bool(name) for number, name in enumerate(found, 1)]
+    return found
+
+
 def shown(value: Any) -> str:
-    """A parameter in few signs."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """A parameter in few signs: of a long list the first and the last number."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)) and len(str(value)) > NAME // 2:
+        first, last = value, value
+        while isinstance(first, (list, tuple)) and first:
+            first = first[0]
+        while isinstance(last, (list, tuple)) and last:
+            last = last[-1]
+        return f"({shown(first)}, …, {shown(last)})"
+    return str(value)

@@ -76,9 +76,13 @@ class Gaussian:
 def gaussian(dimension: int = 1, width: float = 1.0, start: float = 0.0) -> Gaussian:
     """Normal policy with free mean and fixed width: log pi(a) = -|a - theta|^2 / (2 width^2) + const.
 
-    Arguments: `dimension` D; `width`, standard deviation of each coordinate, > 0; `start`, initial mean. Output:
-    `log_prob` per action in nats. Two such policies whose means are delta widths apart have a normal log ratio of
-    variance delta^2 (`ratio/gaussian-shift`).
+    Two such policies whose means are delta widths apart have a normal log ratio of variance delta^2
+    (`ratio/gaussian-shift`).
+
+    Arguments: `dimension` D; `width` > 0, standard deviation of each coordinate, in units of the action; `start`,
+    initial mean in the same unit. Returns a policy of P = D parameters with the output `log_prob` per action in nats,
+    `[R, G, N, 1]`. Raises `InputError` for a dimension below 1, a width that is not positive, or a start that is not
+    finite. Source: textbook.
 
     >>> policy = gaussian(dimension=2, width=0.5)
     >>> policy.initial(1).tolist()

@@ -73,8 +73,10 @@ class Quadratic:
 def quadratic(curvatures: Any = (1.0,), noise: float = 1.0, start: float = 0.0) -> Quadratic:
     """Iterate of f(x) = 1/2 sum_i lambda_i x_i^2 with gradient noise: g = lambda x + xi, xi ~ N(0, noise^2 I).
 
-    Arguments: `curvatures` lambda, positive, one per coordinate; `noise`, standard deviation per coordinate of the
-    gradient noise of one sample, >= 0; `start`, initial value of every coordinate.
+    Arguments: `curvatures` lambda, positive, one per coordinate, in loss per squared parameter; `noise` >= 0, standard
+    deviation per coordinate of the gradient noise of one sample; `start`, initial value of every coordinate. Returns a
+    policy of P = D parameters with the output `loss`, `[R, G, N, 1]`. Raises `InputError` for a curvature that is not
+    positive, a negative noise, or a start that is not finite. Source: textbook.
 
     >>> quadratic((1.0, 0.25)).initial(2).shape
     torch.Size([2, 2])

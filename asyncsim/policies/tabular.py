@@ -169,10 +169,10 @@ def _finite(log_prob: Tensor) -> Tensor:
 def tabular(rows: int = 1, actions: int = 2, logits: Any = None, reference: Any = None) -> Tabular:
     """Softmax policy over a table of free logits: pi(a|s) = exp(theta_sa) / sum_b exp(theta_sb).
 
-    Arguments: `rows` S and `actions` A of the table; `logits`, initial values `[S, A]` (default zeros); `reference`,
-    logits `[S, A]` of the distribution that the output `kl` refers to (default uniform).
-    Outputs: `log_prob`, `entropy`, `kl` = KL(pi || reference), each per token in nats.
-    Raises `InputError` for sizes below 1 (2 actions) or logits of another shape.
+    Arguments: `rows` S and `actions` A of the table; `logits`, initial values `[S, A]` in nats (default zeros);
+    `reference`, logits `[S, A]` of the distribution that the output `kl` refers to (default uniform). Returns a policy
+    of P = S A parameters with the outputs `log_prob`, `entropy` and `kl` = KL(pi || reference), each per token in nats,
+    `[R, G, N, T]`. Raises `InputError` for sizes below 1 (2 actions) or logits of another shape. Source: textbook.
 
     >>> policy = tabular(rows=1, actions=2, logits=[[0.0, 1.0]])
     >>> policy.prepare(policy.initial(1))["prob"].round(decimals=3).tolist()

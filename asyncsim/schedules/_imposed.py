@@ -39,7 +39,7 @@ class Imposed:
 
     def __post_init__(self) -> None:
         for name in ("groups_per_batch", "batches_per_publish", "updates_per_batch"):
-            checks.integer(name, getattr(self, name), 1, "count from one")
+            checks.integer(name, getattr(self, name), 1, "count from one", checks.LARGEST)
 
     def describe(self) -> dict[str, Any]:
         """All parameters as JSON can hold them."""

@@ -17,7 +17,8 @@ def coupled(system: System) -> Coupled:
     Works are then in tokens and rates in tokens a second. Its record, replayed as a schedule, gives the same trace.
 
     Arguments: `system`, an event system. Returns an object with the interface of a system whose only schedule is the
-    record of a run. Raises `InputError`, also for a load, which would refer to the law that is not used.
+    record of a run. Raises `InputError`, also for a load, which would refer to the law that is not used. Source: this
+    package.
 
     >>> from asyncsim.systems import one_step_off
     >>> feed = coupled(one_step_off()).feed(3, 2, 4, 1, seed=0)

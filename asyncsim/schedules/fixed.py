@@ -13,13 +13,15 @@ def fixed(
 ) -> Imposed:
     """Staleness min(version, L) for every token: the first L versions are trained on version 0.
 
-    Arguments: `staleness` L in versions, an integer >= 0. Returns an imposed schedule. Raises `InputError`.
-    Assumes that a batch is generated under one version.
+    Arguments: `staleness` L in versions, an integer >= 0; `groups_per_batch`, `batches_per_publish` and
+    `updates_per_batch`, counts >= 1. Returns an imposed schedule, versions `[M, B, G, N, 1]`. Raises `InputError` for
+    integers outside these ranges. Assumes that a batch is generated under one version. Source: textbook (constant
+    delay).
 
     >>> fixed(2).schedule(5, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
-    lag = checks.integer("staleness", staleness, 0, "give a number of versions")
+    lag = checks.integer("staleness", staleness, 0, "give a number of versions", checks.LARGEST)
     return Imposed(
         "fixed", {"staleness": lag}, partial(_versions, lag),
         groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,

@@ -21,6 +21,11 @@ ORDERS = ("done", "oldest_start")
 REALIZATIONS = 64
 """Independent realizations of a random event system that a run uses unless told otherwise."""
 
+EVENT = 64
+"""Bytes of the record of one sample."""
+PLACES = 1 << 20
+"""Places of a system at most: each is an entry of `rates`."""
+
 
 class StalledError(RuntimeError):
     """The event loop reached a point at which nothing can happen any more: a setting that the checks do not know."""
@@ -58,7 +63,7 @@ class System:
 
     def __post_init__(self) -> None:
         for name in ("groups_per_batch", "batches_per_publish", "updates_per_batch", "quantum"):
-            checks.integer(name, getattr(self, name), 1, "count from one")
+            checks.integer(name, getattr(self, name), 1, "count from one", checks.LARGEST)
         checks.one_of("release", self.release, RELEASES, "say when a ticket returns")
         checks.one_of("order", self.order, ORDERS, "say which ready groups go first")
         checks.one_of("mode", self.mode, MODES, "say what an install does to samples in flight")
@@ -73,8 +78,8 @@ class System:
 
     def _check_times(self) -> None:
         checks.require(
-            (self.train_time is None) != (self.load is None), "train_time", self.train_time,
-            f"given exactly when load is not (load = {self.load})", "give load or train_time",
+            (self.train_time is None) != (self.load is None), "load, train_time", (self.load, self.train_time),
+            "exactly one number and one None", "give exactly one of load, train_time",
         )
         if self.load is not None:
             checks.real("load", self.load, "give generation rate over training rate", 0.0, open_low=True)
@@ -87,7 +92,7 @@ class System:
         checks.integer("quantum", self.quantum, 1, "a quantum larger than the places is never admitted", places)
         if self.tickets is None:
             return
-        tickets = checks.integer("tickets", self.tickets, 1, "count groups")
+        tickets = checks.integer("tickets", self.tickets, 1, "count groups", checks.LARGEST)
         at_publish = self.release == "publish"
         unit = self.groups_per_batch * (self.batches_per_publish if at_publish else 1)
         # Groups out are whole quanta, so up to quantum - 1 tickets lie idle, how many depends on the returns so far.
@@ -158,6 +163,7 @@ class System:
         places = len(self.rates)
         tickets = kernel.LATE if self.tickets is None else self.tickets
         groups = (batches + 1) * self.groups_per_batch + places + (self.tickets or 4 * places)
+        checks.memory({"events": (groups * samples * EVENT, "batches (updates), groups_per_batch or samples_per_group")})
         setting = np.array([
             self.groups_per_batch, samples, self.batches_per_publish, self.release == "publish", self.quantum,
             self.order == "oldest_start", MODES.index(self.mode), not drawn,

@@ -2,7 +2,7 @@
 
 from asyncsim import checks
 from asyncsim.laws import Law, as_law
-from asyncsim.systems._system import System
+from asyncsim.systems._system import PLACES, System
 
 
 def areal(
@@ -25,10 +25,10 @@ def areal(
     >>> system.schedule(8, 1, 1, 1, seed=0).staleness().mean(axis=(0, 2, 3, 4)).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
-    eta = checks.integer("max_head_offpolicyness", max_head_offpolicyness, 0, "give a number of versions")
-    batch = checks.integer("consumer_batch_size", consumer_batch_size, 1, "count groups")
+    eta = checks.integer("max_head_offpolicyness", max_head_offpolicyness, 0, "give a number of versions", PLACES)
+    batch = checks.integer("consumer_batch_size", consumer_batch_size, 1, "count groups", PLACES)
     places = batch if max_concurrent_rollouts is None else checks.integer(
-        "max_concurrent_rollouts", max_concurrent_rollouts, 1, "count groups"
+        "max_concurrent_rollouts", max_concurrent_rollouts, 1, "count groups", PLACES
     )
     knobs = {"max_head_offpolicyness": eta, "consumer_batch_size": batch, "max_concurrent_rollouts": places}
     return System(

@@ -2,7 +2,7 @@
 
 from asyncsim import checks
 from asyncsim.laws import Law, as_law
-from asyncsim.systems._system import System
+from asyncsim.systems._system import PLACES, System
 
 
 def one_step_off(
@@ -21,7 +21,7 @@ def one_step_off(
     >>> one_step_off(4).schedule(4, 2, 1, 1, seed=0).staleness().max(axis=(0, 2, 3, 4)).tolist()
     [0.0, 1.0, 1.0, 1.0]
     """
-    places = checks.integer("groups_per_batch", groups_per_batch, 1, "count groups")
+    places = checks.integer("groups_per_batch", groups_per_batch, 1, "count groups", PLACES)
     knobs = {"groups_per_batch": groups_per_batch, "updates_per_batch": updates_per_batch}
     return System(
         "one_step_off", knobs, as_law("length", length), (1.0,) * places,

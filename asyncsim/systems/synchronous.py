@@ -2,32 +2,29 @@
 
 from asyncsim import checks
 from asyncsim.laws import Law, as_law
-from asyncsim.systems._system import System
+from asyncsim.systems._system import PLACES, System
 
 
 def synchronous(
-    groups_per_batch: int = 1, batches_per_publish: int = 1, updates_per_batch: int = 1, *,
+    groups_per_batch: int = 1, updates_per_batch: int = 1, *,
     length: Law | float | str = 1.0, train_time: Law | float = 1.0, sync_time: float = 0.0,
 ) -> System:
-    """Every batch is generated under the version that it trains: staleness 0, update staleness 0 .. S U - 1.
+    """Every batch is generated under the version that it trains: staleness 0, update staleness 0 .. U - 1.
 
-    All S P groups of a publish are admitted together and all finish before the next (K = S P tickets that return at the
-    publish, drain).
+    All P groups of a batch are admitted together and all finish before it trains (K = P tickets that return at the
+    publish, drain); every batch is published. With several batches to a publish the shortest groups would be trained
+    first, while others are still generated: that is another system.
 
-    Arguments: `groups_per_batch` P, `batches_per_publish` S, `updates_per_batch` U; `length`, law of the work of a
-    sample; `train_time`, seconds for a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`.
+    Arguments: `groups_per_batch` P, `updates_per_batch` U; `length`, law of the work of a sample; `train_time`, seconds
+    for a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: textbook.
 
     >>> float(synchronous(4).schedule(6, 2, 1, 1, seed=0).staleness().max())
     0.0
     """
-    batch = checks.integer("groups_per_batch", groups_per_batch, 1, "count groups")
-    publish = batch * checks.integer("batches_per_publish", batches_per_publish, 1, "count batches")
-    knobs = {
-        "groups_per_batch": groups_per_batch, "batches_per_publish": batches_per_publish,
-        "updates_per_batch": updates_per_batch,
-    }
+    batch = checks.integer("groups_per_batch", groups_per_batch, 1, "count groups", PLACES)
+    knobs = {"groups_per_batch": groups_per_batch, "updates_per_batch": updates_per_batch}
     return System(
-        "synchronous", knobs, as_law("length", length), (1.0,) * publish,
-        groups_per_batch=batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,
-        tickets=publish, release="publish", mode="drain", train_time=train_time, sync_time=sync_time,
+        "synchronous", knobs, as_law("length", length), (1.0,) * batch, groups_per_batch=batch,
+        updates_per_batch=updates_per_batch, tickets=batch, release="publish", mode="drain", train_time=train_time,
+        sync_time=sync_time,
     )

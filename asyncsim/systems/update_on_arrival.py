@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from asyncsim import checks
 from asyncsim.laws import Law, as_law
-from asyncsim.systems._system import System
+from asyncsim.systems._system import PLACES, System
 
 
 def update_on_arrival(
@@ -22,7 +22,8 @@ def update_on_arrival(
     >>> update_on_arrival(3, 1.0).schedule(6, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
-    workers = checks.integer("workers", workers, 1, "give a number of workers")
+    workers = checks.integer("workers", workers, 1, "give a number of workers", PLACES)
+    checks.boolean("stagger", stagger, "say whether workers start one after the other")
     law = as_law("service", service)
     given = [1.0] * workers if rates is None else rates
     speeds = tuple(checks.finite_array("rates", given, (workers,), "give each worker its rate").tolist())

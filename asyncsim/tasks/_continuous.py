@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim import checks, plugins
 from asyncsim.batch import Batch, Draws, Outputs
 from asyncsim.tasks._task import Outcomes
 
@@ -19,6 +19,8 @@ class ContinuousTask:
 
     horizon = 1
     prompts = 1
+    enumerable = False
+    """Whether `outcomes` can list what happens."""
 
     def begin(self, prompt: Tensor) -> Tensor:
         """There is one state."""
@@ -39,9 +41,9 @@ class ContinuousTask:
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Continuous actions have no list."""
         raise checks.InputError(
-            "sampling", type(self).__name__, "monte_carlo for continuous actions", "use sampling='monte_carlo'"
+            "task", plugins.name_of(self), "one whose outcomes can be listed", "use Monte Carlo samples"
         )
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
-        return {"task": type(self).__name__, **vars(self)}
+        return {"task": plugins.name_of(self), **vars(self)}

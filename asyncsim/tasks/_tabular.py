@@ -11,13 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, versions
+from asyncsim import checks, plugins, versions
 from asyncsim.batch import Batch, Draws, Outputs
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.tabular import tabular
 from asyncsim.tasks._task import Outcomes
 
 OUTCOME_LIMIT = 1_000_000
+CELLS = 1 << 22
+"""Arms at most: each mean is a number of the task."""
 REWARDS = ("fixed", "bernoulli", "gaussian")
 
 
@@ -39,10 +41,14 @@ def penalty(coefficient: Any, reference: Any, at: str, shape: tuple[int, int]) -
     checks.one_of("kl_at", at, ("behavior", "current"), "say which log-probs the penalty reads")
     table = None
     if reference is not None:
-        array = np.atleast_2d(np.asarray(reference, dtype=np.float64))
+        remedy = "give one row of logits, or one per state"
+        try:
+            array = np.atleast_2d(np.asarray(reference, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise checks.InputError("reference", reference, "numbers", remedy) from None
         if array.shape[0] == 1:
             array = np.repeat(array, shape[0], axis=0)
-        checked = checks.finite_array("reference", array, shape, "give one row of logits, or one per state")
+        checked = checks.finite_array("reference", array, shape, remedy)
         table = tuple(tuple(float(x) for x in row) for row in checked)
     return Penalty(float(coefficient), table, at)
 
@@ -112,29 +118,25 @@ class TabularTask:
                 "fixed or bernoulli with counts, enumeration or an oracle",
                 "use sampling='monte_carlo', or rewards='bernoulli'",
             )
-        total = self.actions**self.horizon * (2 if self.rewards == "bernoulli" else 1)
-        checks.require(
-            total <= OUTCOME_LIMIT,
-            "actions ** horizon",
-            total,
-            f"at most {OUTCOME_LIMIT} outcomes",
-            "shorten the horizon or use Monte Carlo samples",
-        )
+        limit = OUTCOME_LIMIT // (2 if self.rewards == "bernoulli" else 1)
+        remedy = "shorten the horizon or use sampling='monte_carlo'"
+        checks.power("actions ** horizon", self.actions, self.horizon, limit, "outcomes", remedy)
         return self._enumerate(prompt)
 
-    def exact(self, policy: Policy, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """Expected return J `[R]` and its gradient `[R, P]` by enumeration, averaged over prompts.
+    def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
+        """Expected return J `[R]` and its gradient `[R, P]` by enumeration, of one prompt or averaged over all.
 
         J = sum_y pi(y) (R(y) - penalty at pi); its gradient is the pullback of pi(y) times that on every token, since
         the derivative of the penalty's own log pi has mean zero.
         """
-        found = self.outcomes(torch.arange(self.prompts))
+        asked = torch.arange(self.prompts) if prompt is None else torch.tensor([prompt])
+        found = self.outcomes(asked)
         R = parameters.shape[0]
         batch = _population(found, R, found.reward.expand(R, -1, -1))
         view = versions.current(policy.prepare(parameters))
         forward = policy.forward(view, batch, ("log_prob",))
         log_prob = torch.where(batch.mask > 0, forward.outputs["log_prob"], torch.zeros((), dtype=torch.float64))
-        mass = torch.exp(log_prob.sum(-1)) * found.chance / self.prompts
+        mass = torch.exp(log_prob.sum(-1)) * found.chance / len(asked)
         earned = batch.reward
         if self.penalty.coefficient:
             earned = earned - self._penalty(log_prob, batch.state, batch.action, batch.mask)
@@ -143,7 +145,7 @@ class TabularTask:
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
         return {
-            "task": type(self).__name__,
+            "task": plugins.name_of(self),
             "actions": self.actions,
             "horizon": self.horizon,
             "prompts": self.prompts,

@@ -16,7 +16,8 @@ class Outcomes:
     """Everything that can happen to one trajectory of each prompt.
 
     `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis); `reward` and `chance`, `[G, O]`: the
-    reward of the outcome and its probability given the actions. O outcomes.
+    reward of the outcome and its probability given the actions. O outcomes. `complete`: whether these are all samples
+    that can be drawn, or only their mean (the quadratic without its noise).
     """
 
     state: Tensor
@@ -24,6 +25,7 @@ class Outcomes:
     mask: Tensor
     reward: Tensor
     chance: Tensor
+    complete: bool = True
 
 
 class Task(Protocol):
@@ -52,6 +54,6 @@ class Task(Protocol):
 
     def outcomes(self, prompt: Tensor) -> Outcomes: ...
 
-    def exact(self, policy: Policy, parameters: Tensor) -> tuple[Tensor, Tensor]: ...
+    def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]: ...
 
     def describe(self) -> dict[str, Any]: ...

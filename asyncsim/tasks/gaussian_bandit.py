@@ -43,7 +43,7 @@ class GaussianBandit(ContinuousTask):
             "leave policy out for the task's own",
         )
 
-    def exact(self, policy: Any, parameters: Tensor) -> tuple[Tensor, Tensor]:
+    def exact(self, policy: Any, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
         """J = -h (|theta - c|^2 + D width^2) / 2 with the policy's width, and its gradient -h (theta - c)."""
         error = parameters - self.target
         value = -0.5 * self.curvature * ((error**2).sum(-1) + self.dimension * policy.width**2)
@@ -55,8 +55,13 @@ def gaussian_bandit(
 ) -> GaussianBandit:
     """Bandit: a ~ N(theta, width^2 I), reward -curvature |a - target|^2 / 2.
 
-    Arguments: `curvature` h > 0; `target` c of every coordinate; `width`, standard deviation of the policy;
-    `dimension` D; `start`, initial mean. With a leave-one-out advantage E g = -h (theta_behavior - c) exactly.
+    J = -h (|theta - c|^2 + D width^2) / 2. With a leave-one-out advantage REINFORCE has E g = -h (theta_behavior - c)
+    exactly.
+
+    Arguments: `curvature` h > 0 in reward per squared action; `target` c of every coordinate; `width` > 0, standard
+    deviation of the policy; `dimension` D; `start`, initial mean. Returns a task whose own policy is
+    `policies.gaussian`. Raises `InputError` for values outside these ranges. Source: textbook (linear-quadratic
+    bandit).
 
     >>> task = gaussian_bandit(curvature=2.0, target=1.0)
     >>> task.exact(task.policy(), task.policy().initial(1, __import__("torch").float64))[1].item()
@@ -65,6 +70,6 @@ def gaussian_bandit(
     checks.real("curvature", curvature, "give a positive curvature", 0.0, open_low=True)
     checks.real("target", target, "give a finite target")
     checks.real("width", width, "a policy of width 0 has no score", 0.0, open_low=True)
-    checks.integer("dimension", dimension, 1, "give the action a dimension")
+    checks.integer("dimension", dimension, 1, "give the action a dimension", checks.LARGEST)
     checks.real("start", start, "give a finite start")
-    return GaussianBandit(float(curvature), float(target), float(width), dimension, float(start))
+    return GaussianBandit(float(curvature), float(target), float(width), int(dimension), float(start))

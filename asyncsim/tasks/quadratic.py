@@ -23,6 +23,8 @@ class Quadratic(ContinuousTask):
     noise: float
     start: float
 
+    enumerable = True
+
     def policy(self) -> Policy:
         """The iterate."""
         return quadratic_policy(self.curvatures, self.noise, self.start)
@@ -47,9 +49,10 @@ class Quadratic(ContinuousTask):
             torch.ones((*shape, 1), dtype=torch.float64),
             torch.zeros(shape, dtype=torch.float64),
             torch.ones(shape, dtype=torch.float64),
+            complete=self.noise == 0.0,
         )
 
-    def exact(self, policy: Policy, parameters: Tensor) -> tuple[Tensor, Tensor]:
+    def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
         """J = -sum lambda x^2 / 2 and its gradient -lambda x."""
         gradient = -torch.tensor(self.curvatures, dtype=parameters.dtype) * parameters
         return 0.5 * (gradient * parameters).sum(-1), gradient
@@ -58,8 +61,9 @@ class Quadratic(ContinuousTask):
 def quadratic(curvatures: Any = (1.0,), noise: float = 1.0, start: float = 0.0) -> Quadratic:
     """Quadratic loss sum_i lambda_i x_i^2 / 2 whose gradients carry noise; used with `methods.gradient()`.
 
-    Arguments: `curvatures` lambda, positive; `noise`, standard deviation per coordinate of one sample's gradient noise;
-    `start`, initial value of every coordinate. Return is minus the loss.
+    Arguments: `curvatures` lambda, positive, one per coordinate; `noise` >= 0, standard deviation per coordinate of one
+    sample's gradient noise; `start`, initial value of every coordinate. Returns a task whose return is minus the loss
+    and whose own policy is `policies.quadratic`. Raises `InputError` for values outside these ranges. Source: textbook.
 
     >>> task = quadratic((1.0, 0.5), start=2.0)
     >>> task.exact(task.policy(), task.policy().initial(1, torch.float64))[0].item()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.tasks._tabular import REWARDS, TabularTask, penalty
+from asyncsim.tasks._tabular import CELLS, REWARDS, TabularTask, penalty
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,21 @@ def softmax_bandit(
 ) -> SoftmaxBandit:
     """Bandit: choose an arm a ~ softmax(theta_x) for prompt x, earn r with mean m_xa.
 
+    Exact gradient of one prompt without penalty: pi * (m - pi . m).
+
     Arguments: `arms` A; `means`, `[A]` or `[prompts, A]` (default: evenly spaced from 0.1 to 0.9); `rewards`, "fixed"
     (r = m), "bernoulli" (r = 1 with probability m) or "gaussian" (m plus noise of standard deviation `deviation`);
-    `kl_coef` beta, the reward becomes r - beta (log p(a) - log reference(a)) with p at `kl_at` = "behavior" or
-    "current" log-probs and `reference` given as logits (None: uniform, an entropy bonus up to a constant); `logits`,
-    initial values. Exact gradient of one prompt without penalty: pi * (m - pi . m).
-
-    Raises `InputError` for means outside [0, 1] with Bernoulli rewards, NaN, or shapes that do not fit.
+    `kl_coef` beta in reward per nat, the reward becomes r - beta (log p(a) - log reference(a)) with p at `kl_at` =
+    "behavior" or "current" log-probs and `reference` given as logits (None: uniform, an entropy bonus up to a
+    constant); `logits`, initial values. Returns a task whose own policy is `policies.tabular`. Raises `InputError` for
+    means outside [0, 1] with Bernoulli rewards, NaN, or shapes that do not fit. Source: textbook.
 
     >>> task = softmax_bandit(arms=3, means=[0.0, 0.5, 1.0], rewards="fixed")
     >>> value, gradient = task.exact(task.policy(), torch.zeros(1, 3, dtype=torch.float64))
     >>> round(value.item(), 3), [round(x, 4) for x in gradient[0].tolist()]
     (0.5, [-0.1667, 0.0, 0.1667])
     """
-    checks.integer("arms", arms, 2, "a bandit needs a choice")
+    checks.integer("arms", arms, 2, "a bandit needs a choice", CELLS)
     table = np.linspace(0.1, 0.9, arms) if means is None else means
     if np.ndim(table) == 1:
         table = [table]

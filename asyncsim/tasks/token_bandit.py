@@ -57,21 +57,21 @@ def token_bandit(
 ) -> TokenBandit:
     """Sequence y_1..y_T of tokens from softmax(theta_row), reward R(y) at the end only.
 
-    Arguments: `actions` A; `horizon` T; `dependence`, which row of the table `[S, A]` a token reads: "iid" (S = 1),
-    "position" (S = T) or "markov" (S = A + 1: row 0 the start, row 1 + a after token a); `success` f, reward 1 when
-    at least the fraction f of the T tokens is token 0 (None: the fraction itself); `ends`, whether token A - 1 ends
-    the sequence, whose length is then the work of a coupled run; `rewards` and `deviation` as in `softmax_bandit`,
-    with R as the mean; `kl_coef`, `reference`, `kl_at`: penalty on the sum of token log-probs; `logits`, initial
-    table.
-
-    Raises `InputError` for unknown names, a success outside [0, 1], or tables of another shape.
+    Arguments: `actions` A; `horizon` T in tokens; `dependence`, which row of the table `[S, A]` a token reads: "iid" (S
+    = 1), "position" (S = T) or "markov" (S = A + 1: row 0 the start, row 1 + a after token a); `success` f, reward 1
+    when at least the fraction f of the T tokens is token 0 (None: the fraction itself); `ends`, whether token A - 1
+    ends the sequence, whose length is then the work of a coupled run; `rewards` and `deviation` as in `softmax_bandit`,
+    with R as the mean; `kl_coef` (reward per nat), `reference`, `kl_at`: penalty on the sum of token log-probs;
+    `logits`, initial table. Returns a task whose own policy is `policies.tabular`. Raises `InputError` for unknown
+    names, a success outside [0, 1], or tables of another shape. Source: textbook.
 
     >>> task = token_bandit(actions=2, horizon=3, success=1.0)
     >>> round(task.exact(task.policy(), torch.zeros(1, 2, dtype=torch.float64))[0].item(), 12)
     0.125
     """
-    checks.integer("actions", actions, 2, "a token needs a choice")
-    checks.integer("horizon", horizon, 1, "a sequence has at least one token")
+    checks.integer("actions", actions, 2, "a token needs a choice", checks.LARGEST)
+    checks.integer("horizon", horizon, 1, "a sequence has at least one token", checks.LARGEST)
+    checks.boolean("ends", ends, "say whether the last token ends the sequence")
     checks.one_of("dependence", dependence, _ROWS, "say which row a token reads")
     checks.one_of("rewards", rewards, REWARDS, "choose how rewards are drawn")
     checks.real("deviation", deviation, "give the noise of gaussian rewards", 0.0)

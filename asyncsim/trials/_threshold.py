@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim import running
+from asyncsim import checks, running
 from asyncsim.records import Estimate
 from asyncsim.spec import Spec
 
@@ -36,7 +36,14 @@ def largest_stable_step(
         late = size[-period:].max(axis=0)
         # A replicate that left the finite range has NaN behind; one at the floor of float64 has shrunk.
         stable = (late < early) & (trace.diverged < 0)
-        first = int(np.argmin(stable)) if not stable.all() else GRID - 1
-        low, high = steps[max(first - 1, 0)], steps[first]
+        checks.require(
+            bool(stable[0]) and not bool(stable[-1]),
+            "largest stable step",
+            "outside the grid",
+            f"between {low:g} and {high:g}",
+            "ask at a point whose boundary lies there",
+        )
+        first = int(np.argmin(stable))
+        low, high = steps[first - 1], steps[first]
     middle = float(np.sqrt(low * high))
     return Estimate(middle, tolerance=max(RESOLUTION * middle, float(high - low)), samples=2 * GRID)

@@ -29,7 +29,8 @@ class Trial:
 
     `measure(point, effect, seed, plant)` returns estimates by quantity; it runs `plant(spec)` and takes as many
     samples as an effect of that relative size needs at the claim's error rates. `points` are those of the quick size,
-    `more` those that the full size adds. `through` says which parts of the product stand in the measurement.
+    `more` those that the full size adds. `through` says which parts of the product stand in the measurement;
+    `reach(point)` why a point inside the claim's domain cannot be measured (None where it can).
     """
 
     claim: str
@@ -39,6 +40,7 @@ class Trial:
     effect: float
     through: str
     more: tuple[Point, ...] = field(default=())
+    reach: Callable[[Point], str | None] = lambda point: None
 
     def at(self, size: str) -> tuple[Point, ...]:
         """Points of a size."""

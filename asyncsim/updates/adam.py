@@ -45,8 +45,12 @@ class Adam:
 def adam(lr: Any, beta1: Any = 0.9, beta2: Any = 0.999, eps: float = 1e-8) -> Adam:
     """Adam with bias correction: step = lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
 
-    `lr`, `beta1`, `beta2`: numbers, or one per replicate; t counts updates that were not skipped. A uniform factor on
-    the gradient before it is nearly without effect; put step controls behind it. Source: 1412.6980, algorithm 1.
+    m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2; t counts updates that were not skipped. A uniform
+    factor on the gradient before it is nearly without effect; put step controls behind it.
+
+    Arguments: `lr` >= 0 in units of the parameter, `beta1` and `beta2` in [0, 1), each a number or one per replicate;
+    `eps` >= 0 in units of the gradient. Returns a link from the gradient to the step, `[R, P]`. Raises `InputError` for
+    values outside these ranges. Source: 1412.6980, algorithm 1.
 
     >>> adam(1e-2).beta2
     0.999

@@ -46,29 +46,34 @@ class Align:
         record.statistics["align_skipped"] = skip[:, 0].double()
         record.direction, record.skip = applied, record.skip | skip[:, 0]
         kept = {"raw": g, "applied": applied}[self.reference]
-        usable = torch.isfinite(kept).all(-1, keepdim=True) & (skip.logical_not() | self.refresh)
+        # A skipped update applies nothing, so it has no applied direction to remember.
+        renews = skip.logical_not() | (self.refresh and self.reference == "raw")
+        usable = torch.isfinite(kept).all(-1, keepdim=True) & renews
         return record, {"reference": torch.where(usable, kept, previous)}
 
 
 def align(low: Any = 0.05, high: Any = 0.3, strength: Any = 1.0, reference: str = "raw", refresh: bool = True) -> Align:
-    """Gradient alignment control. kappa = cos(g_t, g_ref):
+    """Gradient alignment control: project or skip by kappa = cos(g_t, g_ref), a reconstruction.
 
     kappa <= low: unchanged; low < kappa <= high: g - strength (<g, g_ref>/|g_ref|^2) g_ref; kappa > high: skip the
-    update.
+    update. Without a reference (first update) and for a gradient that is zero or not finite the update passes as it is.
 
-    A reconstruction of the idea of 2603.01501 from its abstract: thresholds, projection and reference are ours and are
-    options. `reference`, the previous "raw" gradient or the "applied" direction; `refresh`, whether a skipped update
-    renews the reference; `high=1.0` never skips, `low=0.0, high=1.0` is full projection. `low` has to exceed the cosine
-    of unrelated vectors, about 1/sqrt(P).
+    Arguments: `low` <= `high`, cosines in [-1, 1], and `strength` >= 0, pure numbers (or one per replicate);
+    `reference`, the previous "raw" gradient or the "applied" direction; `refresh`, whether a skipped update renews a
+    raw reference. `high=1.0` never skips, `low=0.0, high=1.0` is full projection; `low` has to exceed the cosine of
+    unrelated vectors, about 1/sqrt(P). Returns a link on directions `[R, P]` that reports align_cosine, align_projected
+    and align_skipped, `[R]`. Raises `InputError` for values outside these ranges. Source: the idea of 2603.01501 from
+    its abstract; thresholds, projection and reference are ours and are options.
 
     >>> align(high=1.0).low
     0.05
     """
+    checks.boolean("refresh", refresh, "say whether a skipped update renews the reference")
     checks.one_of("reference", reference, ("raw", "applied"), "say which direction is remembered")
     lower = knob("low", low, "give a cosine", -1.0, 1.0)
     upper = knob("high", high, "give a cosine; 1 never skips", -1.0, 1.0)
     crossed = np.any(np.asarray(lower) > np.asarray(upper))
     checks.require(not crossed, "low", low, f"at most high = {high}", "projection comes before skipping")
     return Align(
-        lower, upper, knob("strength", strength, "1 removes the whole component", 0.0), reference, bool(refresh)
+        lower, upper, knob("strength", strength, "1 removes the whole component", 0.0), reference, refresh
     )

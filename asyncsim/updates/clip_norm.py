@@ -29,7 +29,11 @@ class ClipNorm(Stateless):
 
 
 def clip_norm(limit: Any = 1.0) -> ClipNorm:
-    """One global norm over all parameters: g <- g min(1, limit / |g|). `limit` > 0, a number or one per replicate.
+    """One global norm over all parameters: g <- g min(1, limit / |g|).
+
+    Arguments: `limit` > 0 in units of the direction, a number or one per replicate. Returns a link on directions
+    `[R, P]` that reports norm_before_clip, `[R]`. Raises `InputError` for a limit that is not positive. Source:
+    textbook (1211.5063, algorithm 1).
 
     >>> clip_norm(1.0).limit
     1.0

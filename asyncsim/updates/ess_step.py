@@ -44,7 +44,11 @@ def ess_step(rule: str = "sqrt", reference: Any = 1.0, floor: Any = 0.1) -> EssS
 
     rho pools all groups of the optimizer step; power is 1/2 for "sqrt" (behind `adam`) and 1 for "linear" (behind
     `sgd`). Never raises the step; no lower limit but for a rho that is not finite, where the scale is `floor`.
-    `reference` is the on-policy ESS, to be measured where engine mismatch makes it differ from 1. Source: 2602.17616.
+
+    Arguments: `rule`, "sqrt" or "linear"; `reference` in (0, 1], the on-policy ESS/N, to be measured where engine
+    mismatch makes it differ from 1; `floor` in [0, 1]; pure numbers (or one per replicate). Returns a link on
+    directions `[R, P]` that reports ess_step_scale and ess_step_broken, `[R]`. Raises `InputError` for values outside
+    these ranges. Assumes a policy with log-probs. Source: 2602.17616.
 
     >>> ess_step("linear").rule
     'linear'

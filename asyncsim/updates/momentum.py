@@ -31,9 +31,10 @@ class Momentum:
 def momentum(beta: Any) -> Momentum:
     """Heavy ball: m <- beta m + g, direction m (no factor 1 - beta on g).
 
-    `beta` in [0, 1], a number or one per replicate.
+    With `sgd(lr)` behind it: x_(t+1) = x_t + beta (x_t - x_(t-1)) + lr g_t.
 
-    With `sgd(lr)` behind it: x_{t+1} = x_t + beta (x_t - x_{t-1}) + lr g_t. Source: Polyak 1964.
+    Arguments: `beta` in [0, 1], a pure number (or one per replicate). Returns a link on directions `[R, P]`. Raises
+    `InputError` for a beta outside [0, 1]. Source: Polyak 1964 (textbook).
 
     >>> momentum(0.9).beta
     0.9

@@ -22,7 +22,10 @@ class Sgd(Stateless):
 
 
 def sgd(lr: Any) -> Sgd:
-    """Gradient ascent: theta <- theta + lr * direction. `lr` >= 0, a number or one per replicate.
+    """Gradient ascent: theta <- theta + lr * direction.
+
+    Arguments: `lr` >= 0 in units of parameter per direction, a number or one per replicate. Returns a link on
+    directions `[R, P]`. Raises `InputError` for a negative lr, or one that is not finite. Source: textbook.
 
     >>> sgd(0.1).lr
     0.1

@@ -22,7 +22,8 @@ class StalenessStep(Stateless):
 def staleness_step() -> StalenessStep:
     """Delay-adaptive step: step <- step / max(1, tau), tau the largest update staleness in the batch.
 
-    Put it behind `adam`: a factor on the gradient before it is nearly without effect. Source: 2206.07638, 2206.08307.
+    Put it behind `adam`: a factor on the gradient before it is nearly without effect. Returns a link on directions
+    `[R, P]` that reports staleness_step_scale, `[R]`, a pure number. Source: 2206.07638, 2206.08307.
 
     >>> staleness_step()
     StalenessStep()

@@ -104,7 +104,7 @@ def _margin(distance: float, smallest: float) -> float:
 
 def _shortfall(estimate: Estimate, smallest: float, crit: float, false_pass: float) -> str:
     """What a held verdict would take."""
-    room = smallest - estimate.tolerance
+    room = smallest - 2.0 * estimate.tolerance
     if room <= 0.0:
         return f"tolerance {estimate.tolerance:.3g} leaves no room for the effect {smallest:.3g}"
     limit = room / (crit + critical(false_pass, sides=1))

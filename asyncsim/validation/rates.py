@@ -23,9 +23,10 @@ def sides(kind: str) -> int:
 
 
 def missed_rate(deviation: float, error: float, tolerance: float, crit: float, freedom: float) -> float:
-    """Probability that a true deviation D passes unnoticed: P(T' <= c), T' noncentral t of shift (D - tolerance)/error.
+    """Probability that a true deviation D passes unnoticed: P(T' <= c), T' noncentral t of shift (D - 2 tol)/error.
 
-    The normal distribution where `freedom` is infinite; 0 or 1 where `error` is 0.
+    The tolerance counts twice: it widens what is accepted, and the systematic error that it allows may hide as much of
+    the deviation. The normal distribution where `freedom` is infinite; 0 or 1 where `error` is 0.
 
     Arguments: `deviation` D, `error`, `tolerance` in the units of the estimate; `crit` c in standard errors; `freedom`.
     Returns a probability; 1 where it cannot be computed, so that nothing is claimed. Assumes a normal estimate.
@@ -34,8 +35,8 @@ def missed_rate(deviation: float, error: float, tolerance: float, crit: float, f
     0.051
     """
     if error == 0.0:
-        return 0.0 if deviation >= tolerance else 1.0
-    shift = (deviation - tolerance) / error
+        return 0.0 if deviation > 2.0 * tolerance or tolerance == 0.0 else 1.0
+    shift = (deviation - 2.0 * tolerance) / error
     if shift == math.inf:
         return 0.0
     if not math.isfinite(error):

@@ -35,6 +35,7 @@ BESIDE = {
     "updates": {"methods"},
     "diagnostics": {"oracle"},
     "loop": {"diagnostics"},
+    "spec": {"diagnostics"},
     "running": {"spec", "loop", "diagnostics"},
     "trials": {"validation"},
     "commands": {"verifying", "comparing", "sweeping", "reporting"},

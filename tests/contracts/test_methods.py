@@ -113,9 +113,9 @@ def test_proximal_anchor_is_the_start_of_the_batch(name):
     trial, method = case(drift=0.6), OURS[name]().replace(anchor="proximal")
     weights = trial.policy.prepare(trial.new)
     middle = trial.policy.prepare(0.5 * (trial.new + trial.old))
-    snapshot = evaluate(method, NOTHING, trial.policy, middle, trial.batch)[0].outputs
-    signal, found = evaluate(method, NOTHING, trial.policy, weights, trial.batch, snapshot)
-    paper = Paper(trial, snapshot["log_prob"])
+    opening = evaluate(method, NOTHING, trial.policy, middle, trial.batch)[0]
+    signal, found = evaluate(method, NOTHING, trial.policy, weights, trial.batch, opening)
+    paper = Paper(trial, opening.outputs["log_prob"])
     assert (found - paper.gradient(PAPERS[name](paper))).abs().max() < 1e-12
     first, _ = evaluate(method, NOTHING, trial.policy, weights, trial.batch)
     assert (first.applied == 1.0).all()

@@ -68,9 +68,10 @@ def test_an_unknown_ending_is_refused_and_nothing_written(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_does_not_exist_is_refused_by_name(tmp_path):
+def test_a_path_below_a_file_is_refused_by_name(tmp_path):
+    (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="path"):
-        plot(schedule(), tmp_path / "none" / "figure.png")
+        plot(schedule(), tmp_path / "file" / "figure.png")
 
 
 def test_another_value_is_refused_with_what_can_be_drawn():
@@ -93,6 +94,12 @@ def test_long_labels_take_two_lines_and_units_are_set_as_powers():
     assert _style.label("staleness") == "staleness $s$ (versions)"
     assert _style.label("log_ratio_variance").endswith("(nats$^2$)") and "\n" in _style.label("log_ratio_variance")
     assert _style.label("my_metric") == "my metric"
+
+
+def test_a_label_says_nothing_twice():
+    assert _style.label("ess") == "effective sample size\n$\\mathrm{ESS}/N$"
+    assert _style.label("kl") == "$\\mathrm{KL}(\\mu\\|\\pi)$ (nats)"
+    assert _style.label("batch") == "batch $b$" and _style.label("update_staleness").endswith("(updates)")
 
 
 def test_colors_of_concepts_differ():

@@ -58,6 +58,13 @@ def test_a_batch_has_the_color_of_the_samples_of_its_version():
     assert not np.array_equal(generated[0], generated[1])
 
 
+def test_versions_that_follow_each_other_have_distinct_colors():
+    face = np.array([_timeline.colors(17)(k)[:3] for k in range(17)])
+    assert len({tuple(color) for color in face}) == 17
+    warm = face[:, 0] > face[:, 2]
+    assert not warm[::2].any() and warm[1::2].all()
+
+
 def test_unfinished_samples_are_pale():
     alpha = plot(timeline("pin")).axes[0].collections[0].get_facecolors()[:, 3]
     assert alpha[0] == 1.0 and alpha[1] < 0.5
@@ -72,7 +79,8 @@ def test_installs_are_marked_in_both_panels():
 
 def test_a_large_system_is_cut_to_a_page_that_says_so():
     figure = plot(timeline(places=100))
-    assert f"first {_timeline.PLACES} of 100 places" in figure.get_suptitle()
+    assert f"cut to the first {_timeline.PLACES} of 100 places" in figure.get_suptitle()
+    assert "cut" not in plot(timeline()).get_suptitle()
     assert len(extents(figure.axes[0])) == 3
 
 

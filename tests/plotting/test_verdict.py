@@ -115,7 +115,7 @@ def test_violated_inconclusive_and_diverged_points_are_told_apart():
 
 def test_the_title_has_the_color_of_the_verdict():
     figure = plot(along([1, 2, 3], [{"step": Estimate(2.0, 0.01)}] * 2 + [{"step": Estimate(3.0, 0.01)}]))
-    assert figure.get_suptitle() == "toy/claim: violated"
+    assert figure.get_suptitle() == "a statement\ntoy/claim: violated"
     assert figure._suptitle.get_color() == _style.COLORS["violated"]
 
 
@@ -139,5 +139,25 @@ def test_rows_are_named_by_what_tells_them_apart():
     assert _verdict.labels(rows, rows) == ["a b  (x 1)", "a b  (x 2)"]
     long = [{"x": tuple(range(30))}, {"x": tuple(range(31))}]
     rows = judged(long, [{"a": Estimate(2.0, 0.01)}] * 2).points
-    assert _verdict.labels(rows, rows) == ["a  (point 1)", "a  (point 2)"]
-    assert _verdict.labels(rows[1:], rows) == ["a  (point 2)"]
+    assert _verdict.labels(rows, rows) == ["a  (x (0, …, 29))", "a  (x (0, …, 30))"]
+    assert _verdict.labels(rows[1:], rows) == ["a  (x (0, …, 30))"]
+
+
+def test_names_take_as_many_parameters_as_fit_and_numbers_where_they_coincide():
+    long = [{"x": "y" * 50, "n": 1}, {"x": "z" * 50, "n": 2, "cap": 0.5}]
+    assert _verdict.told_apart(long) == ["n 1", "n 2, cap 0.5"]
+    assert _verdict.told_apart([{"x": "y" * 50}, {"x": "z" * 50}]) == ["point 1", "point 2"]
+    middle = [{"x": (0.0, *[1.0] * 9, 2.0), "n": 3}, {"x": (0.0, *[5.0] * 9, 2.0), "n": 3}]
+    assert _verdict.told_apart(middle) == ["point 1, x (0, …, 2)", "point 2, x (0, …, 2)"]
+
+
+def test_rows_end_with_their_numbers():
+    verdict = judged([{}], [{"a": Estimate(2.02, 0.01), "far": Estimate(8.0, 0.01), "gone": Estimate(math.nan)}])
+    (ax,) = plot(verdict).axes
+    (right,) = ax.child_axes
+    texts = [text.get_text().split() for text in right.get_yticklabels()]
+    half = f"{(verdict.points[0].high - verdict.points[0].low) / 2:.2g}"
+    assert texts == [["predicted", "measured"], ["2", "2.020", "±", half], ["2", "8.000", "±", half], ["2", "diverged"]]
+    colors = [text.get_color() for text in right.get_yticklabels()[1:]]
+    assert colors == [_style.INK, _style.COLORS["violated"], _style.COLORS["violated"]]
+    assert right.get_yticks().tolist() == [-1, 0, 1, 2]

@@ -16,10 +16,22 @@ from tests.statistics import assert_rate
 @pytest.mark.parametrize("law", [constant(1.0), lognormal(1.0, 0.8), pareto(0.5, 1.5)])
 @pytest.mark.parametrize("train_time", [0.1, 3.0])
 def test_synchronous_and_one_step_off_are_exact(law, train_time):
-    synchronous = presets.synchronous(3, 2, 2, length=law, train_time=train_time).schedule(12, 2, 1, 2, 0)
+    synchronous = presets.synchronous(3, 2, length=law, train_time=train_time).schedule(12, 2, 1, 2, 0)
     assert (synchronous.staleness() == 0).all() and synchronous.updates_per_batch == 2
     ahead = presets.one_step_off(3, length=law, train_time=train_time).schedule(12, 2, 1, 2, 0)
     assert (ahead.staleness() == np.minimum(np.arange(12), 1)[None, :, None, None, None]).all()
+
+
+def test_synchronous_never_trains_while_it_generates():
+    """No sample is in flight while a batch trains, so nothing is selected by its length."""
+    record = presets.synchronous(4, 2, length=exponential(1.0), train_time=0.5).timeline(40, 3)
+    samples, batches = record.samples, record.batches
+    for begin, end in zip(batches["t_start"], batches["t_end"], strict=True):
+        assert not ((samples["t_start"] < end) & (samples["t_end"] > begin)).any()
+    # The planted defect: two batches to a publish, of which the first takes whatever is ready.
+    eager = presets.synchronous(4).replace(batches_per_publish=2, tickets=8, rates=(1.0,) * 8, length=exponential(1.0))
+    work = eager.schedule(200, 1, 1, 1, 0).work[0, :, :, 0].mean(axis=1)
+    assert work[::2].mean() < 0.7 * work[1::2].mean()
 
 
 def test_constant_equal_service_gives_workers_less_one():
@@ -77,16 +89,16 @@ REFUSED = {
         "x", {}, constant(1.0), (1.0,) * 9, groups_per_batch=8, tickets=10, quantum=5, train_time=1.0),
     "quantum": lambda: System("x", {}, constant(1.0), (1.0,), quantum=2, tickets=4, train_time=1.0),
     "tickets = None": lambda: System("x", {}, constant(1.0), (1.0,) * 4, train_time=1.0).schedule(3, 1, 1, 1, 0),
-    "train_time": lambda: presets.areal(1, 2, length=1.0),
-    "train_time = 1.0": lambda: presets.areal(1, 2, length=1.0, train_time=1.0, load=1.0),
+    "load, train_time = (None": lambda: presets.areal(1, 2, length=1.0),
+    "load, train_time = (1.0": lambda: presets.areal(1, 2, length=1.0, train_time=1.0, load=1.0),
     "load": lambda: presets.areal(1, 2, length=1.0, load=0.0),
     "law": lambda: presets.areal(1, 2, length=pareto(1.0, 1.0), load=1.0).schedule(2, 1, 1, 1, 0),
     "max_head_offpolicyness": lambda: presets.areal(-1, 2, length=1.0, load=1.0),
     "workers": lambda: presets.update_on_arrival(0),
     "rates": lambda: presets.update_on_arrival(2, rates=[1.0, -1.0]),
     "groups_per_batch": lambda: presets.one_step_off(0),
-    "batches_per_publish": lambda: presets.synchronous(1, 0),
-    "updates_per_batch": lambda: presets.synchronous(1, 1, 1.5),
+    "batches_per_publish": lambda: presets.synchronous().replace(batches_per_publish=0),
+    "updates_per_batch": lambda: presets.synchronous(1, 1.5),
     "length": lambda: presets.synchronous(length=-1.0),
     "mode": lambda: presets.synchronous().replace(mode="hope"),
     "sync_time": lambda: presets.synchronous(sync_time=float("nan")),

@@ -51,16 +51,22 @@ def test_every_judgment_follows_its_rule(value, predicted, error, freedom, toler
         assert row.false_pass > 0.05 and row.reason
 
 
-@given(st.floats(0.1, 100), st.floats(1e-4, 0.1), st.floats(0, 0.9))
+@given(st.floats(0.1, 100), st.floats(1e-4, 0.1), st.floats(0, 0.45))
 def test_the_effect_at_its_boundary(scale, effect, used):
-    # Normal errors: held exactly down to an effect of tolerance + (crit + 1.645) errors.
+    # Normal errors: held exactly down to an effect of two tolerances + (crit + 1.645) errors.
     tolerance = used * effect * scale
-    error = (effect * scale - tolerance) / (critical(1e-3) + critical(0.05, sides=1))
+    error = (effect * scale - 2 * tolerance) / (critical(1e-3) + critical(0.05, sides=1))
 
     def verdict(factor):
         return judge(Estimate(1.0, error * factor, tolerance=tolerance), 1.0, "identity", scale, effect).verdict
 
     assert (verdict(1 - 1e-9), verdict(1 + 1e-9)) == ("held", "inconclusive")
+
+
+def test_a_systematic_error_may_hide_as_much_as_it_widens():
+    """A truth 2 percent off, measured 1.5 percent low: such an allowance leaves nothing to be held."""
+    assert judge(Estimate(1.005, 0.0, tolerance=0.015), 1.0, "expectation", 1.0, 0.02).verdict == "inconclusive"
+    assert judge(Estimate(1.0, 0.0, tolerance=0.009), 1.0, "expectation", 1.0, 0.02).verdict == "held"
 
 
 def test_a_tolerance_uses_up_the_effect():

@@ -21,7 +21,7 @@ def _read(point: Point) -> tuple[int, int]:
         isinstance(law, str) and law != "", "law", law, "the text of a service law", "write it as name:numbers"
     )
     return (
-        checks.integer("workers", workers, 1, "give at least one worker"),
+        checks.integer("workers", workers, 2, "one worker is never stale; give at least two"),
         checks.integer("updates", updates, 1, "give at least one update"),
     )
 

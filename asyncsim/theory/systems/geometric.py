@@ -27,7 +27,7 @@ class _Setting(NamedTuple):
 
 def _read(point: Point) -> _Setting:
     workers, cells, rates = _points.select(point, "workers cells", "rates")
-    workers = checks.integer("workers", workers, 1, "give at least one worker")
+    workers = checks.integer("workers", workers, 2, "one worker is never stale; give at least two")
     rates = np.ones(workers) if rates is None else _points.vector("rates", rates, 0.0, workers)
     return _Setting(rates / rates.sum(), checks.integer("cells", cells, 1, "ask for at least one cell"))
 

@@ -26,7 +26,7 @@ class _Setting(NamedTuple):
 
 def _read(point: Point) -> _Setting:
     workers, law, rates = _points.select(point, "workers law", "rates")
-    workers = checks.integer("workers", workers, 1, "give at least one worker")
+    workers = checks.integer("workers", workers, 2, "one worker is never stale; give at least two")
     checks.require(
         isinstance(law, str) and law != "", "law", law, "the text of a service law", "write it as name:numbers"
     )

@@ -33,3 +33,15 @@ def run_linear(
         diagnostics=[gathered],
     )
     return running.run(plant(spec), seed=seed, progress=False)
+
+
+def linear_reach(curvatures: tuple[float, ...], staleness: int, step: float, warm_up: int) -> str | None:
+    """Why a run of the trials' length would not be stationary; None where it is.
+
+    The fastest mode must stay well below its boundary (about 1.6/(staleness + 1)), the slowest must relax.
+    """
+    if max(curvatures) * step > 1.45 / (staleness + 1):
+        return f"step * curvature at most 1.45/(staleness + 1) = {1.45 / (staleness + 1):.3g}: slower to settle nearby"
+    if min(curvatures) * step * warm_up < 10.0:
+        return f"step * curvature at least {10.0 / warm_up:.3g}: slower to settle below"
+    return None

@@ -6,7 +6,7 @@ from asyncsim import uncertainty, validation
 from asyncsim.records import Estimate, Point
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.alignment._linear import run_linear
+from asyncsim.trials.alignment._linear import linear_reach, run_linear
 
 _UPDATES = 600
 _SPREAD = 0.3
@@ -37,5 +37,6 @@ trial = Trial(
         "momentum inserted": Defect(momentum_inserted, _AT_FOUR),
     },
     effect=0.02,
+    reach=lambda p: linear_reach(p["curvatures"], p["staleness"], p["step"], 60 * (p["staleness"] + 1)),
     through="loop",
 )

@@ -40,7 +40,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         rows = [_squares(point, n, point["step"], replicates, seed + k, plant) for k, n in enumerate(varied)]
     # The slope of log rms is half that of log mean square.
     found = uncertainty.slope(varied, np.stack(rows, axis=1), log=True)
-    return {"slope": found._replace(value=found.value / 2, error=found.error / 2)}
+    return {"slope": found._replace(value=found.value / 2, error=found.error / 2, tolerance=1e-9)}
 
 
 _BASE = {"curvature": 1.0, "start": 1.0}

@@ -30,7 +30,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         )
 
     scale = 1.0 / max(point["curvatures"])
-    return {"step": largest_stable_step(build, 0.03 * scale, 4.0 * scale, point["staleness"], seed)}
+    low = 0.4 * scale / (1 + point["staleness"])
+    return {"step": largest_stable_step(build, low, 4.0 * scale, point["staleness"], seed)}
 
 
 trial = Trial(
@@ -40,5 +41,6 @@ trial = Trial(
     measure=_measure,
     defects={"off-by-one version": Defect(off_by_one_version, {"staleness": 4, "curvatures": (1.0, 0.25)})},
     effect=0.05,
+    reach=lambda point: None if point["staleness"] <= 64 else "staleness <= 64: longer runs than a trial makes",
     through="loop",
 )

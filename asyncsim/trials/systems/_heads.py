@@ -37,30 +37,10 @@ class LateStamp:
         record.samples["v_start"] = late
         return record
 
-    def staleness(self, batches: int, realizations: int, seed: int) -> np.ndarray:
-        """Trainer version minus version at the end, `[M, B, G]`."""
-        rows = []
-        for m in range(realizations):
-            samples = self.timeline(batches, seed=seed, realization=m).samples
-            trained = samples["batch"] >= 0
-            order = np.argsort(samples["batch"][trained], kind="stable")
-            version = samples["batch"][trained] // self._system.batches_per_publish
-            rows.append((version - samples["v_start"][trained])[order].reshape(batches, -1).astype(float))
-        return np.stack(rows)
 
-
-class Earlier:
-    """A system whose counter is one behind: every start is stamped one version too early."""
-
-    def __init__(self, system: Any) -> None:
-        self._system = system
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._system, name)
-
-    def staleness(self, batches: int, realizations: int, seed: int) -> np.ndarray:
-        """The system's head staleness plus one."""
-        return self._system.staleness(batches, realizations, seed) + 1.0
+def restarts_early(system: Any) -> Any:
+    """A spare ticket and a moment of training: a worker reads the weights before its own update is in them."""
+    return system.replace(tickets=system.tickets + 1, train_time=1e-9)
 
 
 def ticket_lost(system: Any) -> Any:

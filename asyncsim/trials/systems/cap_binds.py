@@ -15,11 +15,13 @@ _SPREAD = 0.01
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    realizations = max(16, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=4))
+    realizations = max(16, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=7))
     tickets, groups = point["tickets"], point["publish_groups"]
-    system = systems.areal(
-        tickets // groups - 1, groups, tickets, length=laws.lognormal(1.0, 0.8), load=2.0 if tickets > 20 else 0.7
-    )
+    # AReaL with as many places as tickets, so that tickets and nothing else limit generation.
+    system = systems.areal(1, groups, tickets, length=laws.lognormal(1.0, 0.8), load=2.0 if tickets > 20 else 0.7)
+    system = system.replace(tickets=tickets, release=point["release"])
+    if point["zero_train_time"]:
+        system = system.replace(train_time=0.0, load=None)
     heads = stationary_heads(plant(system), _BATCHES, 2 * tickets // groups + 20, realizations, seed)
     return {"mean": mean_over_realizations(heads)}
 
@@ -29,18 +31,18 @@ def _released_early(system: Any) -> Any:
     return system.replace(release="dequeue")
 
 
-def _point(eta: int, groups: int) -> Point:
-    return {"tickets": (eta + 1) * groups, "publish_groups": groups, "release": "publish", "zero_train_time": False}
+def _point(tickets: int, groups: int, release: str = "publish", zero_train_time: bool = False) -> Point:
+    return {"tickets": tickets, "publish_groups": groups, "release": release, "zero_train_time": zero_train_time}
 
 
 trial = Trial(
     claim="systems/cap-binds",
-    points=(_point(1, 4), _point(4, 8)),
-    more=(_point(8, 16),),
+    points=(_point(8, 4), _point(40, 8), _point(33, 8), _point(12, 4, "dequeue"), _point(12, 4, "dequeue", True)),
+    more=(_point(144, 16), _point(10, 4)),
     measure=_measure,
     defects={
-        "tickets returned at the dequeue": Defect(_released_early, _point(4, 8)),
-        "a ticket lost": Defect(ticket_lost, _point(4, 8)),
+        "tickets returned at the dequeue": Defect(_released_early, _point(40, 8)),
+        "a ticket lost": Defect(ticket_lost, _point(40, 8)),
     },
     effect=0.02,
     through="kernel",
