@@ -88,8 +88,9 @@ def boolean(field: str, value: Any, remedy: str) -> bool:
 def power(field: str, base: int, exponent: int, limit: int, unit: str, remedy: str) -> int:
     """base^exponent, at most `limit`; compared in logarithms first, since the number itself may fill the memory."""
     bound = f"at most {limit} {unit}"
-    small = exponent * math.log(base) <= math.log(limit) + 1.0
-    require(small and base**exponent <= limit, field, f"{base}^{exponent}", bound, remedy)
+    if exponent * math.log(base) > math.log(limit) + 30.0:
+        raise InputError(field, f"{base}^{exponent}", bound, remedy)
+    require(base**exponent <= limit, field, base**exponent, bound, remedy)
     return int(base**exponent)
 
 

@@ -90,7 +90,8 @@ def run(
         str | None, typer.Option(help="Imposed schedule in place of --staleness; see `asyncsim list schedules`.")
     ] = None,
     link: Annotated[
-        list[str] | None, typer.Option(help="Update link, in order; repeat for a chain (default: sgd; its lr is 0.1 unless set).")
+        list[str] | None,
+        typer.Option(help="Update link, in order; repeat for a chain (default: sgd; its lr is 0.1 unless set)."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -207,7 +208,8 @@ _USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ 
 
 def _translated(error: Any, arguments: Sequence[str]) -> checks.InputError:
     """A complaint of the parser in the form of all others."""
-    kind, text, parameter = type(error).__name__, error.message, getattr(error, "param", None)
+    kind, text = type(error).__name__, error.message
+    parameter: Any = getattr(error, "param", None)
     context = getattr(error, "ctx", None)
     see = f"see `{context.command_path if context else 'asyncsim'} --help`"
     if kind == "NoSuchOption":
@@ -222,7 +224,7 @@ def _translated(error: Any, arguments: Sequence[str]) -> checks.InputError:
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"
         return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, see)
-    extra = re.search(r"'(.*)'|\((.*)\)", text)
+    extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next(part for part in extra.groups() if part) if extra else text
     return checks.InputError("arguments", value, "a command and no more than it takes", see)
 

@@ -58,22 +58,7 @@ def described(kind: str, name: str) -> dict[str, Any]:
         module = ast.parse(theory.claims()[claim.id].read_text(encoding="utf-8"))
         facts = {"statement": claim.statement, "kind": claim.kind, "status": claim.status, "reference": claim.reference}
         return {"name": claim.id, "signature": "", "arguments": [], "doc": ast.get_docstring(module) or "", **facts}
-    part = plugins.load(f"asyncsim.{kind}", name, SINGULAR[kind])
-    snake = name.replace("-", "_")
-    module_doc = inspect.getdoc(sys.modules[f"asyncsim.{kind}.{snake}"]) or ""
-    function = inspect.isfunction(part)
-    signature = inspect.signature(part) if function else inspect.Signature()
-    arguments = [
-        {"name": p.name, "required": p.default is p.empty, "default": None if p.default is p.empty else p.default}
-        for p in signature.parameters.values()
-    ]
-    shown = str(signature.replace(return_annotation=inspect.Signature.empty))
-    return {
-        "name": snake,
-        "signature": snake + (shown if function else ""),
-        "arguments": arguments,
-        "doc": (inspect.getdoc(part) if function else "") or module_doc,
-    }
+    return plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
 
 
 def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
@@ -156,9 +141,7 @@ def spec(
     )
 
 
-def _by_part(
-    parts: dict[str, str | None], links: Sequence[str], pairs: Sequence[str]
-) -> dict[str, dict[str, Any]]:
+def _by_part(parts: dict[str, str | None], links: Sequence[str], pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Settings PART.KEY=VALUE by part; those of a part that this run does not have are refused."""
     optional = [name for name in ("advantage", "system") if parts[name]] + ([] if parts["system"] else ["schedule"])
     used = ["task", "method", *optional, *links]

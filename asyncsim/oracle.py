@@ -286,7 +286,7 @@ def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
     """Parameters as float64 `[R, P]`, and whether a single `[P]` was given."""
     remedy = "give one number per parameter, tables flattened row by row"
     try:
-        tensor = torch.as_tensor(np.array(values, dtype=np.float64))
+        tensor = torch.as_tensor(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):
         raise checks.InputError(field, values, f"[P] or [R, P] with P = {policy.size}", remedy) from None
     single = tensor.ndim == 1

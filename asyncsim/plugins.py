@@ -10,6 +10,7 @@ import ast
 import difflib
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from functools import cache
@@ -51,6 +52,35 @@ def load(package: str, name: str, kind: str) -> Any:
         hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
         raise checks.InputError(kind, name, "one of " + ", ".join(known), hint)
     return getattr(importlib.import_module(f"{package}.{snake}"), snake)
+
+
+def described(package: str, name: str, kind: str) -> dict[str, Any]:
+    """Signature, arguments with their defaults, and docstring of one public object of a plug-in folder.
+
+    >>> described("asyncsim.updates", "sgd", "link")["signature"]
+    'sgd(lr: Any)'
+    """
+    part, snake = load(package, name, kind), name.replace("-", "_")
+    function = inspect.isfunction(part)
+    signature = inspect.signature(part) if function else inspect.Signature()
+    arguments = [
+        {"name": p.name, "required": p.default is p.empty, "default": None if p.default is p.empty else p.default}
+        for p in signature.parameters.values()
+    ]
+    doc = inspect.getdoc(part) if function else inspect.getdoc(sys.modules[f"{package}.{snake}"])
+    shown = _call(snake, signature) if function else snake
+    return {"name": snake, "signature": shown, "arguments": arguments, "doc": doc or ""}
+
+
+def _call(name: str, signature: inspect.Signature) -> str:
+    """The signature with types as they are written, without the quotes of annotations that are kept as text."""
+    words = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in words:
+            words.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        words.append(f"{parameter.name}: {inspect.formatannotation(parameter.annotation).strip(chr(39))}{default}")
+    return f"{name}({', '.join(words)})"
 
 
 def name_of(part: Any) -> str:

@@ -186,9 +186,9 @@ class Schedule:
             "give every trajectory a row of versions",
         )
         checks.require(
-            self.work is None or np.shape(self.work) == self.trajectory.shape,
+            self.work is None or self.work.shape == self.trajectory.shape,
             "schedule.work",
-            np.shape(self.work),
+            getattr(self.work, "shape", None),
             f"of shape {self.trajectory.shape}",
             "give every trajectory its work, or none",
         )
@@ -290,7 +290,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[Any], None])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unwritable("path", path, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
@@ -300,28 +300,32 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[Any], None])
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
-        try:
-            os.replace(temporary, path)
-        except OSError as error:
-            raise _unwritable("path", path, error) from None
-    except BaseException:
+        os.replace(temporary, path)
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise _unwritable("path", path, error) from None
         raise
 
 
 def writable(field: str, path: str | os.PathLike[str]) -> Path:
     """The path, where a file can be written there or a missing folder be made for it: asked before long work."""
     path = Path(path)
-    checks.require(not path.is_dir(), field, str(path), "a file, not a folder", "add a file name")
-    there = next(folder for folder in path.absolute().parents if folder.exists())
-    usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    try:
+        folder = path.is_dir()
+        there = next(parent for parent in path.absolute().parents if parent.exists())
+        usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise _unwritable(field, path, error) from None
+    checks.require(not folder, field, str(path), "a file, not a folder", "add a file name")
     checks.require(usable, field, str(path), "writable", "choose another folder")
     return path
 
 
-def _unwritable(field: str, path: Path, error: OSError) -> checks.InputError:
-    return checks.InputError(field, str(path), "writable", f"choose another folder ({error.strerror or error})")
+def _unwritable(field: str, path: Path, error: OSError | ValueError) -> checks.InputError:
+    reason = getattr(error, "strerror", None) or error
+    return checks.InputError(field, str(path), "writable", f"choose another path ({reason})")
 
 
 @contextmanager

@@ -80,7 +80,7 @@ class Spec:
             ("policy", "score_norm", "write sim.policies.NAME(...), or leave it out for the task's own"),
         ):
             part = getattr(self, name)
-            fits = hasattr(part, sign) and not isinstance(part, type) or (name == "policy" and part is None)
+            fits = (hasattr(part, sign) and not isinstance(part, type)) or (name == "policy" and part is None)
             checks.require(fits, name, part, f"a {name} (it has no {sign!r})", remedy)
         checks.require(
             isinstance(self.update, Chain), "update", self.update, "a chain of links", "write sim.chain(link, ...)"

@@ -77,7 +77,8 @@ class Trace:
     def table(self) -> pd.DataFrame:
         """Tidy table: one row per metric and recorded update.
 
-        Columns: update, metric, mean, standard_error, low, high (95 percent), replicates (that have not diverged).
+        Columns: update, metric, mean, standard_error, low, high (95 percent), replicates (that have not diverged),
+        independent (False where replicates share one random schedule, so that the error is too small).
         """
         import pandas as pd
 
@@ -90,8 +91,10 @@ class Trace:
                     if math.isfinite(half):
                         half *= uncertainty.critical(0.05, found.freedom)
                     bounds = (found.value - half, found.value + half)
-                    rows.append((int(update), name, found.value, found.error, *bounds, int(np.isfinite(row).sum())))
-        return pd.DataFrame(rows, columns=["update", "metric", "mean", "standard_error", "low", "high", "replicates"])
+                    kept = int(np.isfinite(row).sum())
+                    rows.append((int(update), name, found.value, found.error, *bounds, kept, found.independent))
+        columns = ["update", "metric", "mean", "standard_error", "low", "high", "replicates", "independent"]
+        return pd.DataFrame(rows, columns=columns)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one compressed file, atomically."""
@@ -159,12 +162,14 @@ class Trace:
     def _check(self) -> None:
         """Refuse arrays of other shapes or types than a run leaves behind."""
         R, U = self.realization.size, self.updates.size
-        expected = {"updates": (U,), "diverged": (R,), "realization": (R,)}
+        expected: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
         for name, shape in expected.items():
             array = getattr(self, name)
             right = array.shape == shape and np.issubdtype(array.dtype, np.integer)
             checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"integers {shape}", "run it again")
-        real = {f"metrics/{name}": (array, (U, R)) for name, array in self.metrics.items()}
+        real: dict[str, tuple[np.ndarray, tuple[int, ...]]] = {
+            f"metrics/{name}": (array, (U, R)) for name, array in self.metrics.items()
+        }
         real["parameters"] = (self.parameters, (R, *self.parameters.shape[1:2]))
         for name, (array, shape) in real.items():
             right = array.shape == shape and array.ndim == 2 and np.issubdtype(array.dtype, np.floating)

@@ -163,7 +163,8 @@ class System:
         places = len(self.rates)
         tickets = kernel.LATE if self.tickets is None else self.tickets
         groups = (batches + 1) * self.groups_per_batch + places + (self.tickets or 4 * places)
-        checks.memory({"events": (groups * samples * EVENT, "batches (updates), groups_per_batch or samples_per_group")})
+        lower = "batches (updates), groups_per_batch or samples_per_group"
+        checks.memory({"events": (groups * samples * EVENT, lower)})
         setting = np.array([
             self.groups_per_batch, samples, self.batches_per_publish, self.release == "publish", self.quantum,
             self.order == "oldest_start", MODES.index(self.mode), not drawn,

@@ -41,7 +41,7 @@ class ContinuousTask:
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Continuous actions have no list."""
         raise checks.InputError(
-            "task", plugins.name_of(self), "one whose outcomes can be listed", "use Monte Carlo samples"
+            "task", plugins.name_of(self), "one whose outcomes can be listed", "use sampling='monte_carlo'"
         )
 
     def describe(self) -> dict[str, Any]:

