@@ -205,9 +205,10 @@ def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str
     print(f"\nlast tenth of {spec.updates} updates, mean and 95 percent interval over {spec.replicates} replicates:")
     for name in trace.metrics:
         final[name] = {"value": None, "low": None, "high": None}
-        if not np.isfinite(np.where(trace.diverged >= 0, np.nan, trace[name][-_tenth(trace) :])).any():
-            continue
-        found = trace.final(name)
+        try:
+            found = trace.final(name)
+        except checks.InputError:
+            continue  # nothing finite at the end
         half = uncertainty.critical(0.05, found.freedom) * found.error if np.isfinite(found.error) else np.inf
         final[name] = {"value": found.value, "low": found.value - half, "high": found.value + half}
         print(f"  {name:24} {found.value:12.5g}  [{found.value - half:.5g}, {found.value + half:.5g}]")
@@ -226,10 +227,6 @@ def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str
         "staleness": trace.staleness().tolist(),
         **trace.header,
     }
-
-
-def _tenth(trace: Trace) -> int:
-    return max(1, round(0.1 * len(trace.updates)))
 
 
 def _apart(trace: Trace) -> bool:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from asyncsim.cli import KINDS, app
+from asyncsim.cli import KINDS, main
 
-RUNNER = CliRunner()
 SMALL = ["--updates", "6", "--replicates", "4"]
 
 
-def call(*arguments: object):
-    return RUNNER.invoke(app, [str(a) for a in arguments])
+@dataclass
+class Result:
+    exit_code: object
+    output: str
+    stderr: str
+
+
+def call(*arguments: object) -> Result:
+    """The command as the shell runs it: through the entry point, up to the exit status."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as end:
+        main([str(a) for a in arguments])
+    return Result(end.value.code, out.getvalue(), err.getvalue())
 
 
 def test_the_example_of_help_works(tmp_path: Path) -> None:
@@ -68,6 +81,8 @@ def test_run_writes_json_and_a_trace_that_loads(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "run.json").read_text())
     trace = sim.Trace.load(tmp_path / "trace.npz")
     assert found["final"]["ess"]["value"] == pytest.approx(trace.final("ess").value)
+    assert set(found["final"]) == set(trace.metrics) and "norm_before_clip" in found["final"]
+    assert found["spec"]["task"] == "token_bandit" and found["spec"]["advantage"] == "group_mean"
     assert found["spec"]["cap"] == 4.0 and found["manifest"]["seed"] == 0
 
 
@@ -148,8 +163,43 @@ BAD = {
     "NaN reward": ["run", "--set", "task.means=[0.1, NaN]", "--set", "task.arms=2"],
     "missing knob": ["timeline", "areal"],
     "one random realization asked for a verdict": ["verify", "nope/nope", "--size", "huge"],
-    "unwritable plot": ["run", *SMALL, "--plot", "/nonexistent/out.png"],
+    "unwritable plot": ["run", *SMALL, "--plot", f"{__file__}/out.png"],
+    "unwritable trace": ["run", *SMALL, "--save", f"{__file__}/out.npz"],
+    "a name too long": ["run", *SMALL, "--save", 300 * "x"],
     "unknown suffix": ["run", *SMALL, "--plot", "out.xyz"],
+    "a folder as list": ["list", "methods", "--json", "."],
+    "nothing as list": ["list", "methods", "--json", ""],
+    "a folder as report": ["verify", "ess/limit", "--report", "."],
+    "a folder as trace": ["run", *SMALL, "--save", "."],
+    "a folder as timeline": ["timeline", "synchronous", "--save", "."],
+    "entropy of NaN": ["run", "--set", "method.entropy=NaN"],
+    "entropy in words": ["run", "--set", "method.entropy=abc"],
+    "outcomes beyond printing": [
+        *["run", *SMALL, "--task", "token-bandit", "--set", "task.horizon=100000", "--sampling", "enumerate"]
+    ],
+    "staleness beyond int32": ["run", *SMALL, "--staleness", "1000000000000000000000"],
+    "samples beyond memory": ["run", "--samples", "100000000000"],
+    "replicates beyond memory": ["run", "--replicates", "10000000000"],
+    "updates beyond memory": ["run", "--updates", "1000000000000"],
+    "arms beyond memory": ["run", "--set", "task.arms=1000000000"],
+    "events beyond memory": ["timeline", "one-step-off", "--updates", "1000000000000"],
+    "places beyond memory": ["timeline", "synchronous", "--set", "groups_per_batch=1000000000000"],
+    "no command": ["nope"],
+    "unknown option": ["run", "--updtes", "3"],
+    "an option without value": ["run", "--updates"],
+    "a flag with a value": ["verify", "--defects=3"],
+    "text for a number": ["run", "--updates", "abc"],
+    "no kind": ["list"],
+    "too many words": ["list", "tasks", "quadratic", "more"],
+    "staleness given twice": ["run", "--staleness", "5", "--set", "schedule.staleness=3"],
+    "a setting given twice": ["run", "--set", "task.arms=5", "--set", "task.arms=6"],
+    "a part that is not used": ["run", "--set", "system.load=3"],
+    "every beyond updates": ["run", *SMALL, "--every", "7"],
+    "half a batch": ["timeline", "synchronous", "--set", "updates_per_batch=3", "--updates", "4"],
+    "text at a number of the claim": ["verify", "ess/clamp-floor", "--at", "clamp=foo"],
+    "--at without a claim": ["verify", "--at", "clamp=2"],
+    "coupled without a system": ["run", "--coupled"],
+    "unknown diagnostic": ["run", "--diagnostics", "esss"],
 }
 
 
@@ -158,7 +208,8 @@ def test_bad_input_is_one_line_and_status_two(name: str, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     result = call(*BAD[name])
     said = [line for line in result.stderr.splitlines() if line.startswith("asyncsim: ")]
-    assert result.exit_code == 2, (result.output, result.exception)
+    assert result.exit_code == 2, result.output
+    assert len(result.stderr.splitlines()) == 1
     assert len(said) == 1 and " = " in said[0] and ": must be " in said[0] and "; " in said[0]
     assert "Traceback" not in result.output and list(tmp_path.iterdir()) == []
 
@@ -171,3 +222,145 @@ def test_a_claim_that_is_not_held_gives_status_one(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(verifying.theory, "claim", lambda name: type(claim)(**{**vars(claim), "predict": wrong}))
     _, status = commands.verify(["estimator/full-is"], "quick", False, 0, None, tmp_path / "r.html")
     assert status == 1
+
+
+SAYS = {
+    "the option of a link": (["run", "--link", "nosuch"], "link = 'nosuch'", "asyncsim list updates"),
+    "the option of a task": (["run", "--task", "nosuch"], "task = 'nosuch'", "asyncsim list tasks"),
+    "what to add": (["run", "--link", "adam"], "adam argument = 'lr'", "add --set adam.lr=VALUE"),
+    "what to add to a timeline": (
+        ["timeline", "update-on-arrival"],
+        "update_on_arrival argument = 'workers'",
+        "add --set workers=VALUE",
+    ),
+    "--at": (["verify", "ess/clamp-floor", "--at", "foo"], "--at = 'foo'", "KEY=VALUE"),
+    "no arguments": (
+        ["run", "--advantage", "mean", "--set", "advantage.shift=3"],
+        "mean argument = 'shift'",
+        "takes no arguments",
+    ),
+    "one of two": (
+        [
+            *["timeline", "areal", "--set", "max_head_offpolicyness=1", "--set", "consumer_batch_size=2"],
+            *["--set", "length=1.0"],
+        ],
+        "load, train_time = (None, None)",
+        "give exactly one of load, train_time",
+    ),
+    "the sampling": (
+        ["run", "--task", "gaussian-bandit", "--sampling", "enumerate"],
+        "sampling = 'enumerate'",
+        "use sampling='monte_carlo'",
+    ),
+    "how to couple": (["run", "--schedule", "coupled"], "--schedule = 'coupled'", "--system NAME --coupled"),
+    "how to use a part": (["run", "--set", "system.load=3"], "--set part = 'system'", "add --system NAME"),
+    "a near option": (["run", "--updtes", "3"], "option = '--updtes'", "did you mean --updates?"),
+    "the value of an option": (["run", "--updates=abc"], "--updates = 'abc'", "a valid integer"),
+    "what fills the memory": (["run", "--samples", "100000000000"], "bytes of schedule versions", "16 GiB"),
+    "the suffix before all else": (["run", "--plot", "/dev/null/out.xyz"], "path = ", ".png"),
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_a_message_names(name: str) -> None:
+    words, field, rest = SAYS[name]
+    said = call(*words).stderr
+    assert said.startswith(f"asyncsim: {field}") and rest in said, said
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list", "--help"]])
+def test_help_is_no_error(words: list[str]) -> None:
+    result = call(*words)
+    assert result.exit_code == 0 and "Usage: asyncsim" in result.output and not result.stderr
+
+
+def test_no_command_shows_the_help() -> None:
+    result = call()
+    assert result.exit_code == 2 and "Usage: asyncsim" in result.stderr
+
+
+def test_nothing_is_run_before_its_outputs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from asyncsim import running, verifying
+    from asyncsim.systems._system import System
+
+    worked = []
+    for owner, name in ((running, "run"), (verifying, "verify_many"), (System, "timeline")):
+        monkeypatch.setattr(owner, name, lambda *given, **named: worked.append(given))
+    for words in (["run"], ["verify", "ess/limit"], ["timeline", "synchronous"]):
+        for option in ("--json", "--report" if words[0] == "verify" else "--save"):
+            assert call(*words, option, f"{__file__}/file").exit_code == 2
+    assert call("run", "--plot", "out.xyz").exit_code == 2 and not worked
+
+
+def test_folders_are_made_for_every_output(tmp_path: Path) -> None:
+    paths = {
+        option: tmp_path / option / "deep" / f"file.{ending}"
+        for option, ending in {"plot": "png", "save": "npz", "json": "json"}.items()
+    }
+    words = [word for option, path in paths.items() for word in (f"--{option}", path)]
+    for command in (["run", *SMALL], ["timeline", "synchronous", "--updates", "4"]):
+        assert call(*command, *words).exit_code == 0
+        for path in paths.values():
+            path.unlink()
+            path.parent.rmdir()
+
+
+def test_one_plug_in_is_described_in_full(tmp_path: Path) -> None:
+    result = call("list", "methods", "truncated-is", "--json", tmp_path / "one.json")
+    found = json.loads((tmp_path / "one.json").read_text())
+    assert result.exit_code == 0 and "truncated_is(level: str = 'sequence', cap: Any = None" in result.output
+    assert "Source: 2602.17616" in result.output and found["doc"] in result.output
+    assert found["arguments"][0] == {"name": "level", "required": False, "default": "sequence"}
+    assert [a["required"] for a in plain_arguments("updates", "sgd", tmp_path)] == [True]
+
+
+def plain_arguments(kind: str, name: str, folder: Path) -> list[dict[str, object]]:
+    assert call("list", kind, name, "--json", folder / "arguments.json").exit_code == 0
+    return json.loads((folder / "arguments.json").read_text())["arguments"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_can_be_described(kind: str, tmp_path: Path) -> None:
+    call("list", kind, "--json", tmp_path / "names.json")
+    for row in json.loads((tmp_path / "names.json").read_text()):
+        result = call("list", kind, row["name"])
+        assert result.exit_code == 0 and len(result.output) > len(row["name"]) + 40, row
+    assert call("list", kind, "no-such-thing").exit_code == 2
+
+
+def test_sgd_has_its_default_in_any_chain() -> None:
+    alone = call("run", *SMALL, "--link", "momentum", "--set", "momentum.beta=0.5", "--link", "sgd")
+    assert alone.exit_code == 0 and "Sgd(lr=0.1)" in alone.output
+
+
+def test_coupled_takes_its_lengths_from_the_policy(tmp_path: Path) -> None:
+    import asyncsim as sim
+
+    task = ["--task", "token-bandit", "--set", "task.ends=true"]
+    result = call(
+        *["run", *SMALL, "--system", "one-step-off", "--coupled", *task],
+        *["--json", tmp_path / "run.json", "--save", tmp_path / "trace.npz"],
+    )
+    assert result.exit_code == 0, result.stderr
+    assert json.loads((tmp_path / "run.json").read_text())["spec"]["system"]["length"] == "from the policy"
+    work = sim.Trace.load(tmp_path / "trace.npz").schedule.work
+    assert work is not None and set(np.unique(work)) <= {1.0, 2.0, 3.0, 4.0} and len(np.unique(work)) > 1
+
+
+def test_json_holds_what_was_accumulated(tmp_path: Path) -> None:
+    result = call(
+        *["run", "--updates", "20", "--replicates", "4", "--diagnostics", "autocorrelogram,ess"],
+        *["--json", tmp_path / "run.json", "--save", tmp_path / "trace.npz"],
+    )
+    assert result.exit_code == 0, result.stderr
+    import asyncsim as sim
+
+    gathered = sim.Trace.load(tmp_path / "trace.npz").accumulated["autocorrelogram"]
+    found = json.loads((tmp_path / "run.json").read_text())["accumulated"]["autocorrelogram"]
+    np.testing.assert_array_equal(found, gathered)
+
+
+def test_a_law_of_integers_is_a_setting(tmp_path: Path) -> None:
+    words = ["--schedule", "random", "--set", "schedule.law=uniform:0:4", "--json", tmp_path / "run.json"]
+    assert call("run", *SMALL, *words).exit_code == 0
+    assert json.loads((tmp_path / "run.json").read_text())["spec"]["system"]["knobs"]["law"] == [0.2] * 5

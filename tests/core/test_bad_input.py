@@ -141,9 +141,9 @@ CASES = {
         for sampling in ("counts", "enumerate")
     },
     "continuous actions with enumeration": (
-        lambda: run(sim.tasks.gaussian_bandit(), sampling="enumerate"),
+        lambda: spec(sim.tasks.gaussian_bandit(), sampling="enumerate"),
         "sampling",
-        "'GaussianBandit'",
+        "'enumerate'",
         "monte_carlo",
     ),
     "counts of several tokens": (
@@ -284,6 +284,129 @@ CASES = {
         "-1",
         "[0, 2^32)",
     ),
+    "fractional versions": (
+        lambda: sim.Schedule(saved.version.astype(float), saved.trajectory),
+        "schedule.version",
+        "'float64'",
+        "integers",
+    ),
+    "trajectories in words": (
+        lambda: sim.Schedule(saved.version, saved.trajectory.astype(str)),
+        "schedule.trajectory",
+        "'<U",
+        "integers",
+    ),
+    "works of another shape": (
+        lambda: sim.Schedule(saved.version, saved.trajectory, work=np.ones(4)),
+        "schedule.work",
+        "(4,)",
+        "(1, 4, 1, 2)",
+    ),
+    # What is refused when a part is made.
+    **{
+        f"entropy of {value}": (
+            lambda value=value: sim.methods.reinforce(entropy=value),
+            "entropy",
+            str(value),
+            "a finite number",
+        )
+        for value in (math.nan, -math.inf, "abc", [0.1, 0.2], True)
+    },
+    "a step size of True": (lambda: sim.updates.sgd(True), "lr", "True", "a finite number"),
+    "step sizes of True": (lambda: sim.updates.sgd([True, False]), "lr", "[True, False]", "finite numbers"),
+    "a step size beyond a float": (lambda: sim.updates.sgd(10**400), "lr", "1000", "a finite number"),
+    "a step size beyond printing": (
+        lambda: sim.updates.sgd(10**5000),
+        "lr",
+        "int too long to print",
+        "a finite number",
+    ),
+    "ragged step sizes": (lambda: sim.updates.sgd([[0.1], [0.1, 0.2]]), "lr", "[[0.1], [0.1, 0.2]]", "[any]"),
+    "stagger in words": (lambda: sim.systems.update_on_arrival(2, stagger="no"), "stagger", "'no'", "True or False"),
+    "ends in words": (lambda: sim.tasks.token_bandit(ends="no"), "ends", "'no'", "True or False"),
+    "refresh in words": (lambda: sim.updates.align(refresh="no"), "refresh", "'no'", "True or False"),
+    "staleness beyond int32": (lambda: sim.schedules.fixed(2**31), "staleness", "2147483648", "at most 2147483647"),
+    "a law in wrong words": (lambda: sim.schedules.random("uniform:2:x"), "law", "'uniform:2:x'", "law of integers"),
+    "a law of one bound": (lambda: sim.schedules.random("uniform:2"), "law", "'uniform:2'", "law of integers"),
+    "a law turned round": (lambda: sim.schedules.random("uniform:3:1"), "high", "1", "[3, "),
+    "every beyond updates": (lambda: spec(every=3), "every", "3", "at most updates = 2"),
+    "a near diagnostic": (lambda: spec(diagnostics="esss"), "diagnostics", "'esss'", "ess"),
+    "initial parameters refused at once": (lambda: spec(initial=[1, 2]), "initial", "(2,)", "P = 10"),
+    "a policy by name": (lambda: spec(policy="tabular"), "policy", "'tabular'", "a policy"),
+    # Sizes.
+    "samples beyond memory": (
+        lambda: spec(samples_per_group=10**11),
+        "bytes of schedule versions [M, B, G, N, T]",
+        "",
+        "at most 17179869184",
+    ),
+    "replicates beyond memory": (lambda: spec(replicates=10**10), "bytes of parameters [versions, R, P]", "", "16 GiB"),
+    "updates beyond memory": (lambda: spec(updates=10**12), "bytes of metrics [U/every, R]", "", "16 GiB"),
+    "a horizon beyond memory": (
+        lambda: spec(sim.tasks.token_bandit(horizon=10**9)),
+        "bytes of one batch [R, G, N, T]",
+        "",
+        "16 GiB",
+    ),
+    "arms beyond memory": (lambda: sim.tasks.softmax_bandit(arms=10**9), "arms", "1000000000", "[2, 4194304]"),
+    "outcomes beyond printing": (
+        lambda: run(sim.tasks.token_bandit(horizon=100_000), sampling="enumerate"),
+        "actions ** horizon",
+        "'3^100000'",
+        "1000000 outcomes",
+    ),
+    "outcomes too many": (
+        lambda: run(sim.tasks.token_bandit(horizon=13), sampling="enumerate"),
+        "actions ** horizon",
+        "1594323",
+        "1000000 outcomes",
+    ),
+    "batches beyond counting": (
+        lambda: sim.oracle.moments(BANDIT, sim.methods.reinforce(), np.zeros(10), samples=10**9),
+        "outcomes ** samples",
+        "'20^1000000000'",
+        "1000000 batches",
+    ),
+    # What is asked of results, oracles and claims.
+    **{
+        f"the last {last} of a trace": (lambda last=last: run().final("ess", last), "last", str(last), "(0, 1]")
+        for last in (math.nan, -1, 0, 2.0)
+    },
+    "a run of a name": (lambda: sim.run("x"), "spec", "'x'", "a Spec"),
+    "a limit of other replicates": (
+        lambda: sim.oracle.limit(BANDIT, sim.methods.reinforce(), np.zeros((2, 10)), np.zeros((3, 10))),
+        "parameters, behavior",
+        "((2, 10), (3, 10))",
+        "of the same R",
+    ),
+    "parameters in words": (lambda: sim.oracle.exact(BANDIT, "a"), "parameters", "'a'", "P = 10"),
+    "parameters of NaN": (
+        lambda: sim.oracle.exact(BANDIT, np.full(10, math.nan)),
+        "parameters",
+        "not finite",
+        "finite",
+    ),
+    "behavior of NaN": (
+        lambda: sim.oracle.moments(BANDIT, sim.methods.reinforce(), np.zeros(10), np.full(10, math.nan)),
+        "behavior",
+        "not finite",
+        "finite",
+    ),
+    "moments of a name": (lambda: sim.oracle.moments(BANDIT, "grpo", np.zeros(10)), "method", "'grpo'", "a method"),
+    "an oracle of a name": (lambda: sim.oracle.exact("bandit", np.zeros(10)), "task", "'bandit'", "a task"),
+    "a claim at a number": (lambda: sim.verify("ess/clamp-floor", at=3), "at", "3", "a mapping"),
+    "all claims at a point": (lambda: sim.verify(at={"clamp": 2.0}), "at", "{'clamp': 2.0}", "one claim"),
+    "a claim at a word": (
+        lambda: sim.verify("ess/clamp-floor", at={"clamp": "two"}),
+        "ess/clamp-floor",
+        "{'clamp': 'two'}",
+        "domain",
+    ),
+    # Laws too extreme for a quadrature.
+    **{
+        f"the largest of {law}": (lambda law=law: law.expected_max(4), "law", str(law), "narrow enough")
+        for law in (sim.gamma(1.0, 1e-3), sim.lognormal(1.0, 50.0))
+    },
     # Verdicts.
     "one realization where a verdict is asked": (random_schedule_judged, "realizations", "1", ">= 2"),
 }
@@ -352,3 +475,102 @@ def test_files_of_another_kind_or_format(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "FORMAT", 2)
     with pytest.raises(InputError, match="2"):
         sim.Schedule.load(tmp_path / "schedule.npz")
+
+
+def rewritten(path, kind, value, arrays=None, scalars=None, without=()):
+    """The file of a value with arrays and scalars replaced, added or left out: well formed, but not what was saved."""
+    from asyncsim import records
+
+    value.save(path)
+    held, said = records.load_arrays(path, kind)
+    kept = {name: array for name, array in {**held, **(arrays or {})}.items() if name not in without}
+    records.save_arrays(path, kind, kept, {**said, **(scalars or {})})
+    return path
+
+
+def strange_files():
+    trace = run()
+    schedules = {
+        "no version": {"without": ["version"]},
+        "no trajectory": {"without": ["trajectory"]},
+        "an unknown scalar": {"scalars": {"color": "blue"}},
+        "fractional versions": {"arrays": {"version": saved.version + 0.5}},
+        "versions in words": {"arrays": {"version": saved.version.astype(str)}},
+        "half a batch to a publish": {"scalars": {"batches_per_publish": 0.5}},
+        "random in words": {"scalars": {"random": "no"}},
+    }
+    traces = {
+        "no schedule": {"without": ["schedule/version"]},
+        "no parameters": {"without": ["parameters"]},
+        "no header": {"scalars": {"header": None, "random": None}},
+        "an unknown group": {"arrays": {"colors/blue": np.zeros(2)}},
+        "fractional versions": {"arrays": {"schedule/version": trace.schedule.version + 0.5}},
+        "metrics of other replicates": {"arrays": {"metrics/ess": np.zeros((2, 3))}},
+        "metrics in words": {"arrays": {"metrics/ess": np.full((2, 2), "x")}},
+        "fractional updates": {"arrays": {"updates": trace.updates + 0.5}},
+        "an unknown realization": {"arrays": {"realization": trace.realization + 9}},
+    }
+    for name, changes in schedules.items():
+        yield pytest.param("schedule", saved, changes, id=f"schedule, {name}")
+    for name, changes in traces.items():
+        yield pytest.param("trace", trace, changes, id=f"trace, {name}")
+
+
+@pytest.mark.parametrize(("kind", "value", "changes"), strange_files())
+def test_whole_files_of_other_contents(tmp_path, kind, value, changes):
+    path = rewritten(tmp_path / "saved.npz", kind, value, **changes)
+    with pytest.raises(InputError) as caught:
+        type(value).load(path)
+    assert caught.value.field.startswith((kind, "path", "schedule.")) and "\n" not in str(caught.value)
+
+
+def test_a_file_that_was_only_rewritten_is_read(tmp_path):
+    trace = run()
+    assert sim.Schedule.load(rewritten(tmp_path / "a.npz", "schedule", saved)).batches == 4
+    found = sim.Trace.load(rewritten(tmp_path / "b.npz", "trace", trace))
+    np.testing.assert_array_equal(found["ess"], trace["ess"])
+
+
+def test_a_folder_is_no_file(tmp_path):
+    for path in (tmp_path, "", f"{__file__}/file", tmp_path / (300 * "x")):
+        with pytest.raises(InputError, match="path"):
+            saved.save(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_fails_inside_the_guard_leaves_nothing(tmp_path, monkeypatch):
+    from asyncsim import records
+
+    def refuse(source, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(records.os, "replace", refuse)
+    with pytest.raises(InputError, match="No space left"):
+        saved.save(tmp_path / "deep" / "file.npz")
+    assert list((tmp_path / "deep").iterdir()) == []
+
+
+def test_the_memory_asked_for_is_about_what_a_run_takes():
+    """The guard refuses what cannot fit and lets through what fits: sizes at both sides of the bound."""
+    from asyncsim import checks
+
+    fits = {"updates": 10**6, "every": 1000, "replicates": 4096}
+    assert sum(size for size, _ in spec(**fits)._arrays(10, 10).values()) < checks.MEMORY
+    with pytest.raises(InputError, match="metrics"):
+        spec(**{**fits, "every": 1})
+    with pytest.raises(InputError, match="schedule versions"):
+        spec(system=sim.schedules.random([0.5, 0.5]), updates=10**6, every=10**6, replicates=10**4, realizations=10**4)
+
+
+def test_a_wide_law_draws_without_a_warning(recwarn):
+    from asyncsim.rng import Stream
+
+    assert np.isfinite(sim.lognormal(1.0, 500.0).sample(Stream(0, "work"), 0, np.arange(1000))).sum() < 1000
+    assert not recwarn.list
+
+
+def test_uniform_is_a_public_law():
+    assert sim.uniform(1, 2) == (0.0, 0.5, 0.5)
+    np.testing.assert_array_equal(
+        sim.schedules.random("uniform:0:3").knobs["law"], sim.schedules.random(sim.uniform(0, 3)).knobs["law"]
+    )

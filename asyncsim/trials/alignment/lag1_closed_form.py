@@ -14,7 +14,9 @@ _SPREAD = 0.25
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=8)
+    replicates = validation.sample_size(
+        _SPREAD * (1.8 if point["staleness"] > 4 else 1.0), effect, 1.0, 1e-3, 0.05, comparisons=8
+    )
     tau = point["staleness"]
     after = 80 * (tau + 1)
     trace = run_linear(

@@ -14,7 +14,9 @@ _SPREAD = 0.3
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=6)
+    replicates = validation.sample_size(
+        _SPREAD * (2 if point["staleness"] > 4 else 1), effect, 1.0, 1e-3, 0.05, comparisons=6
+    )
     tau = point["staleness"]
     after = 60 * (tau + 1)
     trace = run_linear(
@@ -30,7 +32,7 @@ _AT_FOUR = {"staleness": 4, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.28
 trial = Trial(
     claim="alignment/lag-identity",
     points=({"staleness": 0, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.6}, _AT_FOUR),
-    more=({"staleness": 8, "curvatures": (1.0,), "noise": 0.5, "step": 0.12},),
+    more=({"staleness": 8, "curvatures": (1.0,), "noise": 0.5, "step": 0.15},),
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _AT_FOUR),

@@ -26,7 +26,9 @@ def _below(z: int, shift: float) -> Metric:
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = max(64, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=12))
+    replicates = max(
+        64, validation.sample_size(max(_SPREAD, 0.032 / point["shift"]), effect, 1.0, 1e-3, 0.05, comparisons=12)
+    )
     shift = point["shift"]
     cells = [_below(z, shift) for z in (-1, 0, 1)]
     names = ["log_ratio_mean", "log_ratio_variance", "chi_square", *cells]
