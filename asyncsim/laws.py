@@ -100,7 +100,9 @@ class Law:
 
     def survival(self, x: np.ndarray | float) -> np.ndarray:
         """P(X > x), float64 in the shape of x."""
-        return FAMILIES[self.kind].survival(np.asarray(x, dtype=np.float64), self.parameters)
+        # Far out in the tail a quotient overflows to infinity, behind which nothing is left.
+        with np.errstate(over="ignore"):
+            return FAMILIES[self.kind].survival(np.asarray(x, dtype=np.float64), self.parameters)
 
     def sample(
         self,
@@ -120,13 +122,17 @@ class Law:
         if self.kind == "constant":
             shape = np.broadcast_shapes(*(np.shape(c) for c in (first, second, third, draw)))
             return np.full(shape, self.parameters[0])
+        normal = family.from_normal
         if compiled:
             from asyncsim import rng_compiled
 
-            source = rng_compiled.normal if family.from_normal else rng_compiled.uniform
-            return family.value(source(stream, first, second, third, draw), self.parameters)
-        numbers = (stream.normal if family.from_normal else stream.uniform)(first, second, third, draw)
-        return family.value(numbers, self.parameters)
+            source = rng_compiled.normal if normal else rng_compiled.uniform
+            numbers = source(stream, first, second, third, draw)
+        else:
+            numbers = (stream.normal if normal else stream.uniform)(first, second, third, draw)
+        # A draw beyond the largest number is infinite, which is what the law says of it.
+        with np.errstate(over="ignore"):
+            return family.value(numbers, self.parameters)
 
 
 def constant(value: float) -> Law:
@@ -153,7 +159,7 @@ def lognormal(mean: float, sigma: float) -> Law:
     >>> lognormal(1.0, 0.8).mean()
     1.0
     """
-    spread = checks.real("sigma", sigma, "give the standard deviation of log X", 0.0)
+    spread = checks.real("sigma", sigma, "give the standard deviation of log X", 0.0, 1e6)
     return Law("lognormal", (_positive("mean", mean), spread))
 
 
@@ -239,9 +245,7 @@ def _exponential_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
 
 
 def _lognormal_value(z: np.ndarray, p: Parameters) -> np.ndarray:
-    # A draw beyond the largest number is infinite, which is what the law says of it.
-    with np.errstate(over="ignore"):
-        return p[0] * np.exp(p[1] * z - 0.5 * p[1] ** 2)
+    return p[0] * np.exp(p[1] * z - 0.5 * p[1] ** 2)
 
 
 def _lognormal_survival(x: np.ndarray, p: Parameters) -> np.ndarray:

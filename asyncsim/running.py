@@ -76,8 +76,18 @@ class _Source:
         )
         self.batches = spec.updates // system.updates_per_batch
         checks.require(
-            not (self.coupled and spec.drawing == "early"), "drawing", spec.drawing, "late for a coupled system",
+            not (self.coupled and spec.drawing == "early"),
+            "drawing",
+            spec.drawing,
+            "late for a coupled system",
             "its trajectories are drawn whenever their length is asked for",
+        )
+        checks.require(
+            spec.realizations is None or not (given or self.coupled),
+            "realizations",
+            spec.realizations,
+            "absent with a saved or coupled schedule",
+            "its realizations are its own",
         )
         if given:
             self._check_given(system)
@@ -156,9 +166,7 @@ class _Source:
             "data of unknown version cannot be drawn again; drop those trajectories",
         )
         for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
-            checks.require(
-                0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws"
-            )
+            checks.require(0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws")
         checks.require(
             schedule.realizations <= spec.replicates,
             "replicates",

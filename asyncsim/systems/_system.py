@@ -170,6 +170,8 @@ class System:
             self.order == "oldest_start", MODES.index(self.mode), not drawn,
         ], dtype=np.int64)
         work = self.works(np.arange(groups * samples), realization, seed) if drawn else np.nan
+        finite = not drawn or bool(np.isfinite(work).all())
+        checks.require(finite, "length", str(self.length), "finite in every draw", "choose a law of a lighter tail")
         offsets = np.zeros(places) if self.offsets is None else np.asarray(self.offsets, dtype=np.float64)
         rates, times = np.asarray(self.rates, dtype=np.float64), self.train_times(batches, samples, realization, seed)
         return kernel.new_state(setting, tickets, rates, offsets, times, work, groups)

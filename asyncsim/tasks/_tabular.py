@@ -35,6 +35,14 @@ class Penalty:
     at: str = "behavior"
 
 
+def as_rows(field: str, value: Any, remedy: str) -> np.ndarray:
+    """Numbers as a table, one row where none are told apart; what has no shape is refused."""
+    try:
+        return np.atleast_2d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        raise checks.InputError(field, value, "a table of numbers", remedy) from None
+
+
 def penalty(coefficient: Any, reference: Any, at: str, shape: tuple[int, int]) -> Penalty:
     """A checked `Penalty` for a table `[S, A]`; a reference of one row is used for every state."""
     checks.real("kl_coef", coefficient, "use 0 for no penalty", 0.0)
@@ -42,10 +50,7 @@ def penalty(coefficient: Any, reference: Any, at: str, shape: tuple[int, int]) -
     table = None
     if reference is not None:
         remedy = "give one row of logits, or one per state"
-        try:
-            array = np.atleast_2d(np.asarray(reference, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise checks.InputError("reference", reference, "numbers", remedy) from None
+        array = as_rows("reference", reference, remedy)
         if array.shape[0] == 1:
             array = np.repeat(array, shape[0], axis=0)
         checked = checks.finite_array("reference", array, shape, remedy)

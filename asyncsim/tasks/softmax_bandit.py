@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.tasks._tabular import CELLS, REWARDS, TabularTask, penalty
+from asyncsim.tasks._tabular import CELLS, REWARDS, TabularTask, as_rows, penalty
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,8 @@ def softmax_bandit(
     """
     checks.integer("arms", arms, 2, "a bandit needs a choice", CELLS)
     table = np.linspace(0.1, 0.9, arms) if means is None else means
-    if np.ndim(table) == 1:
-        table = [table]
-    table = checks.finite_array("means", table, (None, arms), "give one finite mean per arm, or one row per prompt")
+    remedy = "give one finite mean per arm, or one row per prompt"
+    table = checks.finite_array("means", as_rows("means", table, remedy), (None, arms), remedy)
     checks.one_of("rewards", rewards, REWARDS, "choose how rewards are drawn")
     checks.real("deviation", deviation, "give the noise of gaussian rewards", 0.0)
     outside = table[(table < 0) | (table > 1)]
@@ -77,11 +76,10 @@ def softmax_bandit(
     )
     prompts = table.shape[0]
     if logits is not None:
-        logits = _rows(
-            np.broadcast_to(
-                checks.finite_array("logits", np.atleast_2d(logits), (None, arms), "give one per arm"), (prompts, arms)
-            )
-        )
+        each = "give one per arm, the same for all prompts or one row for each"
+        start = as_rows("logits", logits, each)
+        shape = (prompts if len(start) != 1 else 1, arms)
+        logits = _rows(np.broadcast_to(checks.finite_array("logits", start, shape, each), (prompts, arms)))
     return SoftmaxBandit(
         rows=prompts,
         actions=arms,

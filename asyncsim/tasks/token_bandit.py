@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.tasks._tabular import REWARDS, TabularTask, penalty
+from asyncsim.tasks._tabular import REWARDS, TabularTask, as_rows, penalty
 
 _ROWS = {
     "iid": lambda actions, horizon: 1,
@@ -79,7 +78,8 @@ def token_bandit(
         checks.real("success", success, "give the fraction of right tokens that earns 1", 0.0, 1.0)
     rows = _ROWS[dependence](actions, horizon)
     if logits is not None:
-        table = checks.finite_array("logits", np.atleast_2d(logits), (rows, actions), "give one row per state")
+        remedy = "give one row per state"
+        table = checks.finite_array("logits", as_rows("logits", logits, remedy), (rows, actions), remedy)
         logits = tuple(tuple(float(x) for x in row) for row in table)
     return TokenBandit(
         rows=rows,

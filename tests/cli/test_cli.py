@@ -230,7 +230,7 @@ SAYS = {
     "what to add": (["run", "--link", "adam"], "adam argument = 'lr'", "add --set adam.lr=VALUE"),
     "what to add to a timeline": (
         ["timeline", "update-on-arrival"],
-        "update_on_arrival argument = 'workers'",
+        "update-on-arrival argument = 'workers'",
         "add --set workers=VALUE",
     ),
     "--at": (["verify", "ess/clamp-floor", "--at", "foo"], "--at = 'foo'", "KEY=VALUE"),

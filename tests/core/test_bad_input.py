@@ -333,10 +333,26 @@ CASES = {
     "a near diagnostic": (lambda: spec(diagnostics="esss"), "diagnostics", "'esss'", "ess"),
     "initial parameters refused at once": (lambda: spec(initial=[1, 2]), "initial", "(2,)", "P = 10"),
     "a policy by name": (lambda: spec(policy="tabular"), "policy", "'tabular'", "a policy"),
+    "ragged means": (lambda: sim.tasks.softmax_bandit(2, means=[1, [2]]), "means", "[1, [2]]", "a table of numbers"),
+    "logits of other prompts": (
+        lambda: sim.tasks.softmax_bandit(2, means=np.zeros((3, 2)), logits=np.zeros((2, 2))),
+        "logits",
+        "array(",
+        "[3, 2]",
+    ),
+    "ragged logits": (lambda: sim.tasks.softmax_bandit(2, logits=[1, [2]]), "logits", "[1, [2]]", "a table"),
+    "logits in words": (lambda: sim.tasks.token_bandit(logits="x"), "logits", "'x'", "a table of numbers"),
+    "a reference in words": (lambda: sim.tasks.softmax_bandit(reference="x"), "reference", "'x'", "a table of numbers"),
+    "works without end": (
+        lambda: run(system=sim.systems.one_step_off(length=sim.pareto(1.0, 1e-4))),
+        "length",
+        "'pareto:1.0:0.0001'",
+        "finite in every draw",
+    ),
     # Sizes.
     "samples beyond memory": (
         lambda: spec(samples_per_group=10**11),
-        "bytes of schedule versions [M, B, G, N, T]",
+        "bytes of one batch [R, G, N, T]",
         "",
         "at most 17179869184",
     ),
@@ -516,7 +532,7 @@ def strange_files():
         yield pytest.param("trace", trace, changes, id=f"trace, {name}")
 
 
-@pytest.mark.parametrize(("kind", "value", "changes"), strange_files())
+@pytest.mark.parametrize(("kind", "value", "changes"), list(strange_files()))
 def test_whole_files_of_other_contents(tmp_path, kind, value, changes):
     path = rewritten(tmp_path / "saved.npz", kind, value, **changes)
     with pytest.raises(InputError) as caught:
@@ -562,10 +578,13 @@ def test_the_memory_asked_for_is_about_what_a_run_takes():
         spec(system=sim.schedules.random([0.5, 0.5]), updates=10**6, every=10**6, replicates=10**4, realizations=10**4)
 
 
-def test_a_wide_law_draws_without_a_warning(recwarn):
+def test_an_extreme_law_does_not_warn(recwarn):
     from asyncsim.rng import Stream
 
-    assert np.isfinite(sim.lognormal(1.0, 500.0).sample(Stream(0, "work"), 0, np.arange(1000))).sum() < 1000
+    for compiled in (False, True):
+        draws = sim.pareto(1.0, 1e-3).sample(Stream(0, "work"), 0, np.arange(1000), compiled=compiled)
+        assert 0 < np.isfinite(draws).sum() < 1000
+    assert sim.lognormal(1e-300, 1.0).survival(1e300) == 0.0
     assert not recwarn.list
 
 

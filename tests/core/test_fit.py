@@ -118,3 +118,13 @@ def test_a_cosine_to_a_vanishing_gradient_is_missing() -> None:
 def test_replaced_parts_are_checked_again() -> None:
     with pytest.raises(checks.InputError):
         dataclasses.replace(spec(), policy=sim.policies.tabular(actions=7))
+
+
+def test_realizations_belong_to_saved_and_coupled_schedules_themselves() -> None:
+    coupled = sim.schedules.coupled(sim.systems.one_step_off())
+    task = sim.tasks.token_bandit(ends=True)
+    saved = sim.schedules.random([0.5, 0.5]).schedule(8, 16, 1, 4, 0)
+    for changes in ({"system": coupled, "task": task}, {"system": saved}):
+        assert sim.run(spec(**changes)).replicates == 4
+        with pytest.raises(checks.InputError, match="realizations"):
+            sim.run(spec(**changes, realizations=2))

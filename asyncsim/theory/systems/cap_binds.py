@@ -33,7 +33,10 @@ def _read(point: Point) -> _Setting:
     checks.one_of("release", release, ("publish", "dequeue"), "say when a ticket returns")
     checks.one_of("zero_train_time", instant, (True, False), "say whether training takes time")
     checks.require(
-        tickets > groups or (release == "dequeue" and not instant), "tickets", tickets, f"above publish_groups = {groups}",
+        tickets > groups or (release == "dequeue" and not instant),
+        "tickets",
+        tickets,
+        f"above publish_groups = {groups}",
         "with as many the run is synchronous and the prediction 0",
     )
     return _Setting(tickets, groups, release == "dequeue", bool(instant))
