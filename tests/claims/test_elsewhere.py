@@ -24,7 +24,7 @@ ELSEWHERE: dict[str, list[dict[str, Any]]] = {
     "estimator/optimal-baseline": [{"rewards": (0.0, 0.0, 1.0)}],
     "estimator/truncation-bias": [{"cap": 1.01}],
     "optimum/asymre-projection": [{"offset": 0.05}],
-    "ratio/gaussian-shift": [{"shift": 0.1}, {"shift": 0.7}],
+    "ratio/gaussian-shift": [{"shift": 0.3}, {"shift": 0.7}],
     "ratio/sequence-product": [{"horizon": 1}],
     "staleness/mean-staleness": [{"workers": 2, "updates": 3}, {"law": "constant:2.0"}],
     "staleness/soft-optimum-step": [{"workers": 3, "kl": 1.5}],
