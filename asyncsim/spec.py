@@ -62,6 +62,17 @@ class Spec:
     block: int | None = None
 
     def __post_init__(self) -> None:
+        self._check_values()
+        self._check_parts()
+        policy = self.policy or self.task.policy()
+        self.task.check(policy)
+        initial_rows(self.initial, self.replicates, policy.size)
+        metrics, _ = chosen(self.diagnostics, policy)
+        checks.memory(self._arrays(policy.size, len(metrics)))
+        self._check_outputs(policy)
+        self._check_knobs()
+
+    def _check_values(self) -> None:
         for name in ("samples_per_group", "updates", "replicates", "every"):
             checks.integer(name, getattr(self, name), 1, "give a positive integer")
         checks.require(
@@ -73,6 +84,8 @@ class Spec:
         for name in ("realizations", "block"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)
+
+    def _check_parts(self) -> None:
         for name, sign, remedy in (
             ("task", "outcomes", "write sim.tasks.NAME(...)"),
             ("system", "updates_per_batch", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
@@ -90,11 +103,8 @@ class Spec:
         checks.require(
             listed, "sampling", self.sampling, "monte_carlo for continuous actions", "use sampling='monte_carlo'"
         )
-        policy = self.policy or self.task.policy()
-        self.task.check(policy)
-        initial_rows(self.initial, self.replicates, policy.size)
-        metrics, _ = chosen(self.diagnostics, policy)
-        checks.memory(self._arrays(policy.size, len(metrics)))
+
+    def _check_outputs(self, policy: Policy) -> None:
         lacking = set(self.method.outputs) - set(policy.outputs)
         checks.require(
             not lacking,
@@ -112,6 +122,8 @@ class Spec:
                 "computable from the policy's outputs " + ", ".join(policy.outputs),
                 f"leave it out; it reads {', '.join(sorted(lacking))}",
             )
+
+    def _check_knobs(self) -> None:
         for part in (self.method, self.update):
             for length in sorted(knobs.lengths(part)):
                 checks.require(
