@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Protocol
 
@@ -61,18 +62,12 @@ class EagerFeed:
         return head(self.schedule, self._taken)
 
 
-def head(schedule: records.Schedule, batches: int) -> records.Schedule:
-    """The first `batches` batches of a schedule."""
-    work = None if schedule.work is None else schedule.work[:, :batches]
-    return records.Schedule(
-        schedule.version[:, :batches],
-        schedule.trajectory[:, :batches],
-        schedule.batches_per_publish,
-        schedule.updates_per_batch,
-        schedule.random,
-        work,
-        schedule.header,
-    )
+def head(schedule: records.Schedule, batches: int, rows: np.ndarray | None = None) -> records.Schedule:
+    """The first `batches` batches of a schedule, of all realizations (views) or of the given ones."""
+    pick: slice | np.ndarray = slice(None) if rows is None else rows
+    work = None if schedule.work is None else schedule.work[pick, :batches]
+    version, trajectory = schedule.version[pick, :batches], schedule.trajectory[pick, :batches]
+    return dataclasses.replace(schedule, version=version, trajectory=trajectory, work=work)
 
 
 def _retirements(schedule: records.Schedule) -> list[list[int]]:

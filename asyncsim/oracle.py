@@ -19,7 +19,7 @@ from asyncsim.batch import Batch
 from asyncsim.methods._method import Method
 from asyncsim.methods._signal import Signal, evaluate
 from asyncsim.policies._policy import Policy
-from asyncsim.rollouts import Sampler, Trajectories, enumerate_outcomes, monte_carlo
+from asyncsim.rollouts import Sampler, Trajectories, enumerate_outcomes
 from asyncsim.tasks._task import Outcomes, Task
 
 BATCH_LIMIT = 1_000_000
@@ -85,28 +85,6 @@ def population_signal(
     return _on_population(task, method, parameters, behavior, policy)[0]
 
 
-def probe(
-    task: Task,
-    method: Method,
-    parameters: Any,
-    behavior: Any,
-    samples: int,
-    replicates: int,
-    seed: int = 0,
-    policy: Policy | None = None,
-) -> Signal:
-    """The signal of a method on one sampled group of N per replicate, at given weights `[P]`."""
-    policy = _fitting(task, policy)
-    _refuse_knobs(method)
-    checks.integer("samples", samples, 1, "a group has at least one sample")
-    checks.integer("replicates", replicates, 1, "give a positive integer")
-    now, then = (_rows(p, policy, "parameters")[0].expand(replicates, -1) for p in (parameters, behavior))
-    sampler = _sampler(task, policy, samples, replicates, seed)
-    trajectory = np.arange(samples, dtype=np.int64).reshape(1, 1, samples)
-    batch = monte_carlo(sampler, _no_version(), 0, trajectory, versions.current(policy.prepare(then)))
-    return evaluate(method, task, policy, policy.prepare(now), batch)[0]
-
-
 def moments(
     task: Task,
     method: Method,
@@ -150,7 +128,7 @@ def moments(
     )
     remedy = "use fewer samples, arms or tokens, or oracle.limit for N -> infinity"
     total = checks.power("outcomes ** samples", found.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
-    chance = _chances(task, policy, then, found, prompt)
+    chance = _chances(task, policy, then, prompt)
     first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
     for start in range(0, total, BLOCK):
         picks = np.stack(
@@ -229,7 +207,7 @@ def _on_population(
     return signal, gradient, single and R == 1
 
 
-def _chances(task: Task, policy: Policy, then: Tensor, found: Outcomes, prompt: int) -> Tensor:
+def _chances(task: Task, policy: Policy, then: Tensor, prompt: int) -> Tensor:
     """Probability of each outcome under the behavior weights, `[O]`."""
     sampler = _sampler(task, policy, 1, 1, 0)
     trajectory = np.full((1, 1, 1), prompt, dtype=np.int64)

@@ -25,11 +25,6 @@ def log_ratio(current: Tensor, anchor: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask > 0, current - anchor, torch.zeros((), dtype=current.dtype))
 
 
-def sequence(token_log_ratio: Tensor) -> Tensor:
-    """Sequence log ratios L = sum_t l_t, `[R, G, N]`."""
-    return token_log_ratio.sum(-1)
-
-
 def usable(log_weight: Tensor) -> Tensor:
     """Ratio for use in a gradient: exp of the log ratio limited to +-LOG_LIMIT."""
     return torch.exp(log_weight.clamp(-LOG_LIMIT, LOG_LIMIT))

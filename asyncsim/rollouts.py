@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor
 from asyncsim import checks, rng
 from asyncsim.batch import Batch, Draws, Outputs
 from asyncsim.policies._policy import Policy
-from asyncsim.tasks._task import Task
+from asyncsim.tasks._task import Outcomes, Task
 from asyncsim.versions import Store, View, Weights, current
 
 
@@ -47,6 +48,11 @@ class Sampler:
     seed: int
     replicates: np.ndarray
     realization: np.ndarray
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """Outcomes of every prompt, listed once for all batches."""
+        return self.task.outcomes(torch.arange(self.task.prompts))
 
     def draws(self, trajectory: np.ndarray) -> Draws:
         """Keyed randomness of trajectories int64 `[M, G, N]`."""
@@ -224,7 +230,7 @@ def _enumerated(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories,
     """Outcomes of each group's prompt as trajectories `[R, G, O, T]`, their rewards and chances `[R, G, O]`."""
     prompt = sampler.prompts(trajectory)[..., 0]
     R, G = prompt.shape
-    known = sampler.task.outcomes(torch.arange(sampler.task.prompts))
+    known = sampler.outcomes
 
     def spread(x: Tensor) -> Tensor:
         return x[prompt.reshape(-1)].reshape(R, G, *x.shape[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import torch
 
 from asyncsim import checks, knobs, manifest, records
 from asyncsim.diagnostics._diagnostic import Recorder
-from asyncsim.feeds import EagerFeed
+from asyncsim.feeds import EagerFeed, head
 from asyncsim.loop import Plan, run_block
 from asyncsim.rollouts import DRAWING, Sampler
 from asyncsim.spec import Spec, initial_rows
@@ -43,7 +44,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     source = _Source(spec, seed)
     block = spec.together
-    policy = spec.policy or spec.task.policy()
+    policy = spec.trained_policy
     starts = range(0, spec.replicates, block)
     with _Bar(spec.updates * len(starts), progress) as tick, torch.no_grad(), _threads(policy.threads):
         parts = [_run_part(spec, seed, source, np.arange(s, min(s + block, spec.replicates)), tick) for s in starts]
@@ -117,23 +118,17 @@ class _Source:
             )
             return feed, np.arange(len(replicates))
         rows, position = np.unique(self.realization[replicates], return_inverse=True)
-        return EagerFeed(_cut(self.schedule, rows, self.batches)), position
+        whole = len(rows) == self.schedule.realizations
+        return EagerFeed(head(self.schedule, self.batches, None if whole else rows)), position
 
     def recorded(self, feeds: tuple[Any, ...]) -> records.Schedule:
         """The realized schedule of all blocks."""
         if self.schedule is not None:
-            return _cut(self.schedule, np.arange(self.schedule.realizations), self.batches)
+            return head(self.schedule, self.batches)
         parts = [feed.record() for feed in feeds]
         work = None if parts[0].work is None else np.concatenate([p.work for p in parts])
-        return records.Schedule(
-            np.concatenate([p.version for p in parts]),
-            np.concatenate([p.trajectory for p in parts]),
-            parts[0].batches_per_publish,
-            parts[0].updates_per_batch,
-            parts[0].random,
-            work,
-            parts[0].header,
-        )
+        version, trajectory = (np.concatenate([getattr(p, name) for p in parts]) for name in ("version", "trajectory"))
+        return dataclasses.replace(parts[0], version=version, trajectory=trajectory, work=work)
 
     def _check_given(self, schedule: records.Schedule) -> None:
         spec = self.spec
@@ -179,7 +174,7 @@ class _Source:
 def _run_part(
     spec: Spec, seed: int, source: _Source, replicates: np.ndarray, tick: Callable[[int], None]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, np.ndarray, Any]:
-    policy = spec.policy or spec.task.policy()
+    policy = spec.trained_policy
     feed, realization = source.feed(replicates)
     sampler = Sampler(spec.task, policy, spec.samples_per_group, seed, replicates, realization)
     recorder = Recorder(spec.diagnostics, policy, spec.every, len(replicates), policy.size)
@@ -209,22 +204,6 @@ def _initial(spec: Spec, policy: Any, replicates: np.ndarray) -> torch.Tensor:
         return policy.initial(len(replicates), dtype)
     chosen = np.broadcast_to(rows, (spec.replicates, policy.size))[replicates]
     return torch.as_tensor(chosen.copy(), dtype=dtype)
-
-
-def _cut(schedule: records.Schedule, rows: np.ndarray, batches: int) -> records.Schedule:
-    """Some realizations and the first batches of a schedule, as views where all rows are wanted."""
-    whole = len(rows) == schedule.realizations
-    pick = slice(None) if whole else rows
-    work = None if schedule.work is None else schedule.work[pick, :batches]
-    return records.Schedule(
-        schedule.version[pick, :batches],
-        schedule.trajectory[pick, :batches],
-        schedule.batches_per_publish,
-        schedule.updates_per_batch,
-        schedule.random,
-        work,
-        schedule.header,
-    )
 
 
 def _join(parts: tuple[dict[str, np.ndarray], ...]) -> dict[str, np.ndarray]:

@@ -64,7 +64,7 @@ class Spec:
     def __post_init__(self) -> None:
         self._check_values()
         self._check_parts()
-        policy = self.policy or self.task.policy()
+        policy = self.trained_policy
         self.task.check(policy)
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
@@ -135,6 +135,11 @@ class Spec:
                 )
 
     @property
+    def trained_policy(self) -> Policy:
+        """The given policy, or the task's own."""
+        return self.policy or self.task.policy()
+
+    @property
     def together(self) -> int:
         """Replicates of a block: unless given, as many as keep a batch's arrays in some hundred megabytes."""
         each = self.system.groups_per_batch * self.samples_per_group * self.task.horizon
@@ -175,7 +180,7 @@ class Spec:
 
     def describe(self) -> dict[str, Any]:
         """Header of a run, in words."""
-        policy = self.policy or self.task.policy()
+        policy = self.trained_policy
         system = (
             self.system.describe() if hasattr(self.system, "describe") else {"schedule": "saved", **self.system.header}
         )

@@ -17,7 +17,7 @@ import numpy as np
 from asyncsim import diagnostics, methods, running, schedules, tasks, uncertainty, updates
 from asyncsim.records import Estimate
 from asyncsim.spec import Spec
-from asyncsim.trials._threshold import largest_stable_step
+from asyncsim.trials._threshold import largest_stable_step, noiseless_descent
 from asyncsim.updates._link import chain
 
 CURVATURES = (2.0, 0.5)
@@ -65,21 +65,7 @@ def boundary(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """The bisected boundary, and growth on either side of it."""
     staleness = setting["staleness"]
     law = schedules.fixed(staleness) if setting["schedule"] == "fixed" else schedules.sawtooth(staleness + 1)
-    task = tasks.quadratic(CURVATURES, noise=0.0, start=1e-6)
-
-    def build(steps: tuple[float, ...], count: int) -> Spec:
-        return Spec(
-            task,
-            law,
-            methods.gradient(),
-            chain(updates.sgd(steps)),
-            samples_per_group=1,
-            updates=count,
-            replicates=len(steps),
-            sampling="enumerate",
-            diagnostics=["gradient_norm"],
-        )
-
+    build = noiseless_descent(CURVATURES, law)
     largest = max(CURVATURES)
     found = largest_stable_step(build, 0.02 / largest, 4.0 / largest, staleness, setting["seed"])
     shared = {"schedule": setting["schedule"], "staleness": staleness, "curvature": largest, "lag": None}

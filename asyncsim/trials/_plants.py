@@ -90,7 +90,7 @@ class ShortProduct(PolicyDefect):
 
 def with_policy(wrapper: type[PolicyDefect]) -> Any:
     """A plant that wraps the spec's policy."""
-    return lambda spec: spec.replace(policy=wrapper(spec.policy or spec.task.policy()))
+    return lambda spec: spec.replace(policy=wrapper(spec.trained_policy))
 
 
 @dataclass(frozen=True)

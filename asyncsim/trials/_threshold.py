@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from asyncsim import checks, running
+from asyncsim import checks, methods, running, tasks, updates
 from asyncsim.records import Estimate
 from asyncsim.spec import Spec
+from asyncsim.updates._link import chain
 
 GRID = 48
 PERIODS = 24
 """Length of a run in periods of the marginal oscillation; growth is read between the 4th and the last."""
 RESOLUTION = 0.005
 """Largest error of the bisected step, relative: the boundary is bracketed to 1 percent."""
+
+
+def noiseless_descent(curvatures: tuple[float, ...], system: Any) -> Callable[[tuple[float, ...], int], Spec]:
+    """A `build` for `largest_stable_step`: descent on a quadratic from next to its minimum."""
+    task = tasks.quadratic(curvatures, noise=0.0, start=1e-6)
+
+    def build(steps: tuple[float, ...], count: int) -> Spec:
+        return Spec(
+            task,
+            system,
+            methods.gradient(),
+            chain(updates.sgd(steps)),
+            samples_per_group=1,
+            updates=count,
+            replicates=len(steps),
+            sampling="enumerate",
+            diagnostics=["gradient_norm"],
+        )
+
+    return build
 
 
 def largest_stable_step(
@@ -27,10 +49,10 @@ def largest_stable_step(
     4 delay + 2).
     """
     period = 4 * delay + 2
-    updates = PERIODS * period
+    length = PERIODS * period
     for _ in range(2):
         steps = np.geomspace(low, high, GRID)
-        trace = running.run(build(tuple(steps), updates), seed=seed, progress=False)
+        trace = running.run(build(tuple(steps), length), seed=seed, progress=False)
         size = trace["gradient_norm"]
         early = size[4 * period : 5 * period].max(axis=0)
         late = size[-period:].max(axis=0)

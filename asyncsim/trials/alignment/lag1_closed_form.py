@@ -13,12 +13,17 @@ _SPREAD = 0.25
 """Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
 
 
+def _warm_up(staleness: int) -> int:
+    """Updates left out at the start."""
+    return 80 * (staleness + 1)
+
+
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     replicates = validation.sample_size(
         _SPREAD * (1.8 if point["staleness"] > 4 else 1.0), effect, 1.0, 1e-3, 0.05, comparisons=8
     )
     tau = point["staleness"]
-    after = 80 * (tau + 1)
+    after = _warm_up(tau)
     trace = run_linear(
         (point["curvature"],), tau, point["step"], point["noise"], _UPDATES + after, after, replicates, seed, plant
     )
@@ -39,6 +44,6 @@ trial = Trial(
     measure=_measure,
     defects={"off-by-one version": Defect(off_by_one_version, _AT_FOUR)},
     effect=0.02,
-    reach=lambda p: linear_reach((p["curvature"],), p["staleness"], p["step"], 80 * (p["staleness"] + 1)),
+    reach=lambda p: linear_reach((p["curvature"],), p["staleness"], p["step"], _warm_up(p["staleness"])),
     through="loop",
 )

@@ -13,12 +13,17 @@ _SPREAD = 0.3
 """Standard deviation of one replicate's correlation, relative to the predicted one, at the points below (measured)."""
 
 
+def _warm_up(staleness: int) -> int:
+    """Updates left out at the start."""
+    return 60 * (staleness + 1)
+
+
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     replicates = validation.sample_size(
         _SPREAD * (2 if point["staleness"] > 4 else 1), effect, 1.0, 1e-3, 0.05, comparisons=6
     )
     tau = point["staleness"]
-    after = 60 * (tau + 1)
+    after = _warm_up(tau)
     trace = run_linear(
         point["curvatures"], tau, point["step"], point["noise"], _UPDATES + after, after, replicates, seed, plant
     )
@@ -39,6 +44,6 @@ trial = Trial(
         "momentum inserted": Defect(momentum_inserted, _AT_FOUR),
     },
     effect=0.02,
-    reach=lambda p: linear_reach(p["curvatures"], p["staleness"], p["step"], 60 * (p["staleness"] + 1)),
+    reach=lambda p: linear_reach(p["curvatures"], p["staleness"], p["step"], _warm_up(p["staleness"])),
     through="loop",
 )

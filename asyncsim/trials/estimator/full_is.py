@@ -5,8 +5,8 @@ from __future__ import annotations
 from asyncsim import advantages, methods, oracle
 from asyncsim.records import Estimate, Point
 from asyncsim.trials._plants import dropped_ratio
+from asyncsim.trials._sequences import components, places, planted, sequence_point, token_level
 from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.estimator._sequences import components, places, planted, sequence_point, token_level
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -14,12 +14,12 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return components("grad", oracle.limit(spec.task, spec.method, *places(point), spec.policy))
 
 
-_MARKOV = sequence_point("markov", 4, 4, 0.5)
+_MARKOV = sequence_point("markov", 4, 4, success=0.5)
 
 trial = Trial(
     claim="estimator/full-is",
-    points=(sequence_point("iid", 5, 1, None), sequence_point("position", 3, 3, 1.0), _MARKOV),
-    more=(sequence_point("markov", 7, 4, 0.7),),
+    points=(sequence_point("iid", 5, 1, success=None), sequence_point("position", 3, 3, success=1.0), _MARKOV),
+    more=(sequence_point("markov", 7, 4, success=0.7),),
     measure=_measure,
     defects={
         "dropped ratio": Defect(dropped_ratio, _MARKOV),

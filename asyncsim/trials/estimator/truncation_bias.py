@@ -8,8 +8,8 @@ from asyncsim import advantages, methods, oracle
 from asyncsim.records import Estimate, Point
 from asyncsim.spec import Spec
 from asyncsim.trials._plants import Masked
+from asyncsim.trials._sequences import components, places, planted, sequence_point, token_level
 from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.estimator._sequences import components, places, planted, sequence_point, token_level
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -26,12 +26,12 @@ def _masking(spec: Spec) -> Spec:
     return spec.replace(method=spec.method.replace(weight=Masked(weight.cap)))
 
 
-_MARKOV = {**sequence_point("markov", 4, 4, 0.5), "cap": 1.5}
+_MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}
 
 trial = Trial(
     claim="estimator/truncation-bias",
-    points=({**sequence_point("iid", 4, 1, None), "cap": 2.0}, _MARKOV),
-    more=({**sequence_point("position", 3, 3, 1.0), "cap": 1.2},),
+    points=({**sequence_point("iid", 4, 1, success=None), "cap": 2.0}, _MARKOV),
+    more=({**sequence_point("position", 3, 3, success=1.0), "cap": 1.2},),
     measure=_measure,
     defects={
         "masking instead of truncation": Defect(_masking, _MARKOV),

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from asyncsim import methods, schedules, tasks, updates
+from asyncsim import schedules
 from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._threshold import largest_stable_step
+from asyncsim.trials._threshold import largest_stable_step, noiseless_descent
 from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.updates._link import chain
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    task = tasks.quadratic(point["curvatures"], noise=0.0, start=1e-6)
-
-    def build(steps: tuple[float, ...], count: int) -> Spec:
-        return plant(
-            Spec(
-                task,
-                schedules.fixed(point["staleness"]),
-                methods.gradient(),
-                chain(updates.sgd(steps)),
-                samples_per_group=1,
-                updates=count,
-                replicates=len(steps),
-                sampling="enumerate",
-                diagnostics=["gradient_norm"],
-            )
-        )
-
+    build = noiseless_descent(point["curvatures"], schedules.fixed(point["staleness"]))
     scale = 1.0 / max(point["curvatures"])
     low = 0.4 * scale / (1 + point["staleness"])
-    return {"step": largest_stable_step(build, low, 4.0 * scale, point["staleness"], seed)}
+    return {
+        "step": largest_stable_step(lambda *given: plant(build(*given)), low, 4.0 * scale, point["staleness"], seed)
+    }
 
 
 trial = Trial(

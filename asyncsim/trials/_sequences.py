@@ -1,8 +1,9 @@
-"""Exact gradients of sequence methods on the token bandit, through the oracle."""
+"""Points of the claims on sequences, and exact gradients on the token bandit, through the oracle."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +20,15 @@ BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0
 CURRENT = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
 
 
-def sequence_point(dependence: str, horizon: int, rows: int, success: float | None) -> Point:
-    """A point of the sequence claims."""
+def sequence_point(dependence: str, horizon: int, rows: int, **more: float | None) -> dict[str, Any]:
+    """Two policies on sequences of three tokens, from tables of so many rows, and whatever else a claim asks for."""
     return {
         "actions": 3,
         "horizon": horizon,
         "dependence": dependence,
         "behavior_logits": BEHAVIOR[:rows],
         "current_logits": CURRENT[:rows],
-        "success": success,
+        **more,
     }
 
 
