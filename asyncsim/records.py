@@ -226,8 +226,8 @@ class Schedule:
         gap = self.train_version[None, :, None, None, None] - self.version.astype(np.float64)
         return np.where(self.version < 0, np.nan, gap)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the schedule to one compressed file, atomically."""
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and scalars as files hold them; `unpacked` is the way back."""
         arrays = {"version": self.version, "trajectory": self.trajectory}
         if self.work is not None:
             arrays["work"] = self.work
@@ -237,14 +237,23 @@ class Schedule:
             "random": self.random,
             "header": self.header,
         }
-        save_arrays(path, "schedule", arrays, scalars)
+        return arrays, scalars
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
+        """The schedule of `packed` arrays and scalars."""
+        return cls(arrays["version"], arrays["trajectory"], work=arrays.get("work"), **scalars)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schedule to one compressed file, atomically."""
+        save_arrays(path, "schedule", *self.packed())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
         """Read a schedule; a file truncated, of another kind or of another format version is refused by name."""
         arrays, scalars = load_arrays(path, "schedule")
         with well_formed(path, "schedule"):
-            return cls(arrays["version"], arrays["trajectory"], work=arrays.get("work"), **scalars)
+            return cls.unpacked(arrays, scalars)
 
 
 @dataclass(frozen=True)

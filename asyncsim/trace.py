@@ -106,17 +106,9 @@ class Trace:
         }
         arrays |= {f"metrics/{k}": v for k, v in self.metrics.items()}
         arrays |= {f"accumulated/{k}": v for k, v in self.accumulated.items()}
-        s = self.schedule
-        arrays |= {"schedule/version": s.version, "schedule/trajectory": s.trajectory}
-        if s.work is not None:
-            arrays["schedule/work"] = s.work
-        scalars = {
-            "batches_per_publish": s.batches_per_publish,
-            "updates_per_batch": s.updates_per_batch,
-            "random": s.random,
-            "schedule_header": s.header,
-            "header": self.header,
-        }
+        schedule, described = self.schedule.packed()
+        arrays |= {f"schedule/{k}": v for k, v in schedule.items()}
+        scalars = {"schedule": described, "header": self.header}
         records.save_arrays(path, "trace", arrays, scalars)
 
     @classmethod
@@ -136,16 +128,6 @@ class Trace:
                 groups[group][rest] = value
             else:
                 plain[name] = value
-        known = groups["schedule"]
-        schedule = records.Schedule(
-            known["version"],
-            known["trajectory"],
-            scalars["batches_per_publish"],
-            scalars["updates_per_batch"],
-            scalars["random"],
-            known.get("work"),
-            scalars["schedule_header"],
-        )
         found = cls(
             groups["metrics"],
             plain["updates"],
@@ -153,7 +135,7 @@ class Trace:
             plain["parameters"],
             plain["diverged"],
             plain["realization"],
-            schedule,
+            records.Schedule.unpacked(groups["schedule"], scalars["schedule"]),
             scalars["header"],
         )
         found._check()
@@ -161,6 +143,7 @@ class Trace:
 
     def _check(self) -> None:
         """Refuse arrays of other shapes or types than a run leaves behind."""
+        checks.require(isinstance(self.header, dict), "trace.header", self.header, "a mapping", "run it again")
         R, U = self.realization.size, self.updates.size
         expected: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
         for name, shape in expected.items():
