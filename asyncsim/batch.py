@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim import rng
-from asyncsim.versions import View
+from asyncsim.versions import View, tensor
 
 Outputs = dict[str, Tensor]
 """Named outputs of a policy, each `[R, G, N, T]`: `log_prob` always but for the quadratic, which has only `loss`."""
@@ -35,6 +36,10 @@ class Draws:
         """Trajectory id of every sample, int64 `[R, G, N]`."""
         return self.trajectory[self.realization]
 
+    def sibling(self, name: str) -> Draws:
+        """Draws of another stream for the same trajectories: what happens in an environment, say."""
+        return Draws(rng.Stream(self.stream.seed, name), self.replicates, self.realization, self.trajectory)
+
     def uniform(self, token: int, draw: int) -> Tensor:
         """Uniform numbers, float64 `[R, G, N]`."""
         found = self.blocks.get((token, draw // 2))
@@ -42,12 +47,16 @@ class Draws:
             found = self.blocks[token, draw // 2] = self._block(token, draw // 2)
         return found[draw % 2]
 
+    def seeds(self, token: int) -> np.ndarray:
+        """Seeds in [0, 2^53) for libraries that take one, int64 `[R, G, N]`."""
+        return (self._block(token, 0)[0].cpu().numpy() * 2.0**53).astype(np.int64)
+
     def _block(self, token: int, number: int) -> tuple[Tensor, Tensor]:
         """Both draws of a block; the action's and the reward's numbers come from one."""
         from asyncsim import rng_compiled
 
         M, G, N = self.trajectory.shape
-        low, high = (torch.empty((len(self.replicates), G, N), dtype=torch.float64) for _ in range(2))
+        low, high = (np.empty((len(self.replicates), G, N)) for _ in range(2))
         rng_compiled.fill_block(
             *self.stream.key,
             self.replicates,
@@ -55,17 +64,17 @@ class Draws:
             self.trajectory.reshape(M, G * N),
             token,
             number,
-            low.numpy().reshape(-1, G * N),
-            high.numpy().reshape(-1, G * N),
+            low.reshape(-1, G * N),
+            high.reshape(-1, G * N),
         )
-        return low, high
+        return tensor(low), tensor(high)
 
     def normals(self, token: int, count: int, begin: int = 0) -> Tensor:
         """Standard normal draws `begin`, `begin` + 1, ... (`begin` even), float64 `[R, G, N, count]`."""
         from asyncsim import rng_compiled
 
         M, G, N = self.trajectory.shape
-        out = torch.empty((len(self.replicates), G, N, count), dtype=torch.float64)
+        out = np.empty((len(self.replicates), G, N, count))
         rng_compiled.fill_normals(
             *self.stream.key,
             self.replicates,
@@ -73,21 +82,25 @@ class Draws:
             self.trajectory.reshape(M, G * N),
             token,
             begin,
-            out.numpy().reshape(-1, G * N, count),
+            out.reshape(-1, G * N, count),
         )
-        return out
+        return tensor(out)
 
 
 @dataclass
 class Batch:
     """Rectangular data `[R, G, N, T]`; what is missing has mask 0 or mass 0, never a shorter row.
 
-    `action` (int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`), `state` (int64 row of the policy's table), `mask` (1
-    on generated tokens), `reward` `[R, G, N]`, `mass` `[R or 1, G, N]` (sums to 1 inside a group), `size` (samples
-    that the mass stands for; infinity for a population), `behavior` (outputs recorded when the data was generated),
-    `view` (behavior weights, where kept), `version` (int32 `[M, G, N, T or 1]`), `train_version`, `trajectory` (ids,
-    int64 `[M, G, N]`), `index` (cell of the policy's table that each token reads, filled by tabular policies),
-    `realization` `[R]`.
+    `action` (int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`), `state` (what the policy read: int64 row of a table, or
+    an observation with a trailing axis; T = 1 where it does not change, as a prompt), `mask` (1 on generated tokens),
+    `reward` `[R, G, N]`, `mass` `[R or 1, G, N]` (sums to 1 inside a group), `size` (samples that the mass stands for;
+    infinity for a population), `behavior` (outputs recorded when the data was generated; besides the policy's own,
+    `successor_value`, the critic's value of what follows a token behind which the future was cut off, else 0, and
+    `scored_log_prob`, the trainer's numerics at the behavior weights), `view` (behavior weights, where kept), `version`
+    (int32 `[M, G, N, T or 1]`), `train_version`, `trajectory` (ids, int64 `[M, G, N]`), `index` (cell of the policy's
+    table that each token reads, filled by tabular policies), `realization` `[R]`, `token_reward` `[R, G, N, T]` where
+    the task pays token by token, `ended` (bool `[R, G, N, T]`: an episode ended here), `finished` (its return, else
+    NaN), `broken` (bool `[R]`: replicates whose environment failed), `after` (the world that segments go on from).
     """
 
     action: Tensor
@@ -104,6 +117,11 @@ class Batch:
     trajectory: np.ndarray
     index: Tensor | None = None
     _full: bool | None = None
+    token_reward: Tensor | None = None
+    ended: Tensor | None = None
+    finished: Tensor | None = None
+    broken: Tensor | None = None
+    after: Any = None
 
     @property
     def full(self) -> bool:
@@ -117,6 +135,14 @@ class Batch:
         """Generated tokens of each sample, `[R, G, N]`."""
         return self.mask.sum(-1)
 
+    @property
+    def rewards(self) -> Tensor:
+        """Reward of every token, `[R, G, N, T]`: on the last one where the task pays at the end."""
+        if self.token_reward is not None:
+            return self.token_reward
+        last = self.mask - torch.nn.functional.pad(self.mask[..., 1:], (0, 1))
+        return self.reward.unsqueeze(-1) * last
+
     def update_staleness(self, updates_per_version: int, since_batch: int) -> Tensor:
         """Largest update staleness of each replicate's tokens, float64 `[R]`.
 
@@ -124,4 +150,4 @@ class Batch:
         """
         oldest = self.version.reshape(self.version.shape[0], -1).min(axis=1)
         gap = (self.train_version - oldest) * updates_per_version + since_batch
-        return torch.from_numpy(gap[self.realization].astype(np.float64))
+        return tensor(gap[self.realization].astype(np.float64))

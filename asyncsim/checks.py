@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 
 LARGEST = 2**31 - 1
 """Largest count that versions and batches, which are int32, can hold."""
+MANY = 20
+"""Names of which a message lists all, at most."""
 MEMORY = 16 << 30
 """Bytes that the arrays of one run may take, 16 GiB."""
 
@@ -103,9 +106,13 @@ def memory(parts: Mapping[str, tuple[int, str]]) -> None:
 
 
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
-    """`value` if it is among the allowed ones."""
+    """`value` if it is among the allowed ones; of many, the message names those that are spelled alike."""
     allowed = list(allowed)
-    require(value in allowed, field, value, "one of " + ", ".join(map(str, allowed)), remedy)
+    if value not in allowed:
+        names = [str(name) for name in allowed]
+        near = difflib.get_close_matches(str(value), names, n=6, cutoff=0.3)
+        some = f"{len(names)} names, {', '.join(near or names[:6])}, ..."
+        require(False, field, value, "one of " + (", ".join(names) if len(names) <= MANY else some), remedy)
     return value
 
 

@@ -66,7 +66,8 @@ def bind(part: Any, replicates: np.ndarray) -> Any:
     for f in dataclasses.fields(part):
         value = getattr(part, f.name)
         if f.metadata.get("knob") and isinstance(value, tuple):
-            changes[f.name] = torch.tensor(value, dtype=torch.float64)[torch.from_numpy(replicates)].unsqueeze(-1)
+            mine = np.asarray(value, dtype=np.float64)[replicates]
+            changes[f.name] = torch.as_tensor(mine).to(torch.get_default_device()).unsqueeze(-1)
         elif isinstance(value, tuple) and any(lengths(v) for v in value):
             changes[f.name] = tuple(bind(v, replicates) for v in value)
         elif lengths(value):

@@ -1,7 +1,8 @@
 """The learning loop: one block of replicates from the first batch to the last.
 
 In words: take the batch (drawn at the behavior version of every token); evaluate the method on it (outputs, ratio,
-advantages, cotangents, pullback); send the direction through the update chain; add the step; publish when due.
+advantages, cotangents, pullback); send the direction through the update chain; add the step; take what the batch says
+about observations into the buffers; publish when due.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from torch import Tensor
 from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.methods._method import Method
 from asyncsim.methods._signal import evaluate
-from asyncsim.policies._policy import Policy
+from asyncsim.policies._policy import Policy, absorbed
 from asyncsim.tasks._task import Task
-from asyncsim.updates._link import Chain, Record
+from asyncsim.updates._link import Chain, Record, advance
 
 
 @dataclass(frozen=True)
@@ -53,28 +54,17 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
         first = None
         for epoch in range(plan.updates_per_batch):
             update = number * plan.updates_per_batch + epoch
-            signal, gradient = evaluate(
-                plan.method, plan.task, plan.policy, weights, batch, first, plan.recorder.outputs
-            )
+            also = plan.recorder.outputs
+            signal, gradient = evaluate(plan.method, plan.task, plan.policy, weights, batch, first, also)
             first = first or signal
             record = Record(gradient, nobody, signal, updates_per_version, since * plan.updates_per_batch + epoch)
             record, states = plan.update.apply(record, states)
             before = parameters
-            parameters, diverged = advance(parameters, record.direction, diverged, update, plan.limit)
+            parameters, diverged = advance(parameters, record.direction, diverged, update, plan.limit, batch.broken)
             plan.recorder.observe(update, plan.task, plan.policy, before, gradient, record, diverged < 0)
             weights = plan.policy.prepare(parameters)
+        parameters, weights = absorbed(plan.policy, parameters, weights, batch)
         for published in range(version + 1, (number + 1) // plan.batches_per_publish + 1):
             plan.source.publish(published, weights)
         plan.progress(plan.updates_per_batch)
     return parameters, diverged
-
-
-def advance(parameters: Tensor, step: Tensor, diverged: Tensor, update: int, limit: float) -> tuple[Tensor, Tensor]:
-    """Add the step; a replicate that would leave the finite range is frozen where it was, and the update recorded."""
-    moved = parameters + step.to(parameters.dtype)
-    inside = (moved * moved).sum(-1) < limit * limit
-    going = inside & (diverged < 0)
-    if bool(going.all()):
-        return moved, diverged
-    diverged = torch.where(~inside & (diverged < 0), torch.full((), update), diverged)
-    return torch.where(going.unsqueeze(-1), moved, parameters), diverged

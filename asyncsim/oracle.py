@@ -241,7 +241,7 @@ def _fitting(task: Task, policy: Policy | None) -> Policy:
     checks.require(hasattr(task, "outcomes"), "task", task, "a task", "write sim.tasks.NAME(...)")
     if policy is None:
         return task.policy()
-    task.check(policy)
+    task.fit(policy)
     return policy
 
 

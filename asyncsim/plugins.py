@@ -50,7 +50,7 @@ def load(package: str, name: str, kind: str) -> Any:
     if snake not in known:
         near = difflib.get_close_matches(snake, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
-        raise checks.InputError(kind, name, "one of " + ", ".join(known), hint)
+        checks.one_of(kind, name, known, hint)
     return getattr(importlib.import_module(f"{package}.{snake}"), snake)
 
 

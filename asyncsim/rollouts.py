@@ -1,7 +1,6 @@
-"""Rollouts: from a schedule's request to a batch, at the behavior version of every token.
+"""Rollouts: trajectories drawn token by token at the behavior version of each, and laid out as a batch.
 
-The same trajectory comes out whether it is drawn late (when it is trained, from kept weights) or early (when its
-version is current), because every draw is keyed by replicate, trajectory and token.
+The same trajectory comes out whenever it is drawn, because every draw is keyed by replicate, trajectory and token.
 """
 
 from __future__ import annotations
@@ -19,20 +18,29 @@ from torch import Tensor
 from asyncsim import checks, rng
 from asyncsim.batch import Batch, Draws, Outputs
 from asyncsim.policies._policy import Policy
-from asyncsim.tasks._task import Outcomes, Task
-from asyncsim.versions import Store, View, Weights, current
+from asyncsim.tasks._task import Outcomes, Task, Turn
+from asyncsim.versions import View, tensor
 
 
 @dataclass
 class Trajectories:
-    """What was generated: `state`, `action`, `mask`, and the first output at the behavior weights, `[R, G, N, T]`."""
+    """What was generated, as columns `[R, G, N, T, ...]` that fill from the left.
+
+    `state` and `mask` stand one token ahead of `action` and of the `outputs` recorded at the draw, so that a trajectory
+    can be taken up again at any token. `memory` is the policy's; `world` the one behind the last token; `told` holds
+    reward, end and finished return of every token where the task pays by token; `broken` `[R]`, failed environments.
+    """
 
     state: Tensor
-    action: Tensor
+    action: Tensor | None
     mask: Tensor
     outputs: Outputs = field(default_factory=dict)
     index: Tensor | None = None
     full: bool | None = None
+    memory: Any = None
+    world: Any = None
+    told: dict[str, Tensor] = field(default_factory=dict)
+    broken: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -62,16 +70,26 @@ class Sampler:
         """Prompt of every sample, int64 `[R, G, N]`: group g asks prompt g mod prompts."""
         if self.task.prompts == 1:
             return torch.zeros((len(self.realization), *trajectory.shape[1:]), dtype=torch.int64)
-        return torch.from_numpy((trajectory // self.samples % self.task.prompts)[self.realization])
+        return tensor((trajectory // self.samples % self.task.prompts)[self.realization])
 
     def record(self, view: View, trajectories: Trajectories) -> Outputs:
         """The policy's first output (`log_prob`) at the weights that generated the data."""
-        nothing = np.zeros((1, 1, 1), dtype=np.int64)
-        unrewarded = trajectories.mask[..., 0]
-        batch = self._batch(trajectories, unrewarded, unrewarded, 0, nothing[..., None], 0, nothing, view)
+        batch = self.unrewarded(view, trajectories)
         outputs = self.policy.forward(view, batch, self.policy.outputs[:1]).outputs
         trajectories.index = batch.index
         return outputs
+
+    def unrewarded(self, view: View, trajectories: Trajectories) -> Batch:
+        """A batch without rewards or versions, to be scored at the weights of a view."""
+        nothing, empty = np.zeros((1, 1, 1), dtype=np.int64), trajectories.mask[..., 0]
+        return self._batch(trajectories, empty, empty, 0, nothing[..., None], 0, nothing, view)
+
+    def earned(self, found: Trajectories, draws: Draws) -> Tensor:
+        """Reward of each trajectory, `[R, G, N]`: the sum of its tokens' where the task pays by token."""
+        if self.task.pays:
+            return found.told["reward"].sum(-1)
+        assert found.action is not None
+        return self.task.earn(found.state, found.action, found.mask, draws)
 
     def batch(
         self,
@@ -109,6 +127,7 @@ class Sampler:
         trajectory: np.ndarray,
         view: View | None,
     ) -> Batch:
+        assert found.action is not None
         return Batch(
             found.action,
             found.state,
@@ -124,6 +143,11 @@ class Sampler:
             trajectory,
             found.index,
             found.full,
+            found.told.get("reward"),
+            found.told.get("ended"),
+            found.told.get("finished"),
+            found.broken,
+            found.world,
         )
 
 
@@ -134,42 +158,118 @@ def generate(
     prompt: Tensor,
     before: Trajectories | None = None,
     where: Tensor | None = None,
+    carried: Any = None,
 ) -> Trajectories:
     """Draw every token in order, each at the weights that `view` gives it.
 
-    With `before` and `where` (bool `[R, G, N, T]`) only those tokens are drawn; the others keep what was drawn before.
+    With `where` (bool `[R, G, N, T]`) only those tokens are drawn, from what stands in the columns `before` them; the
+    others keep what was drawn before. Segments go on from the world `carried`.
     """
-    task, horizon = sampler.task, sampler.task.horizon
-    state, alive = task.begin(prompt), torch.ones(prompt.shape, dtype=torch.float64)
-    states, actions, masks = [], [], []
-    for t in range(horizon):
-        action = sampler.policy.act(view.token(t), state, draws, t)
-        if before is not None and where is not None:
-            chosen = where[..., t].reshape(where.shape[:3] + (1,) * (action.ndim - 3))
-            action = torch.where(chosen, action, before.action[:, :, :, t])
-        states.append(state)
-        actions.append(action)
-        masks.append(alive)
-        if t + 1 < horizon:
-            state, on = task.step(state, action, t)
-            alive = alive * on
-    # The first token is always generated, so one-token trajectories have nothing to mask.
-    found = Trajectories(_stack(states), _stack(actions), _stack(masks), full=True if horizon == 1 else None)
-    found.outputs = sampler.record(view, found)
-    if before is not None and where is not None:
-        found.outputs = {k: torch.where(where, v, before.outputs[k]) for k, v in found.outputs.items()}
+    task, policy = sampler.task, sampler.policy
+    world = task.begin(prompt, draws, carried)
+    found = before or _begun(sampler, world, prompt)
+    silent = False
+    for t in range(task.horizon):
+        active = found.mask[..., t] > 0
+        if where is not None:
+            # What the policy read is the world of tasks that can be taken up again; it stands in the columns.
+            active, world = active & where[..., t], found.state[:, :, :, 0 if task.still else t]
+        if t > 0 and not bool(active.any()):
+            continue
+        act = policy.act(view.token(t), task.observe(world), draws, t, found.memory, active)
+        silent = not act.outputs
+        rows = None if where is None else active
+        found.action = _put(found.action, act.action, t, task.horizon, rows)
+        for name, value in act.outputs.items():
+            found.outputs[name] = _put(found.outputs.get(name), value, t, task.horizon, rows)
+        if t + 1 < task.horizon or task.pays:
+            turn = task.step(world, act.action, t, draws)
+            world = turn.state
+            _follow(sampler, found, view, turn, t, active)
+    found.world = world
+    _complete(sampler, found, view, where, silent)
     return found
 
 
-def monte_carlo(sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View) -> Batch:
-    """N samples of each group, each with mass 1/N."""
+def _begun(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
+    """Empty columns with the first token's state and mask."""
+    task, seen = sampler.task, sampler.task.observe(world)
+    mask = torch.zeros((*prompt.shape, task.horizon), dtype=torch.float64)
+    mask[..., 0] = 1.0
+    state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
+    # The first token is always generated, so one-token trajectories have nothing to mask.
+    found = Trajectories(state, None, mask, full=True if task.horizon == 1 else None)
+    found.memory = sampler.policy.remember(seen)
+    if task.pays and sampler.policy.critic:
+        found.outputs["successor_value"] = torch.zeros_like(mask)
+    return found
+
+
+def _follow(sampler: Sampler, found: Trajectories, view: View, turn: Turn, t: int, active: Tensor) -> None:
+    """Put what the action of token t led to into the columns."""
+    task, going = sampler.task, turn.going & active
+    last = t + 1 == task.horizon
+    if not last:
+        found.mask[..., t + 1] = torch.where(active, going.to(found.mask.dtype), found.mask[..., t + 1])
+        if not task.still:
+            _put(found.state, task.observe(turn.state), t + 1, task.horizon, active)
+    if not task.pays:
+        return
+    assert turn.reward is not None and turn.ended is not None and turn.cut is not None
+    nothing = torch.zeros((), dtype=turn.reward.dtype)
+    ended, told = turn.ended & active, found.told
+    told["reward"] = _put(told.get("reward"), torch.where(active, turn.reward, nothing), t, task.horizon, None)
+    told["ended"] = _put(told.get("ended"), ended, t, task.horizon, None)
+    # A world that does not count what its episode has earned began with the trajectory.
+    earned = told["reward"][..., : t + 1].sum(-1) if turn.finished is None else turn.finished
+    told["finished"] = _put(told.get("finished"), torch.where(ended, earned, nothing), t, task.horizon, None)
+    found.broken = turn.broken
+    cut = (turn.cut & active) | (going & ~ended if last else torch.zeros_like(going))
+    if sampler.policy.critic and bool(cut.any()):
+        assert turn.successor is not None
+        value = sampler.policy.value(view.token(t), turn.successor)
+        found.outputs["successor_value"][..., t] = torch.where(cut, value, torch.zeros((), dtype=value.dtype))
+
+
+def _complete(sampler: Sampler, found: Trajectories, view: View, where: Tensor | None, silent: bool) -> None:
+    """Score what the policy did not record while acting."""
+    found.index = None
+    fresh: Outputs = sampler.record(view, found) if silent else {}
+    if sampler.policy.mismatched:
+        fresh["scored_log_prob"] = sampler.policy.score(view, sampler.unrewarded(view, found))
+    for name, value in fresh.items():
+        known = found.outputs.get(name)
+        kept = torch.zeros_like(value) if known is None else known
+        found.outputs[name] = value if where is None else torch.where(where, value, kept)
+
+
+def _put(column: Tensor | None, value: Tensor, t: int, horizon: int, rows: Tensor | None) -> Tensor:
+    """Numbers `[R, G, N, ...]` of token t in their columns `[R, G, N, T, ...]`, made where there are none."""
+    if column is None:
+        if horizon == 1:
+            return value.unsqueeze(3)
+        column = value.new_zeros((*value.shape[:3], horizon, *value.shape[3:]))
+    here = column[:, :, :, t]
+    if rows is None:
+        here.copy_(value)
+    else:
+        here.copy_(torch.where(rows.reshape(rows.shape + (1,) * (value.ndim - 3)), value, here))
+    return column
+
+
+def monte_carlo(
+    sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
+) -> Batch:
+    """N samples of each group, each with mass 1/N; segments go on from the world `carried`."""
     draws = sampler.draws(trajectory)
-    found = generate(sampler, view, draws, sampler.prompts(trajectory))
-    reward = sampler.task.earn(found.state, found.action, found.mask, draws)
+    found = generate(sampler, view, draws, sampler.prompts(trajectory), carried=carried)
+    reward = sampler.earned(found, draws)
     return sampler.batch(found, reward, sampler.samples, version, train_version, trajectory, view)
 
 
-def counts(sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View) -> Batch:
+def counts(
+    sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
+) -> Batch:
     """Outcomes of one-token tasks with mass count/N: the Monte Carlo samples of the same keys, sorted into cells."""
     task = sampler.task
     checks.require(
@@ -191,6 +291,7 @@ def counts(sampler: Sampler, version: np.ndarray, train_version: int, trajectory
     found, reward, _ = _enumerated(sampler, trajectory)
     found.outputs = sampler.record(view, found)
     # Outcomes are ordered by action, then by reward: a random reward has two, of which the first is success.
+    assert found.action is not None
     per_action = reward.shape[2] // int(found.action.max() + 1)
     first = drawn.action[..., 0] * per_action
     outcome = first + (drawn.reward != torch.gather(reward, 2, first)).long()
@@ -201,7 +302,7 @@ def counts(sampler: Sampler, version: np.ndarray, train_version: int, trajectory
 
 
 def enumerate_outcomes(
-    sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View
+    sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
 ) -> Batch:
     """Every outcome with its probability under the behavior weights: the population, N -> infinity."""
     version, view = _by_group(version, view)
@@ -214,16 +315,11 @@ def enumerate_outcomes(
     return sampler.batch(found, reward, math.inf, version, train_version, trajectory, view, mass)
 
 
-SAMPLING: dict[str, Callable[[Sampler, np.ndarray, int, np.ndarray, View], Batch]] = {
+SAMPLING: dict[str, Callable[..., Batch]] = {
     "monte_carlo": monte_carlo,
     "counts": counts,
     "enumerate": enumerate_outcomes,
 }
-
-
-def _stack(tokens: list[Tensor]) -> Tensor:
-    """Tokens `[R, G, N, ...]` along a new axis 3; one token without a copy."""
-    return torch.stack(tokens, 3) if len(tokens) > 1 else tokens[0].unsqueeze(3)
 
 
 def _enumerated(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, Tensor, Tensor]:
@@ -250,72 +346,3 @@ def _by_group(version: np.ndarray, view: View) -> tuple[np.ndarray, View]:
     )
     slot = view.slot if view.single else view.slot[:, :, :1]
     return version[:, :, :1], View(view.weights, slot, view.realization)
-
-
-class Late:
-    """Draw each batch when it is trained, from weights kept since they were published."""
-
-    def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
-        self.sampler, self.feed, self.sample = sampler, feed, SAMPLING[sampling]
-        self.store = Store(sampler.realization)
-
-    def publish(self, version: int, weights: Weights) -> None:
-        """Keep the weights of a version."""
-        self.store.put(version, weights)
-
-    def take(self, batch: int, train_version: int) -> Batch:
-        """The data of a batch."""
-        version, trajectory = self.feed.take(batch, self.lengths)
-        found = self.sample(self.sampler, version, train_version, trajectory, self.store.view(version))
-        self.store.retire(self.feed.retired(batch))
-        return found
-
-    def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
-        """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
-        R = len(self.sampler.replicates)
-        column = np.zeros(len(realization), dtype=np.int64)
-        for r in np.unique(realization):
-            here = realization == r
-            column[here] = np.arange(here.sum())
-        ids = np.zeros((R, 1, int(column.max()) + 1), dtype=np.int64)
-        versions = np.full((*ids.shape, token_version.shape[1]), int(token_version.max()), dtype=np.int32)
-        ids[realization, 0, column] = trajectory
-        versions[realization, 0, column] = token_version
-        found = generate(self.sampler, self.store.view(versions), self.sampler.draws(ids), self.sampler.prompts(ids))
-        return found.mask.sum(-1).numpy()[realization, 0, column]
-
-
-class Early:
-    """Draw each token when its version is current and keep no weights: for weights too big to keep."""
-
-    def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
-        checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
-        self.sampler, self.feed = sampler, feed
-        self.pending: dict[int, Trajectories] = {}
-        schedule = feed.schedule
-        self.due: dict[int, list[int]] = {}
-        for batch in range(schedule.batches):
-            for version in np.unique(schedule.version[:, batch]):
-                self.due.setdefault(int(version), []).append(batch)
-
-    def publish(self, version: int, weights: Weights) -> None:
-        """Draw every token of this version, in every later batch."""
-        view, schedule = current(weights), self.feed.schedule
-        for batch in self.due.pop(version, []):
-            ids = np.asarray(schedule.trajectory[:, batch])
-            tokens = schedule.version[:, batch][self.sampler.realization] == version
-            shape = (*tokens.shape[:3], self.sampler.task.horizon)
-            where = torch.from_numpy(np.broadcast_to(tokens, shape).copy())
-            prompt, draws = self.sampler.prompts(ids), self.sampler.draws(ids)
-            before = self.pending.get(batch) or generate(self.sampler, view, draws, prompt)
-            self.pending[batch] = generate(self.sampler, view, draws, prompt, before, where)
-
-    def take(self, batch: int, train_version: int) -> Batch:
-        """The data of a batch, all of it drawn before."""
-        version, trajectory = self.feed.take(batch, None)
-        found = self.pending.pop(batch)
-        reward = self.sampler.task.earn(found.state, found.action, found.mask, self.sampler.draws(trajectory))
-        return self.sampler.batch(found, reward, self.sampler.samples, version, train_version, trajectory, None)
-
-
-DRAWING = {"late": Late, "early": Early}

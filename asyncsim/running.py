@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim import checks, knobs, manifest, records
+from asyncsim import checks, knobs, manifest, records, versions
 from asyncsim.diagnostics._diagnostic import Recorder
+from asyncsim.drawing import COUPLED, DRAWING
 from asyncsim.feeds import EagerFeed, head
 from asyncsim.loop import Plan, run_block
-from asyncsim.rollouts import DRAWING, Sampler
+from asyncsim.rollouts import Sampler
 from asyncsim.spec import Spec, initial_rows
 from asyncsim.trace import Trace
 
@@ -46,7 +47,8 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     block = spec.together
     policy = spec.trained_policy
     starts = range(0, spec.replicates, block)
-    with _Bar(spec.updates * len(starts), progress) as tick, torch.no_grad(), _threads(policy.threads):
+    total = spec.updates * len(starts)
+    with _Bar(total, progress) as tick, torch.no_grad(), _threads(policy.threads), _on(spec.device):
         parts = [_run_part(spec, seed, source, np.arange(s, min(s + block, spec.replicates)), tick) for s in starts]
     metrics, accumulated, parameters, diverged, feeds = zip(*parts, strict=True)
     return Trace(
@@ -57,7 +59,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
         diverged=np.concatenate(diverged),
         realization=source.realization,
         schedule=source.recorded(feeds),
-        header={"spec": spec.describe(), "manifest": manifest.manifest(seed=seed)},
+        header={"spec": spec.describe(), "manifest": manifest.manifest(seed=seed, device=spec.device)},
     )
 
 
@@ -76,13 +78,6 @@ class _Source:
             "whole batches are trained",
         )
         self.batches = spec.updates // system.updates_per_batch
-        checks.require(
-            not (self.coupled and spec.drawing == "early"),
-            "drawing",
-            spec.drawing,
-            "late for a coupled system",
-            "its trajectories are drawn whenever their length is asked for",
-        )
         checks.require(
             spec.realizations is None or not (given or self.coupled),
             "realizations",
@@ -176,34 +171,49 @@ def _run_part(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, np.ndarray, Any]:
     policy = spec.trained_policy
     feed, realization = source.feed(replicates)
-    sampler = Sampler(spec.task, policy, spec.samples_per_group, seed, replicates, realization)
+    sampler = Sampler(spec.fitted_task, policy, spec.samples_per_group, seed, replicates, realization)
     recorder = Recorder(spec.diagnostics, policy, spec.every, len(replicates), policy.size)
     plan = Plan(
-        task=spec.task,
+        task=spec.fitted_task,
         policy=policy,
         method=knobs.bind(spec.method, replicates),
         update=knobs.bind(spec.update, replicates),
-        source=DRAWING[spec.drawing](sampler, feed, spec.sampling),
+        source=(COUPLED if source.coupled else DRAWING)[spec.drawn](sampler, feed, spec.sampling),
         recorder=recorder,
-        initial=_initial(spec, policy, replicates),
+        initial=_initial(spec, policy, replicates, seed),
         batches=source.batches,
         updates_per_batch=spec.system.updates_per_batch,
         batches_per_publish=spec.system.batches_per_publish,
-        limit=FINITE[spec.dtype],
+        limit=FINITE[spec.precision],
         progress=tick,
     )
     parameters, diverged = run_block(plan)
     metrics, accumulated = recorder.results()
-    return metrics, accumulated, parameters.double().numpy(), diverged.numpy(), feed
+    return metrics, accumulated, parameters.double().cpu().numpy(), diverged.cpu().numpy(), feed
 
 
-def _initial(spec: Spec, policy: Any, replicates: np.ndarray) -> torch.Tensor:
-    dtype = getattr(torch, spec.dtype)
+def _initial(spec: Spec, policy: Any, replicates: np.ndarray, seed: int) -> torch.Tensor:
+    dtype = getattr(torch, spec.precision)
     rows = initial_rows(spec.initial, spec.replicates, policy.size)
     if rows is None:
-        return policy.initial(len(replicates), dtype)
+        return policy.initial(replicates, dtype, seed)
     chosen = np.broadcast_to(rows, (spec.replicates, policy.size))[replicates]
-    return torch.as_tensor(chosen.copy(), dtype=dtype)
+    return versions.tensor(chosen.copy()).to(dtype)
+
+
+@contextmanager
+def _on(device: str) -> Iterator[None]:
+    """New tensors on a device; what it has no room for is refused by name."""
+    try:
+        with versions.on(device):
+            yield
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise checks.InputError(
+            "memory",
+            str(error).splitlines()[0] if str(error) else "exhausted",
+            f"within that of the device ({device})",
+            "lower samples_per_group, groups_per_batch, the horizon, block or the policy's micro_batch",
+        ) from error
 
 
 def _join(parts: tuple[dict[str, np.ndarray], ...]) -> dict[str, np.ndarray]:

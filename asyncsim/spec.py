@@ -6,19 +6,22 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from asyncsim import checks, knobs, records
 from asyncsim.diagnostics._diagnostic import chosen
+from asyncsim.drawing import DRAWING
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy
-from asyncsim.rollouts import DRAWING, SAMPLING
+from asyncsim.rollouts import SAMPLING
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain
 
 DTYPES = ("float64", "float32")
+DEVICES = ("cpu", "cuda")
 ELEMENTS = 1 << 22
 """Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
 ARRAYS = 10
@@ -35,11 +38,13 @@ class Spec:
         links applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N.
         updates: optimizer updates U. replicates: R independent seeds. realizations: schedules M that replicates are
         spread over (replicate r runs on r mod M); default the system's own. sampling: "monte_carlo", "counts"
-        (one-token tasks) or "enumerate" (the population: mean dynamics). drawing: "late" (when trained) or "early"
-        (when the version is current); the same result to the bit. diagnostics: "default", "none", or names and values
-        of `sim.diagnostics`. every: record each so many updates. initial: initial parameters `[P]` or `[R, P]`
-        (default the policy's own). dtype: "float64" or "float32". block: replicates computed together (default: as
-        many as fit); does not change the result.
+        (one-token tasks) or "enumerate" (the population: mean dynamics). drawing: "late" (when trained, from kept
+        weights) or "early" (when the version is current, nothing kept); the same result to the bit for tables; default
+        the policy's own, early for language models. diagnostics: "default", "none", or names and values of
+        `sim.diagnostics`. every: record each so many updates. initial: initial parameters `[P]` or `[R, P]` (default
+        the policy's own). dtype of the parameters: "float64" or "float32" (default: float64 for tables, float32 for
+        networks). block: replicates computed together (default: as many as fit); does not change the result of tables.
+        device: "cpu" or "cuda" (networks only).
 
     Raises `InputError` when the parts do not fit together, before anything is run.
     """
@@ -54,18 +59,20 @@ class Spec:
     replicates: int = 64
     realizations: int | None = None
     sampling: str = "monte_carlo"
-    drawing: str = "late"
+    drawing: str | None = None
     diagnostics: str | Sequence[Any] = "default"
     every: int = 1
     initial: Any = None
-    dtype: str = "float64"
+    dtype: str | None = None
     block: int | None = None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         self._check_values()
         self._check_parts()
         policy = self.trained_policy
-        self.task.check(policy)
+        self._check_device(policy)
+        self.fitted_task.prompts  # noqa: B018  (refuses a policy that does not fit)
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
         checks.memory(self._arrays(policy.size, len(metrics)))
@@ -79,8 +86,11 @@ class Spec:
             self.every <= self.updates, "every", self.every, f"at most updates = {self.updates}", "record more often"
         )
         checks.one_of("sampling", self.sampling, SAMPLING, "say how outcomes are laid out")
-        checks.one_of("drawing", self.drawing, DRAWING, "say when trajectories are drawn")
-        checks.one_of("dtype", self.dtype, DTYPES, "choose the precision of parameters")
+        if self.drawing is not None:
+            checks.one_of("drawing", self.drawing, DRAWING, "say when trajectories are drawn")
+        if self.dtype is not None:
+            checks.one_of("dtype", self.dtype, DTYPES, "choose the precision of parameters")
+        checks.one_of("device", self.device, DEVICES, "say where tensors live")
         for name in ("realizations", "block"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)
@@ -105,13 +115,14 @@ class Spec:
         )
 
     def _check_outputs(self, policy: Policy) -> None:
-        lacking = set(self.method.outputs) - set(policy.outputs)
+        lacking = {*self.method.outputs, *getattr(self.method.advantage, "outputs", ())} - set(policy.outputs)
+        remedy = "use a policy with a critic" if "value" in lacking else "the quadratic goes with methods.gradient()"
         checks.require(
             not lacking,
             "method",
             self.method.name,
             "computable from the policy's outputs " + ", ".join(policy.outputs),
-            f"it reads {', '.join(sorted(lacking))}; the quadratic goes with methods.gradient()",
+            f"it reads {', '.join(sorted(lacking))}; {remedy}",
         )
         for link in self.update.links:
             lacking = set(getattr(link, "outputs", ())) - set(policy.outputs)
@@ -134,29 +145,60 @@ class Spec:
                     "give a single number or one per replicate",
                 )
 
-    @property
+    def _check_device(self, policy: Policy) -> None:
+        checks.require(
+            self.device in policy.devices,
+            "device",
+            self.device,
+            f"one of {', '.join(policy.devices)} for this policy",
+            "leave device out, or use a policy that is a network",
+        )
+        if self.device == "cuda":
+            import torch
+
+            checks.require(torch.cuda.is_available(), "device", "cuda", "at hand", "use device='cpu'")
+
+    @cached_property
     def trained_policy(self) -> Policy:
         """The given policy, or the task's own."""
         return self.policy or self.task.policy()
+
+    @cached_property
+    def fitted_task(self) -> Task:
+        """The task as it speaks with the policy; refuses one that does not fit."""
+        return self.task.fit(self.trained_policy)
+
+    @property
+    def drawn(self) -> str:
+        """When trajectories are drawn: as given, or as the policy wants it."""
+        return self.drawing or self.trained_policy.drawing
+
+    @property
+    def precision(self) -> str:
+        """Type of the parameters: as given, or as the policy wants it."""
+        return self.dtype or self.trained_policy.precision
 
     @property
     def together(self) -> int:
         """Replicates of a block: unless given, as many as keep a batch's arrays in some hundred megabytes."""
         each = self.system.groups_per_batch * self.samples_per_group * self.task.horizon
-        return self.block or max(1, min(self.replicates, ELEMENTS // each))
+        most = self.trained_policy.together or self.replicates
+        return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
 
     def _arrays(self, parameters: int, metrics: int) -> dict[str, tuple[int, str]]:
         """Bytes of the big arrays of a run by name, and what lowers each."""
         system, R, T = self.system, self.replicates, self.task.horizon
         group = system.groups_per_batch * self.samples_per_group
         batches = self.updates // system.updates_per_batch
+        kept = _kept(system, batches) if self.drawn == "late" else 1
+        size = 8 if self.precision == "float64" else 4
         found = {
             "one batch [R, G, N, T]": (
                 8 * ARRAYS * self.together * group * T,
                 f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or block",
             ),
             "parameters [versions, R, P]": (
-                8 * parameters * (4 * R + 3 * self.together * _kept(system, batches)),
+                size * parameters * (4 * R + 3 * self.together * kept),
                 f"replicates = {R}, the task's parameters (arms, actions, horizon) or the staleness",
             ),
             "metrics [U/every, R]": (
@@ -184,14 +226,16 @@ class Spec:
         system = (
             self.system.describe() if hasattr(self.system, "describe") else {"schedule": "saved", **self.system.header}
         )
-        names = ("samples_per_group", "updates", "replicates", "sampling", "drawing", "dtype")
+        names = ("samples_per_group", "updates", "replicates", "sampling", "device")
         return {
-            **self.task.describe(),
+            **self.fitted_task.describe(),
             **policy.describe(),
             "system": system,
             **self.method.describe(),
             "update": self.update.describe(),
             **{name: getattr(self, name) for name in names},
+            "drawing": self.drawn,
+            "dtype": self.precision,
         }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +12,32 @@ from torch import Tensor
 
 Weights = dict[str, Tensor]
 """A policy's prepared weights: named tensors with the replicate axis first, `[R, ...]`."""
+
+
+_PLACE = ["cpu"]
+
+
+@contextmanager
+def on(device: str) -> Iterator[None]:
+    """New tensors on a device.
+
+    Torch's default is left alone for the CPU: setting it is a mode that slows every small tensor, as is asking for it.
+    """
+    if device == _PLACE[-1]:
+        yield
+        return
+    _PLACE.append(device)
+    try:
+        with torch.device(device):
+            yield
+    finally:
+        _PLACE.pop()
+
+
+def tensor(array: np.ndarray) -> Tensor:
+    """NumPy numbers on the device of the run; shares memory on the CPU."""
+    here = torch.from_numpy(array)
+    return here if _PLACE[-1] == "cpu" else here.to(_PLACE[-1])
 
 
 @dataclass(frozen=True)
@@ -31,7 +59,7 @@ class View:
     def slots(self, shape: tuple[int, ...]) -> Tensor:
         """Slot of every token, int64, broadcast to `[R, G, N, T]`."""
         rows = self.slot if self.slot.shape[0] == 1 else self.slot[self.realization]
-        return torch.from_numpy(np.broadcast_to(rows, shape).copy())
+        return tensor(np.broadcast_to(rows, shape).copy())
 
     def token(self, t: int) -> View:
         """The view for one token position, T = 1."""

@@ -51,9 +51,13 @@ def compare(name: str, benchmark: Benchmark, rounds: int) -> dict[str, Any]:
     checks.require(good, f"rates of {name}", pairs, "positive numbers", "return work over seconds")
     ratios = [a / b for a, b in pairs]
     return {
-        "name": name, "value": statistics.median(a for a, _ in pairs), "unit": unit,
+        "name": name,
+        "value": statistics.median(a for a, _ in pairs),
+        "unit": unit,
         "against": statistics.median(b for _, b in pairs),
-        "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios),
+        "ratio": statistics.median(ratios),
+        "low": min(ratios),
+        "high": max(ratios),
     }
 
 
@@ -75,8 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in options.names or known:
             row = compare(name, known[name], options.rounds)
             rows.append(row)
-            print(f"{name:24} {row['value']:12.4g} {row['against']:12.4g} {row['ratio']:8.3g}  "
-                  f"{row['low']:.3g} to {row['high']:.3g}  ({row['unit']})", flush=True)
+            print(
+                f"{name:24} {row['value']:12.4g} {row['against']:12.4g} {row['ratio']:8.3g}  "
+                f"{row['low']:.3g} to {row['high']:.3g}  ({row['unit']})",
+                flush=True,
+            )
     except checks.InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

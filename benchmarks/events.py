@@ -21,9 +21,7 @@ from asyncsim.systems._system import System
 WORKERS = 64
 SAMPLES, REPEATS = 20_000, 10
 LENGTH = laws.lognormal(1.0, 0.8)
-SYSTEM = System(
-    "open loop", {}, LENGTH, (1.0,) * WORKERS, tickets=None, mode="pin", train_time=0.5 / WORKERS,
-)
+SYSTEM = System("open loop", {}, LENGTH, (1.0,) * WORKERS, tickets=None, mode="pin", train_time=0.5 / WORKERS)
 
 
 def kernel_versions(samples: int) -> tuple[np.ndarray, float]:

@@ -1,4 +1,4 @@
-"""Run experiments: `python -m experiments --list`, `python -m experiments NAME [--quick] [--resume] [--out DIR]`."""
+"""Run experiments: `python -m experiments --list`, `python -m experiments NAME [--quick] [--device cpu|cuda] ...`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="name all experiments and their questions")
     parser.add_argument("--quick", action="store_true", help="the small settings, in seconds, under build/")
     parser.add_argument("--resume", action="store_true", help="keep the parts that are finished")
+    parser.add_argument("--device", default="cpu", metavar="cpu|cuda", help="where the networks run")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the rows")
     options = parser.parse_args(arguments)
     try:
@@ -27,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.name is None:
             parser.error("give the name of an experiment, or --list")
         else:
-            where = _store.make(options.name, options.quick, options.resume, options.out, _bar)
+            where = _store.make(options.name, options.quick, options.resume, options.out, _bar, options.device)
             print(f"rows in {where}")
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -44,8 +45,14 @@ def _bar(indices: Iterable[int]) -> Iterator[int]:
     from rich.console import Console
 
     left = list(indices)
-    columns = (progress.TextColumn("settings"), progress.BarColumn(), progress.MofNCompleteColumn(),
-               progress.TimeElapsedColumn(), progress.TextColumn("left"), progress.TimeRemainingColumn())
+    columns = (
+        progress.TextColumn("settings"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
+    )
     with progress.Progress(*columns, console=Console(stderr=True)) as bar:
         yield from bar.track(left, total=len(left))
 

@@ -41,7 +41,10 @@ def experiment(name: str) -> Any:
     columns = getattr(module, "COLUMNS", None)
     checks.require(
         isinstance(columns, (list, tuple)) and bool(columns) and all(isinstance(c, str) for c in columns),
-        f"{snake}.COLUMNS", columns, "a list of names", "name what a row holds",
+        f"{snake}.COLUMNS",
+        columns,
+        "a list of names",
+        "name what a row holds",
     )
     checks.require(callable(getattr(module, "run", None)), f"{snake}.run", None, "a function", "define run(setting)")
     return module
@@ -75,24 +78,29 @@ def make(
     resume: bool = False,
     out: Path | None = None,
     track: Callable[[Iterable[int]], Iterable[int]] = iter,
+    device: str = "cpu",
 ) -> Path:
     """Run every setting of an experiment and write its rows; returns their folder.
 
     Arguments: `resume` keeps finished parts of the same settings; `out` overrides `folder`; `track` wraps the loop over
-    the indices of settings that are left, for a progress bar.
+    the indices of settings that are left, for a progress bar; `device` is where the networks of experiments that take
+    one run, and goes into the manifest.
     Raises `InputError` for an unknown name, a resume on rows of other settings, or rows without the declared columns.
     """
     module = experiment(name)
     where = out or folder(name, quick)
     settings = settings_of(module, quick)
+    known = getattr(module, "DEVICES", ("cpu",))
+    checks.one_of("device", device, known, "leave --device out, or choose an experiment on networks")
+    elsewhere = {} if device == "cpu" else {"device": device}
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise checks.InputError("out", str(where), "a writable folder", error.strerror or "choose another") from None
-    _begin(where, name, module, quick, resume)
+    _begin(where, name, module, quick, resume, device)
     left = [index for index in range(len(settings)) if not _part(where, index).exists()]
     for index in track(left):
-        rows = module.run(dict(settings[index]))
+        rows = module.run({**settings[index], **elsewhere})
         _check(name, rows, module.COLUMNS)
         _write(_part(where, index), rows, module.COLUMNS)
     return where
@@ -126,14 +134,14 @@ def read(name: str, quick: bool = False, out: Path | None = None) -> Any:
     return table.to_pandas()
 
 
-def _begin(where: Path, name: str, module: Any, quick: bool, resume: bool) -> None:
+def _begin(where: Path, name: str, module: Any, quick: bool, resume: bool, device: str) -> None:
     """Leave the folder with a manifest of these settings, and only parts that belong to it."""
     record = where / "manifest.json"
     found = _manifest(where)
     settings = settings_of(module, quick)
     seeds = {setting.get("seed") for setting in settings}
     spec = {"experiment": name.replace("-", "_"), "quick": quick, "settings": settings}
-    now = manifest(spec, seed=seeds.pop() if len(seeds) == 1 else None)
+    now = manifest(spec, seed=seeds.pop() if len(seeds) == 1 else None, device=device)
     entry: dict[str, Any] = {"format": FORMAT, "digest": digest(module, quick), **now, "resumed": []}
     if resume and found is not None:
         _same(found, module, quick, where.name, "run without --resume to replace them")
@@ -172,11 +180,21 @@ def _part(where: Path, index: int) -> Path:
 
 
 def _check(name: str, rows: Any, columns: Iterable[str]) -> None:
-    checks.require(isinstance(rows, list) and bool(rows), f"rows of {name}", rows, "a list of at least one dict",
-                   "say in a row why there is nothing")
+    checks.require(
+        isinstance(rows, list) and bool(rows),
+        f"rows of {name}",
+        rows,
+        "a list of at least one dict",
+        "say in a row why there is nothing",
+    )
     for row in rows:
-        checks.require(set(row) == set(columns), f"columns of {name}", sorted(row), f"exactly {sorted(columns)}",
-                       "let run(setting) give what COLUMNS declares")
+        checks.require(
+            set(row) == set(columns),
+            f"columns of {name}",
+            sorted(row),
+            f"exactly {sorted(columns)}",
+            "let run(setting) give what COLUMNS declares",
+        )
 
 
 def _write(path: Path, rows: list[dict[str, Any]], columns: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks, plugins
+from asyncsim.batch import Batch
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Samples:
 
     `reward`, `mass` `[R, G, N]`; `size` N or infinity; `weight`: the weight that the loss applies to the sample, `[R,
     G, N]` (1 on-policy); `score_norm()`: squared norm of the score vector that the loss applies, weight included,
-    `[R, G, N]`.
+    `[R, G, N]`; `batch`: where the rewards, ends and values of single tokens stand.
     """
 
     reward: Tensor
@@ -26,6 +27,7 @@ class Samples:
     size: float
     weight: Callable[[], Tensor]
     score_norm: Callable[[], Tensor]
+    batch: Batch | None = None
 
     def group_mean(self) -> Tensor:
         """Mass-weighted mean reward of each group, `[R, G, 1]`."""
@@ -33,17 +35,34 @@ class Samples:
 
 
 class Advantage(Protocol):
-    """A baseline rule: samples to advantages `[R, G, N]`, always detached."""
+    """A baseline rule: samples to advantages `[R, G, N]` or `[R, G, N, T]`, always detached.
+
+    `once`: whether it depends on the data only, so that it is computed once for all updates on a batch; `outputs` of
+    the policy that it reads among those recorded at the draw; `targets`, what a critic should say, `[R, G, N, T]`.
+    """
+
+    once: bool
+    outputs: tuple[str, ...]
 
     def __call__(self, samples: Samples) -> Tensor: ...
 
     def check(self, samples_per_group: float) -> None: ...
 
+    def targets(self, samples: Samples) -> Tensor: ...
+
     def describe(self) -> dict[str, Any]: ...
 
 
 class Baseline:
-    """Shared defaults of advantages: nothing to check, the class name as header."""
+    """Shared defaults of advantages: nothing to check, the class name as header, the return to go for a critic."""
+
+    once = False
+    outputs: tuple[str, ...] = ()
+
+    def targets(self, samples: Samples) -> Tensor:
+        """Sum of the rewards from each token on, undiscounted, `[R, G, N, T]`."""
+        assert samples.batch is not None
+        return samples.batch.rewards.flip(-1).cumsum(-1).flip(-1)
 
     def check(self, samples_per_group: float) -> None:
         """Accept any group size."""

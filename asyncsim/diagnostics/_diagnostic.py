@@ -17,6 +17,7 @@ from asyncsim.methods._signal import Signal
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Record
+from asyncsim.versions import tensor
 
 
 @dataclass
@@ -165,12 +166,12 @@ class Recorder:
 
     def results(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Metrics `[U/every, R]` and accumulated arrays `[..., R]`."""
-        metrics = {name: torch.stack(rows).numpy() for name, rows in self.rows.items() if rows}
+        metrics = {name: torch.stack(rows).cpu().numpy() for name, rows in self.rows.items() if rows}
         gathered: dict[str, np.ndarray] = {}
         for accumulator in self.accumulators:
             for name, values in accumulator.result().items():
                 # What a frozen replicate repeats is no measurement.
-                gathered[name] = np.where(self.alive.numpy(), values, np.nan)
+                gathered[name] = np.where(self.alive.cpu().numpy(), values, np.nan)
         return metrics, gathered
 
 
@@ -187,9 +188,23 @@ def head_staleness(step: Step) -> Tensor:
     batch = step.signal.batch
     heads = batch.version[..., 0].reshape(batch.version.shape[0], -1).astype(np.float64)
     mean = np.where(heads < 0, np.nan, batch.train_version - heads).mean(axis=1)
-    return torch.from_numpy(mean[batch.realization])
+    return tensor(mean[batch.realization])
 
 
 def samples(step: Step) -> float:
     """Samples of the whole step that the masses stand for; infinity for a population."""
     return step.signal.batch.size * step.signal.batch.reward.shape[1]
+
+
+def finished(step: Step) -> tuple[Tensor, Tensor]:
+    """How many episodes ended in the batch and their mean return, each float64 `[R]`; NaN where none did.
+
+    A trajectory of a task that does not pay by token is an episode.
+    """
+    batch = step.signal.batch
+    if batch.ended is None or batch.finished is None:
+        count = torch.full(batch.reward.shape[:1], float(batch.reward[0].numel()), dtype=torch.float64)
+        return count, batch.reward.double().mean((1, 2))
+    count = batch.ended.double().sum((1, 2, 3))
+    total = torch.where(batch.ended, batch.finished.double(), torch.zeros((), dtype=torch.float64)).sum((1, 2, 3))
+    return count, total / count

@@ -33,7 +33,7 @@ class Autocorrelogram:
         """Add one update's products, once the ring is full behind `after`."""
         if step.update < self.after:
             return
-        gradient = step.gradient.double().numpy()
+        gradient = step.gradient.double().cpu().numpy()
         if self.ring is None or self.sums is None:
             self.ring = np.zeros((self.lags + 1, *gradient.shape))
             self.sums = np.zeros((self.lags + 1, gradient.shape[0]))

@@ -56,7 +56,7 @@ class Method:
 
     `at` names the parameters of the pullback: "current", or "behavior" (A3C, asynchronous SGD). `anchor` names the
     policy that ratios refer to. `constants` are cotangents per unit of mass on other outputs: {"loss": -1.0} descends
-    a loss, {"entropy": 0.01} is an entropy bonus.
+    a loss, {"entropy": 0.01} is an entropy bonus. `critic` is the coefficient c of the value loss c (V - target)^2.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Method:
     anchor: str = "behavior"
     scored: bool = True
     constants: Mapping[str, float] = field(default_factory=dict)
+    critic: float = 0.0
 
     def __post_init__(self) -> None:
         checks.require(
@@ -79,11 +80,12 @@ class Method:
         checks.one_of("aggregator", self.aggregator, AGGREGATORS, "say how tokens are averaged")
         checks.one_of("at", self.at, ("current", "behavior"), "say at which parameters the gradient is taken")
         checks.one_of("anchor", self.anchor, ANCHORS, "say which policy ratios refer to")
+        checks.real("critic", self.critic, "give the coefficient of the value loss, 0 for none", 0.0)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Outputs of the policy that the method reads."""
-        return (*(("log_prob",) if self.scored else ()), *self.constants)
+        return (*(("log_prob",) if self.scored else ()), *self.constants, *(("value",) if self.critic else ()))
 
     def replace(self, **changes: Any) -> Method:
         """The same method with other parts."""
@@ -99,4 +101,5 @@ class Method:
             "at": self.at,
             "anchor": self.anchor,
             "constants": dict(self.constants),
+            "critic": self.critic,
         }

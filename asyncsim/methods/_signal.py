@@ -63,6 +63,20 @@ class Signal:
         return self.log_ratio.sum(-1)
 
     @cached_property
+    def staleness_log_ratio(self) -> Tensor:
+        """Token log ratios of the current policy to the behavior weights in the trainer's numerics, `[R, G, N, T]`."""
+        return self._log_ratio(self._scored)
+
+    @cached_property
+    def mismatch_log_ratio(self) -> Tensor:
+        """Token log ratios of the trainer's numerics to the sampler's, both at the behavior weights, `[R, G, N, T]`."""
+        return ratios.log_ratio(self._scored, self.batch.behavior["log_prob"], self.batch.mask)
+
+    @property
+    def _scored(self) -> Tensor:
+        return self.batch.behavior.get("scored_log_prob", self.batch.behavior["log_prob"])
+
+    @cached_property
     def step_mass(self) -> Tensor:
         """Mass of each sample in the whole step, total 1, `[R, G, N]`."""
         return self.batch.mass / self.batch.mass.shape[1]
@@ -73,16 +87,30 @@ class Signal:
         return self.method.weight.ratio(self.anchored)
 
     @cached_property
-    def advantages(self) -> Tensor:
-        """Advantages, `[R, G, N]`."""
-        samples = Samples(
+    def samples(self) -> Samples:
+        """What the advantage sees."""
+        return Samples(
             self.task.reward(self.batch, self.outputs),
             self.batch.mass,
             self.batch.size,
             self._sample_weight,
             self._score_norm,
+            self.batch,
         )
-        return self.method.advantage(samples)
+
+    @cached_property
+    def advantages(self) -> Tensor:
+        """Advantages, `[R, G, N]`, or `[R, G, N, T]` where they differ from token to token."""
+        if getattr(self.method.advantage, "once", False) and self.first is not None:
+            return self.first.advantages
+        return self.method.advantage(self.samples)
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """What the critic should say at each token, `[R, G, N, T]`."""
+        if self.first is not None:
+            return self.first.targets
+        return self.method.advantage.targets(self.samples)
 
     @property
     def cotangents(self) -> Outputs:
@@ -90,12 +118,15 @@ class Signal:
         share = AGGREGATORS[self.method.aggregator](self.batch) * self.batch.mask
         found = {name: value * share for name, value in self.method.constants.items()}
         if self.method.scored:
-            weight = self.method.weight.score_weight(self.applied, self.advantages.unsqueeze(-1))
+            advantages = self.advantages if self.advantages.ndim == 4 else self.advantages.unsqueeze(-1)
+            weight = self.method.weight.score_weight(self.applied, advantages)
             # Weights of masked tokens may be infinite; 0 * inf must not reach the sum.
             found["log_prob"] = weight * share
             if not self.batch.full:
                 nothing = torch.zeros((), dtype=share.dtype)
                 found["log_prob"] = torch.where(self.batch.mask > 0, found["log_prob"], nothing)
+        if self.method.critic:
+            found["value"] = 2.0 * self.method.critic * (self.targets - self.outputs["value"]) * share
         return found
 
     def _log_ratio(self, anchor: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import advantages
+from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.knobs import knob
 from asyncsim.methods._method import Method
@@ -17,17 +17,21 @@ def ppo_clip(
     anchor: str = "behavior",
     advantage: Advantage | None = None,
     aggregator: str = "token_mean",
+    critic: float = 0.0,
+    entropy: float = 0.0,
 ) -> Method:
     """Clipped surrogate: c_it = rho_it A_i where the clip is open, 0 where it is closed.
 
     The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low; rho is the token ratio to `anchor`: "behavior"
     (the policy that generated the token) or "proximal" (the weights at the start of the batch's training, which cannot
-    see staleness in the first update of a batch).
+    see staleness in the first update of a batch). With a critic, critic (V - target)^2 is descended beside it, neither
+    its values nor its error clipped.
 
     Arguments: `low` in [0, 1], `high` >= 0, pure numbers (or one per replicate); `anchor`; `advantage` (default group
-    mean); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns a `Method` whose weight is
-    `[R, G, N, T]`. Raises `InputError` for bounds outside their range, or unknown names. Source: 1707.06347, equation
-    7.
+    mean; for actor-critic `gae(normalize=True)`); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or
+    "constant"; `critic` >= 0, coefficient of the value loss, per unit of reward; `entropy`, coefficient of an entropy
+    bonus, reward per nat. Returns a `Method` whose weight is `[R, G, N, T]`. Raises `InputError` for bounds outside
+    their range, unknown names, or coefficients that are not finite. Source: 1707.06347, equations 7 and 9.
 
     >>> ppo_clip(anchor="proximal").describe()["anchor"]
     'proximal'
@@ -35,4 +39,13 @@ def ppo_clip(
     clip = Clip(
         knob("low", low, "the lower bound is 1 - low", 0.0, 1.0), knob("high", high, "the upper bound is 1 + high", 0.0)
     )
-    return Method("ppo_clip", advantage or advantages.group_mean(), clip, aggregator, anchor=anchor)
+    bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
+    return Method(
+        "ppo_clip",
+        advantage or advantages.group_mean(),
+        clip,
+        aggregator,
+        anchor=anchor,
+        constants={"entropy": bonus} if bonus else {},
+        critic=critic,
+    )

@@ -1,13 +1,15 @@
-"""What every policy offers, and the record that a forward pass returns."""
+"""What every policy offers, and the records that acting and a forward pass return."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim import checks, plugins
 from asyncsim.batch import Batch, Draws, Outputs
 from asyncsim.versions import View, Weights
 
@@ -22,14 +24,45 @@ class Forward(NamedTuple):
     pullback: Pullback
 
 
+class Act(NamedTuple):
+    """Actions of one token position, `[R, G, N]` or `[R, G, N, D]`, and the outputs recorded while choosing them.
+
+    Without outputs the rollout scores the finished batch itself.
+    """
+
+    action: Tensor
+    outputs: Outputs
+
+
 class Policy(Protocol):
     """A map from parameters `[R, P]` and a batch to named outputs.
 
-    `size` is P; `outputs` names what it can compute; `threads` is how many its tensors are big enough for. `prepare`
-    turns parameters into the weights that are published; `act` chooses the actions of one token position from keyed
-    draws; `forward` returns detached outputs with their pullback; `score_norm` is the squared norm of each sample's
-    summed score with a weight per token.
+    `size` is P; `outputs` names what it can compute; `threads` is how many its tensors are big enough for; `together`
+    is the most replicates that one block can hold (None: any number); `devices` are those it can run on; `drawing` is
+    when its trajectories are drawn and `precision` the type of its parameters unless a spec says otherwise; `critic`
+    says whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
+    (then `score` gives the trainer's log-probs). `prepare` turns parameters into the weights that are published;
+    `remember` starts what it carries from token to token, `recall` cuts one of its samples out of that; `act` chooses
+    the actions of one token position from keyed draws, at least for the rows that are `active` (None: all); `value` is
+    the critic at an observation; `forward` returns detached outputs with their pullback; `absorb` updates the buffers
+    among the parameters from a batch that has been trained; `score_norm` is the squared norm of each sample's summed
+    score with a weight per token.
     """
+
+    @property
+    def together(self) -> int | None: ...
+
+    @property
+    def devices(self) -> tuple[str, ...]: ...
+
+    @property
+    def drawing(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
+
+    @property
+    def mismatched(self) -> bool: ...
 
     @property
     def size(self) -> int: ...
@@ -40,17 +73,83 @@ class Policy(Protocol):
     @property
     def threads(self) -> int: ...
 
-    def initial(self, replicates: int, dtype: torch.dtype) -> Tensor: ...
+    @property
+    def critic(self) -> bool: ...
+
+    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype, seed: int = 0) -> Tensor: ...
 
     def prepare(self, parameters: Tensor) -> Weights: ...
 
-    def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Tensor: ...
+    def remember(self, seen: Tensor) -> Any: ...
+
+    def recall(self, memory: Any, row: int) -> Any: ...
+
+    def act(
+        self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act: ...
+
+    def value(self, view: View, seen: Tensor) -> Tensor: ...
+
+    def score(self, view: View, batch: Batch) -> Tensor: ...
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward: ...
+
+    def absorb(self, parameters: Tensor, batch: Batch) -> Tensor: ...
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor: ...
 
     def describe(self) -> dict[str, Any]: ...
+
+
+class Plain:
+    """Defaults of a policy without memory, buffers, critic or device, whose sampler is its trainer."""
+
+    outputs: ClassVar[tuple[str, ...]]
+    together: ClassVar[int | None] = None
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    drawing: ClassVar[str] = "late"
+    precision: ClassVar[str] = "float64"
+    mismatched: ClassVar[bool] = False
+
+    @property
+    def critic(self) -> bool:
+        """Whether there is an output `value`."""
+        return "value" in self.outputs
+
+    def remember(self, seen: Tensor) -> Any:
+        """Nothing."""
+
+    def recall(self, memory: Any, row: int) -> Any:
+        """Nothing."""
+
+    def value(self, view: View, seen: Tensor) -> Tensor:
+        """There is no critic."""
+        raise checks.InputError("policy", plugins.name_of(self), "one with a critic", "use one with a value output")
+
+    def score(self, view: View, batch: Batch) -> Tensor:
+        """The sampler is the trainer: its log-probs are the recorded ones."""
+        return batch.behavior["log_prob"]
+
+    def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
+        """No buffers."""
+        return parameters
+
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """Refused: a gradient per sample is too much for a network."""
+        raise checks.InputError(
+            "advantage", "opob", "one that needs no score norm of each sample", "use advantages.group_mean()"
+        )
+
+
+def absorbed(policy: Policy, parameters: Tensor, weights: Weights, batch: Batch) -> tuple[Tensor, Weights]:
+    """Parameters with the buffers that a batch leaves behind, and their prepared weights."""
+    fresh = policy.absorb(parameters, batch)
+    return (parameters, weights) if fresh is parameters else (fresh, policy.prepare(fresh))
+
+
+def count(replicates: int | np.ndarray) -> int:
+    """How many replicates: a number, or the global numbers of a block."""
+    return replicates if isinstance(replicates, int) else len(replicates)
 
 
 def gathered(view: View, name: str, shape: tuple[int, ...]) -> Tensor:

@@ -7,17 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.batch import Batch, Draws, Outputs
-from asyncsim.policies._policy import Forward, gathered
+from asyncsim.policies._policy import Act, Forward, Plain, count, gathered
 from asyncsim.versions import View, Weights
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Plain):
     """Actions a ~ N(theta, width^2 I) of dimension D, parameters theta `[R, D]`; see `gaussian`."""
 
     dimension: int
@@ -32,18 +33,20 @@ class Gaussian:
         """P = D."""
         return self.dimension
 
-    def initial(self, replicates: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
         """Initial parameters `[R, D]`."""
-        return torch.full((replicates, self.dimension), self.start, dtype=dtype)
+        return torch.full((count(replicates), self.dimension), self.start, dtype=dtype)
 
     def prepare(self, parameters: Tensor) -> Weights:
         """The mean is all there is to publish, `[R, D]`."""
         return {"mean": parameters}
 
-    def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Tensor:
+    def act(
+        self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act:
         """Actions theta + width z, float `[R, G, N, D]`."""
         mean = self._mean(view, tuple(state.shape))
-        return mean + self.width * draws.normals(token, self.dimension).to(mean.dtype)
+        return Act(mean + self.width * draws.normals(token, self.dimension).to(mean.dtype), {})
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """`log_prob` `[R, G, N, 1]` and the pullback: d log pi / d theta = (a - theta) / width^2."""

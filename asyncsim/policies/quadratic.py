@@ -6,17 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.batch import Batch, Draws, Outputs
-from asyncsim.policies._policy import Forward, gathered
+from asyncsim.policies._policy import Act, Forward, Plain, count, gathered
 from asyncsim.versions import View, Weights
 
 
 @dataclass(frozen=True)
-class Quadratic:
+class Quadratic(Plain):
     """Loss f(x) = 1/2 sum_i lambda_i x_i^2 + xi . x with noise xi ~ N(0, noise^2 I); see `quadratic`."""
 
     curvatures: tuple[float, ...]
@@ -31,17 +32,19 @@ class Quadratic:
         """P = D, one coordinate per curvature."""
         return len(self.curvatures)
 
-    def initial(self, replicates: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
         """Initial iterate `[R, D]`."""
-        return torch.full((replicates, self.size), self.start, dtype=dtype)
+        return torch.full((count(replicates), self.size), self.start, dtype=dtype)
 
     def prepare(self, parameters: Tensor) -> Weights:
         """The iterate itself, `[R, D]`."""
         return {"iterate": parameters}
 
-    def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Tensor:
+    def act(
+        self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act:
         """The gradient noise xi of each sample, float `[R, G, N, D]`; it does not depend on the iterate."""
-        return self.noise * draws.normals(token, self.size).to(view.weights["iterate"].dtype)
+        return Act(self.noise * draws.normals(token, self.size).to(view.weights["iterate"].dtype), {})
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """`loss` `[R, G, N, 1]` and the pullback: d loss / dx = lambda x + xi."""

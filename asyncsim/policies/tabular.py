@@ -12,12 +12,12 @@ from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.batch import Batch, Draws, Outputs
-from asyncsim.policies._policy import Forward
+from asyncsim.policies._policy import Act, Forward, Plain, count
 from asyncsim.versions import View, Weights
 
 
 @dataclass(frozen=True)
-class Tabular:
+class Tabular(Plain):
     """Softmax policy with free logits theta `[R, S, A]`, parameters flat `[R, P]`, P = S A; see `tabular`."""
 
     rows: int
@@ -33,10 +33,10 @@ class Tabular:
         """P = S A."""
         return self.rows * self.actions
 
-    def initial(self, replicates: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
         """Initial parameters `[R, P]`: the given logits, or zeros (uniform)."""
         start = np.zeros((self.rows, self.actions)) if self.logits is None else np.array(self.logits)
-        return torch.as_tensor(start, dtype=dtype).reshape(1, -1).repeat(replicates, 1)
+        return torch.as_tensor(start, dtype=dtype).reshape(1, -1).repeat(count(replicates), 1)
 
     def prepare(self, parameters: Tensor) -> Weights:
         """Tables that are published: log-probabilities and CDF, each `[R, S, A]`."""
@@ -47,7 +47,9 @@ class Tabular:
         log_prob, prob = shifted - total.log(), heavy / total
         return {"log_prob": log_prob, "prob": prob, "cdf": prob.cumsum(-1)}
 
-    def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Tensor:
+    def act(
+        self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act:
         """Actions of one token position by inverse CDF, int64 `[R, G, N]`."""
         from asyncsim.policies import _tabular_kernels as kernels
 
@@ -60,7 +62,7 @@ class Tabular:
             state.numpy(),
             action.numpy(),
         )
-        return action
+        return Act(action, {})
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each, and the pullback.

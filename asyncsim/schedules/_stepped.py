@@ -63,6 +63,13 @@ class SteppedFeed:
         self._retired = max(self._retired, oldest)
         return versions
 
+    def uninstalled(self) -> list[int]:
+        """Versions that no generator holds any more, each in one answer only: nothing will be drawn from them."""
+        installed = min(state.tally[kernel.VERSION] for state in self.states)
+        versions = list(range(self._retired, installed))
+        self._retired = max(self._retired, installed)
+        return versions
+
     def record(self) -> records.Schedule:
         """The schedule of the batches taken so far."""
         checks.require(bool(self._taken), "batches taken", 0, "at least 1", "take a batch before asking for the record")

@@ -9,34 +9,21 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks, plugins
-from asyncsim.batch import Batch, Draws, Outputs
-from asyncsim.tasks._task import Outcomes
+from asyncsim.batch import Draws
+from asyncsim.tasks._task import Outcomes, Simple
 
 
 @dataclass(frozen=True)
-class ContinuousTask:
+class ContinuousTask(Simple):
     """One prompt, one action."""
 
     horizon = 1
     prompts = 1
     enumerable = False
-    """Whether `outcomes` can list what happens."""
-
-    def begin(self, prompt: Tensor) -> Tensor:
-        """There is one state."""
-        return torch.zeros_like(prompt)
-
-    def step(self, state: Tensor, action: Tensor, token: int) -> tuple[Tensor, Tensor]:
-        """There is one step."""
-        return state, torch.zeros(state.shape, dtype=torch.bool)
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
         """Nothing, `[R, G, N]`."""
         return torch.zeros(state.shape[:3], dtype=action.dtype)
-
-    def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """The reward as earned."""
-        return batch.reward
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Continuous actions have no list."""

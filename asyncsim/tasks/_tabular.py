@@ -15,7 +15,7 @@ from asyncsim import checks, plugins, versions
 from asyncsim.batch import Batch, Draws, Outputs
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.tabular import tabular
-from asyncsim.tasks._task import Outcomes
+from asyncsim.tasks._task import Outcomes, Simple
 
 OUTCOME_LIMIT = 1_000_000
 CELLS = 1 << 22
@@ -59,7 +59,7 @@ def penalty(coefficient: Any, reference: Any, at: str, shape: tuple[int, int]) -
 
 
 @dataclass(frozen=True)
-class TabularTask:
+class TabularTask(Simple):
     """A task on a softmax table. Subclasses say how states follow and what a finished sequence scores."""
 
     rows: int
@@ -74,14 +74,6 @@ class TabularTask:
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
         """Reward, or its mean or success probability, of finished sequences `[..., T]` -> `[...]`."""
         raise NotImplementedError
-
-    def begin(self, prompt: Tensor) -> Tensor:
-        """First state of each sample: row 0."""
-        return torch.zeros_like(prompt)
-
-    def step(self, state: Tensor, action: Tensor, token: int) -> tuple[Tensor, Tensor]:
-        """Next state and whether the trajectory goes on."""
-        return state, torch.ones(state.shape, dtype=torch.bool)
 
     def policy(self) -> Policy:
         """The default policy: free logits for every row."""
@@ -175,13 +167,13 @@ class TabularTask:
         state = torch.zeros_like(action)
         mask = torch.ones(action.shape, dtype=torch.float64)
         here, alive = (
-            self.begin(prompt[:, None].expand(-1, action.shape[1])),
+            self.begin(prompt[:, None].expand(-1, action.shape[1]), None),
             torch.ones(action.shape[:2], dtype=torch.bool),
         )
         for t in range(self.horizon):
             state[..., t], mask[..., t] = here, alive
-            here, on = self.step(here, action[..., t], t)
-            alive = alive & on
+            turn = self.step(here, action[..., t], t, None)
+            here, alive = turn.state, alive & turn.going
         # A sequence that has ended stands for all its continuations: keep the one whose unused tokens are 0.
         keep = ((mask[0] > 0) | (action[0] == 0)).all(-1)
         action, state, mask = action[:, keep], state[:, keep], mask[:, keep]

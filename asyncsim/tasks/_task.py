@@ -1,14 +1,35 @@
-"""What every task offers, and the enumeration of its outcomes."""
+"""What every task offers, what one action leads to, and the enumeration of a task's outcomes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from asyncsim.batch import Batch, Draws, Outputs
 from asyncsim.policies._policy import Policy
+
+
+class Turn(NamedTuple):
+    """What one action leads to; every tensor is `[R, G, N]`.
+
+    `state`: the next world; `going`: whether the trajectory goes on, else its later tokens are masked; `reward` of this
+    token, None where everything is earned at the end; `ended`: an episode ended here; `cut`: its future was cut off, so
+    that a critic's value of `successor` (the observation behind the action, before any reset, `[R, G, N, D]`) stands
+    for it; `finished`: return of the episode that ended here (None: what the trajectory has earned, which then is the
+    episode); `broken` (bool `[R]`): the environment failed.
+    """
+
+    state: Any
+    going: Tensor
+    reward: Tensor | None = None
+    ended: Tensor | None = None
+    cut: Tensor | None = None
+    successor: Tensor | None = None
+    finished: Tensor | None = None
+    broken: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -31,22 +52,31 @@ class Outcomes:
 class Task(Protocol):
     """What is asked and what it earns.
 
-    `horizon` is T; group g asks prompt g mod `prompts`. `check` refuses a policy that does not fit; `begin` gives the
-    first state of each sample, `step` the next state and whether the trajectory goes on; `earn` draws rewards;
-    `reward` is what the advantage sees (with a penalty inside, where the task has one); `outcomes` enumerates;
-    `exact` is expected return and gradient `([R], [R, P])`.
+    `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens;
+    `pays`: whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`: whether what the
+    policy reads stays the same over tokens; `segments`: whether a trajectory goes on where the one before it in its
+    slot stopped. `fit` refuses a policy that does not fit, and returns the task that speaks with it; `begin` gives the
+    first world of each sample (`carried`: the world that the batch before left, for segments), `observe` what the
+    policy reads of a world, `step` what an action leads to; `reward` is what the advantage sees (with a penalty inside,
+    where the task has one); `outcomes` enumerates; `exact` is expected return and gradient `([R], [R, P])`.
     """
 
     horizon: int
     prompts: int
+    enumerable: bool
+    pays: bool
+    still: bool
+    segments: bool
 
     def policy(self) -> Policy: ...
 
-    def check(self, policy: Policy) -> None: ...
+    def fit(self, policy: Policy) -> Task: ...
 
-    def begin(self, prompt: Tensor) -> Tensor: ...
+    def begin(self, prompt: Tensor, draws: Draws, carried: Any = None) -> Any: ...
 
-    def step(self, state: Tensor, action: Tensor, token: int) -> tuple[Tensor, Tensor]: ...
+    def observe(self, world: Any) -> Tensor: ...
+
+    def step(self, world: Any, action: Tensor, token: int, draws: Draws) -> Turn: ...
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor: ...
 
@@ -57,3 +87,36 @@ class Task(Protocol):
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]: ...
 
     def describe(self) -> dict[str, Any]: ...
+
+
+class Simple:
+    """Defaults of a task whose world is what the policy reads and that pays at the end."""
+
+    enumerable = True
+    pays = False
+    still = False
+    segments = False
+
+    def fit(self, policy: Any) -> Any:
+        """The task itself; `check` refuses a policy that does not fit."""
+        self.check(policy)
+        return self
+
+    def check(self, policy: Any) -> None:
+        """Accept any policy."""
+
+    def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Any:
+        """Row 0."""
+        return torch.zeros_like(prompt)
+
+    def observe(self, world: Any) -> Tensor:
+        """The world itself."""
+        return world
+
+    def step(self, world: Any, action: Tensor, token: int, draws: Any) -> Turn:
+        """One row, and on it goes."""
+        return Turn(world, torch.ones(world.shape, dtype=torch.bool))
+
+    def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
+        """The reward as earned."""
+        return batch.reward

@@ -20,7 +20,7 @@ class SoftmaxBandit(TabularTask):
 
     means: tuple[tuple[float, ...], ...]
 
-    def begin(self, prompt: Tensor) -> Tensor:
+    def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Tensor:
         """The state is the prompt."""
         return prompt
 

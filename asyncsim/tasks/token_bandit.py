@@ -10,6 +10,7 @@ from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.tasks._tabular import REWARDS, TabularTask, as_rows, penalty
+from asyncsim.tasks._task import Turn
 
 _ROWS = {
     "iid": lambda actions, horizon: 1,
@@ -26,12 +27,12 @@ class TokenBandit(TabularTask):
     success: float | None
     ends: bool
 
-    def step(self, state: Tensor, action: Tensor, token: int) -> tuple[Tensor, Tensor]:
+    def step(self, state: Tensor, action: Tensor, token: int, draws: Any) -> Turn:
         """Row 0 always (iid), one row per position, or one per previous token (row 0 is the start)."""
         following = {"iid": torch.zeros_like(state), "position": state + 1, "markov": action + 1}[self.dependence]
         goes_on = action != self.actions - 1 if self.ends else torch.ones(state.shape, dtype=torch.bool)
         # The row after the last token is never read, but has to exist.
-        return following.clamp(max=self.rows - 1), goes_on
+        return Turn(following.clamp(max=self.rows - 1), goes_on)
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
         """Fraction of the T tokens that are token 0, or whether it reaches `success`."""

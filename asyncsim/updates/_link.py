@@ -108,9 +108,28 @@ def chain(*links: Link) -> Chain:
     return Chain(tuple(links))
 
 
+def advance(
+    parameters: Tensor, step: Tensor, diverged: Tensor, update: int, limit: float, broken: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Add the step `[R, P]`; a replicate that would leave the finite range stays where it was from then on.
+
+    So does one that is `broken` (bool `[R]`): its environment failed. Returns the parameters and, for each replicate,
+    the update at which it stopped (-1: never).
+    """
+    moved = parameters + step.to(parameters.dtype)
+    inside = (moved * moved).sum(-1) < limit * limit
+    if broken is not None:
+        inside = inside & ~broken
+    going = inside & (diverged < 0)
+    if bool(going.all()):
+        return moved, diverged
+    diverged = torch.where(~inside & (diverged < 0), torch.full((), update), diverged)
+    return torch.where(going.unsqueeze(-1), moved, parameters), diverged
+
+
 def norm(direction: Tensor) -> Tensor:
     """Euclidean norm over all parameters, `[R, 1]`, accumulated in float64."""
-    return direction.double().norm(dim=-1, keepdim=True).to(direction.dtype)
+    return torch.linalg.vector_norm(direction, dim=-1, keepdim=True, dtype=torch.float64).to(direction.dtype)
 
 
 def _column(flag: Tensor, like: Tensor) -> Tensor:

@@ -27,18 +27,21 @@ class Adam:
         return {
             "first": zeros,
             "second": zeros.clone(),
-            "count": torch.zeros((parameters.shape[0], 1), dtype=torch.float64),
+            "count": torch.zeros((parameters.shape[0], 1), dtype=torch.float64, device=parameters.device),
         }
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Replace the direction by Adam's step."""
         g = record.direction
-        first = self.beta1 * state["first"] + (1.0 - self.beta1) * g
-        second = self.beta2 * state["second"] + (1.0 - self.beta2) * g * g
         count = state["count"] + 1.0
-        corrected = first / (1.0 - self.beta1**count)
-        scale = (second / (1.0 - self.beta2**count)).sqrt() + self.eps
-        record.direction = (self.lr * corrected / scale).to(g.dtype)
+        # Factors are worked out in float64 for each replicate, in the same operations whether there is one number or
+        # one for each; the arrays [R, P] stay in the type of the parameters.
+        lr, beta1, beta2 = (torch.zeros_like(count) + knob for knob in (self.lr, self.beta1, self.beta2))
+        first = state["first"] * beta1.to(g.dtype) + g * (1.0 - beta1).to(g.dtype)
+        second = (g * g).mul_((1.0 - beta2).to(g.dtype)).add_(state["second"] * beta2.to(g.dtype))
+        size, scale = (lr / (1.0 - beta1**count)).to(g.dtype), (1.0 / (1.0 - beta2**count)).to(g.dtype)
+        root = (second * scale).sqrt_().add_(self.eps)
+        record.direction = (first * size).div_(root)
         return record, {"first": first, "second": second, "count": count}
 
 

@@ -74,6 +74,4 @@ def align(low: Any = 0.05, high: Any = 0.3, strength: Any = 1.0, reference: str 
     upper = knob("high", high, "give a cosine; 1 never skips", -1.0, 1.0)
     crossed = np.any(np.asarray(lower) > np.asarray(upper))
     checks.require(not crossed, "low", low, f"at most high = {high}", "projection comes before skipping")
-    return Align(
-        lower, upper, knob("strength", strength, "1 removes the whole component", 0.0), reference, refresh
-    )
+    return Align(lower, upper, knob("strength", strength, "1 removes the whole component", 0.0), reference, refresh)

@@ -34,7 +34,7 @@ def branches(source: str, absent: bool = False) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["loop.py", "rollouts.py"])
+@pytest.mark.parametrize("name", ["loop.py", "rollouts.py", "drawing.py"])
 def test_no_branch_on_what_is_run(name):
     path = PACKAGE / name
     if not path.exists():

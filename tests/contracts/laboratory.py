@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import inspect
 from functools import cache
+from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 import asyncsim as sim
 from asyncsim import plugins, versions
 from asyncsim.batch import Batch
 from asyncsim.methods._signal import evaluate
+from asyncsim.policies._tokenizers import Characters
+from asyncsim.policies.causal_lm import CausalLM
 
-EXAMPLES = {"lr": 0.1, "beta": 0.9, "v": 0.3}
+EXAMPLES = {"lr": 0.1, "beta": 0.9, "v": 0.3, "observation": 3, "actions": 3}
 """A value for every argument that a plug-in requires; a new one takes its place here."""
+
+SMALL = {
+    ("policies", "mlp"): {"hidden": (6,)},
+    ("policies", "causal_lm"): {
+        "model": "char",
+        "recipe": {"width": 16, "layers": 2, "heads": 2, "hidden": 24, "context": 128, "steps": 0},
+    },
+    ("tasks", "gym"): {"steps": 12},
+    ("tasks", "arithmetic"): {"digits": 1, "prompts": 4},
+    ("tasks", "reasoning"): {
+        "prompts": 4,
+        "shots": 0,
+        "horizon": 3,
+        "settings": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
+    },
+}
+"""Arguments in place of defaults that would make a test slow: nothing is pretrained, loaded or waited for."""
+
+PACKAGES = {"reasoning": "reasoning_gym"}
+"""Plug-ins that need an optional package; where it is missing, their tests are skipped by name."""
 
 KINDS = ("methods", "advantages", "updates", "policies", "tasks", "diagnostics")
 
@@ -26,8 +51,16 @@ def names(kind):
     return list(plugins.summaries(f"asyncsim.{kind}"))
 
 
+def defined(path, function):
+    """Whether a test file of the repository defines a test: where a plug-in is tried when it is not tried here."""
+    return f"\ndef {function}(" in (Path(__file__).parents[2] / path).read_text(encoding="utf-8")
+
+
 def make(kind, name, **changes):
-    """The plug-in with its defaults and `EXAMPLES`."""
+    """The plug-in with its defaults, `EXAMPLES` and `SMALL`."""
+    known = name.replace("-", "_")
+    if known in PACKAGES and importlib.util.find_spec(PACKAGES[known]) is None:
+        pytest.skip(f"{known} needs the package {PACKAGES[known]} (extra llm)")
     factory = plugins.load(f"asyncsim.{kind}", name, kind)
     required = [
         p.name
@@ -36,7 +69,32 @@ def make(kind, name, **changes):
     ]
     unknown = set(required) - set(EXAMPLES)
     assert not unknown, f"{name}: give EXAMPLES a value for {unknown}"
-    return factory(**{**{r: EXAMPLES[r] for r in required}, **changes})
+    return factory(**{**{r: EXAMPLES[r] for r in required}, **SMALL.get((kind, known), {}), **changes})
+
+
+class Lowered(Characters):
+    """The small alphabet for texts with capitals."""
+
+    def encode(self, text):
+        return super().encode(text.lower())
+
+
+class Speaker(CausalLM):
+    """A small character model that reads every text."""
+
+    tokenizer = Lowered()
+
+
+def policy_of(task):
+    """The policy that a task is tried with: its own, networks in a small size."""
+    own = task.policy()
+    name = plugins.name_of(own)
+    if name == "mlp":
+        return dataclasses.replace(own, hidden=SMALL["policies", "mlp"]["hidden"])
+    if name != "causal_lm":
+        return own
+    made = make("policies", name)
+    return Speaker(**{f.name: getattr(made, f.name) for f in dataclasses.fields(made)})
 
 
 def knob_fields(value):
@@ -50,18 +108,24 @@ def knob_fields(value):
 
 
 @cache
-def task_for(method_outputs):
-    """A small task whose policy offers the outputs."""
+def task_for(outputs):
+    """A small task whose own policy offers the outputs."""
     tasks = [
         sim.tasks.token_bandit(actions=3, horizon=4, dependence="markov", ends=True, rewards="bernoulli"),
         sim.tasks.quadratic((1.0, 0.5)),
+        make("tasks", "gym", trajectory="segment"),
     ]
-    return next(task for task in tasks if set(method_outputs) <= set(task.policy().outputs))
+    return next(task for task in tasks if set(outputs) <= set(task.policy().outputs))
+
+
+def read_by(method):
+    """Outputs of the policy that a method and its advantage read."""
+    return (*method.outputs, *(o for o in method.advantage.outputs if o not in method.outputs))
 
 
 @dataclasses.dataclass
 class Case:
-    """A random batch of a tabular policy, with the tables that generated it (`old`) and that it trains (`new`)."""
+    """A random batch of a policy, with the parameters that generated it (`old`) and that are trained (`new`)."""
 
     policy: object
     old: torch.Tensor
@@ -88,12 +152,44 @@ def case(seed=0, R=2, G=2, N=5, T=3, A=3, spread=1.0, drift=0.3, ragged=True):
     old = torch.from_numpy(spread * random.standard_normal((R, S * A)))
     new = old + torch.from_numpy(drift * random.standard_normal((R, S * A)))
     lengths = random.integers(1, T + 1, (R, G, N)) if ragged else np.full((R, G, N), T)
-    mask = torch.from_numpy((np.arange(T) < lengths[..., None]).astype(np.float64))
+    action, state = (torch.from_numpy(random.integers(0, size, (R, G, N, T))) for size in (A, S))
+    reward = torch.from_numpy(random.integers(0, 2, (R, G, N)).astype(np.float64))
+    return _case(policy, old, new, action, state, lengths, reward)
+
+
+def acting(seed=0, R=2, G=2, N=5, T=4, drift=0.3, ragged=True):
+    """The same of a small perceptron with a critic: every token is paid, some futures are cut off."""
+    random = np.random.default_rng(seed)
+    policy = make("policies", "mlp")
+    begun = policy.initial(R, torch.float64, seed)
+    old = begun + 0.3 * torch.from_numpy(random.standard_normal(begun.shape))
+    new = old + drift * torch.from_numpy(random.standard_normal(begun.shape))
+    lengths = random.integers(1, T + 1, (R, G, N)) if ragged else np.full((R, G, N), T)
+    action = torch.from_numpy(random.integers(0, policy.actions, (R, G, N, T)))
+    state = torch.from_numpy(random.standard_normal((R, G, N, T, policy.observation)))
+    live = np.arange(T) < lengths[..., None]
+    last = np.arange(T) == lengths[..., None] - 1
+    paid = torch.from_numpy(np.where(live, random.standard_normal((R, G, N, T)), 0.0))
+    trial = _case(policy, old, new, action, state, lengths, paid.sum(-1))
+    cut = last & (random.random((R, G, N, T)) < 0.5)
+    trial.batch.token_reward, trial.batch.ended = paid, torch.from_numpy(last)
+    trial.batch.finished = torch.where(trial.batch.ended, trial.batch.reward.unsqueeze(-1), torch.nan)
+    trial.batch.behavior["successor_value"] = torch.from_numpy(np.where(cut, random.standard_normal(cut.shape), 0.0))
+    return trial
+
+
+def trial_of(method, **changes):
+    """A random batch with all that the method reads."""
+    return (acting if "value" in read_by(method) else case)(**changes)
+
+
+def _case(policy, old, new, action, state, lengths, reward):
+    R, G, N, T = action.shape
     batch = Batch(
-        action=torch.from_numpy(random.integers(0, A, (R, G, N, T))),
-        state=torch.from_numpy(random.integers(0, S, (R, G, N, T))),
-        mask=mask,
-        reward=torch.from_numpy(random.integers(0, 2, (R, G, N)).astype(np.float64)),
+        action=action,
+        state=state,
+        mask=torch.from_numpy((np.arange(T) < lengths[..., None]).astype(np.float64)),
+        reward=reward,
         mass=torch.full((1, G, N), 1.0 / N, dtype=torch.float64),
         size=N,
         behavior={},
@@ -103,7 +199,8 @@ def case(seed=0, R=2, G=2, N=5, T=3, A=3, spread=1.0, drift=0.3, ragged=True):
         realization=np.zeros(R, dtype=np.int64),
         trajectory=np.arange(G * N).reshape(1, G, N),
     )
-    batch.behavior = policy.forward(batch.view, batch, ("log_prob",)).outputs
+    names = ("log_prob", "value") if "value" in policy.outputs else ("log_prob",)
+    batch.behavior = policy.forward(batch.view, batch, names).outputs
     return Case(policy, old, new, batch)
 
 
@@ -111,13 +208,8 @@ def permuted(batch, axis, order):
     """The batch with its groups (axis 1) or samples (axis 2) in another order."""
 
     def move(x):
-        return x.index_select(axis, order)
+        return None if x is None else x.index_select(axis, order)
 
-    return {
-        "action": move(batch.action),
-        "state": move(batch.state),
-        "mask": move(batch.mask),
-        "reward": move(batch.reward),
-        "mass": move(batch.mass),
-        "behavior": {k: move(v) for k, v in batch.behavior.items()},
-    }
+    columns = ("action", "state", "mask", "reward", "mass", "token_reward", "ended", "finished")
+    moved = {name: move(getattr(batch, name)) for name in columns}
+    return {**moved, "behavior": {k: move(v) for k, v in batch.behavior.items()}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -14,24 +15,43 @@ from hypothesis.extra import numpy as hnp
 import asyncsim as sim
 from asyncsim.advantages._advantage import Samples
 from asyncsim.checks import InputError
-from tests.contracts.laboratory import case, make, names
+from tests.contracts.laboratory import acting, case, make, names
 from tests.core import formulas
 
-RELATIVE = sorted(set(names("advantages")) - {"none", "offset"})
+TOKENWISE = {"gae", "returns_to_go"}
+"""Advantages of single tokens. Their sums over several tokens are compared with loops in tests/core/test_gae.py."""
+RELATIVE = sorted(set(names("advantages")) - {"none", "offset"} - TOKENWISE)
 GROUPED = sorted(set(RELATIVE) - {"mean"})
+VALUE = 0.7
+"""What the critic says of every sample here."""
+FORMULAS = {**formulas.ADVANTAGES, "gae": formulas.offset(VALUE), "returns_to_go": formulas.none}
+"""Of one-token trajectories."""
 
 
 def samples(rewards, weights=None, norms=None, mass=None, size=None):
+    """Rewarded trajectories of one token."""
     rewards = torch.as_tensor(np.asarray(rewards, dtype=np.float64))
     ones = torch.ones_like(rewards)
-    N = rewards.shape[-1]
+    R, G, N = rewards.shape
+    mass = torch.full_like(rewards, 1.0 / N) if mass is None else torch.as_tensor(mass)
+    size = N if size is None else size
+    whole = case(R=R, G=G, N=N, T=1, ragged=False).batch
+    value = {"value": torch.full_like(whole.mask, VALUE)}
     return Samples(
         rewards,
-        torch.full_like(rewards, 1.0 / N) if mass is None else torch.as_tensor(mass),
-        N if size is None else size,
+        mass,
+        size,
         lambda: ones if weights is None else torch.as_tensor(weights),
         lambda: ones if norms is None else torch.as_tensor(norms),
+        dataclasses.replace(whole, reward=rewards, mass=mass, size=size, behavior=value),
     )
+
+
+def given_to(name, *arguments, **settings):
+    """The advantage `[R, G, N]` of one-token trajectories, whether it is one of samples or of tokens."""
+    found = make("advantages", name)(samples(*arguments, **settings))
+    assert found.ndim == (4 if name in TOKENWISE else 3)
+    return found[..., 0] if name in TOKENWISE else found
 
 
 numbers = st.floats(-10, 10, allow_subnormal=False)
@@ -49,17 +69,29 @@ def drawn(draw, least=2):
 @given(data=drawn())
 def test_formula(name, data):
     rewards, weights, norms = data
-    found = make("advantages", name)(samples(rewards, weights, norms)).numpy()
+    found = given_to(name, rewards, weights, norms).numpy()
     for r, replicate in enumerate(rewards):
         for g, group in enumerate(replicate):
-            expected = formulas.ADVANTAGES[name](group, weights[r, g], norms[r, g], replicate.mean())
+            expected = FORMULAS[name](group, weights[r, g], norms[r, g], replicate.mean())
             # Standardized rewards of near-equal size amplify rounding by 1/eps.
             slack = 1e-8 if name == "group_std" else 1e-11
             np.testing.assert_allclose(found[r, g], expected, rtol=1e-9, atol=slack)
 
 
 def test_every_advantage_has_its_formula():
-    assert set(formulas.ADVANTAGES) == set(names("advantages"))
+    assert set(FORMULAS) == set(names("advantages"))
+    assert not TOKENWISE & set(formulas.ADVANTAGES)
+
+
+def test_tokenwise_advantages_are_marked():
+    """Of trajectories with several tokens, an advantage has either one number or one for each token."""
+    batch = acting().batch
+    ones = torch.ones_like(batch.reward)
+    for name in names("advantages"):
+        found = make("advantages", name)(Samples(batch.reward, batch.mass, 5, lambda: ones, lambda: ones, batch))
+        assert found.shape == (batch.mask.shape if name in TOKENWISE else batch.reward.shape), name
+        if name in TOKENWISE:
+            assert (found[batch.mask == 0] == 0).all() and (found[batch.mask > 0] != 0).any()
 
 
 @pytest.mark.parametrize("name", RELATIVE)
@@ -81,13 +113,13 @@ def test_equal_rewards_are_worth_nothing(name, value, count, level):
     assert found.abs().max() <= 1e-13 * max(1.0, abs(value))
 
 
-@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("name", [*GROUPED, *sorted(TOKENWISE)])
 def test_groups_do_not_touch_each_other(name):
     random = np.random.default_rng(0)
     rewards, weights = random.random((1, 3, 4)), random.random((1, 3, 4))
     other = rewards.copy()
     other[0, 1] += 5.0
-    one, two = (make("advantages", name)(samples(r, weights, weights)) for r in (rewards, other))
+    one, two = (given_to(name, r, weights, weights) for r in (rewards, other))
     assert torch.equal(one[0, [0, 2]], two[0, [0, 2]])
 
 
@@ -99,10 +131,8 @@ def test_counted_samples_are_the_samples(name, seed):
     count = random.multinomial(8, [0.4, 0.3, 0.3, 0.0])
     values, weights, norms = random.random(4), random.uniform(0.5, 2.0, 4), random.uniform(0.5, 2.0, 4)
     each = np.repeat(np.arange(4), count)
-    alone = make("advantages", name)(samples(*(x[each][None, None] for x in (values, weights, norms))))
-    cells = make("advantages", name)(
-        samples(*(x[None, None] for x in (values, weights, norms)), mass=(count / 8)[None, None], size=8)
-    )
+    alone = given_to(name, *(x[each][None, None] for x in (values, weights, norms)))
+    cells = given_to(name, *(x[None, None] for x in (values, weights, norms)), mass=(count / 8)[None, None], size=8)
     torch.testing.assert_close(alone[0, 0], cells[0, 0][each], rtol=1e-9, atol=1e-9)
 
 
@@ -114,7 +144,7 @@ def test_groups_of_one(name):
             advantage.check(1)
     else:
         advantage.check(1)
-        assert torch.isfinite(advantage(samples([[[0.7], [0.1]]]))).all()
+        assert torch.isfinite(given_to(name, [[[0.7], [0.1]]])).all()
     advantage.check(2)
     advantage.check(math.inf)
 

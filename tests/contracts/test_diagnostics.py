@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.diagnostics._diagnostic import Metric
-from tests.contracts.laboratory import make, names
+from asyncsim.diagnostics._diagnostic import Metric, Step
+from tests.contracts.laboratory import acting, case, make, names
 
 UNIFORM, PEAKED, BACK = [0.0, 0.0], [400.0, 0.0], [0.0, 400.0]
 NAN = math.nan
@@ -64,6 +64,32 @@ def ess_ends(name):
     # Data uniform, policy moved to one arm: half of the population has all the weight.
     low = stale(name, [40.0, 0.0], sampling="enumerate")
     return measure(name)[0], 1.0, low, 0.5
+
+
+def told(name, trial, **changes):
+    """The diagnostic on a batch made by hand."""
+    signal, gradient = trial.evaluate(sim.methods.reinforce(sim.advantages.none()), **changes)
+    step = Step(0, signal.task, trial.policy, trial.new, gradient, gradient, None, signal)
+    return make("diagnostics", name).measure(step).numpy()
+
+
+def parted(name, stale=0.0, rounded=0.0):
+    """Two samples of two tokens; the log ratio of one moves by `stale` with the weights, by `rounded` with the sampler.
+
+    Both are spread unevenly over its tokens.
+    """
+    trial = case(G=1, N=2, T=2, ragged=False)
+    current = trial.policy.forward(trial.batch.view, trial.batch, ("log_prob",)).outputs["log_prob"]
+    trial.new, uneven = trial.old, torch.tensor([[1.25, -0.25], [0.0, 0.0]], dtype=torch.float64)
+    scored = current - stale * uneven
+    return told(name, trial, behavior={"log_prob": scored - rounded * uneven, "scored_log_prob": scored})
+
+
+def ending(name, ended, finished):
+    """Two replicates of 40 paid tokens, of which every one or none ends an episode."""
+    shape = (2, 2, 5, 4)
+    changes = {"ended": torch.full(shape, ended), "finished": torch.full(shape, finished, dtype=torch.float64)}
+    return told(name, acting(), **changes)
 
 
 ENDS = {
@@ -131,6 +157,13 @@ ENDS = {
         measure(n, samples_per_group=40)[0],
         math.inf,
     ),
+    # Each part moves with its own cause and stays where the other one is large.
+    "ess_staleness": lambda n: (parted(n, stale=40.0), 0.5, parted(n, rounded=40.0), 1.0),
+    "ess_mismatch": lambda n: (parted(n, rounded=40.0), 0.5, parted(n, stale=40.0), 1.0),
+    "staleness_variance": lambda n: (parted(n, rounded=40.0), 0.0, parted(n, stale=40.0), 400.0),
+    "mismatch_variance": lambda n: (parted(n, stale=40.0), 0.0, parted(n, rounded=40.0), 400.0),
+    "episodes": lambda n: (ending(n, False, NAN), 0.0, ending(n, True, 1.0), 40.0),
+    "episode_return": lambda n: (ending(n, True, -3.0), -3.0, ending(n, True, 5.0), 5.0),
     "autocorrelogram": None,
 }
 
@@ -149,6 +182,32 @@ def test_both_ends(name):
         np.testing.assert_allclose(low, least, rtol=0, atol=1e-9)
     np.testing.assert_allclose(high, most, rtol=1e-9, atol=1e-9)
     assert np.size(low) and np.size(high)
+
+
+def test_no_episode_has_no_return():
+    """NaN, never 0, and for that replicate alone."""
+    assert np.isnan(ending("episode_return", False, NAN)).all()
+    ended, finished = torch.zeros((2, 2, 5, 4), dtype=torch.bool), torch.full((2, 2, 5, 4), NAN).double()
+    ended[1, 0, 3, 2], finished[1, 0, 3, 2] = True, 7.0
+    ended[1, 1, 0, 0], finished[1, 1, 0, 0] = True, 8.0
+    assert told("episodes", acting(), ended=ended, finished=finished).tolist() == [0.0, 2.0]
+    np.testing.assert_array_equal(told("episode_return", acting(), ended=ended, finished=finished), [NAN, 7.5])
+
+
+def test_a_trajectory_that_is_paid_at_its_end_is_an_episode():
+    assert (measure("episodes") == 4.0).all()
+    for mean in (0.0, 1.0):
+        assert (measure("episode_return", means=(mean, mean)) == mean).all()
+
+
+def test_staleness_and_mismatch_together_are_the_ratio():
+    """Both parts add up to the log ratio of `log_ratio_variance`; without other numerics the mismatch is exactly 0."""
+    assert parted("log_ratio_variance", stale=3.0, rounded=-1.0) == pytest.approx((3.0 - 1.0) ** 2 / 4)
+    exact = {"ess_staleness": "ess", "staleness_variance": "log_ratio_variance"}
+    for name, whole in exact.items():
+        np.testing.assert_array_equal(told(name, case()), told(whole, case()))
+        assert (told(whole, case()) != told(whole, case(drift=0.0))).all()
+    assert (told("ess_mismatch", case()) == 1.0).all() and (told("mismatch_variance", case()) == 0.0).all()
 
 
 def test_ess_reaches_one_sample_of_many():
@@ -208,8 +267,6 @@ def test_recording_every_so_many_updates(every):
 @pytest.mark.parametrize(("signs", "expected"), [([1.0, 1.0], [1.0, 1.0, 1.0]), ([1.0, -1.0], [1.0, -1.0, 1.0])])
 def test_autocorrelogram_at_both_ends(signs, expected):
     """Of constant and of alternating gradients."""
-    from asyncsim.diagnostics._diagnostic import Step
-
     found = sim.diagnostics.autocorrelogram(lags=2, after=3).fresh()
     for update in range(9):
         gradient = signs[update % 2] * torch.tensor([[0.6, 0.8], [3.0, 0.0]], dtype=torch.float64)

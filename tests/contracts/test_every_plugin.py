@@ -10,7 +10,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim import plugins
-from tests.contracts.laboratory import KINDS, case, knob_fields, make, names, permuted, task_for
+from tests.contracts.laboratory import KINDS, knob_fields, make, names, permuted, policy_of, read_by, task_for, trial_of
 
 EVERY = [(kind, name) for kind in KINDS for name in names(kind)]
 
@@ -35,6 +35,10 @@ def test_links_say_what_they_are(name):
     assert json.dumps(text) and type(make("updates", name)).__name__ in text
 
 
+SEEN = {"frozen_lake": 60}
+"""Samples of a group where fewer would see no reward."""
+
+
 def spec_of(kind, name, **changes):
     """A stale run in which the plug-in takes part."""
     parts = {"method": sim.methods.reinforce(), "update": sim.chain(sim.updates.sgd(0.5)), "diagnostics": "default"}
@@ -52,18 +56,18 @@ def spec_of(kind, name, **changes):
     if task is not None and "log_prob" not in task.policy().outputs:
         parts["method"] = sim.methods.gradient()
     if task is None:
-        task = task_for(parts["method"].outputs)
+        task = task_for(read_by(parts["method"]))
     if kind == "diagnostics" and name in ("bias", "variance"):
         parts["method"], task = sim.methods.reinforce(), sim.tasks.softmax_bandit(arms=2)
-    settings = {"samples_per_group": 3, "updates": 10, "replicates": 3, **parts, **changes}
-    return sim.Spec(task, sim.schedules.fixed(2), **settings)
+    settings = {"samples_per_group": SEEN.get(name, 3), "updates": 10, "replicates": 3, **parts, **changes}
+    return sim.Spec(task, sim.schedules.fixed(2), policy=policy_of(task), **settings)
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_replicates_do_not_touch_each_other(kind, name):
     """Other initial parameters of replicate 1 leave replicates 0 and 2 bit-identical."""
     spec = spec_of(kind, name)
-    size = spec.task.policy().size
+    size = spec.trained_policy.size
     start = np.random.default_rng(0).normal(size=(3, size))
     moved = start.copy()
     moved[1] += np.linspace(0.5, 1.5, size)
@@ -95,13 +99,17 @@ METHODS = [("default", name, make("methods", name)) for name in SCORED] + [
 METHODS += [("token", name, make("methods", name, level="token")) for name in ("full_is", "truncated_is")]
 METHODS += [("proximal", "grpo", make("methods", "grpo", anchor="proximal"))]
 METHODS += [("constant", "reinforce", make("methods", "reinforce", aggregator="constant", entropy=0.1))]
+METHODS += [
+    ("critic", name, make("methods", name, critic=0.5, entropy=0.1))
+    for name in ("a2c", "grpo", "ppo_clip", "reinforce")
+]
 each_method = pytest.mark.parametrize("method", [m for *_, m in METHODS], ids=[f"{n}-{a}" for a, n, _ in METHODS])
 
 
 @each_method
 @pytest.mark.parametrize("axis", [1, 2])
 def test_order_of_samples_does_not_matter(method, axis):
-    trial = case(G=3, N=4)
+    trial = trial_of(method, G=3, N=4)
     order = torch.tensor([2, 0, 1] if axis == 1 else [3, 1, 0, 2])
     straight, moved = trial.gradient(method), trial.gradient(method, **permuted(trial.batch, axis, order))
     assert straight.abs().max() > 1e-3
@@ -111,7 +119,7 @@ def test_order_of_samples_does_not_matter(method, axis):
 @each_method
 def test_micro_batches_of_a_step_are_one_step(method):
     """Groups that are repeated change nothing: every statistic is a mean over the step or over the group."""
-    trial = case(G=2, N=4)
+    trial = trial_of(method, G=2, N=4)
     twice = permuted(trial.batch, 1, torch.tensor([0, 1, 0, 1]))
     assert (trial.gradient(method) - trial.gradient(method, **twice)).abs().max() < 1e-12
 
@@ -119,12 +127,15 @@ def test_micro_batches_of_a_step_are_one_step(method):
 @each_method
 @pytest.mark.parametrize("garbage", [float("nan"), float("inf"), float("-inf")])
 def test_masked_tokens_cannot_matter(method, garbage):
-    trial = case()
-    log_prob = torch.where(trial.batch.mask > 0, trial.batch.behavior["log_prob"], torch.tensor(garbage).double())
+    trial = trial_of(method)
+    recorded = {
+        name: torch.where(trial.batch.mask > 0, value, torch.tensor(garbage).double())
+        for name, value in trial.batch.behavior.items()
+    }
     elsewhere = torch.where(trial.batch.mask > 0, trial.batch.action, 2 - trial.batch.action)
     assert (trial.batch.mask == 0).any()
     straight = trial.gradient(method)
-    changed = trial.gradient(method, behavior={"log_prob": log_prob}, action=elsewhere)
+    changed = trial.gradient(method, behavior=recorded, action=elsewhere)
     assert torch.isfinite(straight).all()
     torch.testing.assert_close(straight, changed, rtol=0, atol=1e-13)
 
@@ -133,11 +144,11 @@ def test_masked_tokens_cannot_matter(method, garbage):
 @pytest.mark.parametrize("extreme", [800.0, -800.0, float("inf"), float("-inf")])
 def test_extreme_log_ratios_stay_finite(method, extreme):
     """One token, or one whole sequence, whose logged probability is absurd; the direction stays a number."""
-    trial = case(ragged=False)
+    trial = trial_of(method, ragged=False)
     for tokens in (slice(0, 1), slice(None)):
         log_prob = trial.batch.behavior["log_prob"].clone()
         log_prob[0, 0, 0, tokens] = -extreme
-        gradient = trial.gradient(method, behavior={"log_prob": log_prob})
+        gradient = trial.gradient(method, behavior={**trial.batch.behavior, "log_prob": log_prob})
         assert torch.isfinite(gradient).all()
         torch.testing.assert_close(gradient[1], trial.gradient(method)[1], rtol=0, atol=0)
 
@@ -155,10 +166,10 @@ def test_contradictory_infinities_fail_closed(method):
     """+inf and -inf in one sequence: either a finite direction, or a frozen replicate; never a NaN parameter."""
     from asyncsim.loop import advance
 
-    trial = case(ragged=False)
+    trial = trial_of(method, ragged=False)
     log_prob = trial.batch.behavior["log_prob"].clone()
     log_prob[0, 0, 0, :2] = torch.tensor([float("inf"), -float("inf")]).double()
-    gradient = trial.gradient(method, behavior={"log_prob": log_prob})
+    gradient = trial.gradient(method, behavior={**trial.batch.behavior, "log_prob": log_prob})
     parameters, diverged = advance(trial.new, gradient, torch.full((2,), -1), 7, 1e150)
     assert torch.isfinite(parameters).all() and diverged[1] == -1
     assert diverged[0] == (-1 if torch.isfinite(gradient[0]).all() else 7)
@@ -173,6 +184,8 @@ KNOBS = {
     ("methods", "grpo"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
     ("advantages", "group_mean"): {"shift": [-0.2, 0.0, 0.3]},
     ("advantages", "offset"): {"v": [-0.2, 0.0, 0.3]},
+    ("advantages", "gae"): {"discount": [0.5, 0.99, 1.0], "trace": [0.0, 0.5, 1.0]},
+    ("advantages", "returns_to_go"): {"discount": [0.0, 0.5, 1.0]},
     ("updates", "sgd"): {"lr": [0.1, 0.7, 1.3]},
     ("updates", "momentum"): {"beta": [0.0, 0.3, 0.99]},
     ("updates", "adam"): {"lr": [0.1, 0.2, 0.3], "beta1": [0.0, 0.5, 0.9], "beta2": [0.9, 0.99, 0.7]},
@@ -187,8 +200,8 @@ def test_every_knob_is_tried():
         if kind in ("methods", "advantages", "updates"):
             # The weight of full_is has a field for a cap that it leaves empty.
             tried = set(KNOBS.get((kind, name), {})) | ({"cap"} if name == "full_is" else set())
-            # A method's default advantage brings its own knob, tried as that advantage.
-            inherited = {"shift"} if kind == "methods" else set()
+            # A method's default advantage brings its own knobs, tried as that advantage.
+            inherited = knob_fields(make(kind, name).advantage) if kind == "methods" else set()
             assert knob_fields(make(kind, name)) - inherited == tried, name
 
 
@@ -196,7 +209,7 @@ def test_every_knob_is_tried():
 def test_knobs_per_replicate_equal_separate_runs(kind, name):
     def trace(changes):
         value = make(kind, name, **changes)
-        spec = spec_of(kind, "offset" if kind == "advantages" else name)
+        spec = spec_of(kind, name)
         if kind == "methods":
             spec = spec.replace(method=value, update=sim.chain(sim.updates.sgd(4.0)))
         elif kind == "advantages":

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
+from asyncsim.checks import InputError
 from asyncsim.methods._method import AGGREGATORS
-from tests.contracts.laboratory import case, make, names
+from tests.contracts.laboratory import case, defined, make, names, trial_of
 
 
 class Paper:
@@ -41,6 +42,11 @@ class Paper:
         N = self.batch.reward.shape[-1]
         return self.centered() * N / (N - 1)
 
+    def actor(self):
+        """Discounted rest of the return minus what the critic said, for rewards at the end: 0.99 per token."""
+        rest = self.mask.flip(-1).cumsum(-1).flip(-1) - 1.0
+        return 0.99**rest * self.batch.reward.unsqueeze(-1) - self.batch.behavior["value"]
+
     def standardized(self):
         return self.centered() / (self.batch.reward.std(-1, unbiased=False, keepdim=True).unsqueeze(-1) + 1e-6)
 
@@ -69,6 +75,7 @@ PAPERS = {
     "truncated_is token": lambda p: p.token_mean(p.ratio.detach().clamp(max=1.2) * p.centered() * p.live),
     "ppo_clip": lambda p: p.token_mean(p.clipped(p.centered(), 0.2, 0.1)),
     "grpo": lambda p: p.sequence_mean(p.clipped(p.standardized(), 0.2, 0.2)),
+    "a2c": lambda p: p.token_mean(p.actor() * p.live),
 }
 """Objectives with live ratios and clips, or detached weights, as printed."""
 
@@ -80,12 +87,15 @@ OURS = {
     "truncated_is token": lambda: sim.methods.truncated_is("token", cap=1.2),
     "ppo_clip": lambda: sim.methods.ppo_clip(0.2, 0.1),
     "grpo": lambda: sim.methods.grpo(),
+    "a2c": lambda: sim.methods.a2c(critic=0.0),
 }
 
 
 def test_every_scored_method_has_its_paper():
     assert {name.partition(" ")[0] for name in PAPERS} == set(names("methods")) - {"gradient"}
     assert PAPERS.keys() == OURS.keys()
+    # A table has no critic; the loss of one is differentiated there.
+    assert defined("tests/core/test_actor_critic.py", "test_gradient_is_autograds_of_the_loss")
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -98,6 +108,8 @@ def test_every_scored_method_has_its_paper():
 )
 def test_gradient_is_that_of_the_printed_loss(name, seed, samples, tokens, groups, drift):
     trial = case(seed, N=samples, T=tokens, G=groups, drift=drift)
+    values = np.random.default_rng(seed).standard_normal(trial.batch.mask.shape)
+    trial.batch.behavior["value"] = torch.from_numpy(values)
     paper = Paper(trial)
     # On a kink (ratio exactly at a bound) autograd takes one side; a drift of 0 stays inside the bounds.
     expected = paper.gradient(PAPERS[name](paper))
@@ -157,9 +169,24 @@ def test_unchanged_policy_gives_the_plain_gradient(name):
     method = make("methods", name)
     if not method.scored:
         return
-    trial = case(drift=0.0)
-    plain = sim.methods.reinforce(method.advantage, method.aggregator)
+    trial = trial_of(method, drift=0.0)
+    plain = sim.methods.reinforce(method.advantage, method.aggregator, critic=method.critic)
     assert (trial.gradient(method) - trial.gradient(plain)).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "message"),
+    [
+        ("softmax_bandit", sim.methods.a2c(), "it reads value; use a policy with a critic"),
+        ("softmax_bandit", sim.methods.grpo(critic=0.5), "it reads value; use a policy with a critic"),
+        ("softmax_bandit", sim.methods.reinforce(sim.advantages.gae()), "it reads value; use a policy with a critic"),
+        ("softmax_bandit", sim.methods.gradient(), r"it reads loss; the quadratic goes with methods.gradient\(\)"),
+        ("quadratic", sim.methods.grpo(), r"it reads log_prob; the quadratic goes with methods.gradient\(\)"),
+    ],
+)
+def test_what_a_policy_lacks_is_named(task, method, message):
+    with pytest.raises(InputError, match=message):
+        sim.Spec(make("tasks", task), sim.schedules.fixed(0), method, sim.chain())
 
 
 def test_entropy_bonus_is_its_gradient():

@@ -104,16 +104,16 @@ def test_tokens_are_drawn_early_at_their_own_versions():
 
 def test_weights_are_kept_only_while_they_are_needed(monkeypatch):
     """The store holds as many versions as are outstanding, not as many as the run has."""
-    from asyncsim import rollouts
+    from asyncsim import drawing
 
     stores = []
 
-    class Watched(rollouts.Store):
+    class Watched(drawing.Store):
         def __init__(self, realization):
             super().__init__(realization)
             stores.append(self)
 
-    monkeypatch.setattr(rollouts, "Store", Watched)
+    monkeypatch.setattr(drawing, "Store", Watched)
     for system, held in ((sim.schedules.fixed(2), 4), (sim.schedules.frozen(), 2), (SCHEDULES["areal"](), 16)):
         simulated(markov(), sim.methods.reinforce(), [sim.updates.sgd(0.1)], updates=60, system=system)
         assert stores.pop().stack["log_prob"].shape[0] <= held
@@ -279,6 +279,9 @@ def test_coupled_run_equals_its_replay(system):
     assert len(np.unique(coupled.schedule.work)) > 1
     identical(coupled, run(system=coupled.schedule))
     identical(coupled, run(system=sim.schedules.coupled(system()), block=3))
+    early = run(system=sim.schedules.coupled(system()), drawing="early")
+    identical(coupled, early)
+    np.testing.assert_array_equal(coupled.schedule.version, early.schedule.version)
 
 
 def test_early_drawing_refuses_scores_at_behavior_parameters():

@@ -144,9 +144,10 @@ def test_the_program_is_short():
 
 
 def test_every_method_advantage_and_link_is_compared():
-    compared = {name.partition(" ")[0] for name in METHODS} | {"gradient"}
+    # Those of single tokens and of a critic are compared in test_gae.py and test_actor_critic.py.
+    compared = {name.partition(" ")[0] for name in METHODS} | {"gradient", "a2c"}
     assert compared == set(plugins.summaries("asyncsim.methods"))
-    assert set(formulas.ADVANTAGES) == set(plugins.summaries("asyncsim.advantages"))
+    assert {*formulas.ADVANTAGES, "gae", "returns_to_go"} == set(plugins.summaries("asyncsim.advantages"))
     assert {name.partition(" ")[0] for name in LINKS} == set(plugins.summaries("asyncsim.updates"))
 
 

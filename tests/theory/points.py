@@ -18,6 +18,7 @@ SEQUENCE = {
     "behavior_logits": BEHAVIOR_ROWS,
     "current_logits": CURRENT_ROWS,
 }
+CHAIN = {"horizon": 7, "behavior_margins": (0.2, 1.1), "current_margins": (1.2, 0.7)}
 
 STATED: dict[str, dict[str, Any]] = {
     "staleness/stability-boundary": {"staleness": 4, "curvatures": (1.0, 0.5, 3.0)},
@@ -46,6 +47,20 @@ STATED: dict[str, dict[str, Any]] = {
     "alignment/lag1-closed-form": {"staleness": 4, "curvature": 2.0, "noise": 0.5, "step": 0.12},
     "ratio/gaussian-shift": {"shift": 0.7},
     "ratio/sequence-product": SEQUENCE,
+    "ratio/chain-moments": CHAIN,
+    "ratio/chain-law": CHAIN | {"levels": (-0.6, 0.1, 0.5)},
+    "ratio/drift-growth": {
+        "means": (0.2, 0.5, 0.9),
+        "logits": BEHAVIOR,
+        "rewards": "bernoulli",
+        "samples": 4,
+        "sampling": "monte_carlo",
+        "step": 0.1,
+        "stalenesses": (1, 2, 4, 8),
+    },
+    "ratio/markov-moments": {name: value for name, value in SEQUENCE.items() if name != "dependence"},
+    "sequence/success-probability": CHAIN | {"fraction": 0.75},
+    "sequence/gradient": CHAIN | {"fraction": 0.75},
     "ess/limit": {"behavior_logits": BEHAVIOR, "current_logits": CURRENT},
     "ess/clamp-floor": {"clamp": 2.0},
     "estimator/full-is": SEQUENCE | {"success": 0.6},
@@ -158,9 +173,18 @@ def stationary(draw: Any, modes: bool) -> dict[str, Any]:
 
 
 @st.composite
-def sequences(draw: Any, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
+def chains(draw: Any, longest: int, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
+    point: dict[str, Any] = {"horizon": draw(st.integers(1, longest))}
+    point |= {f"{name}_margins": draw(tuples(-2.0, 2.0, 2)) for name in ("behavior", "current")}
+    return point | {name: draw(law) for name, law in more.items()}
+
+
+@st.composite
+def sequences(
+    draw: Any, dependences: tuple[str, ...] = ("iid", "position", "markov"), **more: st.SearchStrategy[Any]
+) -> dict[str, Any]:
     actions, horizon = draw(st.integers(2, 3)), draw(st.integers(1, 4))
-    dependence = draw(st.sampled_from(["iid", "position", "markov"]))
+    dependence = draw(st.sampled_from(dependences))
     height = {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
     rows = st.tuples(*[tuples(-1.5, 1.5, actions)] * height)
     point = {
@@ -225,6 +249,22 @@ DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "alignment/lag1-closed-form": stationary(False),
     "ratio/gaussian-shift": st.fixed_dictionaries({"shift": numbers(0.01, 8.0)}),
     "ratio/sequence-product": sequences(),
+    "ratio/chain-moments": chains(200),
+    "ratio/chain-law": chains(12, levels=tuples(-1.0, 1.0, 2)),
+    "ratio/drift-growth": st.fixed_dictionaries(
+        {
+            "means": tuples(0.0, 1.0, 3),
+            "logits": tuples(-2.0, 2.0, 3),
+            "rewards": st.sampled_from(["fixed", "bernoulli"]),
+            "samples": st.integers(2, 5),
+            "sampling": st.sampled_from(["monte_carlo", "counts", "enumerate"]),
+            "step": numbers(0.01, 1.0),
+            "stalenesses": st.lists(st.integers(1, 64), min_size=2, max_size=4, unique=True).map(tuple),
+        }
+    ),
+    "ratio/markov-moments": sequences(("markov",)).map(lambda p: {k: v for k, v in p.items() if k != "dependence"}),
+    "sequence/success-probability": chains(60, fraction=numbers(0.0, 1.0)),
+    "sequence/gradient": chains(30, fraction=numbers(0.0, 1.0)),
     "ess/limit": bandits(),
     "ess/clamp-floor": st.fixed_dictionaries({"clamp": numbers(1.0, 50.0)}),
     "estimator/full-is": sequences(success=SUCCESS),

@@ -228,3 +228,34 @@ def test_ess_limit_needs_both_policies() -> None:
     same = predict("ess/limit", behavior_logits=BEHAVIOR, current_logits=BEHAVIOR)["ess"]
     assert same == pytest.approx(1.0, rel=1e-14)
     assert predict("ess/limit", behavior_logits=BEHAVIOR, current_logits=CURRENT)["ess"] < 0.9
+
+
+def test_drift_growth_of_two_fair_coins() -> None:
+    """A pair that differs in arm and reward (chance 1/4) moves the logits by (1, -1)/2 or back: v_1 = 1/16."""
+    point = {
+        "means": (0.5, 0.5),
+        "logits": (0.0, 0.0),
+        "rewards": "bernoulli",
+        "samples": 2,
+        "sampling": "monte_carlo",
+        "step": 0.5,
+        "stalenesses": (1, 3),
+    }
+    found = theory.claim("ratio/drift-growth").predict(point)
+    assert found == pytest.approx({"growth[1]": 1 / 16, "growth[3]": 3 / 16, "slope": 1.0, "identity": 1.0}, rel=1e-12)
+    drift = theory.claim("ratio/drift-growth").predict(point | {"means": (0.0, 1.0), "sampling": "enumerate"})
+    # grad J = (-1, 1)/4, whose variance under a fair choice is 1/16.
+    assert drift == pytest.approx({"growth[1]": 1 / 16, "growth[3]": 9 / 16, "slope": 2.0, "identity": 1.0}, rel=1e-12)
+
+
+def test_drift_growth_of_walking_logits() -> None:
+    """Logits that walk by +-eps: E Var_mu(log pi/mu) = S eps^2 (1 - |mu|^2), over every path of S = 3 updates.
+
+    Planted defect: the normalizer ignored, which leaves S eps^2.
+    """
+    mu, eps, S = _bandit.softmax(np.array(BEHAVIOR)), 0.4, 3
+    steps = np.array(list(itertools.product((-eps, eps), repeat=3 * S))).reshape(-1, S, 3).sum(axis=1)
+    log_ratio = np.log(_bandit.softmax(np.array(BEHAVIOR) + steps) / mu)
+    variance = (log_ratio**2 @ mu - (log_ratio @ mu) ** 2).mean()
+    assert variance == pytest.approx(S * eps**2 * (1.0 - mu @ mu), rel=1e-12)
+    assert (steps**2 @ mu).mean() == pytest.approx(S * eps**2, rel=1e-12)

@@ -99,8 +99,5 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="arXiv 2607.01083 (bound); exact law derived",
-    formula_defects={
-        "mean square in place of root mean square": _mean_square,
-        "square-root law": _diffusive,
-    },
+    formula_defects={"mean square in place of root mean square": _mean_square, "square-root law": _diffusive},
 )

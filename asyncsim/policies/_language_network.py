@@ -1,0 +1,149 @@
+"""A loaded language model whose trained weights are one flat vector, and copies of it in other number formats."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asyncsim import checks
+
+FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32, "float64": torch.float64}
+"""Number formats and the type in which each of them computes."""
+
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+
+
+class Head(nn.Module):
+    """A linear map that lays its rows out first: of a slice, torch makes many small products, fifty times slower."""
+
+    def __init__(self, linear: Any) -> None:
+        super().__init__()
+        self.weight, self.bias = linear.weight, linear.bias
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Logits `[..., V]`."""
+        rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
+        return nn.functional.linear(rows, self.weight, self.bias).view(*hidden.shape[:-1], -1)
+
+
+@dataclass
+class Model:
+    """A network and where its trained weights stand in a flat vector `[P]`.
+
+    `shape` is a network of the right shape; `load` gives the one with weights, which is called once, when they are
+    needed; `train_layers` is how many of the last blocks are trained (None: everything).
+    """
+
+    shape: nn.Module
+    load: Callable[[], nn.Module]
+    train_layers: int | None = None
+    kept: dict[tuple[str, torch.device], nn.Module] = field(default_factory=dict)
+
+    @cached_property
+    def network(self) -> nn.Module:
+        """The network as loaded: where the frozen weights stand, once."""
+        network: Any = self.load().eval().requires_grad_(False)
+        if hasattr(network, "set_output_embeddings"):
+            network.set_output_embeddings(Head(network.get_output_embeddings()))
+        return network
+
+    @cached_property
+    def trained(self) -> list[tuple[str, torch.Size]]:
+        """Names and shapes of the trained weights, in the order of the flat vector."""
+        named = [(name, weight.shape) for name, weight in self.shape.named_parameters()]
+        if self.train_layers is None:
+            return named
+        layers = 1 + max((_layer(name) for name, _ in named), default=-1)
+        remedy = "train fewer layers, or leave train_layers out to train everything"
+        checks.integer("train_layers", self.train_layers, 1, remedy, layers)
+        first = layers - self.train_layers
+        return [(n, s) for n, s in named if _layer(n) >= first or n.split(".")[-2:-1] == ["norm"]]
+
+    @cached_property
+    def size(self) -> int:
+        """P."""
+        return sum(shape.numel() for _, shape in self.trained)
+
+    def flat(self) -> Tensor:
+        """Trained weights as they were loaded, float32 `[P]`."""
+        weights = dict(self.network.named_parameters())
+        return torch.cat([weights[name].detach().float().reshape(-1) for name, _ in self.trained])
+
+    def bound(self, flat: Tensor, form: str, live: bool = False) -> tuple[nn.Module, list[nn.Parameter]]:
+        """A network that computes with the weights `[P]` in a number format, and these weights one by one.
+
+        With `live` they are leaves that gradients can be taken for. Frozen weights are shared with every other copy.
+        """
+        parts = flat.detach().split([shape.numel() for _, shape in self.trained])
+        leaves = []
+        for part, (_, shape) in zip(parts, self.trained, strict=True):
+            leaves.append(nn.Parameter(rounded(part.reshape(shape), form), requires_grad=live))
+        names = [name for name, _ in self.trained]
+        return substituted(self._frozen(form, flat.device), names, leaves), leaves
+
+    def _frozen(self, form: str, device: torch.device) -> nn.Module:
+        """The loaded network with every weight in a number format, made once."""
+        if form == "float32" and device.type == "cpu":
+            return self.network
+        if (form, device) not in self.kept:
+            trained = {name for name, _ in self.trained}
+            names = [name for name, _ in self.network.named_parameters() if name not in trained]
+            weights = dict(self.network.named_parameters())
+            fresh = [nn.Parameter(rounded(weights[n].data, form).to(device), requires_grad=False) for n in names]
+            network = substituted(self.network, names, fresh)
+            for module in network.modules():
+                module._buffers = {k: None if b is None else b.to(device) for k, b in module._buffers.items()}
+            self.kept[form, device] = network
+        return self.kept[form, device]
+
+
+def rounded(weight: Tensor, form: str) -> Tensor:
+    """A weight in a number format; int8: each row of a matrix to 255 levels, symmetric about 0, as float32 again."""
+    if form == "int8" and weight.ndim == 2:
+        scale = weight.float().abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny) / 127.0
+        return (weight.float() / scale).round() * scale
+    return weight.to(FORMATS[form])
+
+
+def substituted(network: nn.Module, names: Sequence[str], weights: Sequence[nn.Parameter]) -> nn.Module:
+    """The same network with other weights under these names; it shares every other tensor, and runs beside it."""
+    fresh = {id(network.get_parameter(n)): w for n, w in zip(names, weights, strict=True)}
+    return _clone(network, fresh)
+
+
+def _clone(module: nn.Module, fresh: dict[int, nn.Parameter]) -> nn.Module:
+    """A copy of the modules that shares tensors; weights given by the identity of the old ones reach tied places."""
+    twin = copy.copy(module)
+    twin.__dict__ = dict(module.__dict__)
+    twin._parameters = {k: fresh.get(id(p), p) for k, p in module._parameters.items()}
+    twin._buffers = dict(module._buffers)
+    twin._modules = {k: None if m is None else _clone(m, fresh) for k, m in module._modules.items()}
+    return twin
+
+
+def _layer(name: str) -> int:
+    """Number of the block that a weight belongs to, -1 outside of them."""
+    found = _LAYER.search(name)
+    return int(found[1]) if found else -1
+
+
+def read(network: nn.Module, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, kept: int) -> Tensor:
+    """Logits of the last `kept` positions, `[B, kept, V]`; `mask` `[B, 1, L, C]` says which columns may be seen."""
+    dtype = next(network.parameters()).dtype
+    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
+    found = network(
+        input_ids=ids,
+        position_ids=place,
+        attention_mask=bias,
+        past_key_values=cache,
+        logits_to_keep=kept,
+        use_cache=False,
+    )
+    return found.logits

@@ -1,0 +1,188 @@
+"""The distribution that tokens are drawn from, and what a sampler remembers from token to token."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from asyncsim.batch import Draws
+from asyncsim.policies._cache import Columns, Pair
+from asyncsim.policies._language_network import Model, read
+from asyncsim.policies._language_prompts import Prompts, common, joined, read_through, refuse_long
+from asyncsim.versions import View
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """softmax(logits / temperature) on the `top_k` likeliest tokens (0: all), then on the likeliest that hold `top_p`.
+
+    A token belongs to the nucleus when those before it hold less than `top_p`.
+    """
+
+    temperature: float
+    top_p: float
+    top_k: int
+
+    def log_prob(self, logits: Tensor) -> Tensor:
+        """Log-probabilities in nats, -inf outside the nucleus, float32 or wider `[..., V]`."""
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        scaled = logits if self.temperature == 1.0 else logits / self.temperature
+        if 0 < self.top_k < scaled.shape[-1]:
+            least = scaled.detach().topk(self.top_k, dim=-1).values[..., -1:]
+            scaled = scaled.masked_fill(scaled < least, -torch.inf)
+        if self.top_p < 1.0:
+            ordered = scaled.detach().sort(dim=-1, descending=True).values
+            chance = ordered.softmax(-1)
+            inside = chance.cumsum(-1) - chance < self.top_p
+            inside[..., 0] = True
+            least = ordered.masked_fill(~inside, torch.inf).amin(-1, keepdim=True)
+            scaled = scaled.masked_fill(scaled < least, -torch.inf)
+        return scaled.log_softmax(-1)
+
+
+def choose(log_prob: Tensor, uniform: Tensor) -> Tensor:
+    """Tokens int64 `[B]` by inverse CDF of log-probabilities `[B, V]`; impossible ones are never chosen.
+
+    A uniform number of 53 bits times the total stays below the total, so some edge lies above it.
+    """
+    edges = log_prob.double().exp().cumsum(-1)
+    found = torch.searchsorted(edges, (uniform * edges[:, -1]).unsqueeze(1), right=True).squeeze(1)
+    # Weights that have diverged give NaN, above which there is no edge.
+    return found.clamp(max=log_prob.shape[1] - 1)
+
+
+class Lane:
+    """The cache of the rows that one set of weights is reading.
+
+    `place` int64 `[B]` says where a row of the batch stands in the cache (-1: nowhere), `upto` int64 `[B]` how many
+    tokens of its response are in there: reading one again forgets those behind it.
+    """
+
+    def __init__(self, network: nn.Module, prompts: Prompts) -> None:
+        self.network, self.prompts = network, prompts
+        self.shared: list[Pair] | None = common(network, prompts)
+        self.cache: Columns | None = None
+        self.rows = torch.zeros(0, dtype=torch.int64)
+        self.place = torch.full(prompts.length.shape, -1)
+        self.upto = torch.zeros_like(prompts.length)
+
+    def logits(self, rows: Tensor, actions: Tensor) -> Tensor:
+        """Logits `[b, V]` of the token behind `actions` int64 `[B, t]`, for some rows int64 `[b]`."""
+        t = actions.shape[1]
+        ready = (self.place[rows] >= 0) & (self.upto[rows] >= t - 1) & (t > 0)
+        if bool(ready.all()):
+            return self._step(rows, actions)
+        if not bool(ready.any()):
+            return self._prefill(rows, actions)
+        stepped, fresh = self._step(rows[ready], actions), self._prefill(rows[~ready], actions)
+        found = stepped.new_empty(len(rows), stepped.shape[1])
+        found[ready], found[~ready] = stepped, fresh
+        return found
+
+    def _prefill(self, rows: Tensor, actions: Tensor) -> Tensor:
+        """Read prompts and responses from the beginning; equal prompts without a response are read once."""
+        prompts, t, which = self.prompts.rows(rows), actions.shape[1], None
+        said = actions[rows]
+        if t == 0:
+            prompts, which = prompts.distinct()
+            said = said[: len(prompts.length)]
+        logits, layers = read_through(self.network, prompts, said, self.shared, 1)
+        self._admit(rows, layers, which)
+        self.upto[rows] = t
+        return logits[:, 0] if which is None else logits[which, 0]
+
+    def _admit(self, rows: Tensor, layers: list[Pair], which: Tensor | None) -> None:
+        """Put rows into the cache, with the shared columns in front of each."""
+        fresh = Columns(joined(self.shared, layers, torch.arange(len(rows)) if which is None else which))
+        known = self.place[self.rows] >= 0
+        known &= ~torch.isin(self.rows, rows)
+        if self.cache is None or not bool(known.any()):
+            self.cache, self.rows = fresh, rows
+        else:
+            kept = self.cache if bool(known.all()) else self.cache.select(known.nonzero()[:, 0])
+            self.cache, self.rows = kept.concatenate(fresh), torch.cat([self.rows[known], rows])
+        self.place.fill_(-1)
+        self.place[self.rows] = torch.arange(len(self.rows))
+
+    def _step(self, rows: Tensor, actions: Tensor) -> Tensor:
+        """Read the last token of some rows; when they are three quarters of the cache or less, the others leave it."""
+        assert self.cache is not None
+        if 4 * len(rows) <= 3 * len(self.rows):
+            self.cache, self.rows = self.cache.select(self.place[rows]), rows
+            self.place.fill_(-1)
+            self.place[rows] = torch.arange(len(rows))
+        t, here, everyone = actions.shape[1], self.place[rows], len(rows) == len(self.rows)
+        prompts = self.prompts.rows(self.rows)
+        self.cache.point(prompts.width + t - 1, None if everyone else here)
+        ids, place = actions[self.rows, t - 1 :], (prompts.length + t - 1).unsqueeze(1)
+        logits = read(self.network, ids, place, prompts.held(t)[:, None, None], self.cache, 1)[:, 0]
+        self.upto[rows] = t
+        return logits[here]
+
+
+@dataclass
+class Memory:
+    """What was read and said: prompts, actions int64 `[B, t]`, and a lane for each set of weights that is reading.
+
+    Lanes are forgotten with the weights that they belong to; they are then read again from prompts and actions.
+    """
+
+    prompts: Prompts
+    context: int
+    actions: Tensor
+    lanes: dict[int, Lane] = field(default_factory=dict)
+    origin: weakref.ref[Tensor] | None = None
+    edition: int = -1
+
+    def lane(self, model: Model, view: View, owner: int, form: str) -> Lane:
+        """The lane of a (slot, replicate), numbered slot R + replicate."""
+        weights = view.weights["flat"]
+        if self.origin is None or self.origin() is not weights or self.edition != weights._version:
+            self.lanes = lanes = dict[int, Lane]()
+            # Caches are large: they go as soon as the weights that they belong to do.
+            self.origin, self.edition = weakref.ref(weights, lambda _: lanes.clear()), weights._version
+        if owner not in self.lanes:
+            flat = weights.reshape(-1, weights.shape[-1])[owner]
+            self.lanes[owner] = Lane(model.bound(flat, form)[0], self.prompts)
+        return self.lanes[owner]
+
+    def said(self, token: int, rows: Tensor, action: Tensor) -> None:
+        """Note the actions int64 `[b]` of some rows at a token."""
+        refuse_long(int(self.prompts.length[rows].max()) + token + 1, self.context)
+        if token >= self.actions.shape[1]:
+            self.actions = torch.nn.functional.pad(self.actions, (0, token + 1 - self.actions.shape[1]))
+        self.actions[rows, token] = action
+
+    def cut(self, row: int) -> Memory:
+        """The memory of one row alone, without caches."""
+        rows = torch.tensor([row])
+        return Memory(self.prompts.rows(rows), self.context, self.actions[rows].clone())
+
+
+def owners(view: View, shape: tuple[int, int, int, int]) -> Tensor:
+    """Which of the stacked weights every token reads, slot R + replicate, int64 `[R, G, N, T]`."""
+    R = shape[0]
+    return view.slots(shape) * R + torch.arange(R).reshape(R, 1, 1, 1)
+
+
+def draw(
+    model: Model, law: Distribution, form: str, view: View, memory: Memory, draws: Draws, token: int, active: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Tokens int64 `[R, G, N]` of the active rows and their log-probs in nats; 0 elsewhere."""
+    shape = active.shape
+    uniform, active = draws.uniform(token, 0).reshape(-1), active.reshape(-1)
+    owner = owners(view, (*shape, 1)).reshape(-1)
+    action = torch.zeros_like(owner)
+    log_prob = torch.zeros(owner.shape, dtype=view.weights["flat"].dtype)
+    for one in torch.unique(owner[active]).tolist():
+        rows = (active & (owner == one)).nonzero()[:, 0]
+        logits = memory.lane(model, view, one, form).logits(rows, memory.actions[:, :token])
+        found = law.log_prob(logits)
+        chosen = choose(found, uniform[rows])
+        action[rows] = chosen
+        log_prob[rows] = found.gather(1, chosen.unsqueeze(1)).squeeze(1).to(log_prob.dtype)
+        memory.said(token, rows, chosen)
+    return action.reshape(shape), log_prob.reshape(shape)

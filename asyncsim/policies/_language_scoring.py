@@ -1,0 +1,157 @@
+"""Outputs of a language model on finished responses, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from asyncsim.batch import Batch, Outputs
+from asyncsim.policies._language_network import Model
+from asyncsim.policies._language_prompts import Prompts, lay_out, refuse_long, teacher_forced
+from asyncsim.policies._language_sampling import Distribution, owners
+from asyncsim.policies._policy import Forward
+from asyncsim.versions import View
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows int64 `[b]` that go through the network together, and which of their tokens read its weights, `[b, T]`."""
+
+    owner: int
+    rows: Tensor
+    chosen: Tensor
+
+
+Graph = tuple[Piece, Outputs, list[nn.Parameter]]
+"""A piece with its differentiable outputs and the weights that they depend on."""
+
+
+@dataclass
+class Scoring:
+    """Responses int64 `[B, T]` behind prompts, to be scored in `form` by rows in `pieces`."""
+
+    model: Model
+    law: Distribution
+    form: str
+    flat: Tensor
+    prompts: Prompts
+    action: Tensor
+    pieces: list[Piece]
+    names: tuple[str, ...]
+
+    def outputs(self, network: nn.Module, piece: Piece) -> Outputs:
+        """Outputs by name `[b, T]`, 0 where another owner's weights are read; differentiable in live weights."""
+        T = int(piece.chosen.any(0).nonzero()[-1]) + 1
+        prompts, action = self.prompts.rows(piece.rows), self.action[piece.rows, :T]
+        law = self.law.log_prob(teacher_forced(network, prompts, action))
+        found: Outputs = {}
+        for name in self.names:
+            if name == "log_prob":
+                value = law.gather(2, action.clamp(min=0).unsqueeze(2)).squeeze(2)
+            else:
+                value = -(law.exp() * law.masked_fill(law == -torch.inf, 0.0)).sum(2)
+            value = torch.where(piece.chosen[:, :T], value, torch.zeros((), dtype=value.dtype))
+            found[name] = nn.functional.pad(value, (0, self.action.shape[1] - T))
+        return found
+
+    def values(self) -> Outputs:
+        """All outputs, detached, `[B, T]`."""
+        found = {name: torch.zeros(self.action.shape, dtype=self.flat.dtype) for name in self.names}
+        for piece, network, _ in self._bound(False):
+            for name, value in self.outputs(network, piece).items():
+                found[name][piece.rows] += value.to(self.flat.dtype)
+        return found
+
+    def live(self) -> tuple[Outputs, list[Graph]]:
+        """All outputs, detached, and those of every piece with its graph."""
+        found = {name: torch.zeros(self.action.shape, dtype=self.flat.dtype) for name in self.names}
+        graphs = []
+        for piece, network, leaves in self._bound(True):
+            with torch.enable_grad():
+                value = self.outputs(network, piece)
+            graphs.append((piece, value, leaves))
+            for name, each in value.items():
+                found[name][piece.rows] += each.detach().to(self.flat.dtype)
+        return found, graphs
+
+    def pull(self, cotangents: Outputs, graphs: list[Graph] | None) -> Tensor:
+        """Gradient `[R, P]` of the sum of outputs times cotangents `[B, T]`; graphs that were not kept are made again.
+
+        Each owner's gradient goes to its replicate: owner modulo R.
+        """
+        total = torch.zeros(self.flat.shape[1:], dtype=self.flat.dtype)
+        for piece, value, leaves in self._again() if graphs is None else graphs:
+            terms, weights = [], []
+            for name, cotangent in cotangents.items():
+                live = value[name]
+                # A token outside the nucleus has no gradient, whatever its weight.
+                weight = torch.where(torch.isfinite(live.detach()), cotangent[piece.rows].to(live.dtype), 0.0)
+                terms.append(live)
+                weights.append(weight)
+            gradients = torch.autograd.grad(terms, leaves, weights, retain_graph=graphs is not None)
+            total[piece.owner % len(total)] += torch.cat([g.reshape(-1) for g in gradients]).to(total.dtype)
+        return total
+
+    def _again(self) -> Iterator[Graph]:
+        for piece, network, leaves in self._bound(True):
+            with torch.enable_grad():
+                value = self.outputs(network, piece)
+            yield piece, value, leaves
+
+    def _bound(self, live: bool) -> Iterator[tuple[Piece, nn.Module, list[nn.Parameter]]]:
+        """Every piece with a network at its owner's weights, made once for all pieces of an owner."""
+        owner, network = -1, None
+        leaves: list[nn.Parameter] = []
+        for piece in self.pieces:
+            if network is None or piece.owner != owner:
+                owner = piece.owner
+                network, leaves = self.model.bound(self.flat.flatten(0, 1)[owner], self.form, live)
+            yield piece, network, leaves
+
+
+def prepare(
+    model: Model,
+    law: Distribution,
+    form: str,
+    context: int,
+    view: View,
+    batch: Batch,
+    names: tuple[str, ...],
+    micro_batch: int | None,
+) -> Scoring:
+    """The scoring of a batch at the weights of a view, in pieces of at most `micro_batch` rows."""
+    R, G, N, T = batch.action.shape
+    mask = batch.mask.reshape(-1, T) > 0
+    longest = int(mask.any(0).nonzero()[-1]) + 1
+    prompts = lay_out(batch.state.reshape(R * G * N, -1), context)
+    refuse_long(int((prompts.length + mask.sum(1)).max()), context)
+    owner = owners(view, (R, G, N, T)).reshape(-1, T)[:, :longest]
+    mask = mask[:, :longest]
+    pieces = []
+    for one in torch.unique(owner[mask]).tolist():
+        chosen = mask & (owner == one)
+        rows = chosen.any(1).nonzero()[:, 0]
+        pieces += [Piece(one, part, chosen[part]) for part in rows.split(micro_batch or len(rows))]
+    flat = view.weights["flat"]
+    return Scoring(model, law, form, flat, prompts, batch.action.reshape(-1, T)[:, :longest], pieces, names)
+
+
+def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
+    """Outputs `[R, G, N, T]` and their pullback; with several pieces the pullback computes each of them again."""
+    keep = len(scoring.pieces) == 1
+    found, graphs = scoring.live() if keep else (scoring.values(), None)
+    T = scoring.action.shape[1]
+
+    def pullback(cotangents: Outputs) -> Tensor:
+        flat = {name: c.expand(shape)[..., :T].reshape(-1, T) for name, c in cotangents.items()}
+        return scoring.pull(flat, graphs)
+
+    return Forward({name: widened(value, shape) for name, value in found.items()}, pullback)
+
+
+def widened(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Numbers `[B, t]` of the first t tokens as `[R, G, N, T]`, 0 behind them."""
+    return nn.functional.pad(value, (0, shape[-1] - value.shape[1])).reshape(shape)

@@ -1,0 +1,115 @@
+"""Where the parts of a perceptron policy lie in its flat parameters, and its first weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import rng
+
+Layers = list[tuple[Tensor, Tensor]]
+"""Weights `[R, inputs, outputs]` and biases `[R, outputs]` of each layer, from the input on."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Policy layers, the spread of a normal head, value layers, observation normalizer: in this order in `[R, P]`.
+
+    `observation` D; `hidden`, units of each hidden layer of both networks; `width`, outputs of the policy network;
+    `spread`, entries of `log_std` (0: none); `critic`, `normalize`: whether there are value layers and a normalizer.
+    """
+
+    observation: int
+    hidden: tuple[int, ...]
+    width: int
+    spread: int
+    critic: bool
+    normalize: bool
+
+    def shapes(self, outputs: int) -> list[tuple[int, int]]:
+        """Inputs and outputs of every layer of a network."""
+        units = (self.observation, *self.hidden, outputs)
+        return list(pairwise(units))
+
+    @property
+    def spread_begin(self) -> int:
+        """Entries of the policy layers."""
+        return sum((i + 1) * o for i, o in self.shapes(self.width))
+
+    @property
+    def critic_begin(self) -> int:
+        """Entries before the value layers."""
+        return self.spread_begin + self.spread
+
+    @property
+    def trained(self) -> int:
+        """Entries that gradients move; the normalizer lies behind them."""
+        values = sum((i + 1) * o for i, o in self.shapes(1)) if self.critic else 0
+        return self.critic_begin + values
+
+    @property
+    def size(self) -> int:
+        """P."""
+        return self.trained + (2 * self.observation + 1 if self.normalize else 0)
+
+    def actor(self, flat: Tensor) -> Layers:
+        """Views of the policy layers."""
+        return self._layers(flat, 0, self.width)
+
+    def valuer(self, flat: Tensor) -> Layers:
+        """Views of the value layers."""
+        return self._layers(flat, self.critic_begin, 1)
+
+    def log_std(self, flat: Tensor) -> Tensor:
+        """View of the spread, `[R, spread]`."""
+        return flat[:, self.spread_begin : self.critic_begin]
+
+    def normalizer(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Views of the running mean and variance, `[R, D]`, and of the count of observations, `[R, 1]`."""
+        mean, variance, count = flat[:, self.trained :].split((self.observation, self.observation, 1), dim=1)
+        return mean, variance, count
+
+    def _layers(self, flat: Tensor, begin: int, outputs: int) -> Layers:
+        found = []
+        for i, o in self.shapes(outputs):
+            weight = flat[:, begin : begin + i * o].unflatten(1, (i, o))
+            found.append((weight, flat[:, begin + i * o : begin + (i + 1) * o]))
+            begin += (i + 1) * o
+        return found
+
+    def initial(self, replicates: np.ndarray, seed: int, gain: float, log_std: float) -> Tensor:
+        """Orthogonal weights, float64 `[R, P]`: gain sqrt(2) for hidden layers, `gain` and 1 for the last ones."""
+        flat = torch.zeros((len(replicates), self.size), dtype=torch.float64)
+        networks = [(self.actor(flat), gain)] + ([(self.valuer(flat), 1.0)] if self.critic else [])
+        layer = 0
+        for layers, last in networks:
+            for k, (weight, _) in enumerate(layers):
+                scale = math.sqrt(2.0) if k + 1 < len(layers) else last
+                weight.copy_(scale * _orthogonal(replicates, seed, layer, weight.shape[1], weight.shape[2]))
+                layer += 1
+        self.log_std(flat).fill_(log_std)
+        if self.normalize:
+            self.normalizer(flat)[1].fill_(1.0)
+        return flat
+
+
+def _orthogonal(replicates: np.ndarray, seed: int, layer: int, inputs: int, outputs: int) -> Tensor:
+    """One matrix with orthonormal rows or columns per replicate, uniform among them, float64 `[R, inputs, outputs]`.
+
+    Draws are keyed by (replicate, row, layer, column).
+    """
+    from asyncsim import rng_compiled
+
+    long, short = max(inputs, outputs), min(inputs, outputs)
+    drawn = np.empty((len(replicates), long, short))
+    rows, first = np.arange(long).reshape(1, -1), np.zeros(len(replicates), dtype=np.int64)
+    rng_compiled.fill_normals(*rng.Stream(seed, "initial").key, replicates, first, rows, layer, 0, drawn)
+    q, r = torch.linalg.qr(torch.from_numpy(drawn))
+    # QR leaves the signs of the columns open; those of the diagonal make it unique, hence uniform.
+    q = q * torch.where(r.diagonal(dim1=1, dim2=2) < 0, -1.0, 1.0).unsqueeze(1)
+    return q if inputs >= outputs else q.mT

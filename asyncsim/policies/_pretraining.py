@@ -1,0 +1,211 @@
+"""Supervised pretraining of the character model on lines of arithmetic, once for each recipe and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from asyncsim import checks
+from asyncsim.policies._tokenizers import Characters
+from asyncsim.policies._transformer import Transformer
+
+FORMAT = 1
+"""Version of the weight file and of the training itself: raise it when either changes."""
+EVERY = 10
+"""Steps between two looks at the exact match."""
+HELD = 512
+"""Problems on which the exact match is measured."""
+
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Shape of a character model and how it is pretrained.
+
+    Lines `a+b=c` with operands in [`low`, `high`] and one of `operations`; next-token loss on the answer; `steps` of
+    `batch` lines with Adam at `rate`, fewer once a random problem is answered with probability `target` (sampled at
+    temperature 1). No steps: random weights.
+    """
+
+    width: int = 128
+    layers: int = 5
+    heads: int = 4
+    hidden: int = 448
+    context: int = 128
+    operations: str = "+"
+    low: int = 0
+    high: int = 99
+    steps: int = 3000
+    batch: int = 64
+    rate: float = 1e-3
+    target: float = 0.4
+    seed: int = 0
+
+    def check(self) -> Recipe:
+        """Itself; refuses what cannot be built."""
+        remedy = "give a whole number"
+        for name, least in (("width", 1), ("layers", 1), ("heads", 1), ("hidden", 1), ("context", 2), ("batch", 1)):
+            checks.integer(f"recipe.{name}", getattr(self, name), least, remedy, 1 << 20)
+        for name, least in (("low", 0), ("high", self.low), ("steps", 0), ("seed", 0)):
+            checks.integer(f"recipe.{name}", getattr(self, name), least, remedy, checks.LARGEST)
+        divides = self.width % self.heads == 0
+        checks.require(divides, "recipe.heads", self.heads, f"a divisor of the width {self.width}", "change either")
+        checks.real("recipe.rate", self.rate, "give a positive learning rate", 0.0, open_low=True)
+        checks.real("recipe.target", self.target, "give a probability", 0.0, 1.0)
+        usable = bool(self.operations) and set(self.operations) <= set(OPERATIONS)
+        checks.require(usable, "recipe.operations", self.operations, "some of + - *", "write operations='+'")
+        return self
+
+    def network(self) -> Transformer:
+        """The model with its weights not set yet."""
+        shape = (self.width, self.layers, self.heads, self.hidden, self.context)
+        return Transformer(Characters().size, *shape).eval().requires_grad_(False)
+
+    def key(self) -> str:
+        """Name of the weight file: a hash of everything that the weights depend on."""
+        text = json.dumps({**asdict(self), "format": FORMAT, "alphabet": Characters().alphabet}, sort_keys=True)
+        return f"char-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def folder() -> Path:
+    """Where weights are kept: ASYNCSIM_CACHE, or the user's cache folder of the platform."""
+    given = os.environ.get("ASYNCSIM_CACHE")
+    if given:
+        return Path(given)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "asyncsim"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "asyncsim" / "Cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asyncsim"
+
+
+def pretrained(recipe: Recipe) -> Transformer:
+    """The pretrained model of a recipe: from disk, or trained now and written there."""
+    network = recipe.network()
+    network.reset(torch.Generator().manual_seed(recipe.seed))
+    if recipe.steps == 0:
+        return network
+    path = folder() / f"{recipe.key()}.npz"
+    if path.exists():
+        return load(network, path)
+    print(f"asyncsim: pretraining the character model (a minute or so, once), kept as {path}", file=sys.stderr)
+    begin = time.monotonic()
+    steps, reached = train(network, recipe)
+    took = time.monotonic() - begin
+    print(f"asyncsim: {steps} steps in {took:.0f} s, exact match {reached:.2f}", file=sys.stderr)
+    save(network, path)
+    return network
+
+
+def save(network: Transformer, path: Path) -> None:
+    """Write the weights whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **{k: w.numpy() for k, w in network.state_dict().items()})
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def load(network: Transformer, path: Path) -> Transformer:
+    """The network with weights from a file; a file that is cut short or of another shape is named."""
+    try:
+        with np.load(path) as file:
+            weights = {name: torch.from_numpy(file[name]) for name in file.files}
+        network.load_state_dict(weights)
+    except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
+        remedy = f"delete it, it is made again ({type(error).__name__})"
+        raise checks.InputError("weight file", str(path), "weights of this model", remedy) from error
+    return network
+
+
+def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
+    """Train until the target or the last step; steps made and the exact match reached.
+
+    The numbers depend on the recipe alone, up to rounding that differs between machines.
+    """
+    random = np.random.Generator(np.random.Philox(key=recipe.seed + 1))
+    held = lines(recipe, HELD, random)
+    weights = list(network.requires_grad_(True).parameters())
+    optimizer = torch.optim.Adam(weights, lr=recipe.rate, betas=(0.9, 0.98))
+    done, reached, warm = 0, 0.0, min(100, max(1, recipe.steps // 5))
+    with torch.enable_grad(), _one_thread():
+        while done < recipe.steps and reached < recipe.target:
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.rate * min(1.0, (done + 1) / warm)
+            ids, answer = lines(recipe, recipe.batch, random)
+            loss = -(token_log_probs(network, ids) * answer).sum() / answer.sum()
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(weights, 1.0)
+            optimizer.step()
+            done += 1
+            if done % EVERY == 0 or done == recipe.steps:
+                reached = exact_match(network, held)
+    network.requires_grad_(False)
+    return done, reached
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread of torch: the same rounding everywhere, and no waiting for a core that another process holds."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def lines(recipe: Recipe, count: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """Ids `[count, L]` of random lines, and 1 on the characters of the answer and its line break, else 0."""
+    first, second = random.integers(recipe.low, recipe.high + 1, (2, count))
+    signs = random.integers(0, len(recipe.operations), count)
+    tokenizer, texts = Characters(), []
+    for a, b, sign in zip(first.tolist(), second.tolist(), signs.tolist(), strict=True):
+        symbol = recipe.operations[sign]
+        texts.append((f"{a}{symbol}{b}=", f"{OPERATIONS[symbol](a, b)}\n"))
+    longest = max(len(prompt) + len(answer) for prompt, answer in texts)
+    ids, answered = (np.zeros((count, longest), dtype=t) for t in (np.int64, np.float32))
+    for row, (prompt, answer) in enumerate(texts):
+        text = tokenizer.encode(prompt + answer)
+        ids[row, : len(text)] = text
+        answered[row, len(prompt) : len(text)] = 1.0
+    return torch.from_numpy(ids), torch.from_numpy(answered)[:, 1:]
+
+
+def token_log_probs(network: Transformer, ids: Tensor) -> Tensor:
+    """Log-probability of every id but the first, `[B, L - 1]`."""
+    L = ids.shape[1] - 1
+    mask = torch.full((1, 1, L, L), -torch.inf).triu(1)
+    logits = network(ids[:, :-1], torch.arange(L).unsqueeze(0), mask).logits
+    return -functional.cross_entropy(logits.mT, ids[:, 1:], reduction="none")
+
+
+def exact_match(network: Transformer, held: tuple[Tensor, Tensor]) -> float:
+    """Mean probability that the whole answer is right when it is sampled at temperature 1."""
+    ids, answer = held
+    with torch.no_grad():
+        return float((token_log_probs(network, ids) * answer).sum(-1).exp().mean())

@@ -1,0 +1,220 @@
+"""A causal language model that is sampled with a key-value cache and trained in its last layers or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.batch import Batch, Draws
+from asyncsim.policies._policy import Act, Forward, Plain, count
+from asyncsim.versions import View, Weights
+
+if TYPE_CHECKING:
+    from asyncsim.policies._language_network import Model
+    from asyncsim.policies._language_sampling import Memory
+    from asyncsim.policies._pretraining import Recipe
+
+
+@dataclass(frozen=True)
+class CausalLM(Plain):
+    """Language model; see `causal_lm`."""
+
+    name: str
+    temperature: float
+    top_p: float
+    top_k: int
+    sampler: str
+    compute: str
+    train_layers: int | None
+    micro_batch: int | None
+    recipe: Recipe | None
+
+    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy")
+    together: ClassVar[int | None] = 1
+    drawing: ClassVar[str] = "early"
+    precision: ClassVar[str] = "float32"
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    # A second thread gains little, and loses tenfold where another process holds its core.
+    threads: ClassVar[int] = 1
+
+    @property
+    def mismatched(self) -> bool:  # type: ignore[override]
+        """Whether it samples with other numerics than it is trained with."""
+        return self.sampler != self.compute
+
+    @property
+    def size(self) -> int:
+        """P, the trained weights."""
+        return self.model.size
+
+    @property
+    def tokenizer(self) -> Any:
+        """From text to ids and back: `encode`, `decode`, `size`, `end`, `newline`."""
+        return self._loaded[1]
+
+    @property
+    def context(self) -> int:
+        """Most tokens of a prompt and its response."""
+        return self._loaded[2]
+
+    @property
+    def model(self) -> Model:
+        """The network, and where its trained weights stand."""
+        return self._loaded[0]
+
+    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+        """The trained weights as they were loaded, `[R, P]`, the same for every replicate and seed."""
+        flat = self.model.flat().to(torch.get_default_device(), dtype)
+        return flat.unsqueeze(0).repeat(count(replicates), 1)
+
+    def prepare(self, parameters: Tensor) -> Weights:
+        """The flat vector is what is published, `[R, P]`."""
+        return {"flat": parameters}
+
+    def remember(self, seen: Tensor) -> Memory:
+        """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for the tokens to come."""
+        from asyncsim.policies._language_prompts import lay_out
+        from asyncsim.policies._language_sampling import Memory
+
+        ids = seen.reshape(-1, seen.shape[-1])
+        return Memory(lay_out(ids, self.context), self.context, ids.new_zeros(ids.shape[0], 0))
+
+    def recall(self, memory: Memory, row: int) -> Memory:
+        """What is remembered of one sample alone."""
+        return memory.cut(row)
+
+    def act(
+        self,
+        view: View,
+        seen: Tensor,
+        draws: Draws,
+        token: int,
+        memory: Memory | None = None,
+        active: Tensor | None = None,
+    ) -> Act:
+        """Tokens by inverse CDF, int64 `[R, G, N]`, and `log_prob` of the distribution that they were drawn from.
+
+        Where weights change inside a response, it is read again with the new ones: pi_v(a | everything before).
+        """
+        from asyncsim.policies._language_sampling import draw
+
+        memory = self.remember(seen) if memory is None else memory
+        active = torch.ones(seen.shape[:3], dtype=torch.bool) if active is None else active
+        with torch.no_grad():
+            action, log_prob = draw(self.model, self._law, self.sampler, view, memory, draws, token, active)
+        return Act(action, {"log_prob": log_prob})
+
+    def score(self, view: View, batch: Batch) -> Tensor:
+        """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
+        from asyncsim.policies._language_scoring import widened
+
+        with torch.no_grad():
+            found = self._scoring(view, batch, ("log_prob",)).values()["log_prob"]
+        return widened(found, tuple(batch.action.shape))
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
+
+        A token outside the nucleus has log-prob -inf and no gradient.
+        """
+        from asyncsim.policies._language_scoring import forward
+
+        names = tuple(checks.one_of("policy output", n, self.outputs, "use a policy that offers it") for n in names)
+        with torch.no_grad():
+            return forward(self._scoring(view, batch, names), tuple(batch.action.shape))
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
+        chosen = {name: getattr(self, name) for name in settings}
+        return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
+
+    @cached_property
+    def _law(self) -> Any:
+        from asyncsim.policies._language_sampling import Distribution
+
+        return Distribution(self.temperature, self.top_p, self.top_k)
+
+    @cached_property
+    def _loaded(self) -> tuple[Model, Any, int, dict[str, Any]]:
+        from asyncsim.policies import _pretraining as pretraining
+        from asyncsim.policies._language_network import Model
+        from asyncsim.policies._tokenizers import Characters
+
+        if self.recipe is not None:
+            recipe = self.recipe
+            model = Model(recipe.network(), lambda: pretraining.pretrained(recipe), self.train_layers)
+            return model, Characters(), recipe.context, {"recipe": asdict(recipe)}
+        from asyncsim.policies import _hub
+
+        network, tokenizer, context, told = _hub.load(self.name, torch.float32)
+        return Model(network, lambda: network, self.train_layers), tokenizer, context, told
+
+    def _scoring(self, view: View, batch: Batch, names: tuple[str, ...]) -> Any:
+        from asyncsim.policies._language_scoring import prepare
+
+        return prepare(self.model, self._law, self.compute, self.context, view, batch, names, self.micro_batch)
+
+
+_SAMPLERS = ("float32", "bfloat16", "int8", "float64")
+_TRAINERS = ("float32", "bfloat16", "float64")
+
+
+def causal_lm(
+    model: str = "char",
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int = 0,
+    sampler: str = "float32",
+    compute: str = "float32",
+    train_layers: int | None = None,
+    micro_batch: int | None = None,
+    recipe: Mapping[str, Any] | None = None,
+) -> CausalLM:
+    """Causal language model: pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized.
+
+    Arguments: `model`, "char" (a transformer of 0.9 million weights, pretrained once on two-digit addition and kept on
+    disk), "smollm2", or the folder or hub name of a model for `transformers`; `temperature` > 0; `top_k`, how many of
+    the likeliest tokens can be drawn (0: all); `top_p` in (0, 1], the probability that the likeliest ones must hold;
+    `sampler`, number format in which tokens are drawn ("float32", "bfloat16", "float64", or "int8": weights rounded by
+    row); `compute`, format of the trainer; `train_layers`, how many of the last blocks are trained, with the final norm
+    (default: every weight); `micro_batch`, most sequences in one pass of the trainer (default: all); `recipe`, fields
+    of the "char" model's shape and pretraining (`steps=0`: random weights). Prompts are ids `[R, G, N, L]` padded with
+    -1 on the left. Returns a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats,
+    `[R, G, N, T]`. Raises `InputError` for settings outside these ranges. Source: textbook.
+
+    >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})
+    >>> policy.size, policy.tokenizer.encode("1+2=")
+    (71360, [2, 11, 3, 15])
+    """
+    remedy = "name a model, as 'char' or 'smollm2', or the folder of one"
+    checks.require(isinstance(model, str) and bool(model), "model", model, "a name or a folder", remedy)
+    checks.real("temperature", temperature, "1 samples from the model as it is", 0.0, 1e6, open_low=True)
+    checks.real("top_p", top_p, "1 keeps every token", 0.0, 1.0, open_low=True)
+    checks.integer("top_k", top_k, 0, "0 keeps every token", checks.LARGEST)
+    checks.one_of("sampler", sampler, _SAMPLERS, "choose a number format")
+    checks.one_of("compute", compute, _TRAINERS, "choose a number format")
+    for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
+        if value is not None:
+            checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
+    cooked = _recipe(model, recipe)
+    return CausalLM(model, float(temperature), float(top_p), top_k, sampler, compute, train_layers, micro_batch, cooked)
+
+
+def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:
+    from asyncsim.policies._pretraining import Recipe
+
+    if model != "char":
+        checks.require(fields is None, "recipe", fields, "absent with a loaded model", "it describes model='char'")
+        return None
+    known = list(Recipe.__dataclass_fields__)
+    for name in fields or {}:
+        checks.one_of("field of recipe", name, known, "name a field of the recipe")
+    return Recipe(**(fields or {})).check()

@@ -1,0 +1,266 @@
+"""Two perceptrons with tanh units, one for actions and one for values, batched over replicates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.batch import Batch, Draws, Outputs
+from asyncsim.policies._mlp_heads import HEADS, Head
+from asyncsim.policies._mlp_layout import Layout
+from asyncsim.policies._mlp_network import Evaluation, merged, passes
+from asyncsim.policies._policy import Act, Forward, Plain
+from asyncsim.versions import View, Weights
+
+_PAIRS = 1 << 27
+"""Most pairs of tokens that one score norm may form: 1 GiB in float64."""
+
+
+@dataclass(frozen=True)
+class Mlp(Plain):
+    """Perceptron policy with flat parameters `[R, P]`; see `mlp`."""
+
+    observation: int
+    actions: int
+    head: str
+    hidden: tuple[int, ...]
+    has_critic: bool
+    normalize: bool
+    log_std: float
+    gain: float
+
+    # A second thread gains a factor below 2 and loses one of 10 where another process holds its core.
+    threads: ClassVar[int] = 1
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    precision: ClassVar[str] = "float32"
+
+    @property
+    def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What it can compute."""
+        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()))
+
+    @property
+    def layout(self) -> Layout:
+        """Where each layer lies in the flat parameters."""
+        spread = self.actions if self.head == "gaussian" else 0
+        return Layout(self.observation, self.hidden, self.actions, spread, self.has_critic, self.normalize)
+
+    @property
+    def size(self) -> int:
+        """P."""
+        return self.layout.size
+
+    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+        """Initial parameters `[R, P]` of the first replicates, or of those with the given global numbers."""
+        numbers = np.arange(replicates) if isinstance(replicates, (int, np.integer)) else np.asarray(replicates)
+        return self.layout.initial(numbers, seed, self.gain, self.log_std).to(torch.get_default_device(), dtype)
+
+    def prepare(self, parameters: Tensor) -> Weights:
+        """The parameters are what is published, the normalizer with them."""
+        return {"parameters": parameters}
+
+    def act(
+        self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act:
+        """Actions of one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and values."""
+        shape, found = seen.shape[:3], []
+        for weights, chosen in passes(view, (*shape, 1)):
+            at = Evaluation(self.layout, weights, seen.flatten(1, 2))
+            action = self._head.draw(at.actor.outputs, at.log_std, draws, token).flatten(1, 2)
+            parts = [action, self._head.log_prob(at.actor.outputs, at.log_std, action)]
+            found.append(([*parts, at.value] if self.has_critic else parts, chosen))
+        names = ("action", "log_prob", "value")
+        columns = zip(*(parts for parts, _ in found), strict=True)
+        each = {
+            name: merged([(part, chosen) for part, (_, chosen) in zip(column, found, strict=True)]).unflatten(
+                1, shape[1:]
+            )
+            for name, column in zip(names, columns, strict=False)
+        }
+        return Act(each.pop("action"), each)
+
+    def value(self, view: View, seen: Tensor) -> Tensor:
+        """Values of observations `[R, G, N, D]`, `[R, G, N]`."""
+        if not self.has_critic:
+            return super().value(view, seen)
+        rows, shape = seen.flatten(1, 2), seen.shape[:3]
+        found = [(Evaluation(self.layout, w, rows).value, chosen) for w, chosen in passes(view, (*shape, 1))]
+        return merged(found).unflatten(1, shape[1:])
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """Outputs by name, `[R, G, N, T]` each, and the pullback, written out by hand."""
+        shape, names = batch.action.shape[:4], tuple(names)
+        for name in names:
+            checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
+        action, evaluated = batch.action.flatten(1, 3), self._evaluated(view, batch)
+        outputs: Outputs = {}
+        for name in names:
+            rows = [(self._output(name, at, action), chosen) for at, chosen in evaluated]
+            outputs[name] = merged(rows).unflatten(1, shape[1:])
+
+        def pullback(cotangents: Outputs) -> Tensor:
+            gradient = torch.zeros_like(evaluated[0][0].parameters)
+            for at, chosen in evaluated:
+                rows = {
+                    name: _masked(cotangent.expand(shape).flatten(1).to(gradient.dtype), chosen)
+                    for name, cotangent in cotangents.items()
+                }
+                self._pull(at, action, rows, gradient)
+            return gradient
+
+        return Forward(outputs, pullback)
+
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """|sum_t w_t grad log pi(a_t|s_t)|^2 for each sample, `[R, G, N]`; `weight` is `[R, G, N, T]`.
+
+        The gradient of a layer is the sum over tokens of input x delta, so that the inner product of two tokens is
+        (delta . delta') (input . input' + 1), added over layers: T^2 numbers per sample.
+        """
+        shape = batch.action.shape[:4]
+        pairs = shape.numel() * shape[3]
+        checks.require(
+            pairs <= _PAIRS,
+            "pairs of tokens in score_norm",
+            pairs,
+            f"at most {_PAIRS}",
+            "take fewer samples or shorter trajectories, or another advantage than opob",
+        )
+        action, found = batch.action.flatten(1, 3), []
+        for at, chosen in self._evaluated(view, batch):
+            rows = {"log_prob": weight.expand(shape).flatten(1).to(at.parameters.dtype)}
+            raw, spread = self._head.pull(at.actor.outputs, at.log_std, action, rows)
+            layers = [(at.actor.inputs[k], delta) for k, delta in at.actor.deltas(raw)]
+            found.append(([spread, *(x for layer in layers for x in layer)], chosen))
+        parts = [
+            merged([(part[i], chosen) for part, chosen in found]).unflatten(1, (-1, shape[3]))
+            for i in range(len(found[0][0]))
+        ]
+        total = parts[0].sum(2).square().sum(-1)
+        for inputs, delta in zip(parts[1::2], parts[2::2], strict=True):
+            total = total + ((delta @ delta.mT) * (inputs @ inputs.mT + 1.0)).sum((-1, -2))
+        return total.unflatten(1, shape[1:3])
+
+    def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
+        """Parameters with a normalizer that has counted the batch's observations too (Welford's sums, per replicate).
+
+        Before the first batch mean 0 and variance 1 stand for nothing: their count is 0.
+        """
+        if not self.normalize:
+            return parameters
+        weight = (batch.mask * (batch.mass > 0).unsqueeze(-1)).flatten(1).unsqueeze(-1)
+        rows = self._observations(batch).to(weight.dtype)
+        mean, variance, count = (part.to(weight.dtype) for part in self.layout.normalizer(parameters))
+        fresh = weight.sum(1)
+        center = (weight * rows).sum(1) / fresh.clamp(min=1.0)
+        squares = (weight * (rows - center.unsqueeze(1)) ** 2).sum(1)
+        total = (count + fresh).clamp(min=1.0)
+        shift = center - mean
+        squares = variance * count + squares + shift**2 * count * fresh / total
+        known = fresh > 0
+        out = parameters.clone()
+        for part, new in zip(
+            self.layout.normalizer(out), (mean + shift * fresh / total, squares / total, count + fresh), strict=True
+        ):
+            part.copy_(torch.where(known, new.to(out.dtype), part))
+        return out
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        return {
+            "policy": "mlp",
+            "observation": self.observation,
+            "actions": self.actions,
+            "head": self.head,
+            "hidden": list(self.hidden),
+            "critic": self.has_critic,
+            "normalize": self.normalize,
+            "log_std": self.log_std,
+            "gain": self.gain,
+        }
+
+    @property
+    def _head(self) -> Head:
+        return HEADS[self.head]
+
+    def _observations(self, batch: Batch) -> Tensor:
+        """What was read at every token, `[R, n, D]`."""
+        return batch.state.expand(*batch.action.shape[:4], self.observation).flatten(1, 3)
+
+    def _evaluated(self, view: View, batch: Batch) -> list[tuple[Evaluation, Tensor | None]]:
+        rows = self._observations(batch)
+        return [(Evaluation(self.layout, w, rows), chosen) for w, chosen in passes(view, batch.action.shape[:4])]
+
+    def _output(self, name: str, at: Evaluation, action: Tensor) -> Tensor:
+        if name == "value":
+            return at.value
+        raw = at.actor.outputs
+        return (
+            self._head.log_prob(raw, at.log_std, action) if name == "log_prob" else self._head.entropy(raw, at.log_std)
+        )
+
+    def _pull(self, at: Evaluation, action: Tensor, cotangents: Outputs, gradient: Tensor) -> None:
+        """Add the gradient for cotangents `[R, n]` of one set of weights."""
+        layout = self.layout
+        if "log_prob" in cotangents or "entropy" in cotangents:
+            raw, spread = self._head.pull(at.actor.outputs, at.log_std, action, cotangents)
+            at.actor.pull(raw, layout.actor(gradient))
+            layout.log_std(gradient).add_(spread.sum(1))
+        if "value" in cotangents:
+            at.valuer.pull(cotangents["value"].unsqueeze(-1), layout.valuer(gradient))
+
+
+def _masked(rows: Tensor, chosen: Tensor | None) -> Tensor:
+    return rows if chosen is None else torch.where(chosen, rows, torch.zeros((), dtype=rows.dtype, device=rows.device))
+
+
+def mlp(
+    observation: int,
+    actions: int,
+    head: str = "categorical",
+    hidden: tuple[int, ...] = (64, 64),
+    critic: bool = True,
+    normalize: bool = False,
+    log_std: float = 0.0,
+    gain: float = 0.01,
+) -> Mlp:
+    """Perceptron policy: h_0 = s, h_l = tanh(W_l h_(l-1) + b_l), raw = W h_L + b; values from a network of their own.
+
+    Categorical: log pi(a|s) = raw_a - log sum_b exp(raw_b). Gaussian: a ~ N(raw, diag(exp(2 log_std))), a spread that
+    does not depend on the state. Weights begin orthogonal (gain sqrt(2) in hidden layers, `gain` in the policy's last,
+    1 in the value's), biases at 0; every replicate of a run has its own.
+
+    Arguments: `observation` D, coordinates of what it reads; `actions`, number of choices, or coordinates of a Gaussian
+    action; `head`, "categorical" or "gaussian"; `hidden`, units of each hidden layer; `critic`, whether there is an
+    output `value`; `normalize`: observations become (s - mean) / sqrt(variance + 1e-8), cut to +-10, with the moments
+    of all batches trained so far; they are the last 2 D + 1 parameters, move by no gradient, and are published with the
+    weights; `log_std`, initial log of the spread in units of the action; `gain` >= 0. Returns a policy of P parameters
+    with the outputs `log_prob` and `entropy` in nats and `value` in units of reward, each `[R, G, N, T]`. Raises
+    `InputError` for sizes below 1 (2 choices), an unknown head, or numbers that are not finite. Source: 1707.06347,
+    section 6.1 (shape of the networks); orthogonal weights 1312.6120.
+
+    >>> policy = mlp(observation=4, actions=2)
+    >>> policy.size, policy.outputs
+    (9155, ('log_prob', 'entropy', 'value'))
+    """
+    checks.integer("observation", observation, 1, "a policy reads at least one number")
+    checks.one_of("head", head, HEADS, "choose how actions are drawn")
+    least = 2 if head == "categorical" else 1
+    checks.integer(
+        "actions", actions, least, "a policy needs a choice" if least == 2 else "give the action a dimension"
+    )
+    units = isinstance(hidden, (tuple, list))
+    checks.require(units, "hidden", hidden, "a tuple of layer widths", "write hidden=(64, 64), or () for none")
+    for number, width in enumerate(hidden):
+        checks.integer(f"hidden[{number}]", width, 1, "give every hidden layer a unit")
+    for name, flag in (("critic", critic), ("normalize", normalize)):
+        checks.boolean(name, flag, "say whether there is one")
+    checks.real("log_std", log_std, "give a finite logarithm of the spread")
+    checks.real("gain", gain, "use 0.01, or 0 for a policy that begins uniform", 0.0)
+    widths = tuple(int(width) for width in hidden)
+    return Mlp(observation, actions, head, widths, bool(critic), bool(normalize), float(log_std), float(gain))

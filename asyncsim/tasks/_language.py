@@ -1,0 +1,166 @@
+"""Shared parts of language tasks: prompts in tokens, where an answer stops, what an answer scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks, plugins, rng
+from asyncsim.batch import Draws
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._task import Outcomes, Simple, Turn
+from asyncsim.versions import tensor
+
+PADDING = -1
+PARTS = {"all": slice(None), "even": slice(0, None, 2), "odd": slice(1, None, 2)}
+"""Which problems of a shuffled list are asked: two runs with `even` and `odd` share none."""
+
+Bound = TypeVar("Bound", bound="LanguageTask")
+Problem = TypeVar("Problem")
+
+
+@dataclass(frozen=True)
+class LanguageTask(Simple):
+    """Texts that ask, and the text of an answer; see `arithmetic` and `reasoning`.
+
+    An answer ends with a line break or with the model's own end of text. One that has not ended within the horizon
+    earns 0: a truncated answer is no answer. `texts` and `answers` have one entry for each prompt; `tokenizer` and
+    `ids` (int64 `[Q, L]`, padded with -1 on the left) are set by `fit`.
+    """
+
+    texts: tuple[str, ...]
+    answers: tuple[str, ...]
+    horizon: int
+    tokenizer: Any = field(default=None, compare=False, repr=False)
+    ids: Any = field(default=None, compare=False, repr=False)
+
+    enumerable = False
+    still = True
+
+    @property
+    def prompts(self) -> int:
+        """Q."""
+        return len(self.texts)
+
+    def score(self, prompt: int, text: str) -> float:
+        """What an ended answer to a prompt earns: 1 where it is the right text to the letter, else 0."""
+        return float(text == self.answers[prompt])
+
+    def policy(self) -> Policy:
+        """The character model, pretrained on sums."""
+        from asyncsim.policies.causal_lm import causal_lm
+
+        return causal_lm("char")
+
+    def fit(self: Bound, policy: Any) -> Bound:
+        """The task in the policy's tokens; refuses a policy without text, and prompts or answers that are too long."""
+        tokenizer, context = (getattr(policy, name, None) for name in ("tokenizer", "context"))
+        speaks = tokenizer is not None and context is not None
+        bound, remedy = "a language model", "use policies.causal_lm()"
+        checks.require(speaks, "policy", plugins.name_of(policy), bound, remedy)
+        assert tokenizer is not None and context is not None
+        encoded = [tokenizer.encode(text) for text in self.texts]
+        longest = max(range(self.prompts), key=lambda q: len(encoded[q]))
+        checks.require(
+            len(encoded[longest]) + self.horizon <= context,
+            f"tokens of prompt {longest} and its answer",
+            len(encoded[longest]) + self.horizon,
+            f"at most {context}, the context of the model",
+            "give shorter prompts, fewer shots or a shorter horizon, or a model with a longer context",
+        )
+        self._refuse_long_answers(tokenizer)
+        return replace(self, tokenizer=tokenizer, ids=padded(encoded))
+
+    def begin(self, prompt: Tensor, draws: Draws, carried: Any = None) -> Tensor:
+        """Ids of each sample's prompt, int64 `[R, G, N, L]`."""
+        return tensor(self.ids)[prompt]
+
+    def step(self, world: Tensor, action: Tensor, token: int, draws: Draws) -> Turn:
+        """The same prompt; the answer goes on until a token that stops it."""
+        return Turn(world, ~torch.isin(action, tensor(np.array(self._stops(), dtype=np.int64))))
+
+    def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
+        """Score of each answer, `[R, G, N]`; 0 where it has not ended within the horizon."""
+        stops, asked = set(self._stops()), {tuple(row): q for q, row in reversed(list(enumerate(self.ids.tolist())))}
+        width, horizon = state.shape[-1], action.shape[-1]
+        lengths = mask.sum(-1).long().reshape(-1).tolist()
+        rows = zip(state.reshape(-1, width).tolist(), action.reshape(-1, horizon).tolist(), lengths, strict=True)
+        earned = [
+            self.score(asked[tuple(prompt)], self._text(spoken[:length])) if spoken[length - 1] in stops else 0.0
+            for prompt, spoken, length in rows
+        ]
+        return torch.tensor(earned, dtype=mask.dtype, device=mask.device).reshape(mask.shape[:3])
+
+    def outcomes(self, prompt: Tensor) -> Outcomes:
+        """Refused: there are too many texts."""
+        raise self._refusal("use sampling='monte_carlo', and diagnostics that need no oracle")
+
+    def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
+        """Refused: there are too many texts."""
+        raise self._refusal("estimate the return from samples (diagnostics.batch_return)")
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        return {
+            "task": plugins.name_of(self),
+            "horizon": self.horizon,
+            "prompts": self.prompts,
+            "first_prompt": self.texts[0],
+            "first_answer": self.answers[0],
+        }
+
+    def _stops(self) -> tuple[int, ...]:
+        """Ids that stop an answer."""
+        return tuple(sorted({*self.tokenizer.newline, *self.tokenizer.end}))
+
+    def _text(self, ids: Iterable[int]) -> str:
+        """The text of an answer, up to its line break."""
+        return str(self.tokenizer.decode(ids)).partition("\n")[0]
+
+    def _refuse_long_answers(self, tokenizer: Any) -> None:
+        lengths = [len(tokenizer.encode(answer + "\n")) for answer in self.answers]
+        worst = max(range(self.prompts), key=lambda q: lengths[q])
+        least = f"at least {lengths[worst]}, tokens of the right answer to prompt {worst}"
+        checks.require(lengths[worst] <= self.horizon, "horizon", self.horizon, least, "raise the horizon")
+
+    def _refusal(self, remedy: str) -> checks.InputError:
+        return checks.InputError("task", plugins.name_of(self), "one whose outcomes can be listed", remedy)
+
+
+def padded(encoded: Sequence[Sequence[int]]) -> np.ndarray:
+    """Ids int64 `[Q, L]`, padded with -1 on the left.
+
+    >>> padded([[5], [6, 7]]).tolist()
+    [[-1, 5], [6, 7]]
+    """
+    ids = np.full((len(encoded), max(map(len, encoded))), PADDING, dtype=np.int64)
+    for row, text in zip(ids, encoded, strict=True):
+        row[len(row) - len(text) :] = text
+    return ids
+
+
+def shuffled(count: int, seed: int) -> np.ndarray:
+    """The numbers 0 to count - 1 in an order that depends on the seed alone, int64 `[count]`."""
+    return np.argsort(rng.Stream(seed, "prompts").uniform(0, np.arange(count)), kind="stable")
+
+
+def chosen(found: Sequence[Problem], prompts: int, part: str) -> list[Problem]:
+    """The first `prompts` problems of a part of a shuffled list; refuses more than there are."""
+    checks.one_of("part", part, PARTS, "ask everything, or one of two halves that share no problem")
+    half = list(found[PARTS[part]])
+    checks.integer("prompts", prompts, 1, f"part {part!r} has {len(half)} problems", len(half))
+    return half[:prompts]
+
+
+def few_shot(lines: Iterable[str], last: str) -> str:
+    """Solved lines in front of the one to be solved.
+
+    >>> few_shot(["1+1=2"], "2+2=")
+    '1+1=2\\n2+2='
+    """
+    return "".join(f"{line}\n" for line in lines) + last

@@ -1,0 +1,197 @@
+"""Shared parts of Markov decision processes given by tables: stepping by inverse CDF, exact values by recursion."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks, plugins
+from asyncsim.batch import Batch, Draws, Outputs
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._recursion import cells, tilted
+from asyncsim.tasks._tabular import TabularTask
+from asyncsim.tasks._task import Outcomes, Turn
+
+
+class Transitions(NamedTuple):
+    """What an action may lead to, K outcomes for each of S states and A actions; outcomes that are missing have 0.
+
+    `probability`, `reward` float64, `following` int64, `terminal` bool: `[S, A, K]`; `start` float64 `[S]`: law of the
+    first state.
+    """
+
+    probability: Tensor
+    following: Tensor
+    reward: Tensor
+    terminal: Tensor
+    start: Tensor
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether nothing but the actions is random."""
+        return bool((self.probability[..., 0] == 1.0).all() and self.start.amax() == 1.0)
+
+
+def transitions(environment: Any) -> Transitions:
+    """The tables that a toy-text environment of gymnasium steps by (its `P` and `initial_state_distrib`)."""
+    law = environment.P
+    S, A = len(law), len(law[0])
+    K = max(len(law[s][a]) for s in range(S) for a in range(A))
+    probability, following, reward, terminal = (np.zeros((S, A, K)) for _ in range(4))
+    for s in range(S):
+        for a in range(A):
+            for k, outcome in enumerate(law[s][a]):
+                probability[s, a, k], following[s, a, k], reward[s, a, k], terminal[s, a, k] = outcome
+    return Transitions(
+        torch.from_numpy(probability),
+        torch.from_numpy(following.astype(np.int64)),
+        torch.from_numpy(reward),
+        torch.from_numpy(terminal > 0),
+        torch.as_tensor(np.asarray(environment.initial_state_distrib, dtype=np.float64)),
+    )
+
+
+@dataclass(frozen=True)
+class TabularMDP(TabularTask):
+    """One episode of at most T steps per trajectory, reward by step; subclasses say which tables it steps by."""
+
+    discount: float
+
+    pays = True
+
+    @cached_property
+    def law(self) -> Transitions:
+        """The tables."""
+        raise NotImplementedError
+
+    @property
+    def enumerable(self) -> bool:  # type: ignore[override]
+        """Whether nothing but the actions is random."""
+        return self.law.deterministic
+
+    def begin(self, prompt: Tensor, draws: Draws | None, carried: Any = None) -> Tensor:
+        """First states from their law, by inverse CDF; nothing is drawn where there is one."""
+        if draws is None or float(self.law.start.amax()) == 1.0:
+            return torch.full_like(prompt, int(self.law.start.argmax()))
+        # Draw 0 of token 0 chooses the first outcome.
+        uniform = draws.sibling("environment").uniform(0, 2)
+        return torch.searchsorted(_edges(self.law.start), uniform, right=True)
+
+    def step(self, world: Tensor, action: Tensor, token: int, draws: Draws | None) -> Turn:
+        """One of the outcomes by inverse CDF, in the order of the tables; the horizon is an end like any other."""
+        if draws is None or self.law.deterministic:
+            outcome = torch.zeros_like(action)
+        else:
+            uniform = draws.sibling("environment").uniform(token, 0)
+            outcome = (uniform.unsqueeze(-1) >= self._outcome_edges[world, action]).sum(-1)
+        done = self.law.terminal[world, action, outcome]
+        ended = torch.ones_like(done) if token + 1 == self.horizon else done
+        reward = self.law.reward[world, action, outcome]
+        following = self.law.following[world, action, outcome]
+        return Turn(following, ~done, reward, ended, torch.zeros_like(done))
+
+    def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
+        """Discounted return of finished sequences, where nothing but the actions is random."""
+        return (self.law.reward[state, action, 0] * mask * self._discounts).sum(-1)
+
+    def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
+        """Discounted return, `[R, G, N]`."""
+        if self.discount == 1.0 or batch.token_reward is None:
+            return batch.reward
+        return (batch.token_reward * batch.mask * self._discounts).sum(-1)
+
+    def outcomes(self, prompt: Tensor) -> Outcomes:
+        """Every sequence of actions, where nothing else is random."""
+        checks.require(
+            self.enumerable,
+            "task",
+            plugins.name_of(self),
+            "deterministic with counts, enumeration or an oracle",
+            "use sampling='monte_carlo', or slippery=False",
+        )
+        return super().outcomes(prompt)
+
+    def values(self, policy: Policy, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """V_t(s) `[R, T, S]` and Q_t(s, a) `[R, T, S, A]` of the stationary policy, by backward recursion.
+
+        Q_t = r + gamma P V_{t+1} (P leads to states where the episode goes on), V_t = sum_a pi Q_t, V_T = 0.
+        """
+        return self._values(cells(policy, parameters, self.rows, self.actions).prob)
+
+    def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
+        """J = sum_s start(s) V_0(s), `[R]`, and its gradient `[R, P]`, over the T steps of an episode.
+
+        grad J = sum_t gamma^t sum_{s, a} d_t(s) pi(a|s) (Q_t - V_t)(s, a) grad log pi(a|s), d_t the law of the state at
+        step t in episodes that still go on.
+        """
+        prob, pull = cells(policy, parameters, self.rows, self.actions)
+        V, Q = self._values(prob)
+        here = self.law.start.expand(prob.shape[0], -1)
+        value = (here * V[:, 0]).sum(-1)
+        weight = torch.zeros_like(prob)
+        for t in range(self.horizon):
+            taken = here.unsqueeze(-1) * prob
+            weight += self.discount**t * taken * (Q[:, t] - V[:, t].unsqueeze(-1))
+            here = taken.flatten(1) @ self._kernel
+        return value, pull(weight)
+
+    def ratio_moment(self, policy: Policy, parameters: Tensor, behavior: Tensor, power: float) -> Tensor:
+        """E_mu W^power, `[R]`, W the product of pi/mu over the steps of an episode, by backward recursion."""
+        then, now = (cells(policy, at, self.rows, self.actions).prob for at in (behavior, parameters))
+        heavy = tilted(then, now, power)
+        stop = 1.0 - self._kernel.sum(-1).reshape(self.rows, self.actions)
+        moment = torch.ones(heavy.shape[:2], dtype=heavy.dtype)
+        for _ in range(self.horizon):
+            moment = (heavy * (stop + self._lead(moment))).sum(-1)
+        return moment @ self.law.start
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        return {
+            "task": plugins.name_of(self),
+            "states": self.rows,
+            "actions": self.actions,
+            "horizon": self.horizon,
+            "discount": self.discount,
+        }
+
+    @cached_property
+    def _kernel(self) -> Tensor:
+        """P(s' and on it goes | s, a), `[S A, S]`."""
+        moved = torch.where(self.law.terminal, torch.zeros((), dtype=torch.float64), self.law.probability)
+        table = torch.zeros((self.rows * self.actions, self.rows), dtype=torch.float64)
+        return table.scatter_add_(1, self.law.following.flatten(0, 1), moved.flatten(0, 1))
+
+    @cached_property
+    def _outcome_edges(self) -> Tensor:
+        return _edges(self.law.probability)
+
+    @cached_property
+    def _discounts(self) -> Tensor:
+        return self.discount ** torch.arange(self.horizon, dtype=torch.float64)
+
+    def _lead(self, after: Tensor) -> Tensor:
+        """Mean over outcomes of a function of the next state `[R, S]`, `[R, S, A]`."""
+        return (after @ self._kernel.T).reshape(-1, self.rows, self.actions)
+
+    def _values(self, prob: Tensor) -> tuple[Tensor, Tensor]:
+        paid = (self.law.probability * self.law.reward).sum(-1)
+        after = torch.zeros(prob.shape[:2], dtype=prob.dtype)
+        V, Q = [], []
+        for _ in range(self.horizon):
+            Q.append(paid + self.discount * self._lead(after))
+            after = (prob * Q[-1]).sum(-1)
+            V.append(after)
+        return torch.stack(V[::-1], 1), torch.stack(Q[::-1], 1)
+
+
+def _edges(probability: Tensor) -> Tensor:
+    """CDF along the last axis, infinite from the last possible outcome on: rounding must not pass it over."""
+    later = probability.flip(-1).cumsum(-1).flip(-1) - probability
+    return torch.where(later > 0, probability.cumsum(-1), torch.full((), math.inf, dtype=probability.dtype))

@@ -1,0 +1,52 @@
+"""The table of a policy's probabilities with its pullback: what exact recursions over states read and return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import versions
+from asyncsim.batch import Batch
+from asyncsim.policies._policy import Policy
+
+
+class Cells(NamedTuple):
+    """pi(a|s) `[R, S, A]`; and from weights `[R, S, A]` on grad log pi(a|s) to their sum over cells, `[R, P]`."""
+
+    prob: Tensor
+    pull: Callable[[Tensor], Tensor]
+
+
+def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
+    """Every (state, action) of a policy that reads rows of a table, asked of it as one batch of single tokens."""
+    R = parameters.shape[0]
+    state = torch.arange(rows).repeat_interleave(actions).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
+    action = torch.arange(actions).repeat(rows).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
+    none = torch.zeros(state.shape[:3], dtype=torch.float64)
+    batch = Batch(
+        action=action,
+        state=state,
+        mask=torch.ones(state.shape, dtype=torch.float64),
+        reward=none,
+        mass=none,
+        size=float("inf"),
+        behavior={},
+        view=None,
+        version=np.zeros((1, 1, 1, 1), dtype=np.int32),
+        train_version=0,
+        realization=np.zeros(R, dtype=np.int64),
+        trajectory=np.zeros((1, 1, 1), dtype=np.int64),
+    )
+    forward = policy.forward(versions.current(policy.prepare(parameters)), batch, ("log_prob",))
+    prob = forward.outputs["log_prob"].double().exp().reshape(R, rows, actions)
+    return Cells(prob, lambda weight: forward.pullback({"log_prob": weight.reshape(state.shape).to(parameters.dtype)}))
+
+
+def tilted(behavior: Tensor, current: Tensor, power: float) -> Tensor:
+    """mu (pi/mu)^power of every cell, `[R, S, A]`: 0 where behavior never goes, whose ratio is never drawn."""
+    ratio = torch.where(behavior > 0, current / behavior, torch.zeros((), dtype=behavior.dtype))
+    return behavior * ratio**power

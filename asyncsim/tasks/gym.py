@@ -1,0 +1,244 @@
+"""An environment of gymnasium, as whole episodes or as segments that continue one another."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from asyncsim import checks, versions
+from asyncsim.batch import Draws
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._environments import Surface, made, settings_of, surface
+from asyncsim.tasks._task import Outcomes, Simple, Turn
+from asyncsim.tasks._worlds import Engine, Moved, World, engine
+
+
+@dataclass(frozen=True)
+class Gym(Simple):
+    """Environments that start from keyed draws; see `gym`. `limit`: tokens after which an episode is truncated."""
+
+    id: str
+    trajectory: str
+    horizon: int
+    limit: int | None
+    settings: tuple[tuple[str, Any], ...]
+    surface: Surface
+    engine: Engine
+
+    prompts = 1
+    enumerable = False
+    pays = True
+
+    @property
+    def segments(self) -> bool:  # type: ignore[override]
+        """Whether a trajectory goes on where the one before it in its slot stopped."""
+        return self.trajectory == "segment"
+
+    def policy(self) -> Policy:
+        """The default policy: two networks of two hidden layers of 64, one for actions and one for values."""
+        from asyncsim.policies.mlp import mlp
+
+        return mlp(self.surface.observation, self.surface.actions, self.surface.head)
+
+    def check(self, policy: Any) -> None:
+        """Refuse a policy that reads or gives something else."""
+        for name in ("observation", "head", "actions"):
+            found, wanted = getattr(policy, name, None), getattr(self.surface, name)
+            bound = f"{wanted!r}, as {self.id} has it"
+            checks.require(found == wanted, f"policy {name}", found, bound, "leave policy out for the task's own")
+
+    def begin(self, prompt: Tensor, draws: Draws, carried: World | None = None) -> World:
+        """Environments at the start of an episode, keyed by trajectory; segments go on from the world `carried`."""
+        shape, number = (prompt.shape[0], prompt.shape[1], prompt.shape[2]), prompt.numel()
+        nothing = np.full(number, np.nan)
+        if carried is not None and self.segments:
+            remedy = "keep replicates, groups and samples_per_group the same over a run"
+            checks.require(
+                carried.shape == shape, "carried world", carried.shape, f"of the batch's shape {shape}", remedy
+            )
+            return replace(carried, finished=nothing)
+        before = carried if carried is not None and carried.shape == shape else None
+        every, environment = np.ones(number, dtype=bool), draws.sibling("environment")
+        inner, observation = self.engine.reset(before.inner if before else None, every, environment, 0)
+        # What once broke stays so, and is not named again.
+        broken = before.broken if before else np.zeros(shape[0], dtype=bool)
+        world = World(shape, inner, observation, every, np.zeros(number), nothing, broken)
+        bad = ~np.isfinite(observation).all(1)
+        if not bad.any():
+            return world
+        return replace(world, observation=_zeroed(observation, bad), broken=self._named(world, bad, draws))
+
+    def observe(self, world: World) -> Tensor:
+        """What the policy reads, `[R, G, N, D]`."""
+        return versions.tensor(world.observation.reshape(*world.shape, -1))
+
+    def step(self, world: World, action: Tensor, token: int, draws: Draws) -> Turn:
+        """Environments after one action each, with the reward of this token."""
+        moved = self.engine.step(world.inner, self._commands(action), world.alive)
+        bad, broken = np.zeros_like(world.alive), world.broken
+        if not (np.isfinite(moved.observation).all() and np.isfinite(moved.reward).all()):
+            bad = ~(np.isfinite(moved.observation).all(1) & np.isfinite(moved.reward))
+            moved = _mended(moved, bad)
+            broken = self._named(world, bad, draws)
+        ended = moved.terminated | moved.truncated | bad
+        cut = moved.truncated & ~moved.terminated & ~bad
+        running = world.running + moved.reward
+        after = replace(
+            world, inner=moved.inner, running=running, finished=np.where(ended, running, np.nan), broken=broken
+        )
+        after = self._restarted(after, moved, ended, token, draws) if self.segments else self._left(after, moved, ended)
+        return _turn(after, moved, ended, cut)
+
+    def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
+        """Refused: environments pay at every token."""
+        raise checks.InputError("reward", "at the end", "of every token", "take it from what `step` returns")
+
+    def outcomes(self, prompt: Tensor) -> Outcomes:
+        """Refused: what environments do has no list."""
+        raise checks.InputError("task", self.id, "one whose outcomes can be listed", "use sampling='monte_carlo'")
+
+    def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
+        """Refused: the expected return has no formula."""
+        raise checks.InputError(
+            "task", self.id, "one with an exact return", "estimate it from episodes, or use a bandit task"
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        import gymnasium
+
+        found = self.surface
+        return {
+            "task": "gym",
+            "id": self.id,
+            "trajectory": self.trajectory,
+            "horizon": self.horizon,
+            "limit": self.limit,
+            "settings": dict(self.settings),
+            "observation": found.observation,
+            "head": found.head,
+            "actions": found.actions,
+            "engine": type(self.engine).__name__,
+            "gymnasium": gymnasium.__version__,
+        }
+
+    def _commands(self, action: Tensor) -> np.ndarray:
+        """Actions as the environment takes them, int64 `[E]` or inside its box, `[E, D]`."""
+        array = action.detach().cpu().numpy()
+        if self.surface.first is not None:
+            return array.reshape(-1)
+        return np.clip(array.reshape(-1, self.surface.actions), self.surface.low, self.surface.high)
+
+    def _left(self, world: World, moved: Moved, ended: np.ndarray) -> World:
+        """Ended episodes stay where they ended, and are not stepped again."""
+        observation = moved.observation
+        if not world.alive.all():
+            observation = np.where(world.alive[:, None], observation, world.observation)
+        return replace(world, observation=observation, alive=world.alive & ~ended)
+
+    def _restarted(self, world: World, moved: Moved, ended: np.ndarray, token: int, draws: Draws) -> World:
+        """Ended episodes give way to new ones, keyed by the token that ended them."""
+        if not ended.any():
+            return replace(world, observation=moved.observation)
+        inner, fresh = self.engine.reset(world.inner, ended, draws.sibling("environment"), token + 1)
+        bad = ended & ~np.isfinite(fresh).all(1)
+        broken = self._named(world, bad, draws) if bad.any() else world.broken
+        observation = np.where(ended[:, None], _zeroed(fresh, bad), moved.observation)
+        running = np.where(ended, 0.0, world.running)
+        return replace(world, inner=inner, observation=observation, running=running, broken=broken)
+
+    def _named(self, world: World, bad: np.ndarray, draws: Draws) -> np.ndarray:
+        """Replicates broken so far; each is named once, with its first failing trajectory."""
+        R, G, N = world.shape
+        rows = bad.reshape(R, G * N)
+        for r in np.flatnonzero(rows.any(1) & ~world.broken):
+            g, n = divmod(int(rows[r].argmax()), N)
+            warnings.warn(
+                f"{self.id}: an observation or reward of replicate {int(draws.replicates[r])}, group {g}, sample {n} "
+                f"(trajectory {int(draws.ids[r, g, n])}) is not finite; the replicate stops learning here",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return world.broken | rows.any(1)
+
+
+def _zeroed(observation: np.ndarray, bad: np.ndarray) -> np.ndarray:
+    return np.where(bad[:, None], 0, observation).astype(observation.dtype)
+
+
+def _mended(moved: Moved, bad: np.ndarray) -> Moved:
+    """Zeros in place of what is not finite: no reward, and an end that is not bootstrapped."""
+    reward = np.where(bad, 0.0, moved.reward)
+    return moved._replace(observation=_zeroed(moved.observation, bad), reward=reward)
+
+
+def _turn(world: World, moved: Moved, ended: np.ndarray, cut: np.ndarray) -> Turn:
+    """The record of one token, in the shape of the batch."""
+
+    def shaped(array: np.ndarray) -> Tensor:
+        return versions.tensor(array.reshape(*world.shape, *array.shape[1:]))
+
+    return Turn(
+        world,
+        shaped(world.alive),
+        shaped(moved.reward),
+        shaped(ended),
+        shaped(cut),
+        shaped(moved.observation),
+        shaped(world.finished),
+        versions.tensor(world.broken),
+    )
+
+
+def gym(
+    id: str = "CartPole-v1",
+    trajectory: str = "episode",
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Gym:
+    """Environment of gymnasium: token t is one step, s_{t+1} ~ p(. | s_t, a_t), with reward r_t at every token.
+
+    R x G x N environments are one world. Their initial states come from keyed draws: that of trajectory i depends on
+    (seed, replicate, i) only, that of an episode inside a segment also on the token that ended the one before it. The
+    cart-pole runs on gymnasium's own vectorized physics, other ids in a loop of plain environments that are seeded at
+    each reset.
+
+    Arguments: `id`, a registered environment with Box observations (flattened to `[D]`) or Discrete ones (unit vectors)
+    and Discrete or Box actions; `trajectory`, "episode" (from the start to termination or truncation; later tokens are
+    masked) or "segment" (T steps with resets inside, that go on in the next batch where they stopped; a future behind
+    the last token counts as cut off); `steps`, the horizon T in tokens: for episodes a time limit in place of the
+    environment's own (None: its own), for segments their length; `settings`, arguments of the environment.
+    Box actions are clipped to the box before the step; the log-prob is that of the action before clipping. An
+    observation or reward that is not finite ends the episode with reward 0 and marks its replicate as broken.
+
+    Returns a task whose own policy is `policies.mlp`. Raises `InputError` for an unknown id, a missing package, other
+    spaces, a segment without length or an episode without time limit. Source: gymnasium (Towers et al. 2024,
+    arXiv:2407.17032); CartPole: Barto, Sutton, Anderson 1983.
+
+    >>> task = gym("CartPole-v1", steps=32)
+    >>> task.horizon, task.surface.observation, task.surface.head
+    (32, 4, 'categorical')
+    """
+    checks.one_of("trajectory", trajectory, ("episode", "segment"), "say what one trajectory is")
+    if steps is not None:
+        checks.integer("steps", steps, 1, "a trajectory has at least one step", checks.LARGEST)
+    pairs = settings_of(settings)
+    environment = made(id, dict(pairs))
+    limit = environment.spec.max_episode_steps
+    if trajectory == "episode" and steps is not None:
+        limit = steps
+    horizon = steps if trajectory == "segment" else limit
+    remedy = "say how many steps a segment has" if trajectory == "segment" else f"{id} has no time limit of its own"
+    checks.require(horizon is not None, "steps", steps, "an integer >= 1", remedy)
+    found = surface(environment)
+    spec, module = environment.spec, id.rpartition(":")[0]
+    environment.close()
+    # The part before the colon is the module that registers the environment, in other processes too.
+    full = f"{module}:{spec.id}" if module else spec.id
+    run = engine(full, spec.vector_entry_point, pairs, limit, found)
+    return Gym(full, trajectory, int(horizon or 0), limit, pairs, found, run)

@@ -1,0 +1,114 @@
+r"""The log ratio of a chain of bits is a sum of independent two-valued terms, whose law is known exactly.
+
+log W = sum_t X_t, X_t = log pi_t/mu_t of the bit drawn from mu: mean -sum KL(mu_t || pi_t), variance
+sum p_t (1 - p_t) (difference of the two values)^2, and P(log W <= x) by splitting on one bit after another until what
+is left cannot matter. Domain: at most 24 bits whose margins go evenly along the chain; levels x inside the law and off
+its atoms. Second route: all values of each half of the chain, joined by sorting. Source: textbook.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._chain import ChainPair, log_ratios, probabilities, read_chain
+
+_LONGEST = 24
+_CLEAR = 1e-9
+"""Nats that a level keeps from every atom, so that rounding cannot move it across."""
+
+
+def _read(point: Point) -> tuple[ChainPair, np.ndarray]:
+    pair, (levels,) = read_chain(point, "levels", _LONGEST)
+    levels = _points.vector("levels", levels)
+    low, high = (_joined(pair, levels + side)[2:] for side in (-_CLEAR, _CLEAR))
+    inside = bool((low == high).all() and (low > 0.0).all() and (high < 1.0 - 1e-12).all())
+    checks.require(inside, "levels", levels.tolist(), "inside the law of log W and off its atoms", "move them")
+    return pair, levels
+
+
+def _quantities(mean: float, variance: float, below: np.ndarray) -> dict[str, float]:
+    return {"mean_log": float(mean), "var_log": float(variance)} | _points.indexed("cdf", below)
+
+
+def _split(pair: ChainPair, level: float) -> float:
+    """P(log W <= level): (sum so far, probability) of every undecided beginning, decided as soon as the rest allows."""
+    right, wrong = log_ratios(pair)
+    order = np.argsort(-np.abs(right - wrong))
+    right, wrong, p = right[order], wrong[order], probabilities(pair.behavior)[order]
+    most = np.concatenate([np.maximum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
+    least = np.concatenate([np.minimum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
+    total, sums, mass = 0.0, np.zeros(1), np.ones(1)
+    for t in range(len(p)):
+        sums = np.concatenate([sums + right[t], sums + wrong[t]])
+        mass = np.concatenate([mass * p[t], mass * (1.0 - p[t])])
+        below = sums + most[t + 1] <= level
+        total += float(mass[below].sum())
+        open_ = ~below & (sums + least[t + 1] <= level)
+        sums, mass = sums[open_], mass[open_]
+    return total
+
+
+def _predict(point: Point) -> dict[str, float]:
+    pair, levels = _read(point)
+    right, wrong = log_ratios(pair)
+    p = probabilities(pair.behavior)
+    mean = (p * right + (1.0 - p) * wrong).sum()
+    variance = (p * (1.0 - p) * (right - wrong) ** 2).sum()
+    return _quantities(mean, variance, np.array([_split(pair, level) for level in levels]))
+
+
+def _atoms(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:
+    """All values of log W with their probabilities under behavior, `[2^H]` each."""
+    right, wrong = log_ratios(pair)
+    values, mass = np.zeros(1), np.ones(1)
+    for r, w, p in zip(right, wrong, probabilities(pair.behavior), strict=True):
+        values, mass = np.concatenate([values + r, values + w]), np.concatenate([mass * p, mass * (1.0 - p)])
+    return values, mass
+
+
+def _joined(pair: ChainPair, levels: np.ndarray) -> np.ndarray:
+    """Mean, variance and P(log W <= level) for every level, from the values of both halves of the chain."""
+    middle = len(pair.behavior) // 2
+    halves = [_atoms(ChainPair(*(m[part] for m in pair))) for part in (slice(middle), slice(middle, None))]
+    mean = sum(values @ mass for values, mass in halves)
+    variance = sum(mass @ (values - values @ mass) ** 2 for values, mass in halves)
+    (first, first_mass), (second, second_mass) = halves
+    order = np.argsort(second)
+    up_to = np.concatenate([[0.0], second_mass[order].cumsum()])
+    below = [first_mass @ up_to[np.searchsorted(second[order], level - first, side="right")] for level in levels]
+    return np.array([mean, variance, *below])
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    mean, variance, *below = _joined(*_read(point))
+    return _quantities(mean, variance, np.array(below))
+
+
+def _sign(point: Point) -> dict[str, float]:
+    found = _predict(point)
+    return found | {"mean_log": -found["mean_log"]}
+
+
+def _under_current(point: Point) -> dict[str, float]:
+    pair, levels = _read(point)
+    right, wrong = log_ratios(pair)
+    p = probabilities(pair.current)
+    swapped = -_joined(ChainPair(pair.current, pair.behavior), -levels)
+    mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
+    return _quantities(mean, variance, 1.0 + swapped[2:])
+
+
+claim = Claim(
+    id="ratio/chain-law",
+    statement="the log ratio of a chain of bits is a sum of independent two-valued terms with an exact law",
+    kind="distribution",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="textbook",
+    formula_defects={"sign of the mean log ratio": _sign, "law under the current policy": _under_current},
+)

@@ -1,0 +1,1 @@
+"""Claims on sequences of tokens."""

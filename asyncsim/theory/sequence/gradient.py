@@ -1,0 +1,67 @@
+r"""The gradient of a chain's success probability is that of the one bit on which success hangs.
+
+dJ/dm_t = p_t (1 - p_t) P(K_{-t} = k - 1): the other bits are one short of what is needed. Weighted by the sequence
+ratio, REINFORCE on stale data has this mean at the current policy. Derivation: J = p_t P(K_{-t} >= k - 1) +
+(1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, margins that go evenly along the chain, a gradient above 1e-9.
+Second route: complex step through the law of K. Source: textbook (score identity).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._bandit import complex_gradient
+from asyncsim.theory._chain import ChainPair, count_law, probabilities, read_paid_chain
+from asyncsim.theory._points import indexed
+
+
+def _read(point: Point) -> tuple[ChainPair, int]:
+    pair, needed = read_paid_chain(point)
+    norm = float(np.linalg.norm(_slope(pair.current, needed)))
+    checks.require(norm > 1e-9, "fraction", point["fraction"], "such that success depends on the bits", "ask for other")
+    return pair, needed
+
+
+def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
+    p = probabilities(margins)
+    others = [np.delete(p, t) for t in range(len(p))]
+    short = np.array([count_law(o)[needed - 1] if 0 < needed <= len(p) else 0.0 for o in others])
+    return p * (1.0 - p) * short
+
+
+def _predict(point: Point) -> dict[str, float]:
+    pair, needed = _read(point)
+    return indexed("grad", _slope(pair.current, needed))
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    pair, needed = _read(point)
+    return indexed("grad", complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[needed:].sum(), pair.current))
+
+
+def _at_behavior(point: Point) -> dict[str, float]:
+    pair, needed = _read(point)
+    return indexed("grad", _slope(pair.behavior, needed))
+
+
+def _own_bit_counted(point: Point) -> dict[str, float]:
+    pair, needed = _read(point)
+    p = probabilities(pair.current)
+    return indexed("grad", p * (1.0 - p) * count_law(p)[needed])
+
+
+claim = Claim(
+    id="sequence/gradient",
+    statement="the gradient of a chain's success probability in a bit is p (1 - p) P(the others are one short)",
+    kind="expectation",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="textbook (score identity)",
+    formula_defects={"taken at the behavior policy": _at_behavior, "own bit among the others": _own_bit_counted},
+    relative_to="norm",
+)

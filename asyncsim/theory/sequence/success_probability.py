@@ -1,0 +1,56 @@
+r"""A chain of independent bits succeeds with the upper tail of a Poisson binomial law.
+
+J = P(K >= k), K the number of right bits, k = ceil(f H). Under stale data from mu the mean reward is J(mu); weighted by
+the sequence ratio it is J(pi). Derivation: bits are independent, E_mu W r = E_pi r. Domain: at most 4096 bits, margins
+that go evenly along the chain. Second route: the generating function at the roots of unity. Source: textbook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import ndtr
+
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._chain import count_law, fourier_law, probabilities, read_paid_chain
+
+
+def _tails(point: Point, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
+    pair, needed = read_paid_chain(point)
+    behavior, current = (float(law(probabilities(m))[needed + extra :].sum()) for m in pair)
+    return {"stale_return": behavior, "weighted_return": current, "exact_return": current}
+
+
+def _predict(point: Point) -> dict[str, float]:
+    return _tails(point, count_law)
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    return _tails(point, fourier_law)
+
+
+def _more_than_needed(point: Point) -> dict[str, float]:
+    return _tails(point, count_law, 1)
+
+
+def _normal_tail(point: Point) -> dict[str, float]:
+    pair, needed = read_paid_chain(point)
+    tails = []
+    for p in map(probabilities, pair):
+        tails.append(float(ndtr((p.sum() - needed) / np.sqrt((p * (1.0 - p)).sum()))))
+    return {"stale_return": tails[0], "weighted_return": tails[1], "exact_return": tails[1]}
+
+
+claim = Claim(
+    id="sequence/success-probability",
+    statement="a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted",
+    kind="expectation",
+    status="exact",
+    domain=_points.domain_of(read_paid_chain),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="textbook (Poisson binomial)",
+    formula_defects={"more than the needed bits": _more_than_needed, "normal tail without half a bit": _normal_tail},
+)

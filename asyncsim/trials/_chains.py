@@ -1,0 +1,112 @@
+"""Chains of bits for trials: the task and both policies of a point, sample sizes, and runs away from behavior."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import methods, running, schedules, tasks, validation
+from asyncsim.batch import Batch
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.methods._method import Method
+from asyncsim.policies._policy import Act
+from asyncsim.records import Point
+from asyncsim.spec import Spec
+from asyncsim.trace import Trace
+from asyncsim.trials._plants import Displace, PolicyDefect
+from asyncsim.trials._trial import Plant
+from asyncsim.updates._link import chain
+
+SAMPLES, BATCHES = 2048, 3
+"""Samples of a batch, and batches of a replicate behind the displacement."""
+MOST = 6_000_000
+"""Samples that a trial takes at most."""
+
+
+class Chain:
+    """A point's task, and flat parameters under behavior and at the current policy."""
+
+    def __init__(self, point: Point, fraction: float = 1.0) -> None:
+        self.task: Any = tasks.bit_chain(point["horizon"], fraction)
+        self.behavior, self.current = (
+            _logits(point["horizon"], *point[f"{name}_margins"]) for name in ("behavior", "current")
+        )
+
+    def moment(self, power: float) -> float:
+        """E_mu W^power by the product's own recursion: for sample sizes and allowances."""
+        now, then = (torch.from_numpy(place[None]) for place in (self.current, self.behavior))
+        return float(self.task.ratio_moment(self.task.policy(), now, then, power))
+
+    def exact(self, place: np.ndarray) -> tuple[float, np.ndarray]:
+        """J and its gradient by the product's own recursion: for sample sizes."""
+        value, gradient = self.task.exact(self.task.policy(), torch.from_numpy(place[None]))
+        return value.item(), gradient[0].numpy()
+
+    def run(
+        self, diagnostics: list[Any], replicates: int, seed: int, plant: Plant, method: Method | None = None
+    ) -> Trace:
+        """Fresh batches generated at behavior and scored at the current policy."""
+        spec = Spec(
+            self.task,
+            schedules.frozen(),
+            method or methods.full_is(),
+            chain(Displace(tuple(self.current - self.behavior))),
+            samples_per_group=SAMPLES,
+            updates=BATCHES + 1,
+            replicates=replicates,
+            initial=self.behavior,
+            diagnostics=diagnostics,
+        )
+        return running.run(plant(spec), seed=seed, progress=False)
+
+
+def replicates_for(spread: float, effect: float, comparisons: int) -> int:
+    """Replicates for a relative effect, from the relative standard deviation of one sample."""
+    each = spread / math.sqrt(SAMPLES * BATCHES)
+    return max(32, validation.sample_size(each, effect, 1.0, 1e-3, 0.05, comparisons))
+
+
+def too_many(spread: float, effect: float, comparisons: int) -> str | None:
+    """Why a point cannot be measured: the samples that its spread asks for."""
+    if not math.isfinite(spread) or replicates_for(spread, effect, comparisons) * SAMPLES * BATCHES > MOST:
+        return f"at most {MOST} samples; move the policies closer, or success away from 0 and 1"
+    return None
+
+
+def ess_allowance(second: float, third: float, fourth: float) -> float:
+    """Allowance for the relative bias of a batch's ESS: twice its leading term, from moments of the weights."""
+    return 2.0 * abs(second + fourth / second**2 - 2.0 * third / second) / SAMPLES
+
+
+def ess_beyond(second: float) -> str | None:
+    """Why a batch's ESS says nothing: weights with log E W^2 above (1/4) log N hide their tail from N samples."""
+    most = 0.25 * math.log(SAMPLES)
+    return None if second <= math.exp(most) else f"log E W^2 at most {most:.2f} for batches of {SAMPLES}"
+
+
+AFFINITY = Metric(
+    "affinity", lambda step: step.mean(torch.exp(0.5 * step.signal.sequence_log_ratio)), outputs=("log_prob",)
+)
+"""E W^(1/2)."""
+
+
+class OneNumber(PolicyDefect):
+    """Every bit is drawn with the number of the first."""
+
+    def act(self, view: Any, seen: Any, draws: Any, token: int, *more: Any) -> Act:
+        """The wrapped policy's action for token 0."""
+        found: Act = self._policy.act(view, seen, draws, 0, *more)
+        return found
+
+    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
+        """As it is."""
+        return log_prob
+
+
+def _logits(horizon: int, first: float, last: float) -> np.ndarray:
+    """Right minus wrong goes evenly from the first to the last bit, flat `[2 H]`."""
+    return np.stack([np.linspace(first, last, horizon), np.zeros(horizon)], 1).ravel()

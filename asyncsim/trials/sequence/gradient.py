@@ -1,0 +1,76 @@
+"""Gradient of a chain's success probability from stale samples, weighted by the sequence ratio, through the loop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from asyncsim import advantages, methods
+from asyncsim.diagnostics._diagnostic import Step
+from asyncsim.records import Estimate, Point
+from asyncsim.trials._chains import BATCHES, Chain, replicates_for, too_many
+from asyncsim.trials._plants import dropped_ratio
+from asyncsim.trials._sequences import token_level
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.uncertainty import between
+
+_EFFECT = 0.02
+
+
+class _MeanGradient:
+    """Mean of the gradients behind the displacement, `[P, R]`."""
+
+    name = "mean_gradient"
+    outputs: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.total: torch.Tensor | None = None
+
+    def fresh(self) -> _MeanGradient:
+        return _MeanGradient()
+
+    def observe(self, step: Step) -> None:
+        if step.update > 0:
+            self.total = step.gradient.clone() if self.total is None else self.total + step.gradient
+
+    def result(self) -> dict[str, np.ndarray]:
+        assert self.total is not None
+        return {self.name: self.total.numpy().T / BATCHES}
+
+
+def _spread(chain: Chain) -> float:
+    """Standard deviation of one sample's component over the gradient's norm: W (r - 1/2) (1[right] - p), nearly.
+
+    The factor is for what the three have in common (measured at the points below: at most 1.1).
+    """
+    norm = float(np.linalg.norm(chain.exact(chain.current)[1][::2]))
+    return 1.2 * 0.25 * math.sqrt(chain.moment(2.0)) / norm if norm > 0.0 else math.inf
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    chain, bits = Chain(point, point["fraction"]), point["horizon"]
+    method = methods.full_is(advantage=advantages.offset(0.5))
+    replicates = replicates_for(_spread(chain), effect, 2 * bits)
+    trace = chain.run([_MeanGradient()], replicates, seed, plant, method)
+    # The logit of the wrong bit has the opposite gradient; the margin is the right one's.
+    found = trace.accumulated["mean_gradient"][::2]
+    return {f"grad[{t}]": between(found[t]) for t in range(bits)}
+
+
+_SHORT = {"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)}
+
+trial = Trial(
+    claim="sequence/gradient",
+    points=(_SHORT,),
+    more=({"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.0, 0.5)},),
+    measure=_measure,
+    defects={
+        "dropped ratio": Defect(dropped_ratio, _SHORT),
+        "token ratio in place of the sequence's": Defect(token_level(), _SHORT),
+    },
+    effect=_EFFECT,
+    reach=lambda point: too_many(_spread(Chain(point, point["fraction"])), _EFFECT, 2 * point["horizon"]),
+    through="loop",
+)

@@ -1,0 +1,68 @@
+"""Mean reward of a chain of bits, stale and weighted, sampled through the loop beside the product's recursion."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import torch
+
+from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._chains import Chain, OneNumber, replicates_for, too_many
+from asyncsim.trials._plants import Tempered, with_policy
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.ratio._displaced import mean_of
+
+_EFFECT, _COMPARISONS = 0.02, 6
+_ROUNDING = 1e-10
+
+
+def _weighted(step: Step) -> torch.Tensor:
+    """E W r."""
+    return step.mean(torch.exp(step.signal.sequence_log_ratio) * step.signal.batch.reward)
+
+
+def _spread(chain: Chain) -> float:
+    """Relative standard deviation of one sample, at most: E W^2 r <= E W^2 where r is 0 or 1."""
+    stale, current = (chain.exact(place)[0] for place in (chain.behavior, chain.current))
+    if min(stale, current) <= 0.0:
+        return math.inf
+    return math.sqrt(max(1.0 / stale - 1.0, chain.moment(2.0) / current**2 - 1.0, 1e-6))
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    chain = Chain(point, point["fraction"])
+    metrics = ["batch_return", Metric("weighted", _weighted, ("log_prob",)), "exact_return"]
+    trace = chain.run(metrics, replicates_for(_spread(chain), effect, _COMPARISONS), seed, plant)
+    return {
+        "stale_return": mean_of(trace, "batch_return"),
+        "weighted_return": mean_of(trace, "weighted"),
+        "exact_return": mean_of(trace, "exact_return", _ROUNDING),
+    }
+
+
+def _one_more(spec: Spec) -> Spec:
+    """One right bit more than asked for is needed."""
+    task: Any = spec.task
+    return spec.replace(task=dataclasses.replace(task, fraction=(task.needed + 1) / task.horizon))
+
+
+_SHORT = {"horizon": 24, "fraction": 0.75, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
+
+trial = Trial(
+    claim="sequence/success-probability",
+    points=(_SHORT, {"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.1, 0.7)}),
+    more=({"horizon": 200, "fraction": 0.6, "behavior_margins": (0.2, 0.7), "current_margins": (0.25, 0.75)},),
+    measure=_measure,
+    defects={
+        "more than the needed bits": Defect(_one_more, _SHORT),
+        "one number for all bits": Defect(with_policy(OneNumber), _SHORT),
+        "scored at another temperature": Defect(with_policy(Tempered), _SHORT),
+    },
+    effect=_EFFECT,
+    reach=lambda point: too_many(_spread(Chain(point, point["fraction"])), _EFFECT, _COMPARISONS),
+    through="loop",
+)

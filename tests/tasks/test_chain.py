@@ -1,0 +1,160 @@
+"""The bit chain: its recursion against enumeration, the other tower, closed forms and sampling."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import asyncsim as sim
+from asyncsim import theory
+from asyncsim.checks import InputError
+from asyncsim.tasks._tabular import TabularTask
+from asyncsim.trials._chains import AFFINITY, BATCHES, SAMPLES, Chain, OneNumber
+from asyncsim.trials._plants import with_policy
+from asyncsim.trials._trial import untouched
+from asyncsim.trials.ratio._displaced import mean_of
+from asyncsim.trials.sequence.gradient import _MeanGradient
+
+POINT = {"horizon": 40, "behavior_margins": (0.5, 1.3), "current_margins": (0.7, 1.5), "fraction": 0.75}
+LONG = {"horizon": 200, "behavior_margins": (-0.4, 0.9), "current_margins": (-0.2, 0.8), "fraction": 0.6}
+REFERENCE = np.linspace(-0.5, 0.5, 14).reshape(7, 2)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small tensors lose by more threads where other tests hold the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def table(horizon, R=3):
+    return torch.from_numpy(np.random.default_rng(0).normal(size=(R, 2 * horizon)))
+
+
+@pytest.mark.parametrize(
+    "penalty", [{}, {"kl_coef": 0.4}, {"kl_coef": 0.4, "reference": REFERENCE, "kl_at": "current"}]
+)
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.75, 1.0])
+def test_recursion_equals_enumeration(fraction, penalty):
+    """Value and gradient to rounding; one right bit more is seen."""
+    task = sim.tasks.bit_chain(7, fraction, **penalty)
+    theta = table(7)
+    value, gradient = task.exact(task.policy(), theta)
+    expected, slope = TabularTask.exact(task, task.policy(), theta)
+    torch.testing.assert_close(value, expected, rtol=0, atol=1e-14)
+    torch.testing.assert_close(gradient, slope, rtol=0, atol=1e-14)
+    other = dataclasses.replace(task, fraction=fraction + 1 / 7)
+    assert (other.exact(task.policy(), theta)[0] - expected).abs().min() > 1e-3 or fraction == 1.0
+
+
+def test_recursion_equals_the_other_tower_at_two_hundred_bits():
+    chain = Chain(LONG, LONG["fraction"])
+    success = theory.claim("sequence/success-probability").predict(LONG)
+    slope = theory.claim("sequence/gradient").predict(LONG)
+    assert chain.exact(chain.behavior)[0] == pytest.approx(success["stale_return"], rel=1e-12)
+    assert chain.exact(chain.current)[0] == pytest.approx(success["weighted_return"], rel=1e-12)
+    gradient = chain.exact(chain.current)[1]
+    np.testing.assert_allclose(gradient[::2], list(slope.values()), rtol=1e-10)
+    np.testing.assert_allclose(gradient[1::2], -gradient[::2], rtol=1e-10)
+    assert abs(chain.exact(chain.behavior)[1][0] / gradient[0] - 1.0) > 0.1
+
+
+def test_equal_bits_are_binomial():
+    task = sim.tasks.bit_chain(300, 0.5)
+    theta = torch.tensor([0.1, 0.0], dtype=torch.float64).repeat(1, 300)
+    p = 1.0 / (1.0 + np.exp(-0.1))
+    assert task.exact(task.policy(), theta)[0].item() == pytest.approx(stats.binom.sf(149, 300, p), rel=1e-11)
+
+
+def test_both_ends():
+    """Nothing asked: success for certain and nothing to learn. All asked: a product, however small."""
+    theta = table(100, 1)
+    nothing, everything = sim.tasks.bit_chain(100, 0.0), sim.tasks.bit_chain(100)
+    value, gradient = nothing.exact(nothing.policy(), theta)
+    assert value.item() == pytest.approx(1.0, abs=1e-14) and gradient.abs().max() < 1e-14
+    value, gradient = everything.exact(everything.policy(), theta)
+    right = torch.softmax(theta.reshape(100, 2), -1)[:, 0]
+    assert value.item() == pytest.approx(right.prod().item(), rel=1e-12)
+    np.testing.assert_allclose(gradient[0, ::2], value.item() * (1.0 - right), rtol=1e-11)
+
+
+def test_ratio_moments_are_products():
+    """E W^0 = E W^1 = 1 whatever the policies, and the second moment of the other tower."""
+    chain = Chain(LONG, LONG["fraction"])
+    assert chain.moment(0.0) == pytest.approx(1.0, abs=1e-12) and chain.moment(1.0) == pytest.approx(1.0, abs=1e-12)
+    point = {name: value for name, value in LONG.items() if name != "fraction"}
+    assert chain.moment(2.0) == pytest.approx(theory.claim("ratio/chain-moments").predict(point)["second_moment"])
+
+
+def scores(plant=untouched):
+    """z of sampled means against the product's own recursions: returns, ESS, affinity, and each gradient component."""
+    chain = Chain(POINT, POINT["fraction"])
+    metrics = ["batch_return", "ess", "chi_square", AFFINITY, _MeanGradient()]
+    method = sim.methods.full_is(advantage=sim.advantages.offset(0.5))
+    trace = chain.run(metrics, 48, 5, plant, method)
+    gradient = trace.accumulated["mean_gradient"]
+    expected = chain.exact(chain.current)[1]
+    found = {
+        "return": (mean_of(trace, "batch_return"), chain.exact(chain.behavior)[0]),
+        "second": (mean_of(trace, "chi_square"), chain.moment(2.0) - 1.0),
+        "ess": (mean_of(trace, "ess"), 1.0 / chain.moment(2.0)),
+        "affinity": (mean_of(trace, "affinity"), chain.moment(0.5)),
+    }
+    z = {name: (estimate.value - truth) / estimate.error for name, (estimate, truth) in found.items()}
+    error = gradient[::2].std(axis=1, ddof=1) / np.sqrt(gradient.shape[1])
+    z["gradient"] = np.abs((gradient[::2].mean(axis=1) - expected[::2]) / error).max()
+    return z
+
+
+def test_samples_have_the_moments_of_the_recursions():
+    """48 replicates of 6,144 samples: |z| < 6 (t of 47 degrees) for 44 numbers, which a right program exceeds for one
+    seed in 10^5; one number for all bits is far outside."""
+    assert SAMPLES * BATCHES == 6144
+    assert max(map(abs, scores().values())) < 6.0
+    broken = scores(with_policy(OneNumber))
+    assert abs(broken["return"]) > 20.0 and abs(broken["second"]) > 20.0
+
+
+@pytest.mark.parametrize("drawing", ["late", "early"])
+def test_a_stale_run_with_the_exact_return_beside_it(drawing):
+    spec = sim.Spec(
+        sim.tasks.bit_chain(40, 0.6),
+        sim.schedules.fixed(2),
+        sim.methods.truncated_is(cap=2.0),
+        sim.chain(sim.updates.sgd(8.0)),
+        updates=60,
+        replicates=8,
+        diagnostics=["exact_return", "batch_return"],
+        drawing=drawing,
+    )
+    trace = sim.run(spec, seed=0)
+    assert trace["exact_return"][-1].mean() > trace["exact_return"][0].mean() + 0.2
+    other = sim.run(spec.replace(drawing="late"), seed=0)
+    np.testing.assert_array_equal(trace.parameters, other.parameters)
+
+
+def test_long_chains_are_not_enumerated():
+    with pytest.raises(InputError, match=r"actions \*\* horizon"):
+        sim.tasks.bit_chain(24).outcomes(torch.zeros(1, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"horizon": 0}, "horizon = 0"),
+        ({"fraction": 1.1}, "fraction = 1.1"),
+        ({"fraction": float("nan")}, "fraction = nan"),
+        ({"horizon": 3, "logits": [[0.0, 1.0]]}, r"shape \[3, 2\]"),
+        ({"kl_coef": -1.0}, "kl_coef"),
+        ({"kl_at": "never"}, "kl_at"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(settings, message):
+    with pytest.raises(InputError, match=message):
+        sim.tasks.bit_chain(**settings)
