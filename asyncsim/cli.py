@@ -77,6 +77,9 @@ def list_names(
 @guarded
 def run(
     task: Annotated[str, typer.Option(help="What is trained; see `asyncsim list tasks`.")] = "softmax-bandit",
+    policy: Annotated[
+        str | None, typer.Option(help="Policy in place of the task's own; see `asyncsim list policies`.")
+    ] = None,
     method: Annotated[str, typer.Option(help="Estimator; see `asyncsim list methods`.")] = "reinforce",
     advantage: Annotated[str | None, typer.Option(help="Baseline; see `asyncsim list advantages`.")] = None,
     staleness: Annotated[int | None, typer.Option(help="Constant staleness in versions (a fixed schedule).")] = None,
@@ -107,7 +110,8 @@ def run(
     sampling: Annotated[str, typer.Option(help="monte_carlo, counts or enumerate.")] = "monte_carlo",
     diagnostics: Annotated[str, typer.Option(help="default, none, or names separated by commas.")] = "default",
     every: Annotated[int, typer.Option(help="Record each so many updates.")] = 1,
-    dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
+    dtype: Annotated[str | None, typer.Option(help="float64 or float32 (default: the policy's).")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda (networks only).")] = "cpu",
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the trace to this path (.png, .pdf or .svg).")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the trace to this path; load it with sim.Trace.load.")] = None,
@@ -115,7 +119,14 @@ def run(
 ) -> int:
     """Train a policy on the staleness of a system, over many replicates at once."""
     commands.outputs(plot, save=save, json=json_path)
-    parts = {"task": task, "method": method, "advantage": advantage, "system": system, "schedule": schedule}
+    parts = {
+        "task": task,
+        "policy": policy,
+        "method": method,
+        "advantage": advantage,
+        "system": system,
+        "schedule": schedule,
+    }
     sizes = {
         "samples_per_group": samples,
         "updates": updates,
@@ -123,6 +134,7 @@ def run(
         "sampling": sampling,
         "every": every,
         "dtype": dtype,
+        "device": device,
         "diagnostics": diagnostics if diagnostics in ("default", "none") else diagnostics.split(","),
     }
     spec = commands.spec(parts, link or ["sgd"], staleness, coupled, settings or [], sizes)

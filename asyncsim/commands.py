@@ -134,6 +134,7 @@ def spec(
     ]
     return Spec(
         task=build("tasks", str(parts["task"]), given.get("task", {}), "task."),
+        policy=build("policies", parts["policy"], given.get("policy", {}), "policy.") if parts["policy"] else None,
         system=_source(parts, staleness, coupled, given),
         method=build("methods", str(parts["method"]), method, "method."),
         update=chain(*update),
@@ -143,7 +144,9 @@ def spec(
 
 def _by_part(parts: dict[str, str | None], links: Sequence[str], pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Settings PART.KEY=VALUE by part; those of a part that this run does not have are refused."""
-    optional = [name for name in ("advantage", "system") if parts[name]] + ([] if parts["system"] else ["schedule"])
+    optional = [name for name in ("policy", "advantage", "system") if parts[name]] + (
+        [] if parts["system"] else ["schedule"]
+    )
     used = ["task", "method", *optional, *links]
     given: dict[str, dict[str, Any]] = {}
     for key, value in settings(pairs).items():

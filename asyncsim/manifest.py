@@ -21,9 +21,7 @@ LIBRARIES = (
 )
 
 
-def manifest(
-    spec: Mapping[str, Any] | None = None, seed: int | None = None, device: str = "cpu"
-) -> dict[str, Any]:
+def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, device: str = "cpu") -> dict[str, Any]:
     """The record that goes beside every result; it can always be made, and imports none of the libraries it names.
 
     Arguments: `spec`, the settings of the run as a mapping; `seed`; `device`, where its networks ran.

@@ -207,7 +207,10 @@ def _on(device: str) -> Iterator[None]:
     try:
         with versions.on(device):
             yield
-    except (torch.OutOfMemoryError, MemoryError) as error:
+    except (MemoryError, RuntimeError) as error:
+        # Torch has a class of its own for a full GPU, and for full main memory only a text.
+        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "allocate memory" not in str(error):
+            raise
         raise checks.InputError(
             "memory",
             str(error).splitlines()[0] if str(error) else "exhausted",

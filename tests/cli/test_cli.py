@@ -146,7 +146,27 @@ def test_timeline_prints_the_law_and_writes_json(tmp_path: Path) -> None:
     assert (tmp_path / "t.png").exists() and "max_head_offpolicyness" in result.output
 
 
+def test_a_policy_by_name_and_a_device() -> None:
+    words = ("run", "--task", "gym", "--set", "task.steps=8", "--method", "reinforce", "--advantage", "returns-to-go")
+    small = ("--samples", "2", "--updates", "2", "--replicates", "2", "--device", "cpu")
+    mlp = (
+        "--policy",
+        "mlp",
+        "--set",
+        "policy.observation=4",
+        "--set",
+        "policy.actions=2",
+        "--set",
+        "policy.hidden=[8]",
+    )
+    result = call(*words, *small, *mlp)
+    assert result.exit_code == 0 and "hidden=[8]" in result.output, result.output
+
+
 BAD = {
+    "a GPU for tables": ["run", "--device", "cuda"],
+    "a policy that does not fit": ["run", "--policy", "gaussian"],
+    "an unknown environment": ["run", "--task", "gym", "--set", "task.id=CartPol-v1"],
     "unknown task": ["run", "--task", "nope"],
     "unknown kind": ["list", "nope"],
     "unknown claim": ["verify", "staleness/nope"],

@@ -64,6 +64,20 @@ def broken(value):
     return Broken(**{f: getattr(BANDIT, f) for f in BANDIT.__dataclass_fields__}, value=value)
 
 
+class Hungry(type(BANDIT)):
+    """A task for which there is not enough memory, as torch says it."""
+
+    def earn(self, state, action, mask, draws):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory: 8 TB")
+
+
+def hungry():
+    return Hungry(**{f: getattr(BANDIT, f) for f in BANDIT.__dataclass_fields__})
+
+
+SPEAKER = sim.policies.causal_lm(recipe={"steps": 0, "width": 16, "layers": 1, "heads": 2, "hidden": 16})
+
+
 def early(method):
     return run(system=sim.schedules.fixed(1), method=method, drawing="early")
 
@@ -423,6 +437,47 @@ CASES = {
         f"the largest of {law}": (lambda law=law: law.expected_max(4), "law", str(law), "narrow enough")
         for law in (sim.gamma(1.0, 1e-3), sim.lognormal(1.0, 50.0))
     },
+    # Networks, environments, texts, devices.
+    "tables on a GPU": (lambda: spec(device="cuda"), "device", "'cuda'", "one of cpu"),
+    "an unknown device": (lambda: spec(device="tpu"), "device", "'tpu'", "cpu, cuda"),
+    "a critic that a table has not": (lambda: spec(method=sim.methods.a2c()), "method", "'a2c'", "outputs"),
+    "an unknown environment": (lambda: sim.tasks.gym("CartPol-v1"), "id", "'CartPol-v1'", "a registered environment"),
+    "a head that does not fit": (
+        lambda: spec(sim.tasks.gym("Pendulum-v1"), policy=sim.policies.mlp(3, 2)),
+        "policy head",
+        "'categorical'",
+        "'gaussian'",
+    ),
+    "segments out of order": (
+        lambda: run(
+            sim.tasks.gym(trajectory="segment", steps=2),
+            sim.systems.areal(1, 1, 4, length=sim.lognormal(1.0, 1.0), load=1.0),
+            sim.methods.reinforce(sim.advantages.none()),
+            updates=8,
+        ),
+        "system",
+        "out of order",
+        "in the order of its slot",
+    ),
+    "environments drawn early": (
+        lambda: run(sim.tasks.gym(steps=2), sim.schedules.fixed(1), drawing="early"),
+        "drawing",
+        "'early'",
+        "late",
+    ),
+    "a prompt longer than the context": (
+        lambda: spec(sim.tasks.arithmetic(shots=60), policy=SPEAKER),
+        "tokens of prompt 0 and its answer",
+        "563",
+        "the context of the model",
+    ),
+    "a table that is asked in words": (
+        lambda: spec(sim.tasks.arithmetic(), policy=sim.policies.tabular()),
+        "policy",
+        "'tabular'",
+        "a language model",
+    ),
+    "memory that is not there": (lambda: run(hungry()), "memory", "allocate memory", "the device (cpu)"),
     # Verdicts.
     "one realization where a verdict is asked": (random_schedule_judged, "realizations", "1", ">= 2"),
 }

@@ -1,0 +1,208 @@
+r"""The variance of the log ratio grows like the staleness S where updates are noise, like S^2 where they are drift.
+
+One softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
+Var_mu(Delta theta), an identity. After S steps of size eta along gradients that are independent given the policy mu
+that generated their data, with mean gbar, v_1 = eta^2 E Var_mu(g) and f = Var_mu(gbar) / E Var_mu(g), E v_S =
+v_1 ((1 - f) S + f S^2): slope 1 in S for f = 0 (diffusive), 2 for f = 1 (ballistic). "growth[S]" is E v_S / eta^2,
+"slope" the least-squares slope of its log over log S, "identity" the ratio of both sides of the identity.
+
+A group of N with the leave-one-out baseline has g = mean over pairs of (r_i - r_j)(e_i - e_j)/2, the sample covariance
+of reward and arm, whatever the trainer's policy: f = 0 iff all arms are equal in mean. Its covariance is Hoeffding's,
+(4 (N - 2) zeta_1 + 2 zeta_2)/(N (N - 1)) with zeta_1 that of one sample's share and zeta_2 that of one pair.
+Derivation: the mean square of a sum of S independent vectors is S times the trace of their covariance plus S^2 times
+the square of their mean, in the metric diag mu - mu mu^T. Domain: one context, data of all S updates from mu, at most
+2500 compositions of a group (the second route enumerates them, in pairs). Sampling "enumerate" is a population, which
+has f = 1 and no N. Source: derived; Hoeffding 1948 for the covariance.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, log_softmax
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._bandit import complex_gradient, fisher, softmax
+
+_KEYS = "means logits rewards samples sampling step stalenesses"
+_LIMIT = 2500
+"""Most compositions of a group that are enumerated."""
+_SMALLEST = 1e-6
+"""Least growth in one update that double precision tells from rounding."""
+
+
+class _Setting(NamedTuple):
+    """Means and logits `[A]`, N (None: a population), step and stalenesses; cells of what one sample can be.
+
+    A cell is an arm (row of `arm` `[K, A]`) with a reward `[K]` and its probability `mass` `[K]` under behavior `mu`.
+    """
+
+    means: np.ndarray
+    logits: np.ndarray
+    samples: int | None
+    step: float
+    ages: list[int]
+    mu: np.ndarray
+    arm: np.ndarray
+    reward: np.ndarray
+    mass: np.ndarray
+
+
+def _read(point: Point) -> _Setting:
+    means, logits, rewards, samples, sampling, step, ages = _points.select(point, _KEYS)
+    means = _points.vector("means", means)
+    checks.require(len(means) >= 2, "means", means.tolist(), "of two arms or more", "a bandit needs a choice")
+    logits = _points.vector("logits", logits, length=len(means))
+    coin = checks.one_of("rewards", rewards, ("fixed", "bernoulli"), "say how rewards are drawn") == "bernoulli"
+    inside = bool(((means >= 0.0) & (means <= 1.0)).all())
+    checks.require(inside or not coin, "means", means.tolist(), "in [0, 1]", "they are success probabilities")
+    checks.integer("samples", samples, 2, "a baseline over others needs two")
+    checks.one_of("sampling", sampling, ("monte_carlo", "counts", "enumerate"), "say how a batch is laid out")
+    step = checks.real("step", step, "give the size of one step", 1e-5, 1.0)
+    ages = ages if isinstance(ages, (tuple, list)) else (ages,)
+    ages = [checks.integer("staleness", age, 1, "count updates", 4096) for age in ages]
+    checks.require(len(set(ages)) >= 2, "stalenesses", ages, "two distinct values or more", "a slope needs two")
+    mu, arms = softmax(logits), np.eye(len(means))
+    cells = (np.vstack([arms, arms]), np.repeat([1.0, 0.0], len(mu)), np.concatenate([means, 1.0 - means]))
+    arm, reward, chance = cells if coin else (arms, means, np.ones_like(means))
+    mass = chance * np.tile(mu, len(chance) // len(mu))
+    some = mass > 0.0
+    size = None if sampling == "enumerate" else samples
+    made = _Setting(means, logits, size, step, ages, mu, arm[some], reward[some], mass[some])
+    _check_size(made)
+    return made
+
+
+def _check_size(s: _Setting) -> None:
+    if s.samples is not None:
+        count = math.comb(s.samples + len(s.mass) - 1, s.samples)
+        checks.require(
+            count <= _LIMIT, "samples", s.samples, f"such that compositions ({count}) <= {_LIMIT}", "lower samples"
+        )
+    growth = sum(_shares(s, *_moments(s), fisher(s.mu)))
+    moves = f"apart or random enough for a growth of {_SMALLEST:g}"
+    checks.require(growth >= _SMALLEST, "means", s.means.tolist(), moves, "spread them")
+
+
+def _moments(s: _Setting) -> tuple[np.ndarray, np.ndarray]:
+    """Mean `[A]` and covariance `[A, A]` of one gradient."""
+    centered = s.arm - s.mu
+    away = s.reward - s.mass @ s.reward
+    mean = (s.mass * away) @ centered
+    if s.samples is None:
+        return mean, np.zeros((len(s.mu), len(s.mu)))
+    share = 0.5 * (away[:, None] * centered - mean)
+    one = share.T @ (s.mass[:, None] * share)
+    apart = 0.5 * (s.reward[:, None] - s.reward)[..., None] * (s.arm[:, None] - s.arm)
+    pair = np.einsum("i,j,ija,ijb->ab", s.mass, s.mass, apart, apart) - np.outer(mean, mean)
+    N = s.samples
+    return mean, (4.0 * (N - 2) * one + 2.0 * pair) / (N * (N - 1))
+
+
+def _shares(s: _Setting, mean: np.ndarray, covariance: np.ndarray, metric: np.ndarray) -> tuple[float, float]:
+    """What noise and drift add to the variance in the first update, over eta^2."""
+    return float((metric * covariance).sum()), float(mean @ metric @ mean)
+
+
+def _named(s: _Setting, growth: np.ndarray, identity: float) -> dict[str, float]:
+    x, y = np.log(s.ages), np.log(growth)
+    x = x - x.mean()
+    cells = {f"growth[{age}]": float(value) for age, value in zip(s.ages, growth, strict=True)}
+    return {**cells, "slope": float(x @ y / (x @ x)), "identity": identity}
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    noise, drift = _shares(s, *_moments(s), fisher(s.mu))
+    age = np.array(s.ages, dtype=np.float64)
+    return _named(s, noise * age + drift * age**2, 1.0)
+
+
+def _compositions(s: _Setting) -> tuple[np.ndarray, np.ndarray]:
+    """Every distinct gradient of a group `[Y, A]`, from the definition of the baseline, and its probability `[Y]`."""
+    assert s.samples is not None
+    N, K = s.samples, len(s.mass)
+    bars = np.array(list(itertools.combinations(range(N + K - 1), K - 1)), dtype=np.int64).reshape(-1, K - 1)
+    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
+    edges[:, -1] = N + K - 1
+    counts = np.diff(edges, axis=1) - 1
+    mass = np.exp(gammaln(N + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.mass))
+    others = ((counts @ s.reward)[:, None] - s.reward) / (N - 1)
+    gradient = (counts * (s.reward - others)) @ (s.arm - s.mu) / N
+    _, first, group = np.unique(gradient.round(12), axis=0, return_index=True, return_inverse=True)
+    return gradient[first], np.bincount(group.ravel(), weights=mass)
+
+
+def _spread(s: _Setting, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Variances under mu `[...]` of the log ratio after these changes of the logits `[..., A]` and of the changes."""
+    found = []
+    for values in (log_softmax(s.logits + moved, axis=-1) - np.log(s.mu), moved):
+        center = (values @ s.mu)[..., None]
+        found.append((values - center) ** 2 @ s.mu)
+    return found[0], found[1]
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    s = _read(point)
+    scale = s.step**2
+    if s.samples is None:
+        velocity = complex_gradient(lambda logits: softmax(logits) @ s.means, s.logits)
+        ratio, moved = _spread(s, s.step * np.outer(s.ages, velocity))
+        return _named(s, ratio / scale, float(ratio[0] / moved[0]))
+    gradient, mass = _compositions(s)
+    ratio, moved = (mass @ part for part in _spread(s, s.step * gradient))
+    pairs, _ = _spread(s, s.step * (gradient[:, None] + gradient))
+    first, second = float(ratio) / scale, float(mass @ pairs @ mass) / scale
+    # A mean square of a sum of independent vectors is quadratic in their number: two values of it tell all others.
+    age = np.array(s.ages, dtype=np.float64)
+    return _named(s, age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / moved))
+
+
+def _wrong(growth: Callable[[_Setting, np.ndarray], np.ndarray]) -> Callable[[Point], dict[str, float]]:
+    def formula(point: Point) -> dict[str, float]:
+        s = _read(point)
+        return _named(s, growth(s, np.array(s.ages, dtype=np.float64)), 1.0)
+
+    return formula
+
+
+def _normalizer_ignored(s: _Setting, age: np.ndarray) -> np.ndarray:
+    noise, drift = _shares(s, *_moments(s), np.diag(s.mu))
+    return noise * age + drift * age**2
+
+
+def _baseline_known(s: _Setting, age: np.ndarray) -> np.ndarray:
+    mean, covariance = _moments(s)
+    if s.samples is not None:
+        one = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - mean
+        covariance = one.T @ (s.mass[:, None] * one) / s.samples
+    noise, drift = _shares(s, mean, covariance, fisher(s.mu))
+    return noise * age + drift * age**2
+
+
+def _power(exponent: float) -> Callable[[_Setting, np.ndarray], np.ndarray]:
+    return lambda s, age: sum(_shares(s, *_moments(s), fisher(s.mu))) * age**exponent
+
+
+claim = Claim(
+    id="ratio/drift-growth",
+    statement="E Var_mu(log pi/mu) after S updates is v_1 ((1 - f) S + f S^2), f the share of the drift in v_1",
+    kind="expectation",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived; Hoeffding 1948 for the covariance",
+    formula_defects={
+        "normalizer ignored": _wrong(_normalizer_ignored),
+        "S^2 where updates are noise": _wrong(_power(2.0)),
+        "S where updates are drift": _wrong(_power(1.0)),
+        "baseline taken as known": _wrong(_baseline_known),
+    },
+)
