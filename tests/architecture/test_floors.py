@@ -10,18 +10,8 @@ from tests.architecture.source import imports, modules
 
 FLOORS = {
     0: {
-        "notation",
-        "records",
-        "rng",
-        "rng_compiled",
-        "checks",
-        "uncertainty",
-        "plugins",
-        "manifest",
-        "laws",
-        "knobs",
-        "feeds",
-        "trace",
+        "notation", "records", "rng", "rng_compiled", "checks", "uncertainty", "plugins", "manifest", "laws", "knobs",
+        "feeds", "trace",
     },
     1: {"systems", "schedules", "tasks", "policies", "batch", "versions", "ratios", "theory"},
     2: {"advantages", "methods", "updates", "rollouts", "drawing", "rng_torch"},

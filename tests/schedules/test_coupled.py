@@ -31,7 +31,6 @@ def drive(feed, batches, lengths_of=stopping):
     """Take all batches; a version may not be used, nor asked for, after it was retired or before it exists."""
     gone = set()
     for batch in range(batches):
-
         def ask(realization, trajectory, token_version, batch=batch, gone=frozenset(gone)):
             newest = batch // feed.coupled.batches_per_publish
             assert token_version.dtype == np.int32 and token_version.shape == (trajectory.size, feed.tokens)

@@ -21,13 +21,8 @@ def systems(draw, exact: bool = True, modes=MODES):
     release = draw(st.sampled_from(RELEASES))
     train_time = draw(st.one_of(st.just(0.0), EIGHTHS) if exact else SMOOTH)
     settings = {
-        "groups_per_batch": batch,
-        "batches_per_publish": publish,
-        "quantum": quantum,
-        "release": release,
-        "order": draw(st.sampled_from(ORDERS)),
-        "mode": draw(st.sampled_from(modes)),
-        "train_time": train_time,
+        "groups_per_batch": batch, "batches_per_publish": publish, "quantum": quantum, "release": release,
+        "order": draw(st.sampled_from(ORDERS)), "mode": draw(st.sampled_from(modes)), "train_time": train_time,
         "length": draw(EIGHTHS if exact else SMOOTH),
         "rates": tuple(draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=places, max_size=places))),
     }
@@ -40,3 +35,5 @@ def systems(draw, exact: bool = True, modes=MODES):
     # No limit only where training keeps up whatever happens.
     unlimited = train_time == 0.0 and draw(st.booleans())
     return System("random", {}, tickets=None if unlimited else tickets, **settings)
+
+

@@ -37,7 +37,7 @@ def test_the_whole_history_is_that_of_the_twin(system, batches, samples, seed):
 )
 def test_the_comparison_of_histories_sees_every_setting(setting, wrong):
     system = System(
-        "plain", {}, lognormal(1.0, 0.8), (1.0,) * 6, groups_per_batch=2, tickets=6, release="publish", train_time=0.7
+        "plain", {}, lognormal(1.0, 0.8), (1.0,) * 6, groups_per_batch=2, tickets=6, release="publish", train_time=0.7,
     )
     changed = system.replace(**{setting: wrong})
     assert history_of(changed.timeline(12)) != twin_of(system, 12, 1, 0).history()
@@ -107,13 +107,7 @@ def test_the_integer_identity_sees_an_off_by_one():
 def test_tickets_of_one_publish_are_the_synchronous_run(batch, mode, seed):
     reference = presets.synchronous(batch, length=lognormal(1.0, 0.8)).schedule(9, 2, 4, 1, seed)
     system = System(
-        "tight",
-        {},
-        lognormal(1.0, 0.8),
-        (1.0,) * batch,
-        groups_per_batch=batch,
-        tickets=batch,
-        mode=mode,
+        "tight", {}, lognormal(1.0, 0.8), (1.0,) * batch, groups_per_batch=batch, tickets=batch, mode=mode,
         train_time=0.4,
     )
     schedule = system.schedule(9, 2, 4, 1, seed)
@@ -127,8 +121,7 @@ def test_tickets_of_one_publish_are_the_synchronous_run(batch, mode, seed):
 def test_times_scale_and_nothing_else(system, batches, samples, seed, factor):
     # A rate is work per second: all times grow by the factor when rates shrink by it.
     slow = system.replace(
-        rates=tuple(rate / factor for rate in system.rates),
-        sync_time=system.sync_time * factor,
+        rates=tuple(rate / factor for rate in system.rates), sync_time=system.sync_time * factor,
         offsets=system.offsets and tuple(t * factor for t in system.offsets),
         train_time=scaled(system.train_time, factor),
     )
@@ -156,7 +149,9 @@ def test_same_seed_same_bits_and_realizations_differ():
 
 
 def test_token_versions_of_a_sample_across_an_install():
-    system = System("hand", {}, constant(4.0), (4.0, 1.0), tickets=None, mode="keep", train_time=0.0, offsets=None)
+    system = System(
+        "hand", {}, constant(4.0), (4.0, 1.0), tickets=None, mode="keep", train_time=0.0, offsets=None,
+    )
     # Place 0 finishes every second: installs at 1, 2, 3; place 1 runs from 0 to 4 and ends before the install at 4.
     schedule = system.schedule(5, 1, 4, 1, 0)
     slow = schedule.version[0, :, 0, 0][schedule.trajectory[0, :, 0, 0] == 1]

@@ -86,8 +86,7 @@ def test_load_fixes_the_training_time():
 REFUSED = {
     "tickets": lambda: System("x", {}, constant(1.0), (1.0,) * 4, groups_per_batch=3, tickets=2, train_time=1.0),
     "tickets = 10": lambda: System(
-        "x", {}, constant(1.0), (1.0,) * 9, groups_per_batch=8, tickets=10, quantum=5, train_time=1.0
-    ),
+        "x", {}, constant(1.0), (1.0,) * 9, groups_per_batch=8, tickets=10, quantum=5, train_time=1.0),
     "quantum": lambda: System("x", {}, constant(1.0), (1.0,), quantum=2, tickets=4, train_time=1.0),
     "tickets = None": lambda: System("x", {}, constant(1.0), (1.0,) * 4, train_time=1.0).schedule(3, 1, 1, 1, 0),
     "load, train_time = (None": lambda: presets.areal(1, 2, length=1.0),

@@ -76,9 +76,7 @@ class Twin:
         self.syncing = self.publishing = False
         outstanding = {g for g in self.groups if "batch" not in self.groups[g]}
         self.publishes[-1].update(
-            t_install=self.now,
-            in_flight=len(outstanding) - len(self.ready),
-            ready=len(self.ready),
+            t_install=self.now, in_flight=len(outstanding) - len(self.ready), ready=len(self.ready),
             outstanding=len(outstanding),
         )
         self.version += 1
@@ -142,11 +140,7 @@ class Twin:
                 for k in range(self.n):
                     work = self.works(group * self.n + k)
                     self.samples[group, k] = {
-                        "work": work,
-                        "t_submit": self.now,
-                        "t_start": self.now,
-                        "v_start": self.version,
-                        "attempt": 0,
+                        "work": work, "t_submit": self.now, "t_start": self.now, "v_start": self.version, "attempt": 0,
                         "wasted": 0.0,
                     }
                     self.push(self.now + work / self.s.rates[place], COMPLETION, (group, k))
@@ -155,20 +149,9 @@ class Twin:
     def history(self):
         """Everything that happened, as rows to be compared by equality."""
         samples = [
-            (
-                g,
-                sample["work"],
-                self.groups[g]["place"],
-                sample["t_submit"],
-                sample["t_start"],
-                sample.get("t_end"),
-                self.groups[g]["v_submit"],
-                sample["v_start"],
-                sample.get("v_ready", -1),
-                sample["attempt"],
-                sample["wasted"],
-                self.groups[g].get("batch", -1),
-            )
+            (g, sample["work"], self.groups[g]["place"], sample["t_submit"], sample["t_start"], sample.get("t_end"),
+             self.groups[g]["v_submit"], sample["v_start"], sample.get("v_ready", -1), sample["attempt"],
+             sample["wasted"], self.groups[g].get("batch", -1))
             for (g, _), sample in sorted(self.samples.items())
         ]
         batches = [(b["t_start"], b["t_end"], b["version"]) for b in self.batches]
@@ -178,7 +161,6 @@ class Twin:
 
 def history_of(timeline):
     """The same rows from a timeline."""
-
     def rows(table, *names):
         return [
             tuple(None if value != value else value for value in row)
@@ -186,19 +168,8 @@ def history_of(timeline):
         ]
 
     samples = rows(
-        timeline.samples,
-        "group",
-        "work",
-        "place",
-        "t_submit",
-        "t_start",
-        "t_end",
-        "v_submit",
-        "v_start",
-        "v_ready",
-        "attempt",
-        "wasted",
-        "batch",
+        timeline.samples, "group", "work", "place", "t_submit", "t_start", "t_end", "v_submit", "v_start", "v_ready",
+        "attempt", "wasted", "batch",
     )
     publishes = rows(timeline.publishes, "t_snapshot", "t_install", "in_flight", "ready", "outstanding")
     return samples, rows(timeline.batches, "t_start", "t_end", "version"), publishes
