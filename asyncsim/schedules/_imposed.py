@@ -44,11 +44,8 @@ class Imposed:
     def describe(self) -> dict[str, Any]:
         """All parameters as JSON can hold them."""
         return {
-            "name": self.name,
-            "knobs": records.plain(self.knobs),
-            "groups_per_batch": self.groups_per_batch,
-            "batches_per_publish": self.batches_per_publish,
-            "updates_per_batch": self.updates_per_batch,
+            "name": self.name, "knobs": records.plain(self.knobs), "groups_per_batch": self.groups_per_batch,
+            "batches_per_publish": self.batches_per_publish, "updates_per_batch": self.updates_per_batch,
         }
 
     def realizations(self, replicates: int) -> int:
@@ -65,12 +62,8 @@ class Imposed:
         version = np.asarray(self.versions(request), dtype=np.int32)
         trajectory = np.arange(np.prod(shape[1:], dtype=np.int64)).reshape(shape[1:])
         return records.Schedule(
-            np.broadcast_to(version, shape)[..., None],
-            np.broadcast_to(trajectory, shape),
-            self.batches_per_publish,
-            self.updates_per_batch,
-            self.random,
-            header={**self.describe(), "seed": seed},
+            np.broadcast_to(version, shape)[..., None], np.broadcast_to(trajectory, shape), self.batches_per_publish,
+            self.updates_per_batch, self.random, header={**self.describe(), "seed": seed},
         )
 
     def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:

@@ -25,13 +25,7 @@ class SteppedFeed:
     """
 
     def __init__(
-        self,
-        coupled: Coupled,
-        batches: int,
-        samples_per_group: int,
-        tokens: int,
-        realizations: int,
-        seed: int,
+        self, coupled: Coupled, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int,
         first: int = 0,
     ) -> None:
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
@@ -112,7 +106,7 @@ class SteppedFeed:
         checks.require(shortest > 0, "lengths_of", shortest, "positive numbers of tokens", "a trajectory has a token")
         offset = 0
         for m, code, flying in asking:
-            self.states[m].item[code, kernel.WORK] = answer[offset : offset + code.size]
+            self.states[m].item[code, kernel.WORK] = answer[offset: offset + code.size]
             offset += code.size
             if flying:
                 kernel.rekey(self.states[m])

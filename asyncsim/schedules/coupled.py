@@ -28,10 +28,7 @@ def coupled(system: System) -> Coupled:
     """
     checks.require(isinstance(system, System), "system", system, "an event system", "impose a schedule as it is")
     checks.require(
-        system.load is None,
-        "load",
-        system.load,
-        "absent in a coupled system",
+        system.load is None, "load", system.load, "absent in a coupled system",
         "give train_time: lengths that depend on the policy have no law to scale it by",
     )
     return Coupled(system)
@@ -87,9 +84,7 @@ class Coupled:
     ) -> records.Schedule:
         """Refused: the schedule exists only after the policy has been asked; take the record of the feed."""
         raise checks.InputError(
-            "system",
-            self.name,
-            "a system whose lengths do not depend on the policy",
+            "system", self.name, "a system whose lengths do not depend on the policy",
             "run it and use the record of its feed",
         )
 

@@ -23,12 +23,8 @@ def fixed(
     """
     lag = checks.integer("staleness", staleness, 0, "give a number of versions", checks.LARGEST)
     return Imposed(
-        "fixed",
-        {"staleness": lag},
-        partial(_versions, lag),
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=batches_per_publish,
-        updates_per_batch=updates_per_batch,
+        "fixed", {"staleness": lag}, partial(_versions, lag),
+        groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,
     )
 
 

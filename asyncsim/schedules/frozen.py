@@ -16,12 +16,8 @@ def frozen(*, groups_per_batch: int = 1, batches_per_publish: int = 1, updates_p
     [0.0, 1.0, 2.0]
     """
     return Imposed(
-        "frozen",
-        {},
-        _versions,
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=batches_per_publish,
-        updates_per_batch=updates_per_batch,
+        "frozen", {}, _versions,
+        groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,
     )
 
 

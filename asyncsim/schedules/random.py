@@ -12,12 +12,8 @@ _PER = ("update", "group", "trajectory")
 
 
 def random(
-    law: Sequence[float] | str,
-    per: str = "update",
-    *,
-    groups_per_batch: int = 1,
-    batches_per_publish: int = 1,
-    updates_per_batch: int = 1,
+    law: Sequence[float] | str, per: str = "update", *,
+    groups_per_batch: int = 1, batches_per_publish: int = 1, updates_per_batch: int = 1,
 ) -> Imposed:
     """Staleness min(version, s) with independent s of law P(s = k) = p_k.
 
@@ -33,13 +29,8 @@ def random(
     weights = laws.as_probabilities("law", law)
     checks.one_of("per", per, _PER, "say what shares a draw")
     return Imposed(
-        "random",
-        {"law": weights.tolist(), "per": per},
-        partial(_versions, tuple(weights), per),
-        random=True,
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=batches_per_publish,
-        updates_per_batch=updates_per_batch,
+        "random", {"law": weights.tolist(), "per": per}, partial(_versions, tuple(weights), per), random=True,
+        groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,
     )
 
 

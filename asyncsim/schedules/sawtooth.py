@@ -21,19 +21,12 @@ def sawtooth(updates: int, *, groups_per_batch: int = 1, updates_per_batch: int 
     updates = checks.integer("updates", updates, 1, "count the updates between two publishes", checks.LARGEST)
     per_batch = checks.integer("updates_per_batch", updates_per_batch, 1, "count from one")
     checks.require(
-        updates % per_batch == 0,
-        "updates",
-        updates,
-        f"a multiple of updates_per_batch = {per_batch}",
+        updates % per_batch == 0, "updates", updates, f"a multiple of updates_per_batch = {per_batch}",
         "publishes happen between batches",
     )
     return Imposed(
-        "sawtooth",
-        {"updates": updates},
-        _versions,
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=updates // per_batch,
-        updates_per_batch=per_batch,
+        "sawtooth", {"updates": updates}, _versions, groups_per_batch=groups_per_batch,
+        batches_per_publish=updates // per_batch, updates_per_batch=per_batch,
     )
 
 

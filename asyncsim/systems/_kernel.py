@@ -22,24 +22,8 @@ import numpy as np
 GROUPS, SAMPLES, BATCHES_PER_PUBLISH, AT_PUBLISH, QUANTUM, OLDEST_FIRST, MODE, ASK = range(8)
 DRAIN, KEEP, RESTART, PIN = range(4)
 # Entries of `count`.
-(
-    STEP,
-    VERSION,
-    ADMITTED,
-    LAUNCHED,
-    STARTED,
-    FINISHED,
-    BUSY,
-    PUBLISHING,
-    TICKETS,
-    IN_FLIGHT,
-    READY,
-    COMPLETED,
-    HEAP,
-    FREE,
-    FREE_HEAD,
-    INLINE,
-) = range(16)
+(STEP, VERSION, ADMITTED, LAUNCHED, STARTED, FINISHED, BUSY, PUBLISHING, TICKETS, IN_FLIGHT, READY, COMPLETED, HEAP,
+ FREE, FREE_HEAD, INLINE) = range(16)
 NOW, TRAIN_END = range(2)
 # Columns of `item` and `stamp` (a row for each sample), `group`, `batch`, `publish` and `level` (one for each publish).
 WORK, START, END, WASTED, FIRST = range(5)
@@ -346,7 +330,6 @@ def advance(state, stop_started, stop_finished):
 
 def grown(state: State) -> State:
     """The same state with room for twice as many groups; the work of the new samples is the caller's to fill."""
-
     def doubled(array: np.ndarray) -> np.ndarray:
         return np.concatenate([array, np.empty_like(array)])
 
@@ -354,13 +337,8 @@ def grown(state: State) -> State:
 
 
 def new_state(
-    setting: np.ndarray,
-    tickets: int,
-    rates: np.ndarray,
-    offsets: np.ndarray,
-    train_time: np.ndarray,
-    work: np.ndarray | float,
-    groups: int,
+    setting: np.ndarray, tickets: int, rates: np.ndarray, offsets: np.ndarray, train_time: np.ndarray,
+    work: np.ndarray | float, groups: int,
 ) -> State:
     """State at time 0 under version 0, before the first admission.
 
@@ -384,18 +362,7 @@ def new_state(
     free, early = np.zeros(rates.size, dtype=np.int64), np.flatnonzero(offsets <= 0.0)
     free[: early.size], count[FREE] = early, early.size
     return State(
-        setting,
-        count,
-        np.zeros(2),
-        rates,
-        free,
-        times,
-        codes,
-        np.empty(groups, dtype=np.int64),
-        item,
-        np.empty((items, 3), dtype=np.int32),
-        np.empty((groups, 4), dtype=np.int64),
-        batch,
-        np.empty((versions, 2)),
+        setting, count, np.zeros(2), rates, free, times, codes, np.empty(groups, dtype=np.int64), item,
+        np.empty((items, 3), dtype=np.int32), np.empty((groups, 4), dtype=np.int64), batch, np.empty((versions, 2)),
         np.empty((versions, 2), dtype=np.int64),
     )

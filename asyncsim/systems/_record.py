@@ -43,13 +43,8 @@ def joined(system: System, parts: Iterable[Trained], header: dict[str, Any]) -> 
     tokens = max(part.version.shape[-1] for part in parts)
     version = np.stack([np.broadcast_to(p.version, (*p.version.shape[:-1], tokens)) for p in parts])
     return records.Schedule(
-        version,
-        np.stack([p.trajectory for p in parts]),
-        system.batches_per_publish,
-        system.updates_per_batch,
-        system.random,
-        np.stack([p.work for p in parts]),
-        header,
+        version, np.stack([p.trajectory for p in parts]), system.batches_per_publish, system.updates_per_batch,
+        system.random, np.stack([p.work for p in parts]), header,
     )
 
 
@@ -114,28 +109,15 @@ def _samples(state: State, sync: float, batches: dict[str, np.ndarray]) -> dict[
     # Batch -1, the unfinished, picks the NaN at the end.
     t_train = np.append(batches["t_start"], np.nan)[batch]
     return {
-        "sample": code,
-        "group": group,
-        "attempt": stamp[:, kernel.ATTEMPT],
-        "place": owner[:, kernel.PLACE],
-        "rate": state.rate[owner[:, kernel.PLACE]],
-        "work": item[:, kernel.WORK],
-        "wasted": item[:, kernel.WASTED],
+        "sample": code, "group": group, "attempt": stamp[:, kernel.ATTEMPT], "place": owner[:, kernel.PLACE],
+        "rate": state.rate[owner[:, kernel.PLACE]], "work": item[:, kernel.WORK], "wasted": item[:, kernel.WASTED],
         "t_submit": _wall(item[:, kernel.FIRST], owner[:, kernel.VERSION_ADMITTED], sync),
-        "t_start": _wall(clock_start, v_start, sync),
-        "t_end": t_end,
-        "t_ready": t_ready,
-        "t_pack": t_train,
+        "t_start": _wall(clock_start, v_start, sync), "t_end": t_end, "t_ready": t_ready, "t_pack": t_train,
         "t_train": t_train,
-        "v_submit": owner[:, kernel.VERSION_ADMITTED],
-        "v_start": v_start,
+        "v_submit": owner[:, kernel.VERSION_ADMITTED], "v_start": v_start,
         "v_end": np.where(v_ready < 0, -1, v_start) if state.setting[kernel.MODE] == kernel.PIN else v_ready,
-        "v_ready": v_ready,
-        "batch": batch,
-        "fate": FATES[(batch >= 0).astype(np.int8)],
-        "clock_submit": item[:, kernel.FIRST],
-        "clock_start": clock_start,
-        "clock_end": clock_end,
+        "v_ready": v_ready, "batch": batch, "fate": FATES[(batch >= 0).astype(np.int8)],
+        "clock_submit": item[:, kernel.FIRST], "clock_start": clock_start, "clock_end": clock_end,
     }
 
 
@@ -153,10 +135,8 @@ def _batches(state: State, sync: float) -> dict[str, np.ndarray]:
     version = number // state.setting[kernel.BATCHES_PER_PUBLISH]
     table = state.batch[: len(number)]
     return {
-        "batch": number,
-        "version": version,
-        "t_start": table[:, kernel.TRAIN_FROM] + sync * version,
-        "t_end": table[:, kernel.TRAIN_TO] + sync * version,
+        "batch": number, "version": version,
+        "t_start": table[:, kernel.TRAIN_FROM] + sync * version, "t_end": table[:, kernel.TRAIN_TO] + sync * version,
     }
 
 
@@ -165,21 +145,14 @@ def _publishes(state: State, sync: float) -> dict[str, np.ndarray]:
     table, level = state.publish[: len(version)], state.level[: len(version)]
     in_flight, ready = level[:, kernel.LEVEL_IN_FLIGHT], level[:, kernel.LEVEL_READY]
     return {
-        "version": version,
-        "t_snapshot": table[:, kernel.SNAPSHOT] + sync * (version - 1),
-        "t_install": table[:, kernel.INSTALLED] + sync * version,
-        "in_flight": in_flight,
-        "ready": ready,
-        "outstanding": in_flight + ready,
-        "clock": table[:, kernel.INSTALLED],
+        "version": version, "t_snapshot": table[:, kernel.SNAPSHOT] + sync * (version - 1),
+        "t_install": table[:, kernel.INSTALLED] + sync * version, "in_flight": in_flight, "ready": ready,
+        "outstanding": in_flight + ready, "clock": table[:, kernel.INSTALLED],
     }
 
 
 def _resources(
-    state: State,
-    samples: dict[str, np.ndarray],
-    batches: dict[str, np.ndarray],
-    publishes: dict[str, np.ndarray],
+    state: State, samples: dict[str, np.ndarray], batches: dict[str, np.ndarray], publishes: dict[str, np.ndarray],
     header: dict[str, Any],
 ) -> dict[str, np.ndarray]:
     """Seconds that every place and the trainer are busy, idle and syncing; a trainer that awaits a drain is syncing."""
@@ -194,7 +167,5 @@ def _resources(
     syncing = np.append(np.full(places.size, seconds - clock), waiting)
     return {
         "resource": np.array([f"place {n}" for n in range(places.size)] + ["trainer"]),
-        "busy": busy,
-        "idle": seconds - busy - syncing,
-        "syncing": syncing,
+        "busy": busy, "idle": seconds - busy - syncing, "syncing": syncing,
     }

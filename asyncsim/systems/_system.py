@@ -78,11 +78,8 @@ class System:
 
     def _check_times(self) -> None:
         checks.require(
-            (self.train_time is None) != (self.load is None),
-            "load, train_time",
-            (self.load, self.train_time),
-            "exactly one number and one None",
-            "give exactly one of load, train_time",
+            (self.train_time is None) != (self.load is None), "load, train_time", (self.load, self.train_time),
+            "exactly one number and one None", "give exactly one of load, train_time",
         )
         if self.load is not None:
             checks.real("load", self.load, "give generation rate over training rate", 0.0, open_low=True)
@@ -101,12 +98,9 @@ class System:
         # Groups out are whole quanta, so up to quantum - 1 tickets lie idle, how many depends on the returns so far.
         idle = max((tickets + returns * unit) % self.quantum for returns in range(self.quantum))
         checks.require(
-            tickets - idle >= unit,
-            "tickets",
-            tickets,
+            tickets - idle >= unit, "tickets", tickets,
             f"at least {unit + idle}, the groups of a {'publish' if at_publish else 'batch'} and those a quantum of "
-            f"{self.quantum} leaves idle",
-            "with fewer the run comes to a standstill; raise the tickets",
+            f"{self.quantum} leaves idle", "with fewer the run comes to a standstill; raise the tickets",
         )
 
     @property
@@ -121,28 +115,15 @@ class System:
     def describe(self) -> dict[str, Any]:
         """All parameters as JSON can hold them."""
         names = [
-            "groups_per_batch",
-            "batches_per_publish",
-            "updates_per_batch",
-            "tickets",
-            "release",
-            "quantum",
-            "order",
-            "mode",
-            "load",
-            "sync_time",
+            "groups_per_batch", "batches_per_publish", "updates_per_batch", "tickets", "release", "quantum", "order",
+            "mode", "load", "sync_time",
         ]
         train_time = str(self.train_time) if isinstance(self.train_time, Law) else self.train_time
         rates: Any = self.rates[0] if len(set(self.rates)) == 1 else list(self.rates)
         return {
-            "name": self.name,
-            "knobs": records.plain(self.knobs),
-            "length": str(self.length),
-            "places": len(self.rates),
-            "rates": rates,
-            "offsets": self.offsets and list(self.offsets),
-            "train_time": train_time,
-            **{name: getattr(self, name) for name in names},
+            "name": self.name, "knobs": records.plain(self.knobs), "length": str(self.length),
+            "places": len(self.rates), "rates": rates, "offsets": self.offsets and list(self.offsets),
+            "train_time": train_time, **{name: getattr(self, name) for name in names},
         }
 
     def realizations(self, replicates: int) -> int:
@@ -184,19 +165,10 @@ class System:
         groups = (batches + 1) * self.groups_per_batch + places + (self.tickets or 4 * places)
         lower = "batches (updates), groups_per_batch or samples_per_group"
         checks.memory({"events": (groups * samples * EVENT, lower)})
-        setting = np.array(
-            [
-                self.groups_per_batch,
-                samples,
-                self.batches_per_publish,
-                self.release == "publish",
-                self.quantum,
-                self.order == "oldest_start",
-                MODES.index(self.mode),
-                not drawn,
-            ],
-            dtype=np.int64,
-        )
+        setting = np.array([
+            self.groups_per_batch, samples, self.batches_per_publish, self.release == "publish", self.quantum,
+            self.order == "oldest_start", MODES.index(self.mode), not drawn,
+        ], dtype=np.int64)
         work = self.works(np.arange(groups * samples), realization, seed) if drawn else np.nan
         finite = not drawn or bool(np.isfinite(work).all())
         checks.require(finite, "length", str(self.length), "finite in every draw", "choose a law of a lighter tail")
@@ -210,10 +182,7 @@ class System:
         generated, seconds = self._generation_rate(samples_per_group), self.mean_train_time(samples_per_group)
         ratio = generated * seconds / self.groups_per_batch
         checks.require(
-            ratio <= 1.0,
-            "tickets",
-            None,
-            f"a number where {ratio:.4g} groups are generated for each one trained",
+            ratio <= 1.0, "tickets", None, f"a number where {ratio:.4g} groups are generated for each one trained",
             "the buffer of an open loop grows for ever; give tickets or a shorter train_time",
         )
 

@@ -37,13 +37,9 @@ def versions_of_tokens(state: kernel.State, code: np.ndarray, whole: np.ndarray,
     first, last = state.stamp[flat, kernel.VERSION_START], state.stamp[flat, kernel.VERSION_END]
     version = np.empty((flat.size, tokens), dtype=np.int32)
     _emit(
-        state.item[flat, kernel.START],
-        state.rate[place],
-        np.ascontiguousarray(whole).reshape(-1),
-        first,
+        state.item[flat, kernel.START], state.rate[place], np.ascontiguousarray(whole).reshape(-1), first,
         np.where(last < 0, np.int32(state.tally[kernel.VERSION]), last),
-        np.ascontiguousarray(state.publish[:, kernel.INSTALLED]),
-        version,
+        np.ascontiguousarray(state.publish[:, kernel.INSTALLED]), version,
     )
     return version.reshape(*code.shape, tokens)
 

@@ -6,14 +6,8 @@ from asyncsim.systems._system import PLACES, System
 
 
 def areal(
-    max_head_offpolicyness: int,
-    consumer_batch_size: int,
-    max_concurrent_rollouts: int | None = None,
-    *,
-    length: Law | float | str,
-    load: float | None = None,
-    train_time: Law | float | None = None,
-    sync_time: float = 0.0,
+    max_head_offpolicyness: int, consumer_batch_size: int, max_concurrent_rollouts: int | None = None, *,
+    length: Law | float | str, load: float | None = None, train_time: Law | float | None = None, sync_time: float = 0.0,
     updates_per_batch: int = 1,
 ) -> System:
     """K = (eta + 1) P tickets that return at the publish, oldest start first, running samples keep their tokens.
@@ -33,24 +27,12 @@ def areal(
     """
     eta = checks.integer("max_head_offpolicyness", max_head_offpolicyness, 0, "give a number of versions", PLACES)
     batch = checks.integer("consumer_batch_size", consumer_batch_size, 1, "count groups", PLACES)
-    places = (
-        batch
-        if max_concurrent_rollouts is None
-        else checks.integer("max_concurrent_rollouts", max_concurrent_rollouts, 1, "count groups", PLACES)
+    places = batch if max_concurrent_rollouts is None else checks.integer(
+        "max_concurrent_rollouts", max_concurrent_rollouts, 1, "count groups", PLACES
     )
     knobs = {"max_head_offpolicyness": eta, "consumer_batch_size": batch, "max_concurrent_rollouts": places}
     return System(
-        "areal",
-        knobs,
-        as_law("length", length),
-        (1.0,) * places,
-        groups_per_batch=batch,
-        updates_per_batch=updates_per_batch,
-        tickets=(eta + 1) * batch,
-        release="publish",
-        order="oldest_start",
-        mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        "areal", knobs, as_law("length", length), (1.0,) * places, groups_per_batch=batch,
+        updates_per_batch=updates_per_batch, tickets=(eta + 1) * batch, release="publish", order="oldest_start",
+        mode="keep", train_time=train_time, load=load, sync_time=sync_time,
     )

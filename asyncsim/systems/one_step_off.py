@@ -6,12 +6,8 @@ from asyncsim.systems._system import PLACES, System
 
 
 def one_step_off(
-    groups_per_batch: int = 1,
-    updates_per_batch: int = 1,
-    *,
-    length: Law | float | str = 1.0,
-    train_time: Law | float = 1.0,
-    sync_time: float = 0.0,
+    groups_per_batch: int = 1, updates_per_batch: int = 1, *,
+    length: Law | float | str = 1.0, train_time: Law | float = 1.0, sync_time: float = 0.0,
 ) -> System:
     """Staleness min(version, 1): a batch is admitted when the one before is dequeued, and drained before a publish.
 
@@ -28,16 +24,8 @@ def one_step_off(
     places = checks.integer("groups_per_batch", groups_per_batch, 1, "count groups", PLACES)
     knobs = {"groups_per_batch": groups_per_batch, "updates_per_batch": updates_per_batch}
     return System(
-        "one_step_off",
-        knobs,
-        as_law("length", length),
-        (1.0,) * places,
-        groups_per_batch=groups_per_batch,
-        updates_per_batch=updates_per_batch,
-        tickets=groups_per_batch,
-        release="dequeue",
-        quantum=groups_per_batch,
-        mode="drain",
-        train_time=train_time,
+        "one_step_off", knobs, as_law("length", length), (1.0,) * places,
+        groups_per_batch=groups_per_batch, updates_per_batch=updates_per_batch,
+        tickets=groups_per_batch, release="dequeue", quantum=groups_per_batch, mode="drain", train_time=train_time,
         sync_time=sync_time,
     )

@@ -6,12 +6,8 @@ from asyncsim.systems._system import PLACES, System
 
 
 def synchronous(
-    groups_per_batch: int = 1,
-    updates_per_batch: int = 1,
-    *,
-    length: Law | float | str = 1.0,
-    train_time: Law | float = 1.0,
-    sync_time: float = 0.0,
+    groups_per_batch: int = 1, updates_per_batch: int = 1, *,
+    length: Law | float | str = 1.0, train_time: Law | float = 1.0, sync_time: float = 0.0,
 ) -> System:
     """Every batch is generated under the version that it trains: staleness 0, update staleness 0 .. U - 1.
 
@@ -28,15 +24,7 @@ def synchronous(
     batch = checks.integer("groups_per_batch", groups_per_batch, 1, "count groups", PLACES)
     knobs = {"groups_per_batch": groups_per_batch, "updates_per_batch": updates_per_batch}
     return System(
-        "synchronous",
-        knobs,
-        as_law("length", length),
-        (1.0,) * batch,
-        groups_per_batch=batch,
-        updates_per_batch=updates_per_batch,
-        tickets=batch,
-        release="publish",
-        mode="drain",
-        train_time=train_time,
+        "synchronous", knobs, as_law("length", length), (1.0,) * batch, groups_per_batch=batch,
+        updates_per_batch=updates_per_batch, tickets=batch, release="publish", mode="drain", train_time=train_time,
         sync_time=sync_time,
     )

@@ -8,12 +8,8 @@ from asyncsim.systems._system import PLACES, System
 
 
 def update_on_arrival(
-    workers: int,
-    service: Law | float | str = "exponential:1.0",
-    rates: Sequence[float] | None = None,
-    stagger: bool = False,
-    *,
-    updates_per_batch: int = 1,
+    workers: int, service: Law | float | str = "exponential:1.0", rates: Sequence[float] | None = None,
+    stagger: bool = False, *, updates_per_batch: int = 1,
 ) -> System:
     """N workers, each restarts at once with the newest weights: mean staleness N - 1 for every service law.
 
@@ -33,20 +29,9 @@ def update_on_arrival(
     speeds = tuple(checks.finite_array("rates", given, (workers,), "give each worker its rate").tolist())
     offsets = tuple(w * law.mean() / workers for w in range(workers)) if stagger else None
     knobs = {
-        "workers": workers,
-        "service": str(law),
-        "rates": None if rates is None else list(speeds),
-        "stagger": stagger,
+        "workers": workers, "service": str(law), "rates": None if rates is None else list(speeds), "stagger": stagger,
     }
     return System(
-        "update_on_arrival",
-        knobs,
-        law,
-        speeds,
-        tickets=workers,
-        release="publish",
-        offsets=offsets,
-        mode="pin",
-        train_time=0.0,
-        updates_per_batch=updates_per_batch,
+        "update_on_arrival", knobs, law, speeds, tickets=workers, release="publish", offsets=offsets, mode="pin",
+        train_time=0.0, updates_per_batch=updates_per_batch,
     )

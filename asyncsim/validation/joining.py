@@ -42,13 +42,8 @@ def join(
     'held'
     """
     sizes = (len(points), len(measured), len(predicted))
-    checks.require(
-        min(sizes) == max(sizes) > 0,
-        "points, measured, predicted",
-        sizes,
-        "equally many, at least one",
-        "measure and predict at every point",
-    )
+    checks.require(min(sizes) == max(sizes) > 0, "points, measured, predicted", sizes, "equally many, at least one",
+                   "measure and predict at every point")
     reasons = [claim.domain(point) for point in points]
     n = sum(len(numbers) for numbers, reason in zip(predicted, reasons, strict=True) if reason is None)
     rows: list[Comparison] = []
@@ -57,13 +52,8 @@ def join(
             rows.append(_outside(point, reason))
             continue
         missing = sorted(set(numbers) - set(found)) if numbers else ["any"]
-        checks.require(
-            not missing,
-            "measured quantities",
-            sorted(found),
-            f"such as to include {', '.join(missing)}",
-            "let the trial measure what the claim predicts",
-        )
+        checks.require(not missing, "measured quantities", sorted(found), f"such as to include {', '.join(missing)}",
+                       "let the trial measure what the claim predicts")
         scales = _scales(claim.relative_to, numbers)
         rows += [
             judge(found[name], numbers[name], claim.kind, scales[name], effect, false_fail, false_pass, n, point, name)
@@ -72,7 +62,9 @@ def join(
     return _verdict(claim, rows, false_fail, false_pass, seconds)
 
 
-def _verdict(claim: Claim, rows: list[Comparison], false_fail: float, false_pass: float, seconds: float) -> Verdict:
+def _verdict(
+    claim: Claim, rows: list[Comparison], false_fail: float, false_pass: float, seconds: float
+) -> Verdict:
     verdict = min((row.verdict for row in rows), key=PRECEDENCE.index)
     decisive = min((row for row in rows if row.verdict == verdict), key=lambda row: row.margin)
     reason = decisive.reason
@@ -84,21 +76,10 @@ def _verdict(claim: Claim, rows: list[Comparison], false_fail: float, false_pass
             verdict, reason = "inconclusive", f"no point at {TIGHT:g} of the bound or above where the effect would show"
     attained = (min(missed, default=1.0) if claim.kind == "bound" else max(missed)) if judged else math.nan
     return Verdict(
-        id=claim.id,
-        statement=claim.statement,
-        kind=claim.kind,
-        status=claim.status,
-        verdict=verdict,
-        predicted=decisive.predicted,
-        measured=decisive.measured,
-        low=decisive.low,
-        high=decisive.high,
-        false_fail=_total(judged, false_fail),
-        false_pass=attained,
-        seconds=seconds,
-        quantity=decisive.quantity,
-        points=tuple(rows),
-        reason=reason,
+        id=claim.id, statement=claim.statement, kind=claim.kind, status=claim.status, verdict=verdict,
+        predicted=decisive.predicted, measured=decisive.measured, low=decisive.low, high=decisive.high,
+        false_fail=_total(judged, false_fail), false_pass=attained,
+        seconds=seconds, quantity=decisive.quantity, points=tuple(rows), reason=reason,
     )
 
 
@@ -118,17 +99,5 @@ def _scales(relative_to: str, numbers: Mapping[str, float]) -> dict[str, float]:
 
 def _outside(point: Point, reason: str) -> Comparison:
     nan = math.nan
-    return Comparison(
-        point=dict(point),
-        quantity="",
-        predicted=nan,
-        measured=nan,
-        low=nan,
-        high=nan,
-        verdict="outside",
-        false_fail=nan,
-        false_pass=nan,
-        margin=math.inf,
-        samples=0,
-        reason=reason,
-    )
+    return Comparison(point=dict(point), quantity="", predicted=nan, measured=nan, low=nan, high=nan, verdict="outside",
+                      false_fail=nan, false_pass=nan, margin=math.inf, samples=0, reason=reason)

@@ -53,17 +53,8 @@ def judge(
     row["samples"] = estimate.samples
     if not math.isfinite(value):
         nan = math.nan
-        return Comparison(
-            measured=value,
-            low=nan,
-            high=nan,
-            verdict="violated",
-            false_fail=0.0,
-            false_pass=0.0,
-            margin=-math.inf,
-            reason="diverged",
-            **row,
-        )
+        return Comparison(measured=value, low=nan, high=nan, verdict="violated", false_fail=0.0, false_pass=0.0,
+                          margin=-math.inf, reason="diverged", **row)
     alpha = false_fail / comparisons
     crit = critical(alpha, freedom, sides(kind))
     reach = tolerance + (crit * error if error else 0.0)
@@ -80,34 +71,17 @@ def judge(
         verdict = "held"
     else:
         verdict, reason = "inconclusive", _shortfall(estimate, smallest, crit, false_pass)
-    return Comparison(
-        measured=float(value),
-        low=value - reach,
-        high=value + reach,
-        verdict=verdict,
-        false_fail=alpha if error else 0.0,
-        false_pass=missed,
-        margin=_margin(reach - deviation, smallest),
-        reason=reason,
-        **row,
-    )
+    return Comparison(measured=float(value), low=value - reach, high=value + reach, verdict=verdict,
+                      false_fail=alpha if error else 0.0, false_pass=missed,
+                      margin=_margin(reach - deviation, smallest), reason=reason, **row)
 
 
 def _refuse(
-    estimate: Estimate,
-    predicted: float,
-    kind: str,
-    scale: float,
-    effect: float,
-    false_fail: float,
-    false_pass: float,
+    estimate: Estimate, predicted: float, kind: str, scale: float, effect: float, false_fail: float, false_pass: float,
     comparisons: int,
 ) -> None:
     checks.require(
-        estimate.independent,
-        "realizations",
-        1,
-        ">= 2 where the schedule is random",
+        estimate.independent, "realizations", 1, ">= 2 where the schedule is random",
         "raise realizations=, since replicates on one shared schedule make a false error bar",
     )
     checks.one_of("kind", kind, KINDS, "use a kind of `records.KINDS`")
