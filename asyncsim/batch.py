@@ -48,8 +48,8 @@ class Draws:
         return found[draw % 2]
 
     def seeds(self, token: int) -> np.ndarray:
-        """Seeds in [0, 2^53) for libraries that take one, int64 `[R, G, N]`."""
-        return (self._block(token, 0)[0].cpu().numpy() * 2.0**53).astype(np.int64)
+        """Seeds in [0, 2^31) for libraries that take one, int64 `[R, G, N]`; NumPy's old generator takes no more."""
+        return (self._block(token, 0)[0].cpu().numpy() * 2.0**31).astype(np.int64)
 
     def _block(self, token: int, number: int) -> tuple[Tensor, Tensor]:
         """Both draws of a block; the action's and the reward's numbers come from one."""
@@ -99,8 +99,8 @@ class Batch:
     `scored_log_prob`, the trainer's numerics at the behavior weights), `view` (behavior weights, where kept), `version`
     (int32 `[M, G, N, T or 1]`), `train_version`, `trajectory` (ids, int64 `[M, G, N]`), `index` (cell of the policy's
     table that each token reads, filled by tabular policies), `realization` `[R]`, `token_reward` `[R, G, N, T]` where
-    the task pays token by token, `ended` (bool `[R, G, N, T]`: an episode ended here), `finished` (its return, else
-    NaN), `broken` (bool `[R]`: replicates whose environment failed), `after` (the world that segments go on from).
+    the task pays token by token, `ended` (bool `[R, G, N, T]`: an episode ended here), `finished` (its return,
+    else 0), `broken` (bool `[R]`: replicates whose environment failed), `after` (the world that segments go on from).
     """
 
     action: Tensor

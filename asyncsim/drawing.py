@@ -24,6 +24,7 @@ class Late:
         self.sampler, self.feed, self.sample = sampler, feed, SAMPLING[sampling]
         self.store = Store(sampler.realization)
         self.world: Any = None
+        self.last = np.full((1, 1, 1), -1, dtype=np.int32)
 
     def publish(self, version: int, weights: Weights) -> None:
         """Keep the weights of a version."""
@@ -33,7 +34,7 @@ class Late:
         """The data of a batch."""
         version, trajectory = self.feed.take(batch, self.lengths)
         if self.sampler.task.segments:
-            _refuse_gaps(trajectory, batch)
+            self.last = _refuse_gaps(trajectory, version, self.last, batch)
         view = self.store.view(version)
         found = self.sample(self.sampler, version, train_version, trajectory, view, self.world)
         self.world = found.after
@@ -60,6 +61,13 @@ class Early:
         self.sampler, self.feed = sampler, feed
         self.pending: dict[int, Trajectories] = {}
         schedule = feed.schedule
+        checks.require(
+            bool((np.diff(schedule.version, axis=-1) >= 0).all()),
+            "drawing",
+            "early",
+            "late where the versions of a trajectory go back",
+            "its tokens would be drawn before those in front of them; use drawing='late'",
+        )
         self.due: dict[int, list[int]] = {}
         for batch in range(schedule.batches):
             for version in np.unique(schedule.version[:, batch]):
@@ -136,6 +144,8 @@ class Ahead:
         if before is not None:
             changed = np.maximum.accumulate(version != before[2], axis=1)
             found = self._single(before)
+            # What stood behind the first token that is drawn anew is forgotten: the response may now end before it.
+            found.mask[..., int(changed.argmax()) + 1 :] = 0.0
         for v in np.unique(version[changed]):
             where = tensor((changed & (version == v))[None, None])
             slot = self.store.slot_of[int(v)]
@@ -198,17 +208,24 @@ def _refuse_early(sampler: Sampler, sampling: str) -> None:
     )
 
 
-def _refuse_gaps(trajectory: np.ndarray, batch: int) -> None:
-    """Segments of a slot follow one another: batch b has to hold the b-th segment of every slot."""
+def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, batch: int) -> np.ndarray:
+    """Segments of a slot follow one another: batch b has to hold the b-th segment of every slot.
+
+    None may begin under older weights than the one in front of it ended with, `last` `[M, G, N]`: the two would have
+    been generated at the same time. Returns the versions that this batch ends with.
+    """
     each = trajectory[0].size
     expected = batch * each + np.arange(each)
+    ordered = bool((trajectory.reshape(len(trajectory), -1) == expected).all())
+    apart = bool((version[..., 0] >= last).all())
     checks.require(
-        bool((trajectory.reshape(len(trajectory), -1) == expected).all()),
+        ordered and apart,
         "system",
-        f"one that trains segments out of order (batch {batch})",
-        "one that trains every segment in the order of its slot",
+        f"one that generates or trains segments out of order (batch {batch})",
+        "one that handles every segment in the order of its slot",
         "use an imposed schedule, or trajectory='episode'",
     )
+    return version[..., -1]
 
 
 DRAWING = {"late": Late, "early": Early}

@@ -63,7 +63,7 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
             parameters, diverged = advance(parameters, record.direction, diverged, update, plan.limit, batch.broken)
             plan.recorder.observe(update, plan.task, plan.policy, before, gradient, record, diverged < 0)
             weights = plan.policy.prepare(parameters)
-        parameters, weights = absorbed(plan.policy, parameters, weights, batch)
+        parameters, weights = absorbed(plan.policy, parameters, weights, batch, diverged < 0)
         for published in range(version + 1, (number + 1) // plan.batches_per_publish + 1):
             plan.source.publish(published, weights)
         plan.progress(plan.updates_per_batch)

@@ -225,7 +225,8 @@ def _every_batch(
     def pick(x: Tensor) -> Tensor:
         return x[0][picks].unsqueeze(1)
 
-    rows = Trajectories(pick(found.state), pick(found.action), pick(found.mask))
+    told = {name: pick(value) for name, value in found.told.items()}
+    rows = Trajectories(pick(found.state), pick(found.action), pick(found.mask), told=told)
     rows.outputs = sampler.record(view, rows)
     nothing = np.zeros((1, 1, samples), dtype=np.int64)
     batch = sampler.batch(rows, pick(found.reward), samples, _no_version(), 0, nothing, view)

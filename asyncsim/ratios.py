@@ -20,9 +20,10 @@ LOG_LIMIT = 20.0
 def log_ratio(current: Tensor, anchor: Tensor, mask: Tensor) -> Tensor:
     """Token log ratios l = log pi - log anchor, exactly 0 where the mask is 0, `[R, G, N, T]`.
 
-    What stands on masked tokens (infinities, NaN) does not matter.
+    What stands on masked tokens (infinities, NaN) does not matter. A token that neither policy can draw any more (both
+    -inf, outside the nucleus of either) says nothing about their ratio: 0.
     """
-    return torch.where(mask > 0, current - anchor, torch.zeros((), dtype=current.dtype))
+    return torch.where((mask > 0) & (current != anchor), current - anchor, torch.zeros((), dtype=current.dtype))
 
 
 def usable(log_weight: Tensor) -> Tensor:
@@ -119,4 +120,6 @@ def _scaled(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
         flat_mass = flat_mass.expand(flat.shape[0], -1)
     flat = torch.where(flat_mass > 0, flat, torch.full((), -math.inf, dtype=flat.dtype))
     shift = flat.max(-1).values
-    return torch.exp(flat - shift.unsqueeze(-1)), shift
+    # Where every weight is 0 there is nothing to divide by.
+    largest = torch.where(shift == -math.inf, torch.zeros_like(shift), shift)
+    return torch.exp(flat - largest.unsqueeze(-1)), largest

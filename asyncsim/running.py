@@ -29,7 +29,8 @@ LONG = 2000
 def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     """Simulate the system, train the policies on its staleness, and return the trace.
 
-    The result depends on the spec and the seed only: not on blocks, nor on when trajectories are drawn.
+    The result depends on the spec and the seed only: not on blocks, nor on when trajectories are drawn (for networks:
+    up to rounding).
     `progress`: show a bar (default: on a terminal, when the run is long).
 
     Raises `InputError` for a schedule that does not fit, NaN rewards, or parts that contradict each other.

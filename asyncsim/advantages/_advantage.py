@@ -19,7 +19,8 @@ class Samples:
 
     `reward`, `mass` `[R, G, N]`; `size` N or infinity; `weight`: the weight that the loss applies to the sample, `[R,
     G, N]` (1 on-policy); `score_norm()`: squared norm of the score vector that the loss applies, weight included,
-    `[R, G, N]`; `batch`: where the rewards, ends and values of single tokens stand.
+    `[R, G, N]`; `batch`: where the ends and values of single tokens stand;
+    `rewards()`: the reward of each token, with the task's penalty, `[R, G, N, T]`.
     """
 
     reward: Tensor
@@ -28,6 +29,12 @@ class Samples:
     weight: Callable[[], Tensor]
     score_norm: Callable[[], Tensor]
     batch: Batch | None = None
+    rewards: Callable[[], Tensor] | None = None
+
+    def token_rewards(self) -> Tensor:
+        """Reward of every token, with the task's penalty, `[R, G, N, T]`."""
+        assert self.batch is not None
+        return self.batch.rewards if self.rewards is None else self.rewards()
 
     def group_mean(self) -> Tensor:
         """Mass-weighted mean reward of each group, `[R, G, 1]`."""
@@ -60,9 +67,10 @@ class Baseline:
     outputs: tuple[str, ...] = ()
 
     def targets(self, samples: Samples) -> Tensor:
-        """Sum of the rewards from each token on, undiscounted, `[R, G, N, T]`."""
-        assert samples.batch is not None
-        return samples.batch.rewards.flip(-1).cumsum(-1).flip(-1)
+        """Sum of the rewards from each token to the end of its episode, undiscounted, `[R, G, N, T]`."""
+        from asyncsim.advantages._traces import tokens, traced
+
+        return traced(tokens(samples, None), 1.0, 1.0)
 
     def check(self, samples_per_group: float) -> None:
         """Accept any group size."""

@@ -30,18 +30,19 @@ def batch_of(samples: Samples) -> Batch:
     return samples.batch
 
 
-def tokens(batch: Batch, value: Tensor | None) -> Tokens:
+def tokens(samples: Samples, value: Tensor | None) -> Tokens:
     """What a backward sum needs; without values all of them are 0, behind a cut too."""
-    mask = batch.mask
+    batch = batch_of(samples)
+    mask, reward = batch.mask, samples.token_rewards()
     going = torch.nn.functional.pad(mask[..., 1:], (0, 1)) * mask
     if batch.ended is not None:
         going = going * (~batch.ended).to(mask.dtype)
     nothing = torch.zeros_like(mask)
     if value is None:
-        return Tokens(_kept(batch.rewards, mask), nothing, nothing, going)
+        return Tokens(_kept(reward, mask), nothing, nothing, going)
     beyond = batch.behavior.get("successor_value")
     beyond = nothing if beyond is None else _kept(beyond, mask * (1.0 - going))
-    return Tokens(_kept(batch.rewards, mask), _kept(value, mask), beyond, going)
+    return Tokens(_kept(reward, mask), _kept(value, mask), beyond, going)
 
 
 def traced(found: Tokens, discount: Any, trace: Any) -> Tensor:

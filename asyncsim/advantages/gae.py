@@ -29,7 +29,7 @@ class Gae(Baseline):
     def __call__(self, samples: Samples) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = batch_of(samples)
-        found = self._plain(batch)
+        found = self._plain(samples)
         if not self.normalize:
             return found
         mean, deviation = moments(batch, found)
@@ -37,11 +37,10 @@ class Gae(Baseline):
 
     def targets(self, samples: Samples) -> Tensor:
         """What the critic should say: the advantage, not normalized, plus the value at the draw, `[R, G, N, T]`."""
-        batch = batch_of(samples)
-        return self._plain(batch) + tokens(batch, _value(batch)).value
+        return self._plain(samples) + tokens(samples, _value(batch_of(samples))).value
 
-    def _plain(self, batch: Batch) -> Tensor:
-        return traced(tokens(batch, _value(batch)), self.discount, self.trace)
+    def _plain(self, samples: Samples) -> Tensor:
+        return traced(tokens(samples, _value(batch_of(samples))), self.discount, self.trace)
 
 
 def _value(batch: Batch) -> Tensor:

@@ -33,7 +33,7 @@ class ReturnsToGo(Baseline):
 
     def targets(self, samples: Samples) -> Tensor:
         """What a critic should say: the sums without baseline, `[R, G, N, T]`."""
-        return traced(tokens(batch_of(samples), None), self.discount, 1.0)
+        return traced(tokens(samples, None), self.discount, 1.0)
 
 
 def returns_to_go(discount: Any = 1.0, baseline: str = "none") -> ReturnsToGo:

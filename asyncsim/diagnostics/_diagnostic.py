@@ -199,12 +199,12 @@ def samples(step: Step) -> float:
 def finished(step: Step) -> tuple[Tensor, Tensor]:
     """How many episodes ended in the batch and their mean return, each float64 `[R]`; NaN where none did.
 
-    A trajectory of a task that does not pay by token is an episode.
+    A trajectory of a task that does not pay by token is an episode; a population has infinitely many.
     """
     batch = step.signal.batch
     if batch.ended is None or batch.finished is None:
-        count = torch.full(batch.reward.shape[:1], float(batch.reward[0].numel()), dtype=torch.float64)
-        return count, batch.reward.double().mean((1, 2))
+        count = torch.full(batch.reward.shape[:1], samples(step), dtype=torch.float64)
+        return count, step.mean(batch.reward.double())
     count = batch.ended.double().sum((1, 2, 3))
     total = torch.where(batch.ended, batch.finished.double(), torch.zeros((), dtype=torch.float64)).sum((1, 2, 3))
     return count, total / count

@@ -96,12 +96,14 @@ class Signal:
             self._sample_weight,
             self._score_norm,
             self.batch,
+            lambda: self.task.token_rewards(self.batch, self.outputs),
         )
 
     @cached_property
     def advantages(self) -> Tensor:
         """Advantages, `[R, G, N]`, or `[R, G, N, T]` where they differ from token to token."""
-        if getattr(self.method.advantage, "once", False) and self.first is not None:
+        once = getattr(self.method.advantage, "once", False) and not self.task.moving
+        if once and self.first is not None:
             return self.first.advantages
         return self.method.advantage(self.samples)
 
@@ -131,7 +133,9 @@ class Signal:
 
     def _log_ratio(self, anchor: Tensor) -> Tensor:
         log_prob = self.outputs["log_prob"]
-        return log_prob - anchor if self.batch.full else ratios.log_ratio(log_prob, anchor, self.batch.mask)
+        # One token that was drawn is possible under the policy that drew it; of several, some may be in neither nucleus.
+        plain = self.batch.full and log_prob.shape[-1] == 1
+        return log_prob - anchor if plain else ratios.log_ratio(log_prob, anchor, self.batch.mask)
 
     def _sample_weight(self) -> Tensor:
         """One weight per sample: that of the sequence, or the mean of its tokens' weights."""

@@ -141,10 +141,18 @@ class Plain:
         )
 
 
-def absorbed(policy: Policy, parameters: Tensor, weights: Weights, batch: Batch) -> tuple[Tensor, Weights]:
-    """Parameters with the buffers that a batch leaves behind, and their prepared weights."""
+def absorbed(
+    policy: Policy, parameters: Tensor, weights: Weights, batch: Batch, going: Tensor
+) -> tuple[Tensor, Weights]:
+    """Parameters with the buffers that a batch leaves behind, and their prepared weights.
+
+    A replicate that has stopped (`going` `[R]` is False) keeps its own.
+    """
     fresh = policy.absorb(parameters, batch)
-    return (parameters, weights) if fresh is parameters else (fresh, policy.prepare(fresh))
+    if fresh is parameters:
+        return parameters, weights
+    fresh = torch.where(going.unsqueeze(-1), fresh, parameters)
+    return fresh, policy.prepare(fresh)
 
 
 def count(replicates: int | np.ndarray) -> int:

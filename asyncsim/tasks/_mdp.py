@@ -59,7 +59,10 @@ def transitions(environment: Any) -> Transitions:
 
 @dataclass(frozen=True)
 class TabularMDP(TabularTask):
-    """One episode of at most T steps per trajectory, reward by step; subclasses say which tables it steps by."""
+    """One episode of at most T steps per trajectory; subclasses say which tables it steps by.
+
+    A token is paid discount^t r_t: with the task's discount inside the rewards, `returns_to_go()` is unbiased.
+    """
 
     discount: float
 
@@ -92,19 +95,14 @@ class TabularMDP(TabularTask):
             outcome = (uniform.unsqueeze(-1) >= self._outcome_edges[world, action]).sum(-1)
         done = self.law.terminal[world, action, outcome]
         ended = torch.ones_like(done) if token + 1 == self.horizon else done
-        reward = self.law.reward[world, action, outcome]
+        # Discounted from the start of the episode, so that sums over later tokens are what the gradient of J weighs by.
+        reward = self.discount**token * self.law.reward[world, action, outcome]
         following = self.law.following[world, action, outcome]
         return Turn(following, ~done, reward, ended, torch.zeros_like(done))
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
         """Discounted return of finished sequences, where nothing but the actions is random."""
         return (self.law.reward[state, action, 0] * mask * self._discounts).sum(-1)
-
-    def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """Discounted return, `[R, G, N]`."""
-        if self.discount == 1.0 or batch.token_reward is None:
-            return batch.reward
-        return (batch.token_reward * batch.mask * self._discounts).sum(-1)
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Every sequence of actions, where nothing else is random."""

@@ -103,8 +103,18 @@ class TabularTask(Simple):
         """What the advantage sees, `[R, G, N]`: the reward less the penalty at behavior or current log-probs."""
         if self.penalty.coefficient == 0.0:
             return batch.reward
-        log_prob = {"behavior": batch.behavior, "current": outputs}[self.penalty.at]["log_prob"]
-        return batch.reward - self._penalty(log_prob, batch.state, batch.action, batch.mask)
+        return batch.reward - self._penalty(self._penalized(batch, outputs), batch).sum(-1)
+
+    @property
+    def moving(self) -> bool:  # type: ignore[override]
+        """Whether the penalty reads current log-probs."""
+        return self.penalty.coefficient != 0.0 and self.penalty.at == "current"
+
+    def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
+        """The same for single tokens, `[R, G, N, T]`: each carries its own part of the penalty."""
+        if self.penalty.coefficient == 0.0:
+            return batch.rewards
+        return batch.rewards - self._penalty(self._penalized(batch, outputs), batch)
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Every sequence of every prompt `[G]`, split by reward where it is random."""
@@ -136,7 +146,7 @@ class TabularTask(Simple):
         mass = torch.exp(log_prob.sum(-1)) * found.chance / len(asked)
         earned = batch.reward
         if self.penalty.coefficient:
-            earned = earned - self._penalty(log_prob, batch.state, batch.action, batch.mask)
+            earned = earned - self._penalty(log_prob, batch).sum(-1)
         return (mass * earned).sum((1, 2)), forward.pullback({"log_prob": (mass * earned).unsqueeze(-1) * batch.mask})
 
     def describe(self) -> dict[str, Any]:
@@ -157,9 +167,14 @@ class TabularTask(Simple):
         table = np.zeros((self.rows, self.actions)) if reference is None else np.array(reference)
         return torch.log_softmax(torch.as_tensor(table), dim=-1)
 
-    def _penalty(self, log_prob: Tensor, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        gap = log_prob - self._log_reference[state, action]
-        return self.penalty.coefficient * torch.where(mask > 0, gap, torch.zeros((), dtype=gap.dtype)).sum(-1)
+    def _penalized(self, batch: Batch, outputs: Outputs) -> Tensor:
+        """Log-probs that the penalty reads, `[R, G, N, T]`."""
+        return {"behavior": batch.behavior, "current": outputs}[self.penalty.at]["log_prob"]
+
+    def _penalty(self, log_prob: Tensor, batch: Batch) -> Tensor:
+        """Penalty of every token, `[R, G, N, T]`."""
+        gap = log_prob - self._log_reference[batch.state, batch.action]
+        return self.penalty.coefficient * torch.where(batch.mask > 0, gap, torch.zeros((), dtype=gap.dtype))
 
     def _enumerate(self, prompt: Tensor) -> Outcomes:
         digits = np.indices((self.actions,) * self.horizon).reshape(self.horizon, -1).T
@@ -170,16 +185,20 @@ class TabularTask(Simple):
             self.begin(prompt[:, None].expand(-1, action.shape[1]), None),
             torch.ones(action.shape[:2], dtype=torch.bool),
         )
+        paid, ended = torch.zeros_like(mask), torch.zeros(mask.shape, dtype=torch.bool)
         for t in range(self.horizon):
             state[..., t], mask[..., t] = here, alive
             turn = self.step(here, action[..., t], t, None)
+            if turn.reward is not None and turn.ended is not None:
+                paid[..., t], ended[..., t] = turn.reward * alive, turn.ended & alive
             here, alive = turn.state, alive & turn.going
         # A sequence that has ended stands for all its continuations: keep the one whose unused tokens are 0.
         keep = ((mask[0] > 0) | (action[0] == 0)).all(-1)
         action, state, mask = action[:, keep], state[:, keep], mask[:, keep]
         score = self.score(state, action, mask)
         if self.rewards != "bernoulli":
-            return Outcomes(state, action, mask, score, torch.ones_like(score))
+            told = {"reward": paid[:, keep], "ended": ended[:, keep]} if self.pays else {}
+            return Outcomes(state, action, mask, score, torch.ones_like(score), told=told)
         state, action, mask = (x.repeat_interleave(2, dim=1) for x in (state, action, mask))
         success = torch.tensor([1.0, 0.0], dtype=score.dtype).repeat(score.shape[1]).expand(len(prompt), -1)
         chance = torch.stack([score, 1.0 - score], -1).reshape(len(prompt), -1)

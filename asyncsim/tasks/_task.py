@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -38,7 +38,8 @@ class Outcomes:
 
     `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis); `reward` and `chance`, `[G, O]`: the
     reward of the outcome and its probability given the actions. O outcomes. `complete`: whether these are all samples
-    that can be drawn, or only their mean (the quadratic without its noise).
+    that can be drawn, or only their mean (the quadratic without its noise). `told`: `reward` and `ended` of every token,
+    `[G, O, T]`, of tasks that pay by token.
     """
 
     state: Tensor
@@ -47,6 +48,7 @@ class Outcomes:
     reward: Tensor
     chance: Tensor
     complete: bool = True
+    told: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Task(Protocol):
@@ -55,9 +57,9 @@ class Task(Protocol):
     `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens;
     `pays`: whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`: whether what the
     policy reads stays the same over tokens; `segments`: whether a trajectory goes on where the one before it in its
-    slot stopped. `fit` refuses a policy that does not fit, and returns the task that speaks with it; `begin` gives the
+    slot stopped; `moving`: whether rewards depend on the current weights. `fit` refuses a policy that does not fit, and returns the task that speaks with it; `begin` gives the
     first world of each sample (`carried`: the world that the batch before left, for segments), `observe` what the
-    policy reads of a world, `step` what an action leads to; `reward` is what the advantage sees (with a penalty inside,
+    policy reads of a world, `step` what an action leads to; `reward` and `token_rewards` are what the advantage sees (with a penalty inside,
     where the task has one); `outcomes` enumerates; `exact` is expected return and gradient `([R], [R, P])`.
     """
 
@@ -67,6 +69,9 @@ class Task(Protocol):
     pays: bool
     still: bool
     segments: bool
+
+    @property
+    def moving(self) -> bool: ...
 
     def policy(self) -> Policy: ...
 
@@ -82,6 +87,8 @@ class Task(Protocol):
 
     def reward(self, batch: Batch, outputs: Outputs) -> Tensor: ...
 
+    def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor: ...
+
     def outcomes(self, prompt: Tensor) -> Outcomes: ...
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]: ...
@@ -96,6 +103,7 @@ class Simple:
     pays = False
     still = False
     segments = False
+    moving = False
 
     def fit(self, policy: Any) -> Any:
         """The task itself; `check` refuses a policy that does not fit."""
@@ -120,3 +128,7 @@ class Simple:
     def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
         """The reward as earned."""
         return batch.reward
+
+    def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
+        """The rewards of single tokens as earned, `[R, G, N, T]`."""
+        return batch.rewards

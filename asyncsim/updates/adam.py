@@ -41,7 +41,9 @@ class Adam:
         second = (g * g).mul_((1.0 - beta2).to(g.dtype)).add_(state["second"] * beta2.to(g.dtype))
         size, scale = (lr / (1.0 - beta1**count)).to(g.dtype), (1.0 / (1.0 - beta2**count)).to(g.dtype)
         root = (second * scale).sqrt_().add_(self.eps)
-        record.direction = (first * size).div_(root)
+        step = (first * size).div_(root)
+        # Without eps a gradient that was always 0 gives 0 / 0, which is no step.
+        record.direction = step if self.eps > 0.0 else torch.where(root > 0.0, step, torch.zeros_like(step))
         return record, {"first": first, "second": second, "count": count}
 
 
