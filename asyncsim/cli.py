@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from asyncsim import checks, commands
+from asyncsim import checks, commands, wording
 
 KINDS = ("tasks", "policies", "systems", "schedules", "methods", "advantages", "updates", "diagnostics", "claims")
 
@@ -94,7 +94,7 @@ def run(
     ] = None,
     link: Annotated[
         list[str] | None,
-        typer.Option(help="Update link, in order; repeat for a chain (default: sgd; its lr is 0.1 unless set)."),
+        typer.Option(help="Update link, in order; repeat for a chain (default: sgd for tables, else clip-norm, adam)."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -106,7 +106,9 @@ def run(
     ] = None,
     samples: Annotated[int, typer.Option(help="Samples per group, N.")] = 16,
     updates: Annotated[int, typer.Option(help="Optimizer updates.")] = 200,
-    replicates: Annotated[int, typer.Option(help="Independent seeds run together, R.")] = 64,
+    replicates: Annotated[
+        int | None, typer.Option(help="Independent seeds, R (default: 64, for language models 1).")
+    ] = None,
     sampling: Annotated[str, typer.Option(help="monte_carlo, counts or enumerate.")] = "monte_carlo",
     diagnostics: Annotated[str, typer.Option(help="default, none, or names separated by commas.")] = "default",
     every: Annotated[int, typer.Option(help="Record each so many updates.")] = 1,
@@ -137,7 +139,7 @@ def run(
         "device": device,
         "diagnostics": diagnostics if diagnostics in ("default", "none") else diagnostics.split(","),
     }
-    spec = commands.spec(parts, link or ["sgd"], staleness, coupled, settings or [], sizes)
+    spec = wording.spec(parts, link or [], staleness, coupled, settings or [], sizes)
     result = commands.run(spec, seed, plot, save)
     _write_json(json_path, result)
     return 0
@@ -162,7 +164,7 @@ def verify(
 ) -> int:
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
     commands.outputs(report=report, json=json_path)
-    point = commands.settings(at, "--at") if at else None
+    point = wording.settings(at, "--at") if at else None
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
     result, status = commands.verify(claims or [], size, defects, seed, point, report)
     _write_json(json_path, result)
@@ -183,7 +185,7 @@ def timeline(
 ) -> int:
     """Simulate a system and say how stale its data is, and what it costs."""
     commands.outputs(plot, save=save, json=json_path)
-    result = commands.timeline(preset, commands.settings(settings or []), updates, samples, seed, plot, save)
+    result = commands.timeline(preset, wording.settings(settings or []), updates, samples, seed, plot, save)
     _write_json(json_path, result)
     return 0
 
