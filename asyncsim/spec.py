@@ -72,6 +72,7 @@ class Spec:
         self._check_parts()
         policy = self.trained_policy
         self._check_device(policy)
+        self._check_drawing()
         self.fitted_task.prompts  # noqa: B018  (refuses a policy that does not fit)
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
@@ -111,7 +112,20 @@ class Spec:
         self.method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
         listed = self.sampling == "monte_carlo" or getattr(self.task, "enumerable", True)
         checks.require(
-            listed, "sampling", self.sampling, "monte_carlo for continuous actions", "use sampling='monte_carlo'"
+            listed,
+            "sampling",
+            self.sampling,
+            "monte_carlo for a task whose outcomes cannot be listed",
+            "use sampling='monte_carlo'",
+        )
+
+    def _check_drawing(self) -> None:
+        checks.require(
+            self.drawn == "late" or not getattr(self.task, "pays", False),
+            "drawing",
+            "early",
+            "late for a task that pays by token",
+            "its worlds cannot be taken up again; use drawing='late'",
         )
 
     def _check_outputs(self, policy: Policy) -> None:
@@ -199,7 +213,8 @@ class Spec:
             ),
             "parameters [versions, R, P]": (
                 size * parameters * (4 * R + 3 * self.together * kept),
-                f"replicates = {R}, the task's parameters (arms, actions, horizon) or the staleness",
+                f"replicates = {R}, the parameters (arms, actions, horizon; train_layers of a language model)"
+                + (" or the staleness" if kept > 1 else ""),
             ),
             "metrics [U/every, R]": (
                 8 * (metrics + 1) * R * (1 + self.updates // self.every),
