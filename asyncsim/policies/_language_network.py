@@ -17,7 +17,7 @@ from asyncsim import checks
 FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32, "float64": torch.float64}
 """Number formats and the type in which each of them computes."""
 
-_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|layer|blocks|h)\.(\d+)\.")
 
 
 class Head(nn.Module):
@@ -61,10 +61,12 @@ class Model:
         if self.train_layers is None:
             return named
         layers = 1 + max((_layer(name) for name, _ in named), default=-1)
+        whole = "this architecture is trained whole: leave train_layers out"
+        checks.require(layers > 0, "train_layers", self.train_layers, "absent for a model without known blocks", whole)
         remedy = "train fewer layers, or leave train_layers out to train everything"
         checks.integer("train_layers", self.train_layers, 1, remedy, layers)
         first = layers - self.train_layers
-        return [(n, s) for n, s in named if _layer(n) >= first or n.split(".")[-2:-1] == ["norm"]]
+        return [(n, s) for n, s in named if _layer(n) >= first or _last_norm(n)]
 
     @cached_property
     def size(self) -> int:
@@ -132,6 +134,18 @@ def _layer(name: str) -> int:
     """Number of the block that a weight belongs to, -1 outside of them."""
     found = _LAYER.search(name)
     return int(found[1]) if found else -1
+
+
+def _last_norm(name: str) -> bool:
+    """Whether a weight belongs to the norm behind the blocks: one outside of them that is not the embedding's."""
+    module = name.lower().rpartition(".")[0]
+    norm = "norm" in module or module.rpartition(".")[2].startswith("ln")
+    return norm and _layer(name) < 0 and "emb" not in module
+
+
+def weights_of(network: nn.Module) -> int:
+    """How many weights a network has, tied ones once."""
+    return sum(weight.numel() for weight in network.parameters())
 
 
 def read(network: nn.Module, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, kept: int) -> Tensor:

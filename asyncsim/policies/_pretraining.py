@@ -71,14 +71,16 @@ class Recipe:
         checks.require(divides, "recipe.heads", self.heads, f"a divisor of the width {self.width}", "change either")
         checks.real("recipe.rate", self.rate, "give a positive learning rate", 0.0, open_low=True)
         checks.real("recipe.target", self.target, "give a probability", 0.0, 1.0)
-        usable = bool(self.operations) and set(self.operations) <= set(OPERATIONS)
+        text = isinstance(self.operations, str) and bool(self.operations)
+        usable = text and set(self.operations) <= set(OPERATIONS)
         checks.require(usable, "recipe.operations", self.operations, "some of + - *", "write operations='+'")
         return self
 
     def network(self) -> Transformer:
         """The model with its weights not set yet."""
         shape = (self.width, self.layers, self.heads, self.hidden, self.context)
-        return Transformer(Characters().size, *shape).eval().requires_grad_(False)
+        with torch.device("cpu"):
+            return Transformer(Characters().size, *shape).eval().requires_grad_(False)
 
     def key(self) -> str:
         """Name of the weight file: a hash of everything that the weights depend on."""
@@ -98,15 +100,32 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asyncsim"
 
 
+def scratch(parent: Path) -> Path:
+    """A fresh folder inside another, so that what is made in it can be moved there in one step."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=parent, suffix=".part"))
+    except OSError as error:
+        remedy = f"set ASYNCSIM_CACHE to a folder that can be written ({type(error).__name__})"
+        raise checks.InputError("cache folder", str(parent), "a folder that can be written", remedy) from error
+
+
 def pretrained(recipe: Recipe) -> Transformer:
-    """The pretrained model of a recipe: from disk, or trained now and written there."""
-    network = recipe.network()
-    network.reset(torch.Generator().manual_seed(recipe.seed))
-    if recipe.steps == 0:
-        return network
-    path = folder() / f"{recipe.key()}.npz"
-    if path.exists():
-        return load(network, path)
+    """The pretrained model of a recipe on the CPU: from disk, or trained now and written there."""
+    with torch.device("cpu"):
+        network = recipe.network()
+        network.reset(torch.Generator().manual_seed(recipe.seed))
+        if recipe.steps == 0:
+            return network
+        path = folder() / f"{recipe.key()}.npz"
+        # Unlike Path.exists, it does not raise where a folder may not be looked into.
+        return load(network, path) if os.path.exists(path) else trained(network, recipe, path)
+
+
+def trained(network: Transformer, recipe: Recipe, path: Path) -> Transformer:
+    """The network trained now and written to a file."""
+    # Minutes of training are not to end at a folder that cannot be written.
+    scratch(path.parent).rmdir()
     print(f"asyncsim: pretraining the character model (a minute or so, once), kept as {path}", file=sys.stderr)
     begin = time.monotonic()
     steps, reached = train(network, recipe)

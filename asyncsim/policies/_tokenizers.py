@@ -38,7 +38,7 @@ class Characters:
         [2, 11, 3, 15]
         """
         for character in text:
-            remedy = f"the character model knows {self.alphabet!r}"
+            remedy = f"the character model knows {self.alphabet!r}; use causal_lm('smollm2') or a model of words"
             checks.require(character in self._number, "character of a text", character, "in the alphabet", remedy)
         return [self._number[character] for character in text]
 

@@ -46,8 +46,11 @@ class CausalLM(Plain):
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether it samples with other numerics than it is trained with."""
-        return self.sampler != self.compute
+        """Whether it samples with other numerics than it is trained with.
+
+        In bfloat16 always: token by token from a cache it rounds otherwise than in one pass over the whole text.
+        """
+        return self.sampler != self.compute or self.compute == "bfloat16"
 
     @property
     def size(self) -> int:
@@ -145,13 +148,15 @@ class CausalLM(Plain):
     @cached_property
     def _loaded(self) -> tuple[Model, Any, int, dict[str, Any]]:
         from asyncsim.policies import _pretraining as pretraining
-        from asyncsim.policies._language_network import Model
+        from asyncsim.policies._language_network import Model, weights_of
         from asyncsim.policies._tokenizers import Characters
 
         if self.recipe is not None:
             recipe = self.recipe
-            model = Model(recipe.network(), lambda: pretraining.pretrained(recipe), self.train_layers)
-            return model, Characters(), recipe.context, {"recipe": asdict(recipe)}
+            shape = recipe.network()
+            model = Model(shape, lambda: pretraining.pretrained(recipe), self.train_layers)
+            told = {"architecture": type(shape).__name__, "model_parameters": weights_of(shape)}
+            return model, Characters(), recipe.context, {**told, "recipe": asdict(recipe)}
         from asyncsim.policies import _hub
 
         network, tokenizer, context, told = _hub.load(self.name, torch.float32)
@@ -184,7 +189,8 @@ def causal_lm(
     disk), "smollm2", or the folder or hub name of a model for `transformers`; `temperature` > 0; `top_k`, how many of
     the likeliest tokens can be drawn (0: all); `top_p` in (0, 1], the probability that the likeliest ones must hold;
     `sampler`, number format in which tokens are drawn ("float32", "bfloat16", "float64", or "int8": weights rounded by
-    row); `compute`, format of the trainer; `train_layers`, how many of the last blocks are trained, with the final norm
+    row); `compute`, format of the trainer (bfloat16 rounds otherwise token by token than in one pass over a text, which
+    counts as mismatch); `train_layers`, how many of the last blocks are trained, with the final norm
     (default: every weight); `micro_batch`, most sequences in one pass of the trainer (default: all); `recipe`, fields
     of the "char" model's shape and pretraining (`steps=0`: random weights). Prompts are ids `[R, G, N, L]` padded with
     -1 on the left. Returns a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats,
@@ -214,6 +220,8 @@ def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:
     if model != "char":
         checks.require(fields is None, "recipe", fields, "absent with a loaded model", "it describes model='char'")
         return None
+    given = fields is None or isinstance(fields, Mapping)
+    checks.require(given, "recipe", fields, "a dictionary", "name fields of the recipe, as {'steps': 0}")
     known = list(Recipe.__dataclass_fields__)
     for name in fields or {}:
         checks.one_of("field of recipe", name, known, "name a field of the recipe")

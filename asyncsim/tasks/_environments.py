@@ -40,6 +40,8 @@ def settings_of(settings: Any) -> tuple[tuple[str, Any], ...]:
     checks.require(settings is None or isinstance(settings, Mapping), "settings", settings, "a dictionary", remedy)
     for name, value in (settings or {}).items():
         checks.require(isinstance(name, str), "settings", name, "named by text", remedy)
+        bound, instead = "arguments of the environment, not of its time limit", "use steps"
+        checks.require(name != "max_episode_steps", "settings", {name: value}, bound, instead)
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError):
@@ -59,8 +61,9 @@ def made(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
         raise checks.InputError("id", id, "an environment whose packages are installed", _missing(error)) from error
     except gymnasium.error.Error as error:
         raise checks.InputError("id", id, "a registered environment", " ".join(str(error).split())) from None
-    except TypeError as error:
-        raise checks.InputError("settings", settings, f"arguments that {id} takes", str(error)) from error
+    except (TypeError, ValueError, LookupError, AssertionError, AttributeError) as error:
+        remedy = f"mend them ({type(error).__name__}: {' '.join(str(error).split())})"
+        raise checks.InputError("settings", settings, f"arguments that {id} takes", remedy) from error
 
 
 def _missing(error: Exception) -> str:

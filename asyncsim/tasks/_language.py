@@ -51,6 +51,10 @@ class LanguageTask(Simple):
         """What an ended answer to a prompt earns: 1 where it is the right text to the letter, else 0."""
         return float(text == self.answers[prompt])
 
+    def spoken(self, prompt: int) -> str:
+        """The right answer to a prompt as solved lines in front of a prompt write it, without the line break."""
+        return self.answers[prompt]
+
     def policy(self) -> Policy:
         """The character model, pretrained on sums."""
         from asyncsim.policies.causal_lm import causal_lm
@@ -123,7 +127,7 @@ class LanguageTask(Simple):
         return str(self.tokenizer.decode(ids)).partition("\n")[0]
 
     def _refuse_long_answers(self, tokenizer: Any) -> None:
-        lengths = [len(tokenizer.encode(answer + "\n")) for answer in self.answers]
+        lengths = [len(tokenizer.encode(self.spoken(q) + "\n")) for q in range(self.prompts)]
         worst = max(range(self.prompts), key=lambda q: lengths[q])
         least = f"at least {lengths[worst]}, tokens of the right answer to prompt {worst}"
         checks.require(lengths[worst] <= self.horizon, "horizon", self.horizon, least, "raise the horizon")

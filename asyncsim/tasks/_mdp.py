@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks, plugins
-from asyncsim.batch import Batch, Draws, Outputs
+from asyncsim.batch import Draws
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._recursion import cells, tilted
 from asyncsim.tasks._tabular import TabularTask

@@ -38,8 +38,8 @@ class Outcomes:
 
     `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis); `reward` and `chance`, `[G, O]`: the
     reward of the outcome and its probability given the actions. O outcomes. `complete`: whether these are all samples
-    that can be drawn, or only their mean (the quadratic without its noise). `told`: `reward` and `ended` of every token,
-    `[G, O, T]`, of tasks that pay by token.
+    that can be drawn, or only their mean (the quadratic without its noise). `told`: `reward` and `ended` of every
+    token, `[G, O, T]`, of tasks that pay by token.
     """
 
     state: Tensor
@@ -54,13 +54,14 @@ class Outcomes:
 class Task(Protocol):
     """What is asked and what it earns.
 
-    `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens;
-    `pays`: whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`: whether what the
-    policy reads stays the same over tokens; `segments`: whether a trajectory goes on where the one before it in its
-    slot stopped; `moving`: whether rewards depend on the current weights. `fit` refuses a policy that does not fit, and returns the task that speaks with it; `begin` gives the
-    first world of each sample (`carried`: the world that the batch before left, for segments), `observe` what the
-    policy reads of a world, `step` what an action leads to; `reward` and `token_rewards` are what the advantage sees (with a penalty inside,
-    where the task has one); `outcomes` enumerates; `exact` is expected return and gradient `([R], [R, P])`.
+    `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens; `pays`:
+    whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`: whether what the policy
+    reads stays the same over tokens; `segments`: whether a trajectory goes on where the one before it in its slot
+    stopped; `moving`: whether rewards depend on the current weights. `fit` refuses a policy that does not fit, and
+    returns the task that speaks with it; `begin` gives the first world of each sample (`carried`: the world that the
+    batch before left, for segments), `observe` what the policy reads of a world, `step` what an action leads to;
+    `reward` and `token_rewards` are what the advantage sees (with a penalty inside, where the task has one); `outcomes`
+    enumerates; `exact` is expected return and gradient `([R], [R, P])`.
     """
 
     horizon: int

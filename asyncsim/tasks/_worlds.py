@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from asyncsim import checks
 from asyncsim.batch import Draws
 from asyncsim.tasks._environments import Surface, made
 
@@ -164,8 +165,9 @@ class Loop:
         environments = self._current(inner)
         seeds = draws.seeds(token).reshape(-1)
         observation = self._nothing(len(where))
-        for row in np.flatnonzero(where):
-            observation[row] = self._flat(environments[row].reset(seed=int(seeds[row]))[0])
+        with np.errstate(over="ignore"):
+            for row in np.flatnonzero(where):
+                observation[row] = self._flat(environments[row].reset(seed=int(seeds[row]))[0])
         return self._advanced(inner), observation
 
     def step(self, inner: Handle, action: np.ndarray, where: np.ndarray) -> Moved:
@@ -175,21 +177,32 @@ class Loop:
         observation, reward = self._nothing(E), np.zeros(E)
         terminated, truncated = np.zeros(E, dtype=bool), np.zeros(E, dtype=bool)
         commands = self._commands(action)
-        for row in np.flatnonzero(where):
-            seen, reward[row], terminated[row], truncated[row], _ = environments[row].step(commands[row])
-            observation[row] = self._flat(seen)
+        with np.errstate(over="ignore"):
+            for row in np.flatnonzero(where):
+                seen, reward[row], terminated[row], truncated[row], _ = environments[row].step(commands[row])
+                observation[row] = self._flat(seen)
         return Moved(self._advanced(inner), observation, reward, terminated, truncated)
 
     def _nothing(self, number: int) -> np.ndarray:
         return np.zeros((number, self.surface.observation), dtype=self.surface.precision)
 
     def _flat(self, seen: Any) -> np.ndarray:
-        """An observation as numbers `[D]`; a discrete one as a unit vector."""
-        if self.surface.onehot is None:
-            return np.asarray(seen, dtype=self.surface.precision).reshape(-1)
-        unit = self._nothing(1)[0]
-        unit[int(seen) - self.surface.onehot] = 1.0
-        return unit
+        """An observation as numbers `[D]`; a discrete one as a unit vector; refuses what the space does not hold."""
+        D, first = self.surface.observation, self.surface.onehot
+        try:
+            if first is None:
+                flat = np.asarray(seen, dtype=self.surface.precision).reshape(-1)
+                if len(flat) == D:
+                    return flat
+            elif first <= int(seen) < first + D:
+                unit = self._nothing(1)[0]
+                unit[int(seen) - first] = 1.0
+                return unit
+        except (TypeError, ValueError):
+            pass
+        held = f"{D} numbers" if first is None else f"an integer in [{first}, {first + D - 1}]"
+        bound, remedy = f"{held}, as its observation space says", "mend the environment or its observation space"
+        raise checks.InputError(f"observation of {self.id}", seen, bound, remedy)
 
     def _commands(self, action: np.ndarray) -> Any:
         if self.surface.first is not None:

@@ -68,7 +68,7 @@ class Gym(Simple):
         # What once broke stays so, and is not named again.
         broken = before.broken if before else np.zeros(shape[0], dtype=bool)
         world = World(shape, inner, observation, every, np.zeros(number), nothing, broken)
-        bad = ~np.isfinite(observation).all(1)
+        bad = ~_readable(observation)
         if not bad.any():
             return world
         return replace(world, observation=_zeroed(observation, bad), broken=self._named(world, bad, draws))
@@ -80,9 +80,8 @@ class Gym(Simple):
     def step(self, world: World, action: Tensor, token: int, draws: Draws) -> Turn:
         """Environments after one action each, with the reward of this token."""
         moved = self.engine.step(world.inner, self._commands(action), world.alive)
-        bad, broken = np.zeros_like(world.alive), world.broken
-        if not (np.isfinite(moved.observation).all() and np.isfinite(moved.reward).all()):
-            bad = ~(np.isfinite(moved.observation).all(1) & np.isfinite(moved.reward))
+        bad, broken = ~(_readable(moved.observation) & np.isfinite(moved.reward)), world.broken
+        if bad.any():
             moved = _mended(moved, bad)
             broken = self._named(world, bad, draws)
         ended = moved.terminated | moved.truncated | bad
@@ -146,7 +145,7 @@ class Gym(Simple):
         if not ended.any():
             return replace(world, observation=moved.observation)
         inner, fresh = self.engine.reset(world.inner, ended, draws.sibling("environment"), token + 1)
-        bad = ended & ~np.isfinite(fresh).all(1)
+        bad = ended & ~_readable(fresh)
         broken = self._named(world, bad, draws) if bad.any() else world.broken
         observation = np.where(ended[:, None], _zeroed(fresh, bad), moved.observation)
         running = np.where(ended, 0.0, world.running)
@@ -165,6 +164,12 @@ class Gym(Simple):
                 stacklevel=3,
             )
         return world.broken | rows.any(1)
+
+
+def _readable(observation: np.ndarray) -> np.ndarray:
+    """Rows, bool `[E]`, whose every number is finite in the format that networks read."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.isfinite(observation.astype(np.float32, copy=False)).all(1))
 
 
 def _zeroed(observation: np.ndarray, bad: np.ndarray) -> np.ndarray:
@@ -214,11 +219,13 @@ def gym(
     the last token counts as cut off); `steps`, the horizon T in tokens: for episodes a time limit in place of the
     environment's own (None: its own), for segments their length; `settings`, arguments of the environment.
     Box actions are clipped to the box before the step; the log-prob is that of the action before clipping. An
-    observation or reward that is not finite ends the episode with reward 0 and marks its replicate as broken.
+    observation or reward that is not finite (an observation: in float32) ends the episode with reward 0 and marks its
+    replicate as broken.
 
-    Returns a task whose own policy is `policies.mlp`. Raises `InputError` for an unknown id, a missing package, other
-    spaces, a segment without length or an episode without time limit. Source: gymnasium (Towers et al. 2024,
-    arXiv:2407.17032); CartPole: Barto, Sutton, Anderson 1983.
+    Returns a task whose own policy is `policies.mlp`. Raises `InputError` for an unknown id, a missing package,
+    settings that the environment does not take, other spaces, an observation outside its space, a segment without
+    length or an episode without time limit. Source: gymnasium (Towers et al. 2024, arXiv:2407.17032); CartPole: Barto,
+    Sutton, Anderson 1983.
 
     >>> task = gym("CartPole-v1", steps=32)
     >>> task.horizon, task.surface.observation, task.surface.head

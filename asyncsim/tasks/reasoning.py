@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asyncsim import checks, rng
+from asyncsim.policies._policy import Policy
 from asyncsim.tasks._language import LanguageTask, chosen, few_shot
 
 
@@ -28,6 +29,16 @@ class Reasoning(LanguageTask):
         """
         return float(self.marker.score_answer(text.strip(), self.entries[prompt]) == 1.0)
 
+    def spoken(self, prompt: int) -> str:
+        """The right answer with the space that stands in front of it in solved problems."""
+        return f" {self.answers[prompt]}"
+
+    def policy(self) -> Policy:
+        """SmolLM2: the questions are written in words."""
+        from asyncsim.policies.causal_lm import causal_lm
+
+        return causal_lm("smollm2")
+
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
         names = ("dataset", "shots", "part", "seed")
@@ -48,10 +59,11 @@ def reasoning(
     Arguments: `name` of the dataset; `prompts` Q, how many problems are asked; `shots`, solved problems in front of
     each prompt, the same for all and never asked; `part`, "all" or one half of what a seed generates, "even" or "odd":
     with equal shots the two share none whatever Q is; `seed` of the problems; `horizon` T in tokens, enough for the
-    longest right answer and a line break; `settings` of the dataset by its own names (None: its defaults). Returns a
-    task for `policies.causal_lm`. Raises `InputError` without the package, for an unknown dataset or setting, for
-    values outside these ranges, and for datasets whose answers take several lines. Source: Stojanovski et al.,
-    "Reasoning Gym: reasoning environments for reinforcement learning with verifiable rewards" (2025).
+    longest right answer, the space in front of it and a line break; `settings` of the dataset by its own names (None:
+    its defaults). Returns a task for `policies.causal_lm`, its own policy SmolLM2 (`make llm`). Raises `InputError`
+    without the package, for an unknown dataset or setting, for values outside these ranges, and for datasets whose
+    answers take several lines. Source: Stojanovski et al., "Reasoning Gym: reasoning environments for reinforcement
+    learning with verifiable rewards" (2025).
 
     >>> task = reasoning("chain_sum", prompts=4, shots=0, settings={"max_terms": 2})  # doctest: +SKIP
     >>> task.score(0, task.answers[0]), task.score(0, f"It is {task.answers[0]}.")  # doctest: +SKIP
@@ -63,6 +75,7 @@ def reasoning(
     checks.integer("horizon", horizon, 1, "an answer has at least one token", checks.LARGEST)
     marker = _dataset(name, 2 * prompts + shots, seed, settings)
     entries = _distinct(marker)
+    # `spoken` writes the answer that is asked for in the same way.
     front = [f"{_asked(entry)} {entry['answer']}" for entry in entries[:shots]]
     asked = chosen(entries[shots:], prompts, part)
     texts = tuple(few_shot(front, _asked(entry)) for entry in asked)

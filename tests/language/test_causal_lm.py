@@ -407,6 +407,25 @@ def test_another_sampler_is_near_the_trainer_and_says_so(form, largest):
     assert (scored - expected).abs().max() < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("sampler", "compute", "differs"),
+    [("float32", "float32", False), ("bfloat16", "bfloat16", True), ("float32", "bfloat16", True)],
+)
+def test_rounding_is_no_staleness(sampler, compute, differs):
+    """A synchronous run books what caches round otherwise as mismatch; planted: equal names of formats as equality."""
+    made = sim.policies.causal_lm("char", recipe=SHAPE, sampler=sampler, compute=compute)
+    assert made.mismatched is differs
+    begun = made.initial(1)[0] * 6
+    spec = sim.Spec(
+        sim.tasks.arithmetic(prompts=4, horizon=12), sim.schedules.fixed(0, groups_per_batch=4),
+        sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)), made, initial=begun.numpy(), replicates=1,
+        samples_per_group=8, updates=1, diagnostics=["staleness_variance", "mismatch_variance"],
+    )  # fmt: skip
+    trace = sim.run(spec)
+    assert trace["staleness_variance"].max() < 1e-10
+    assert bool(trace["mismatch_variance"].max() > 1e-7) is differs
+
+
 def test_int8_has_255_levels_in_each_row():
     weight = torch.randn(6, 50, generator=torch.Generator().manual_seed(0))
     weight[1] = 0.0
@@ -471,6 +490,9 @@ def test_a_bound_network_leaves_the_others_alone():
         ({"micro_batch": 0}, "micro_batch = 0"),
         ({"model": ""}, "model = ''"),
         ({"recipe": {"depth": 3}}, "field of recipe = 'depth': must be one of width"),
+        ({"recipe": {"operations": 3}}, "recipe.operations = 3"),
+        ({"recipe": {3: 3}}, "field of recipe = 3"),
+        ({"recipe": 3}, "recipe = 3: must be a dictionary"),
         ({"model": "smollm2", "recipe": {"steps": 0}}, "recipe = {'steps': 0}: must be absent with a loaded model"),
     ],
 )
@@ -585,10 +607,15 @@ def test_a_model_of_transformers_is_sampled_and_trained_alike(tied, monkeypatch)
         torch.testing.assert_close(forward.pullback({"log_prob": cotangent}), gradient[None], rtol=1e-4, atol=1e-5)
 
 
+def policy_size(**settings):
+    return sim.policies.causal_lm("char", **settings).size
+
+
 def test_a_header_says_what_was_run_without_making_weights(tmp_path, monkeypatch):
     monkeypatch.setenv("ASYNCSIM_CACHE", str(tmp_path))
     made = sim.policies.causal_lm("char", temperature=0.5, train_layers=2)
     told = made.describe()
     assert told["model"] == "char" and told["temperature"] == 0.5 and told["recipe"]["steps"] > 0
+    assert told["architecture"] == "Transformer" and told["model_parameters"] == policy_size(train_layers=None)
     assert (made.size, made.context, made.tokenizer.size) == (361088, 128, 49)
     assert list(tmp_path.iterdir()) == []

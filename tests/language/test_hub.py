@@ -75,6 +75,25 @@ def test_a_saved_model_comes_back_with_the_same_logits(saved):
     assert told["model_parameters"] == sum(weight.numel() for weight in network.parameters())
 
 
+def test_a_header_tells_weight_files_apart(copy):
+    """By names and sizes: whole files need not be read for it."""
+    told = sim.policies.causal_lm(str(copy)).describe()
+    assert told["architecture"] == "LlamaForCausalLM" and told["revision"] is None and told["context"] == 48
+    assert len(told["files"]) == 12 and told["window"] is None
+    assert _hub.load(str(copy))[3]["files"] == told["files"]
+    size = (copy / "model.safetensors").stat().st_size
+    (copy / "model.safetensors").rename(copy / "other.safetensors")
+    renamed = _hub.fingerprint(copy)
+    (copy / "other.safetensors").write_bytes(bytes(size - 1))
+    assert len({told["files"], renamed, _hub.fingerprint(copy)}) == 3
+
+
+def test_weights_are_read_on_the_cpu(saved):
+    with torch.device("meta"):
+        network, *_ = _hub.load(str(saved[1]))
+    assert {tensor.device.type for tensor in [*network.parameters(), *network.buffers()]} == {"cpu"}
+
+
 def test_the_type_is_the_one_asked_for(saved):
     found, *_ = _hub.load(str(saved[1]), torch.bfloat16)
     assert {weight.dtype for weight in found.parameters()} == {torch.bfloat16}
@@ -96,6 +115,149 @@ def test_the_task_speaks_with_a_loaded_model(saved):
     assert policy.tokenizer.decode(task.ids[0][task.ids[0] >= 0].tolist()) == task.texts[0]
     with pytest.raises(InputError, match="context"):
         sim.tasks.arithmetic(digits=1, shots=8, prompts=4).fit(policy)
+
+
+# Architectures.
+
+
+def of_another_kind(saved, tmp_path, kind, **changes):
+    """A tiny random model of another architecture in a folder, and its network as `transformers` runs it."""
+    import transformers
+
+    shape = {
+        "vocab_size": 20, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+        "max_position_embeddings": 48, "initializer_range": 0.5, "eos_token_id": 1, "bos_token_id": 1,
+        "attn_implementation": "eager",
+    }  # fmt: skip
+    given = {**shape, **changes}
+    config = getattr(transformers, f"{kind}Config")(**{k: v for k, v in given.items() if v is not None})
+    torch.manual_seed(0)
+    network = getattr(transformers, f"{kind}{'LMHeadModel' if kind == 'GPT2' else 'ForCausalLM'}")(config).eval()
+    shutil.copytree(saved[1], tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    network.save_pretrained(tmp_path / "model")
+    return str(tmp_path / "model"), network
+
+
+def spoken_by(made, text, tokens):
+    """A prompt `[1, 1, 3, L]`, what the model said `[3, T]`, and the log-probs that were recorded."""
+    import numpy as np
+
+    from asyncsim import rng
+    from asyncsim.batch import Draws
+    from asyncsim.versions import current
+
+    seen = torch.tensor(made.tokenizer.encode(text)).expand(1, 1, 3, -1)
+    view, memory = current(made.prepare(made.initial(1))), made.remember(seen)
+    draws = Draws(rng.Stream(0, "rollout"), np.arange(1), np.zeros(1, dtype=np.int64), np.arange(3).reshape(1, 1, 3))
+    acts = [made.act(view.token(t), seen, draws, t, memory) for t in range(tokens)]
+    said, log_prob = (
+        torch.stack(x)[:, 0, 0].T for x in ([a.action for a in acts], [a.outputs["log_prob"] for a in acts])
+    )
+    return seen, said, log_prob
+
+
+def plain_log_probs(network, seen, said):
+    """Of every token that was said, by one pass of the library over the whole text with its own masks."""
+    text = torch.cat([seen[0, 0], said], 1)
+    with torch.no_grad():
+        law = network(input_ids=text, use_cache=False).logits[:, seen.shape[-1] - 1 : -1].log_softmax(-1)
+    return law.gather(2, said.unsqueeze(2))[..., 0]
+
+
+SLIDING = {"sliding_window": 4, "num_key_value_heads": 1}
+
+
+def test_a_sliding_window_is_the_context(saved, tmp_path):
+    """Within it the model is the library's; behind it the library forgets, and our masks would not."""
+    folder, network = of_another_kind(saved, tmp_path, "Mistral", **SLIDING)
+    made = sim.policies.causal_lm(folder)
+    assert made.context == 4 and (made.describe()["context"], made.describe()["window"]) == (4, 4)
+    seen, said, log_prob = spoken_by(made, "12", 2)
+    torch.testing.assert_close(log_prob, plain_log_probs(network, seen, said), rtol=0, atol=1e-5)
+    with pytest.raises(InputError, match="= 5: must be at most 4"):
+        spoken_by(made, "1+2=3", 1)
+    with pytest.raises(InputError, match="= 5: must be at most 4"):
+        spoken_by(made, "1+2", 2)
+    with pytest.raises(InputError, match="at most 4, the context of the model"):
+        sim.tasks.arithmetic(digits=1, prompts=2).fit(made)
+    # Planted: the longest text of the configuration, in whose place the window stands.
+    made.__dict__["_loaded"] = (made.model, made.tokenizer, 48, {})
+    seen, said, log_prob = spoken_by(made, "12+34=", 2)
+    assert (log_prob - plain_log_probs(network, seen, said)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, 48),
+        ({"sliding_window": None}, 48),
+        ({"sliding_window": 8}, 8),
+        ({"sliding_window": 80}, 48),
+        ({"sliding_window": 8, "use_sliding_window": False}, 48),
+        ({"sliding_window": 8, "layer_types": ["full_attention"]}, 48),
+        ({"sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]}, 8),
+        ({"attention_chunk_size": 8, "layer_types": ["chunked_attention"]}, 8),
+        ({"window_size": 8, "attention_layers": ["global", "local"]}, 8),
+        ({"window_size": 8, "attention_layers": ["global"]}, 48),
+    ],
+)
+def test_only_windows_in_use_bound_the_context(given, expected):
+    from types import SimpleNamespace
+
+    assert _hub.context_of(SimpleNamespace(max_position_embeddings=48, **given), "x") == expected
+
+
+def test_a_model_that_does_not_say_its_context_is_refused():
+    from types import SimpleNamespace
+
+    assert refusal(lambda: _hub.context_of(SimpleNamespace(), "x")).value == "x"
+
+
+GPT2 = {"num_key_value_heads": None, "intermediate_size": None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "block", "norm"),
+    [
+        ("GPT2", GPT2, "transformer.h.", "transformer.ln_f."),
+        ("GPTNeoX", {}, "gpt_neox.layers.", "gpt_neox.final_layer_norm."),
+        ("OPT", {"ffn_dim": 24, "word_embed_proj_dim": 16}, "model.decoder.layers.", "model.decoder.final_layer_norm."),
+    ],
+)
+def test_the_last_blocks_are_found_under_other_names(saved, tmp_path, kind, changes, block, norm):
+    folder, network = of_another_kind(saved, tmp_path, kind, **changes)
+    made = sim.policies.causal_lm(folder, train_layers=2)
+    names = [name for name, _ in made.model.trained]
+    every = [name for name, _ in network.named_parameters()]
+    assert names == [n for n in every if n.startswith((f"{block}1.", f"{block}2.", norm))]
+    assert any(n.startswith(norm) for n in names) and 0 < made.size < sum(w.numel() for w in network.parameters())
+    seen, said, log_prob = spoken_by(made, "12+3=", 3)
+    torch.testing.assert_close(log_prob, plain_log_probs(network, seen, said), rtol=0, atol=1e-5)
+
+
+def test_a_model_without_known_blocks_is_trained_whole():
+    from asyncsim.policies._language_network import Model
+
+    plain = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2))
+    assert Model(plain, lambda: plain).size == 10
+    found = refusal(lambda: Model(plain, lambda: plain, 1).size)
+    assert found.field == "train_layers" and "this architecture is trained whole" in found.remedy
+
+
+def test_only_the_norm_behind_the_blocks_is_trained():
+    """Planted: every norm, as those inside frozen blocks and behind the embedding."""
+    from asyncsim.policies._language_network import Model
+
+    norm = torch.nn.LayerNorm(2)
+    block = torch.nn.ModuleDict({"norm": norm})
+    whole = torch.nn.ModuleDict(
+        {"embed_norm": torch.nn.LayerNorm(2), "word_embeddings_layernorm": torch.nn.LayerNorm(2)}
+    )
+    whole["blocks"] = torch.nn.ModuleList([block, torch.nn.ModuleDict({"norm": torch.nn.LayerNorm(2)})])
+    whole["norm"] = torch.nn.LayerNorm(2)
+    names = [name for name, _ in Model(whole, lambda: whole, 1).trained]
+    assert names == ["blocks.1.norm.weight", "blocks.1.norm.bias", "norm.weight", "norm.bias"]
 
 
 # What cannot be read.
@@ -217,6 +379,16 @@ def test_the_small_model_is_converted_once(conversions, package, saved, tmp_path
     assert conversions == [package / "pretend.gguf"]
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["smollm2-64-1"], "nothing half-written stays"
     assert capsys.readouterr().err.count("converting") == 1
+
+
+def test_the_bars_of_the_library_are_not_shown(conversions, saved, monkeypatch, capsys):
+    """Those of this format heed none of its settings."""
+    from tqdm.auto import tqdm
+
+    monkeypatch.setattr(_hub, "dequantized", lambda *_: next(iter(tqdm([saved[0]] * 3, desc="Converting"))))
+    _hub.load("smollm2")
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1 and shown.startswith("asyncsim: converting") and "%" not in shown
 
 
 def test_a_failed_conversion_leaves_nothing(conversions, saved, tmp_path, monkeypatch):

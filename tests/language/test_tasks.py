@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import asyncsim as sim
 from asyncsim import rng
 from asyncsim.batch import Draws
 from asyncsim.checks import InputError
+from asyncsim.policies import _hub
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.tasks._language import LanguageTask, chosen, padded, shuffled
 
@@ -180,6 +182,13 @@ def test_a_run_asks_the_prompts_in_turn_and_records_what_was_spoken():
 # Refusals.
 
 
+class Lowercase(Characters):
+    """A tokenizer that reads capitals too."""
+
+    def encode(self, text):
+        return super().encode(text.lower())
+
+
 class Long(Characters):
     """A tokenizer that spends three tokens on a character."""
 
@@ -241,6 +250,53 @@ def test_generated_halves_share_none_and_seeds_ask_others():
     even, odd = (set(sim.tasks.reasoning("gcd", q, part=p).texts) for q, p in ((20, "even"), (12, "odd")))
     other = set(sim.tasks.reasoning("gcd", 20, seed=1).texts)
     assert len(even) == 20 and len(odd) == 12 and not even & odd and not even & other
+
+
+def test_generated_answers_need_room_for_the_space_in_front_of_them():
+    """As they are taught: a token more of characters, another token of words."""
+    pytest.importorskip("reasoning_gym")
+    plain = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}
+    task = sim.tasks.reasoning("chain_sum", prompts=6, shots=2, settings=plain)
+    shot = task.texts[0].split("\n")[1].removeprefix("Answer:")
+    assert shot.startswith(" ") and task.spoken(0) == f" {task.answers[0]}"
+    room = max(map(len, task.answers)) + 2
+    speaker = SimpleNamespace(tokenizer=Lowercase(), context=999)
+    assert replace(task, horizon=room).fit(speaker).horizon == room
+    with pytest.raises(InputError, match=f"horizon = {room - 1}: must be at least {room}"):
+        replace(task, horizon=room - 1).fit(speaker)
+    with pytest.raises(InputError, match=r"use causal_lm\('smollm2'\)"):
+        task.fit(POLICY)
+
+
+def spec_of(task):
+    """One update of a task with its own policy."""
+    parts = (
+        sim.schedules.fixed(0),
+        sim.methods.reinforce(sim.advantages.offset(0.3)),
+        sim.chain(sim.updates.sgd(1e-3)),
+    )
+    return sim.Spec(task, *parts, samples_per_group=2, updates=1, replicates=1)
+
+
+def test_the_own_model_of_generated_problems_reads_words(monkeypatch):
+    pytest.importorskip("reasoning_gym")
+    task = sim.tasks.reasoning(prompts=2)
+    assert task.policy() == sim.policies.causal_lm("smollm2")
+    monkeypatch.setattr(_hub, "PACKAGE", "no_such_package_at_all")
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace())
+    with pytest.raises(InputError, match="make llm"):
+        sim.run(spec_of(task))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(importlib.util.find_spec(_hub.PACKAGE) is None, reason="needs `make llm`")
+def test_generated_problems_run_with_their_own_model():
+    """Nothing given but the sizes: SmolLM2 answers, and all of it is trained once."""
+    pytest.importorskip("reasoning_gym")
+    task = sim.tasks.reasoning(prompts=2)
+    trace = sim.run(spec_of(task))
+    assert trace.parameters.shape == (1, 134_515_008) and np.isfinite(trace["batch_return"]).all()
+    assert (trace.diverged == -1).all()
 
 
 @pytest.mark.parametrize(

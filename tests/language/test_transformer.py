@@ -112,8 +112,9 @@ def test_characters_come_back(text):
 
 
 def test_an_unknown_character_is_refused():
-    with pytest.raises(InputError, match=r"character of a text = '%': must be in the alphabet"):
+    with pytest.raises(InputError, match=r"character of a text = '%': must be in the alphabet") as caught:
         Characters().encode("1%2")
+    assert caught.value.remedy.endswith("use causal_lm('smollm2') or a model of words")
 
 
 # Pretraining.
@@ -142,6 +143,42 @@ def test_pretraining_learns_is_kept_and_is_the_same_again(cache, capsys):
     for a, b, c in zip(made.parameters(), again.parameters(), fresh.parameters(), strict=True):
         assert torch.equal(a, b) and not b.requires_grad
         torch.testing.assert_close(a, c, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_weights_are_made_and_read_on_the_cpu(cache, steps):
+    """Also where tensors go elsewhere by default; a device without numbers stands for all others."""
+    recipe = dataclasses.replace(TINY, steps=steps)
+    with torch.device("meta"):
+        made = [pretraining.pretrained(recipe) for _ in range(2)]
+        assert {w.device.type for w in recipe.network().parameters()} == {"cpu"}
+        assert torch.zeros(1).device.type == "meta"
+    assert len(list(cache.iterdir())) == (steps > 0)
+    made.append(pretraining.pretrained(recipe))
+    for network in made:
+        for weight, expected in zip(network.state_dict().values(), made[-1].state_dict().values(), strict=True):
+            assert weight.device.type == "cpu" and torch.equal(weight, expected)
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_the_training(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ASYNCSIM_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(pretraining, "train", lambda *_: pytest.fail("trained in vain"))
+    with pytest.raises(
+        InputError, match=r"cache folder = .*: must be a folder that can be written; set ASYNCSIM_CACHE"
+    ):
+        pretraining.pretrained(TINY)
+    assert capsys.readouterr().err == "", "nothing is promised"
+
+
+def test_weights_are_read_from_a_folder_that_cannot_be_written(cache, monkeypatch):
+    pretraining.save(TINY.network(), cache / f"{TINY.key()}.npz")
+    monkeypatch.setattr(
+        pretraining.tempfile, "mkdtemp", lambda **_: (_ for _ in ()).throw(PermissionError("read-only"))
+    )
+    pretraining.pretrained(TINY)
+    with pytest.raises(InputError, match=r"cache folder = .*PermissionError"):
+        pretraining.pretrained(dataclasses.replace(TINY, seed=9))
 
 
 def test_training_stops_at_its_target():
@@ -194,6 +231,8 @@ def test_a_failed_write_leaves_nothing(cache, monkeypatch):
         ({"width": 0}, "recipe.width = 0"),
         ({"high": -1}, "recipe.high = -1"),
         ({"operations": "%"}, "recipe.operations = '%'"),
+        ({"operations": 3}, "recipe.operations = 3"),
+        ({"operations": ["+"]}, "recipe.operations = ['+']"),
         ({"rate": 0.0}, "recipe.rate = 0.0"),
         ({"target": 2.0}, "recipe.target = 2.0"),
     ],

@@ -34,7 +34,7 @@ class Counter(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.steps, self.sign = 0, float(self.np_random.choice([-1, -1, -1, 1]))
-        return np.array([self.start, self.sign], dtype=np.float32), {}
+        return np.array([self.start, self.sign], dtype=self.observation_space.dtype), {}
 
     def step(self, action):
         self.steps += 1
@@ -42,7 +42,8 @@ class Counter(gymnasium.Env):
         failed = self.steps == self.fails and self.sign > 0
         first = self.told if failed and self.where != "reward" else self.steps
         reward = self.told if failed and self.where != "observation" else action
-        return np.array([first, self.sign], dtype=np.float32), float(reward), self.steps == self.ends, False, {}
+        seen = np.array([first, self.sign], dtype=self.observation_space.dtype)
+        return seen, float(reward), self.steps == self.ends, False, {}
 
 
 class Nested(Counter):
@@ -50,6 +51,43 @@ class Nested(Counter):
 
     def __init__(self):
         super().__init__(space=gymnasium.spaces.Dict({"a": gymnasium.spaces.Discrete(2)}))
+
+
+class Wide(Counter):
+    """Shows the same in twice as many bits."""
+
+    def __init__(self, **settings):
+        super().__init__(space=gymnasium.spaces.Box(-100, 100, (2,), np.float64), **settings)
+
+
+class Seeded(Counter):
+    """Seeds NumPy's old generator, which takes 32 bits."""
+
+    def reset(self, *, seed=None, options=None):
+        np.random.RandomState(seed)
+        return super().reset(seed=seed)
+
+
+class Liar(Counter):
+    """Shows what its space does not hold, from the first observation on or from the second."""
+
+    def __init__(self, discrete, shows, first):
+        space = gymnasium.spaces.Discrete(3, start=2) if discrete else gymnasium.spaces.Box(-1, 1, (2,))
+        super().__init__(space=space)
+        self.right, self.shows, self.first = 2 if discrete else [0.0, 0.0], shows, first
+
+    def reset(self, *, seed=None, options=None):
+        return self.shows if self.first else self.right, {}
+
+    def step(self, action):
+        return self.shows, 0.0, False, False, {}
+
+
+class Choosy(Counter):
+    """Refuses its argument in one of several ways."""
+
+    def __init__(self, how="ValueError"):
+        raise {"ValueError": ValueError, "KeyError": KeyError, "AssertionError": AssertionError}[how]("two\nlines")
 
 
 class Several(Counter):
@@ -75,6 +113,10 @@ COUNTER = register("Counter", Counter, max_episode_steps=5)
 NESTED = register("Nested", Nested, max_episode_steps=5)
 SEVERAL = register("Several", Several, max_episode_steps=5)
 ENDLESS = register("Endless", Endless)
+WIDE = register("Wide", Wide, max_episode_steps=5)
+SEEDED = register("Seeded", Seeded, max_episode_steps=5)
+LIAR = register("Liar", Liar, max_episode_steps=5)
+CHOOSY = register("Choosy", Choosy, max_episode_steps=5)
 
 
 def drawn(shape, batch=0, replicates=None, trajectory=None):
@@ -119,7 +161,7 @@ def cart_start(replicate, trajectory, token):
 
 
 def keyed_seed(replicate, trajectory, token):
-    return int(rng.Stream(SEED, "environment").uniform(replicate, trajectory, token, 0) * 2.0**53)
+    return int(rng.Stream(SEED, "environment").uniform(replicate, trajectory, token, 0) * 2.0**31)
 
 
 def restarted(environment, replicate, trajectory, token):
@@ -296,8 +338,9 @@ def touched(task):
     two = one.clone()
     two[:, 1] = chosen(task, shape, task.horizon, seed=1)[:, 1]
     a, b = (roll(task, drawn(shape), actions)[0] for actions in (one, two))
-    assert (a["seen"][:, 1] != b["seen"][:, 1]).any()
-    return any(not np.array_equal(a[name][:, 0], b[name][:, 0], equal_nan=True) for name in a)
+    other = [{name for name in a if not np.array_equal(a[name][:, r], b[name][:, r], equal_nan=True)} for r in (0, 1)]
+    assert other[1] & {"seen", "reward"}
+    return bool(other[0])
 
 
 @pytest.mark.parametrize(
@@ -311,7 +354,7 @@ def touched(task):
     ],
 )
 def test_replicates_do_not_touch_each_other(id, trajectory, steps):
-    assert id == COUNTER or not touched(sim.tasks.gym(id, trajectory, steps))
+    assert not touched(sim.tasks.gym(id, trajectory, steps))
 
 
 def test_a_shared_generator_is_seen():
@@ -413,15 +456,25 @@ def test_another_shape_of_the_batch_is_refused():
 # Failures of an environment.
 
 
+BAD_NUMBERS = [
+    (COUNTER, "nan", "both"),
+    (COUNTER, "inf", "observation"),
+    (COUNTER, "-inf", "reward"),
+    (WIDE, "1e39", "observation"),
+    (WIDE, "-1e300", "observation"),
+]
+"""The last two are numbers, but not for a network in float32."""
+
+
 @pytest.mark.parametrize("trajectory", ["episode", "segment"])
-@pytest.mark.parametrize(("told", "where"), [("nan", "both"), ("inf", "observation"), ("-inf", "reward")])
-def test_what_is_no_number_breaks_its_replicate(trajectory, told, where):
+@pytest.mark.parametrize(("id", "told", "where"), BAD_NUMBERS)
+def test_what_is_no_number_breaks_its_replicate(trajectory, id, told, where):
     shape, ones = (8, 1, 2), torch.full((6, 8, 1, 2), 2)
     tasks = [
-        sim.tasks.gym(COUNTER, trajectory, 6, settings) for settings in ({}, {"fails": 3, "told": told, "where": where})
+        sim.tasks.gym(id, trajectory, 6, settings) for settings in ({}, {"fails": 3, "told": told, "where": where})
     ]
     good, _ = roll(tasks[0], drawn(shape), ones)
-    with pytest.warns(RuntimeWarning, match=r"Counter-v0: an observation or reward of replicate \d, group 0") as caught:
+    with pytest.warns(RuntimeWarning, match=r"-v0: an observation or reward of replicate \d, group 0") as caught:
         found, world = roll(tasks[1], drawn(shape), ones)
     sign = good["seen"][0, ..., 1]
     failing = (sign > 0).any(axis=(1, 2))
@@ -440,11 +493,63 @@ def test_what_is_no_number_breaks_its_replicate(trajectory, told, where):
 
 
 @pytest.mark.parametrize("trajectory", ["episode", "segment"])
-def test_a_start_that_is_no_number_is_named(trajectory):
-    task = sim.tasks.gym(COUNTER, trajectory, 2, {"start": "nan"})
+@pytest.mark.parametrize(("id", "start"), [(COUNTER, "nan"), (WIDE, "1e39")])
+def test_a_start_that_is_no_number_is_named(trajectory, id, start):
+    task = sim.tasks.gym(id, trajectory, 2, {"start": start})
     with pytest.warns(RuntimeWarning, match="replicate 0, group 0, sample 0"):
         world = task.begin(torch.zeros((1, 1, 2), dtype=torch.int64), drawn((1, 1, 2)))
     assert world.broken.all() and not task.observe(world)[..., 0].any()
+
+
+def test_a_restart_that_is_no_number_is_named(monkeypatch):
+    """The first episode of a segment is sound, those behind it are not."""
+    task = sim.tasks.gym(WIDE, "segment", 3, {"ends": 2})
+    reset = Wide.reset
+
+    def worse(self, **arguments):
+        seen, told = reset(self, **arguments)
+        return seen if self.begun else np.array([1e39, 0.0]), told
+
+    monkeypatch.setattr(Wide, "begun", True, raising=False)
+    monkeypatch.setattr(Wide, "reset", worse)
+    world = task.begin(torch.zeros((1, 1, 2), dtype=torch.int64), drawn((1, 1, 2)))
+    monkeypatch.setattr(Wide, "begun", False)
+    ones = torch.ones((1, 1, 2), dtype=torch.int64)
+    world = task.step(world, ones, 0, drawn((1, 1, 2))).state
+    assert not world.broken.any()
+    with pytest.warns(RuntimeWarning, match="is not finite"):
+        world = task.step(world, ones, 1, drawn((1, 1, 2))).state
+    assert world.broken.all() and not task.observe(world).any()
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    ("discrete", "shows", "held"),
+    [
+        (True, 5, r"an integer in \[2, 4\]"),
+        (True, 1, r"an integer in \[2, 4\]"),
+        (True, -7, r"an integer in \[2, 4\]"),
+        (True, "wall", r"an integer in \[2, 4\]"),
+        (False, [0.0], "2 numbers"),
+        (False, 0.0, "2 numbers"),
+        (False, [0.0, 0.0, 0.0], "2 numbers"),
+        (False, [[0.0], [0.0, 1.0]], "2 numbers"),
+    ],
+)
+def test_an_observation_outside_its_space_is_named(first, discrete, shows, held):
+    """Planted by NumPy itself: -1 would be the last unit vector, and one number would fill a row."""
+    task = sim.tasks.gym(LIAR, settings={"discrete": discrete, "shows": shows, "first": first})
+    with pytest.raises(InputError, match=rf"observation of {LIAR} = .*: must be {held}, as its observation space says"):
+        roll(task, drawn((1, 1, 2)), torch.zeros(5, 1, 1, 2, dtype=torch.int64))
+
+
+def test_seeds_are_those_that_old_generators_take():
+    """32 of 32 seeds below 2^31; some above 2^30. Planted: of 53 bits, all but one in two million are too large."""
+    assert not touched(sim.tasks.gym(SEEDED, "segment", 6))
+    seeds = drawn((2, 4, 4)).sibling("environment").seeds(3)
+    assert seeds.shape == (2, 4, 4) and seeds.dtype == np.int64 and len(np.unique(seeds)) == 32
+    assert seeds.min() >= 0 and 2**30 < seeds.max() < 2**31
+    assert seeds[1, 2, 3] == keyed_seed(1, 11, 3)
 
 
 def test_nothing_is_said_of_sound_environments():
@@ -518,6 +623,13 @@ def test_a_task_travels_without_its_environments(id):
         ({"steps": 0}, "steps = 0: must be an integer >= 1"),
         ({"steps": 2.5}, "steps = 2.5"),
         ({"settings": {"gravity_of_mars": 1}}, "settings = .*must be arguments that CartPole-v1 takes"),
+        ({"id": "FrozenLake-v1", "settings": {"map_name": "5x5"}}, "settings = .*arguments that FrozenLake-v1 takes"),
+        ({"id": "FrozenLake-v1", "settings": {"desc": 3}}, "settings = .*arguments that FrozenLake-v1 takes"),
+        *(
+            ({"id": CHOOSY, "settings": {"how": how}}, rf"settings = .*'{how}'.*mend them \({how}: '?two")
+            for how in ("ValueError", "KeyError", "AssertionError")
+        ),
+        ({"settings": {"max_episode_steps": 20}}, "settings = .*20.*: must be .*; use steps"),
         ({"settings": 3}, "settings = 3: must be a dictionary"),
         ({"settings": {3: 3}}, "settings = 3: must be named by text"),
         ({"settings": {"a": object()}}, r"settings\[a\] = <object"),
