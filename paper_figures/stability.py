@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from asyncsim import theory
-from asyncsim.checks import InputError
 from asyncsim.plotting import _style
 from asyncsim.theory._recursion import autocovariance
 from experiments import _store
+from paper_figures import _script
 
-HERE = Path(__file__).resolve().parent
 SCHEDULES = {
     "fixed": ("constant staleness", {**_style.MEASURED, "color": _style.COLORS["measured"]}),
     "sawtooth": (
@@ -144,27 +142,18 @@ def draw(rows: Any) -> Figure:
         draw_difference(below_right, lags, predicted)
         left.set_title("How large a step survives staleness?")
         right.set_title(rf"Gradients reveal the staleness ($\tau = {tau}$)")
-        figure.suptitle(
-            "Gradient descent on stale gradients. Varied: the staleness. Measured: the step at which descent stops\n"
-            "converging (bracketed to ±0.5 %), and the correlation of gradients $k$ updates apart (95 % intervals).\n"
+        _script.caption(
+            figure,
+            "Gradient descent on stale gradients. Varied: the staleness. Measured: the step at which descent stops",
+            "converging (bracketed to ±0.5 %), and the correlation of gradients $k$ updates apart (95 % intervals).",
             "Dashed: predicted without fitting. Strips: measured against predicted, where the intervals can be seen.",
-            x=0.01,
-            ha="left",
-            fontsize=8,
         )
     return figure
 
 
 def main() -> int:
     """Write the picture; exit status 2 with one line where rows are missing."""
-    try:
-        figure = draw(_store.read("stability"))
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for kind in ("png", "pdf"):
-        _style.write(figure, HERE / f"stability.{kind}")
-    return 0
+    return _script.make("stability", lambda: draw(_store.read("stability")))
 
 
 if __name__ == "__main__":

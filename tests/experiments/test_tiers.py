@@ -1,0 +1,175 @@
+"""Rows of the experiments on networks: what they claim, that the check can fail, and that figures show them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from asyncsim.plotting import _style
+from experiments import _store, cartpole_parity, cartpole_staleness, gradient_alignment, pendulum_tails
+from paper_figures import cartpole
+from paper_figures import gradient_alignment as alignment
+from paper_figures import pendulum_tails as tails
+
+LEVEL = 0.90
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def areas(rows, side):
+    """Area under the learning curve of each seed: the mean return over the windows."""
+    return rows[rows.side == side].groupby("seed").episode_return.mean().to_numpy()
+
+
+def difference(ours, theirs):
+    """Interval of 90 percent of the difference in area, relative to the others' mean."""
+    interval = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(LEVEL)
+    return interval.low / theirs.mean(), interval.high / theirs.mean()
+
+
+@pytest.fixture(scope="module")
+def parity():
+    return _store.read("cartpole_parity")
+
+
+@pytest.fixture(scope="module")
+def staleness():
+    return _store.read("cartpole_staleness")
+
+
+def test_ppo_learns_as_its_peer(parity):
+    """Areas spread by 15 percent over seeds, the interval is 4.4 percent wide on each side: of sides that differ by 15
+    percent one in 10^5 passes, of equal ones one in 60 fails."""
+    ours, theirs = areas(parity, "asyncsim"), areas(parity, "stable-baselines3")
+    assert len(ours) == len(theirs) == 64
+    low, high = difference(ours, theirs)
+    assert -0.1 < low < high < 0.1
+    assert theirs.mean() > 250
+
+
+@pytest.mark.parametrize("factor", [0.85, 1.15])
+def test_another_learning_curve_would_not_pass(parity, factor):
+    ours, theirs = areas(parity, "asyncsim"), areas(parity, "stable-baselines3")
+    low, high = difference(factor * ours, theirs)
+    assert low < -0.1 or high > 0.1
+
+
+@pytest.mark.long
+def test_a_fresh_run_of_ours_lies_where_the_committed_one_does(parity):
+    """Another seed, 64 replicates: inside +-10 percent of the peer as well; rounding makes each machine's run its own,
+    and one in 60 fails."""
+    rows = cartpole_parity.run({**cartpole_parity.SETTINGS[0], "seed": 1})
+    ours = np.array([np.mean(curve) for curve in _curves(rows).values()])
+    low, high = difference(ours, areas(parity, "stable-baselines3"))
+    assert -0.1 < low < high < 0.1
+
+
+@pytest.mark.long
+def test_another_learning_rate_is_seen(parity, monkeypatch):
+    """With a tenth of the rate the area falls out of the band."""
+    monkeypatch.setattr(cartpole_parity, "RATE", 1e-4)
+    rows = cartpole_parity.run({**cartpole_parity.SETTINGS[0], "seeds": 8})
+    ours = np.array([np.mean(curve) for curve in _curves(rows).values()])
+    low, _ = difference(ours, areas(parity, "stable-baselines3"))
+    assert low < -0.1
+
+
+def _curves(rows):
+    found = {}
+    for row in rows:
+        found.setdefault(row["seed"], []).append(row["episode_return"])
+    return found
+
+
+def test_a_curve_carries_the_last_known_return_over_windows_without_an_end():
+    window = cartpole_parity.WINDOW
+    total, count = np.zeros(3 * window), np.zeros(3 * window)
+    total[[1, 2]], count[[1, 2]] = (30.0, 90.0), (1, 2)
+    total[-1], count[-1] = 200.0, 1
+    assert cartpole_parity.curve(total, count) == [40.0, 40.0, 200.0]
+
+
+def final(rows, staleness, correction):
+    """Mean final return by learning rate."""
+    own = rows[(rows.staleness == staleness) & (rows.correction == correction)]
+    return own.groupby("rate").final_return.mean()
+
+
+def test_staleness_ruins_ppo_that_cannot_see_it_and_a_correction_saves_it(staleness):
+    worst = max(cartpole_staleness.STALENESS)
+    # The largest rates show it without doubt; at the smallest, blind PPO has hardly begun to learn.
+    assert final(staleness, worst, "none").max() < 300
+    assert final(staleness, worst, "behavior").max() > 400
+    assert final(staleness, 0, "none").max() > 400
+
+
+def test_without_staleness_both_anchors_are_one(staleness):
+    """Behavior and proximal log-probs are then the same numbers, so every seed ends at the same return."""
+    one, other = (staleness[(staleness.staleness == 0) & (staleness.correction == c)] for c in ("none", "behavior"))
+    np.testing.assert_allclose(one.final_return.to_numpy(), other.final_return.to_numpy())
+    assert len(one) == len(cartpole_staleness.RATES) * cartpole_staleness.SETTINGS[0]["seeds"]
+
+
+def test_ess_falls_with_horizon_and_staleness_on_pendulum():
+    rows = _store.read("pendulum_tails")
+    table = rows.groupby(["staleness", "horizon"]).ess.mean().unstack()
+    assert (np.diff(table.to_numpy(), axis=1) < 0).all() and (np.diff(table.to_numpy()[:, -1]) < 0).all()
+    # The length law, where it applies, from the shortest horizon alone: a factor of two in v would be seen.
+    checked = 0
+    for level in table.index:
+        own = rows[rows.staleness == level]
+        law, inside = tails.predicted(own, table.columns.to_numpy(dtype=float))
+        for measured, predicted, allowed in zip(table.loc[level], law, inside, strict=True):
+            if allowed and predicted > 0.5:
+                checked += 1
+                assert abs(math.log(measured / predicted)) < 0.35 * abs(math.log(predicted)) + 0.01
+    assert checked >= 5 and len(pendulum_tails.SETTINGS) == len(table)
+
+
+def test_stale_gradients_align_on_the_bandit_as_predicted():
+    rows = _store.read("gradient_alignment")
+    own = rows[(rows.tier == "bandit") & (rows["update"] > 400)]
+    for staleness, part in own.groupby("staleness"):
+        seeds = part.groupby("seed").cosine.mean()
+        error = seeds.std(ddof=1) / math.sqrt(len(seeds))
+        expected = alignment.predicted(float(part.step.iloc[0]), int(staleness))
+        # Six standard errors, and 1/D for the ratio of averages that a mean of cosines is not.
+        assert abs(seeds.mean() - expected) < 6 * error + 2.0 / gradient_alignment.DIMENSION
+        wrong = alignment.predicted(float(part.step.iloc[0]), int(staleness) + 1)
+        assert staleness == 0 or abs(seeds.mean() - wrong) > abs(seeds.mean() - expected)
+
+
+FIGURES = {
+    "cartpole": lambda: cartpole.draw(_store.read("cartpole_parity"), _store.read("cartpole_staleness")),
+    "pendulum_tails": lambda: tails.draw(_store.read("pendulum_tails")),
+    "gradient_alignment": lambda: alignment.draw(_store.read("gradient_alignment")),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_has_labels_intervals_and_the_same_bytes_twice(name):
+    figure = FIGURES[name]()
+    for ax in figure.axes:
+        assert ax.get_xlabel() and (ax.get_ylabel() or ax.get_shared_y_axes().get_siblings(ax))
+        assert ax.containers or ax.collections
+    assert _style.encode(figure, "pdf") == _style.encode(FIGURES[name](), "pdf")
+
+
+def test_numbers_of_the_gallery_are_those_of_the_rows(parity, staleness):
+    text = " ".join((ROOT / "paper_figures" / "README.md").read_text(encoding="utf-8").split())
+    ours, theirs = areas(parity, "asyncsim"), areas(parity, "stable-baselines3")
+    low, high = difference(ours, theirs)
+    assert f"of {len(ours)} seeds is {ours.mean():.0f}, stable-baselines3's of {len(theirs)} seeds" in text
+    assert f"hyperparameters {theirs.mean():.0f}; the 90 percent interval of the difference is" in text
+    assert f"difference is {100 * low:+.1f} to {100 * high:+.1f} percent" in text
+    for correction in ("none", "behavior"):
+        best = [final(staleness, level, correction).max() for level in cartpole_staleness.STALENESS]
+        assert ", ".join(f"{value:.0f}" for value in best[:4]) + f" and {best[4]:.0f}" in text
+    rows = _store.read("pendulum_tails").groupby(["staleness", "horizon"]).mean(numeric_only=True)
+    assert ", ".join(f"{rows.loc[(level, 200)].ess:.3f}" for level in (1, 4, 8)) in text
+    aligned = _store.read("gradient_alignment")
+    late = aligned[(aligned.tier == "bandit") & (aligned["update"] > 400)].groupby("staleness").cosine.mean()
+    assert f"the cosine is {late[0]:+.3f} synchronous and {late[8]:+.3f} at staleness 8" in text
