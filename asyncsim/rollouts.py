@@ -170,12 +170,15 @@ def generate(
     found = before or _begun(sampler, world, prompt)
     silent = False
     for t in range(task.horizon):
-        active = found.mask[..., t] > 0
-        if where is not None:
-            # What the policy read is the world of tasks that can be taken up again; it stands in the columns.
-            active, world = active & where[..., t], found.state[:, :, :, 0 if task.still else t]
-        if t > 0 and not bool(active.any()):
-            continue
+        # Every trajectory has a first token; nothing is to be asked before it.
+        active = None
+        if t > 0 or where is not None:
+            active = found.mask[..., t] > 0
+            if where is not None:
+                # What the policy read is the world of tasks that can be taken up again; it stands in the columns.
+                active, world = active & where[..., t], found.state[:, :, :, 0 if task.still else t]
+            if t > 0 and not bool(active.any()):
+                continue
         act = policy.act(view.token(t), task.observe(world), draws, t, found.memory, active)
         silent = not act.outputs
         rows = None if where is None else active
@@ -185,8 +188,9 @@ def generate(
         if t + 1 < task.horizon or task.pays:
             turn = task.step(world, act.action, t, draws)
             world = turn.state
-            _follow(sampler, found, view, turn, t, active)
-    found.world = world
+            _follow(sampler, found, view, turn, t, found.mask[..., t] > 0 if active is None else active)
+    # Only environments go on from a world; others would keep memory that the next batch can use.
+    found.world = world if task.pays else None
     _complete(sampler, found, view, where, silent)
     return found
 
@@ -194,8 +198,11 @@ def generate(
 def _begun(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
     """Empty columns with the first token's state and mask."""
     task, seen = sampler.task, sampler.task.observe(world)
-    mask = torch.zeros((*prompt.shape, task.horizon), dtype=torch.float64)
-    mask[..., 0] = 1.0
+    if task.horizon == 1:
+        mask = torch.ones((*prompt.shape, 1), dtype=torch.float64)
+    else:
+        mask = torch.zeros((*prompt.shape, task.horizon), dtype=torch.float64)
+        mask[..., 0] = 1.0
     state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
     # The first token is always generated, so one-token trajectories have nothing to mask.
     found = Trajectories(state, None, mask, full=True if task.horizon == 1 else None)

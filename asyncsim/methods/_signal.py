@@ -86,9 +86,9 @@ class Signal:
         """Weight that the loss applies, `[R, G, N, T or 1]`."""
         return self.method.weight.ratio(self.anchored)
 
-    @cached_property
+    @property
     def samples(self) -> Samples:
-        """What the advantage sees."""
+        """What the advantage sees; not kept, since it refers to the signal, which would then outlive its update."""
         return Samples(
             self.task.reward(self.batch, self.outputs),
             self.batch.mass,
