@@ -57,7 +57,7 @@ class Early:
     """Draw each token when its version is current and keep no weights: for weights too big to keep."""
 
     def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
-        _refuse_early(sampler, sampling)
+        checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
         self.sampler, self.feed = sampler, feed
         self.pending: dict[int, Trajectories] = {}
         schedule = feed.schedule
@@ -100,7 +100,7 @@ class Ahead:
     """
 
     def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
-        _refuse_early(sampler, sampling)
+        checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
         self.sampler, self.feed = sampler, feed
         self.store = Store(sampler.realization)
         self.drawn: dict[tuple[int, int], _Drawn] = {}
@@ -195,17 +195,6 @@ def _columns(realization: np.ndarray) -> np.ndarray:
         here = realization == r
         column[here] = np.arange(here.sum())
     return column
-
-
-def _refuse_early(sampler: Sampler, sampling: str) -> None:
-    checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
-    checks.require(
-        not sampler.task.pays,
-        "drawing",
-        "early",
-        "late for a task that pays by token",
-        "its worlds cannot be taken up again; use drawing='late'",
-    )
 
 
 def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, batch: int) -> np.ndarray:

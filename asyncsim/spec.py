@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 
 from asyncsim import checks, knobs, records
 from asyncsim.diagnostics._diagnostic import chosen
@@ -73,7 +74,7 @@ class Spec:
         policy = self.trained_policy
         self._check_device(policy)
         self._check_drawing()
-        self.fitted_task.prompts  # noqa: B018  (refuses a policy that does not fit)
+        _ = self.fitted_task  # refuses a policy that does not fit
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
         checks.memory(self._arrays(policy.size, len(metrics)))
@@ -168,8 +169,6 @@ class Spec:
             "leave device out, or use a policy that is a network",
         )
         if self.device == "cuda":
-            import torch
-
             checks.require(torch.cuda.is_available(), "device", "cuda", "at hand", "use device='cpu'")
 
     @cached_property

@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 REPLICATES, BATCHES = 32, 8
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time of some work."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def measure_cartpole() -> float:
@@ -22,18 +30,15 @@ def measure_cartpole() -> float:
     from experiments import cartpole_parity as ppo
 
     spec = ppo.spec(BATCHES, REPLICATES)
-    start = time.perf_counter()
-    sim.run(spec, seed=0, progress=False)
-    return REPLICATES * BATCHES * ppo.ENVIRONMENTS * ppo.STEPS / (time.perf_counter() - start)
+    return REPLICATES * BATCHES * ppo.ENVIRONMENTS * ppo.STEPS / seconds(lambda: sim.run(spec, progress=False))
 
 
 def measure_sb3() -> float:
     """Environment steps a second of one stable-baselines3 run."""
     from experiments import cartpole_parity as ppo
 
-    start = time.perf_counter()
-    ppo.learned(0, BATCHES, np.zeros(BATCHES), np.zeros(BATCHES))
-    return BATCHES * ppo.ENVIRONMENTS * ppo.STEPS / (time.perf_counter() - start)
+    total, count = np.zeros(BATCHES), np.zeros(BATCHES)
+    return BATCHES * ppo.ENVIRONMENTS * ppo.STEPS / seconds(lambda: ppo.learned(0, BATCHES, total, count))
 
 
 def characters(updates: int) -> Any:
@@ -57,9 +62,7 @@ def measure_characters() -> float:
     import asyncsim as sim
 
     spec = characters(8)
-    start = time.perf_counter()
-    sim.run(spec, seed=0, progress=False)
-    return 60.0 * spec.updates / (time.perf_counter() - start)
+    return 60.0 * spec.updates / seconds(lambda: sim.run(spec, progress=False))
 
 
 def target_characters() -> float:
@@ -83,9 +86,7 @@ def measure_smollm2() -> float:
     )
     # Reading the weights is not part of an update.
     assert spec.trained_policy.size > 0
-    start = time.perf_counter()
-    sim.run(spec, seed=0, progress=False)
-    return 60.0 * spec.updates / (time.perf_counter() - start)
+    return 60.0 * spec.updates / seconds(lambda: sim.run(spec, progress=False))
 
 
 def target_smollm2() -> float:

@@ -50,22 +50,28 @@ def curve(total: np.ndarray, count: np.ndarray) -> list[float]:
     return found
 
 
-def spec(batches: int, replicates: int, staleness: int = 0, **changes: Any) -> Any:
-    """PPO on segments, as stable-baselines3 configures it."""
+def spec(
+    batches: int,
+    replicates: int,
+    staleness: int = 0,
+    anchor: str = "proximal",
+    epochs: int = EPOCHS,
+    rate: Any = None,
+    **changes: Any,
+) -> Any:
+    """PPO on segments, as stable-baselines3 configures it; `rate` is one number (default `RATE`) or one a replicate."""
     import asyncsim as sim
 
-    method = sim.methods.ppo_clip(
-        CLIP, CLIP, anchor="proximal", advantage=sim.advantages.gae(DISCOUNT, TRACE, normalize=True), critic=0.5
-    )
-    settings = {"diagnostics": ["episode_return", "episodes"], "every": EPOCHS, "method": method, **changes}
+    advantage = sim.advantages.gae(DISCOUNT, TRACE, normalize=True)
     return sim.Spec(
         task=sim.tasks.gym("CartPole-v1", trajectory="segment", steps=STEPS),
-        system=sim.schedules.fixed(staleness, groups_per_batch=ENVIRONMENTS, updates_per_batch=EPOCHS),
-        update=sim.chain(sim.updates.clip_norm(LARGEST), sim.updates.adam(RATE, eps=1e-5)),
+        system=sim.schedules.fixed(staleness, groups_per_batch=ENVIRONMENTS, updates_per_batch=epochs),
+        method=sim.methods.ppo_clip(CLIP, CLIP, anchor=anchor, advantage=advantage, critic=0.5),
+        update=sim.chain(sim.updates.clip_norm(LARGEST), sim.updates.adam(RATE if rate is None else rate, eps=1e-5)),
         samples_per_group=1,
-        updates=batches * EPOCHS,
+        updates=batches * epochs,
         replicates=replicates,
-        **settings,
+        **{"diagnostics": ["episode_return", "episodes"], "every": epochs, **changes},
     )
 
 

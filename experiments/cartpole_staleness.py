@@ -36,25 +36,14 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     from experiments import cartpole_parity as ppo
 
     rates, seeds, batches = setting["rates"], setting["seeds"], setting["batches"]
-    method = sim.methods.ppo_clip(
-        0.2,
-        0.2,
-        anchor=ANCHORS[setting["correction"]],
-        advantage=sim.advantages.gae(ppo.DISCOUNT, ppo.TRACE, normalize=True),
-        critic=0.5,
-    )
-    spec = sim.Spec(
-        task=sim.tasks.gym("CartPole-v1", trajectory="segment", steps=ppo.STEPS),
-        system=sim.schedules.fixed(setting["staleness"], groups_per_batch=ppo.ENVIRONMENTS, updates_per_batch=EPOCHS),
-        method=method,
+    spec = ppo.spec(
+        batches,
+        len(rates) * seeds,
+        setting["staleness"],
+        ANCHORS[setting["correction"]],
+        EPOCHS,
         # One program for all rates: a knob may hold one number for each replicate.
-        update=sim.chain(
-            sim.updates.clip_norm(ppo.LARGEST), sim.updates.adam(np.repeat(np.array(rates), seeds), eps=1e-5)
-        ),
-        samples_per_group=1,
-        updates=batches * EPOCHS,
-        replicates=len(rates) * seeds,
-        every=EPOCHS,
+        np.repeat(np.array(rates), seeds),
         diagnostics=["episode_return", "episodes", "ess"],
         device=setting.get("device", "cpu"),
     )

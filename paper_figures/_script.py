@@ -1,17 +1,33 @@
-"""What every figure script does: say what is shown above the panels, and write the files."""
+"""What figure scripts share: intervals, shades, the text above the panels, and writing the files."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 
+from asyncsim import uncertainty
 from asyncsim.checks import InputError
 from asyncsim.plotting import _style
 
 HERE = Path(__file__).resolve().parent
+
+
+def interval(values: Any) -> tuple[float, float]:
+    """Mean over replicates or seeds, and half of its 95 percent interval."""
+    found = uncertainty.between(np.asarray(values, dtype=float))
+    return found.value, found.error * uncertainty.critical(0.05, found.freedom)
+
+
+def shades(values: Any) -> list[tuple[int, Any]]:
+    """The distinct levels of a column in order, each with its shade."""
+    levels = sorted(int(value) for value in set(values))
+    return list(zip(levels, colormaps["viridis"](np.linspace(0.0, 0.88, len(levels))), strict=True))
 
 
 def caption(figure: Figure, *lines: str) -> None:

@@ -6,11 +6,9 @@ import sys
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import uncertainty
 from asyncsim.plotting import _style
 from experiments import _store
 from paper_figures import _script
@@ -19,18 +17,12 @@ SIDES = {"asyncsim": "measured", "stable-baselines3": "contrast"}
 CORRECTIONS = {"none": "Anchor recomputed (blind)", "behavior": "Anchor: behavior log-probs"}
 
 
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """Mean over seeds and half of its 95 percent interval."""
-    found = uncertainty.between(np.asarray(values, dtype=float), np.arange(len(values)), True)
-    return found.value, found.error * uncertainty.critical(0.05, found.freedom)
-
-
 def draw_curves(ax: Axes, rows: Any) -> Axes:
     """Mean training return against environment steps, both sides, with 95 percent bands."""
     for side, color in SIDES.items():
         own = rows[rows.side == side]
         steps = np.sort(own.steps.unique())
-        points = [interval(own[own.steps == step].episode_return.to_numpy()) for step in steps]
+        points = [_script.interval(own[own.steps == step].episode_return.to_numpy()) for step in steps]
         mean, half = np.array(points).T
         seeds = own.seed.nunique()
         ax.plot(steps / 1e3, mean, color=_style.COLORS[color], label=f"{side} ({seeds} seeds)")
@@ -43,12 +35,11 @@ def draw_curves(ax: Axes, rows: Any) -> Axes:
 
 def draw_rates(ax: Axes, rows: Any, correction: str) -> Axes:
     """Final return against the learning rate, one line per staleness."""
-    levels = sorted(rows.staleness.unique())
-    shades = colormaps["viridis"](np.linspace(0.0, 0.88, len(levels)))
-    for k, (level, shade) in enumerate(zip(levels, shades, strict=True)):
+    levels = _script.shades(rows.staleness)
+    for k, (level, shade) in enumerate(levels):
         own = rows[(rows.staleness == level) & (rows.correction == correction)]
         rates = np.sort(own.rate.unique())
-        mean, half = np.array([interval(own[own.rate == rate].final_return.to_numpy()) for rate in rates]).T
+        mean, half = np.array([_script.interval(own[own.rate == rate].final_return.to_numpy()) for rate in rates]).T
         # Points of one rate stand side by side, so that their intervals can be told apart.
         shift = rates * 1.04 ** (k - (len(levels) - 1) / 2)
         look = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8, "color": shade}

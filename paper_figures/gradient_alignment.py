@@ -13,7 +13,6 @@ from asyncsim.plotting import _style
 from asyncsim.theory._recursion import autocovariance
 from experiments import _store, gradient_alignment
 from paper_figures import _script
-from paper_figures.cartpole import interval
 
 TIERS = {"bandit": "Gaussian bandit, REINFORCE", "cartpole": "CartPole, A2C", "characters": "Character model, GRPO"}
 
@@ -30,7 +29,7 @@ def draw_tier(ax: Axes, rows: Any, tier: str) -> Axes:
     for staleness, color in zip(sorted(own.staleness.unique()), ("measured", "contrast"), strict=True):
         one = own[own.staleness == staleness]
         updates = np.sort(one["update"].unique())
-        mean, half = np.array([interval(one[one["update"] == u].cosine.to_numpy()) for u in updates]).T
+        mean, half = np.array([_script.interval(one[one["update"] == u].cosine.to_numpy()) for u in updates]).T
         name = "synchronous" if staleness == 0 else f"staleness {staleness}"
         look = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8, "markersize": 2.5}
         ax.errorbar(updates, mean, yerr=half, color=_style.COLORS[color], label=name, **look)

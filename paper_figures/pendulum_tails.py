@@ -7,14 +7,12 @@ import sys
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import _store
 from paper_figures import _script
-from paper_figures.cartpole import interval
 
 
 def predicted(rows: Any, horizons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -27,7 +25,7 @@ def predicted(rows: Any, horizons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def draw_ess(ax: Axes, rows: Any) -> Axes:
     """ESS over the number of episodes; dashed where the law applies."""
     fine = np.geomspace(rows.horizon.min(), rows.horizon.max(), 200)
-    for level, shade in levels(rows):
+    for level, shade in _script.shades(rows.staleness):
         own = rows[rows.staleness == level]
         law, inside = predicted(own, fine)
         ax.plot(fine[inside], law[inside], **{**_style.PREDICTED, "color": shade})
@@ -41,7 +39,7 @@ def draw_ess(ax: Axes, rows: Any) -> Axes:
 
 def draw_tail(ax: Axes, rows: Any) -> Axes:
     """Hill's estimate of the tail index; below 2 the variance is infinite."""
-    for level, shade in levels(rows):
+    for level, shade in _script.shades(rows.staleness):
         points(ax, rows[rows.staleness == level], "tail_index", shade, str(level))
     ax.axhline(2.0, color=_style.COLORS["muted"], linewidth=0.8)
     ax.text(
@@ -59,16 +57,10 @@ def draw_tail(ax: Axes, rows: Any) -> Axes:
     return ax
 
 
-def levels(rows: Any) -> list[tuple[int, Any]]:
-    """Staleness levels with their shades."""
-    found = sorted(int(level) for level in rows.staleness.unique())
-    return list(zip(found, colormaps["viridis"](np.linspace(0.0, 0.88, len(found))), strict=True))
-
-
 def points(ax: Axes, own: Any, name: str, shade: Any, label: str) -> None:
     """Means over replicates with 95 percent intervals."""
     horizons = np.sort(own.horizon.unique())
-    mean, half = np.array([interval(own[own.horizon == T][name].to_numpy()) for T in horizons]).T
+    mean, half = np.array([_script.interval(own[own.horizon == T][name].to_numpy()) for T in horizons]).T
     ax.errorbar(horizons, mean, yerr=half, label=label, **{**_style.MEASURED, "color": shade})
 
 

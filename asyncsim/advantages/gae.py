@@ -10,7 +10,7 @@ from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.advantages._advantage import Baseline, Samples
-from asyncsim.advantages._traces import batch_of, moments, tokens, traced
+from asyncsim.advantages._traces import Tokens, batch_of, moments, tokens, traced
 from asyncsim.batch import Batch
 from asyncsim.knobs import MARK, knob
 
@@ -29,7 +29,7 @@ class Gae(Baseline):
     def __call__(self, samples: Samples) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = batch_of(samples)
-        found = self._plain(samples)
+        found = traced(self._tokens(samples), self.discount, self.trace)
         if not self.normalize:
             return found
         mean, deviation = moments(batch, found)
@@ -37,10 +37,11 @@ class Gae(Baseline):
 
     def targets(self, samples: Samples) -> Tensor:
         """What the critic should say: the advantage, not normalized, plus the value at the draw, `[R, G, N, T]`."""
-        return self._plain(samples) + tokens(samples, _value(batch_of(samples))).value
+        found = self._tokens(samples)
+        return traced(found, self.discount, self.trace) + found.value
 
-    def _plain(self, samples: Samples) -> Tensor:
-        return traced(tokens(samples, _value(batch_of(samples))), self.discount, self.trace)
+    def _tokens(self, samples: Samples) -> Tokens:
+        return tokens(samples, _value(batch_of(samples)))
 
 
 def _value(batch: Batch) -> Tensor:

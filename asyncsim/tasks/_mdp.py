@@ -15,7 +15,7 @@ from asyncsim import checks, plugins
 from asyncsim.batch import Draws
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._recursion import cells, tilted
-from asyncsim.tasks._tabular import TabularTask
+from asyncsim.tasks._tabular import Penalty, TabularTask
 from asyncsim.tasks._task import Outcomes, Turn
 
 
@@ -65,12 +65,17 @@ class TabularMDP(TabularTask):
     """
 
     discount: float
+    slippery: bool
 
     pays = True
 
     @cached_property
     def law(self) -> Transitions:
-        """The tables."""
+        """The tables of gymnasium's environment."""
+        return transitions(self.environment())
+
+    def environment(self) -> Any:
+        """gymnasium's own environment, without a time limit."""
         raise NotImplementedError
 
     @property
@@ -157,6 +162,7 @@ class TabularMDP(TabularTask):
             "actions": self.actions,
             "horizon": self.horizon,
             "discount": self.discount,
+            "slippery": self.slippery,
         }
 
     @cached_property
@@ -193,3 +199,22 @@ def _edges(probability: Tensor) -> Tensor:
     """CDF along the last axis, infinite from the last possible outcome on: rounding must not pass it over."""
     later = probability.flip(-1).cumsum(-1).flip(-1) - probability
     return torch.where(later > 0, probability.cumsum(-1), torch.full((), math.inf, dtype=probability.dtype))
+
+
+def walk(fields: int, horizon: int, slippery: bool, discount: float) -> dict[str, Any]:
+    """Checked settings that tasks of one episode on a grid share, for a table of so many fields and four directions."""
+    checks.integer("horizon", horizon, 1, "an episode has at least one step", checks.LARGEST)
+    checks.boolean("slippery", slippery, "say whether steps may go astray")
+    checks.real("discount", discount, "use 1 for none", 0.0, 1.0)
+    return {
+        "rows": fields,
+        "actions": 4,
+        "horizon": int(horizon),
+        "prompts": 1,
+        "rewards": "fixed",
+        "deviation": 0.0,
+        "penalty": Penalty(),
+        "logits": None,
+        "discount": float(discount),
+        "slippery": bool(slippery),
+    }

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.tasks._mdp import TabularMDP, Transitions, transitions
-from asyncsim.tasks._tabular import Penalty
+from asyncsim.tasks._mdp import TabularMDP, walk
 
 
 @dataclass(frozen=True)
 class CliffWalking(TabularMDP):
     """The shortest way runs along a cliff; see `cliff_walking`."""
-
-    slippery: bool
-
-    @cached_property
-    def law(self) -> Transitions:
-        """The tables of gymnasium's environment."""
-        return transitions(self.environment())
 
     def environment(self) -> Any:
         """gymnasium's own environment, which has no time limit."""
@@ -28,10 +18,6 @@ class CliffWalking(TabularMDP):
 
         # Older releases have no such argument.
         return CliffWalkingEnv(is_slippery=True) if self.slippery else CliffWalkingEnv()
-
-    def describe(self) -> dict[str, Any]:
-        """Header of a run."""
-        return {**super().describe(), "slippery": self.slippery}
 
 
 def cliff_walking(horizon: int = 100, slippery: bool = False, discount: float = 1.0) -> CliffWalking:
@@ -50,18 +36,4 @@ def cliff_walking(horizon: int = 100, slippery: bool = False, discount: float = 
     >>> round(task.exact(task.policy(), task.policy().initial(1))[0].item(), 12)
     -25.75
     """
-    checks.integer("horizon", horizon, 1, "an episode has at least one step", checks.LARGEST)
-    checks.boolean("slippery", slippery, "say whether steps may go astray")
-    checks.real("discount", discount, "use 1 for none", 0.0, 1.0)
-    return CliffWalking(
-        rows=48,
-        actions=4,
-        horizon=int(horizon),
-        prompts=1,
-        rewards="fixed",
-        deviation=0.0,
-        penalty=Penalty(),
-        logits=None,
-        discount=float(discount),
-        slippery=bool(slippery),
-    )
+    return CliffWalking(**walk(48, horizon, slippery, discount))

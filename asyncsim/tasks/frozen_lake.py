@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from asyncsim import checks
-from asyncsim.tasks._mdp import TabularMDP, Transitions, transitions
-from asyncsim.tasks._tabular import Penalty
+from asyncsim.tasks._mdp import TabularMDP, walk
 
 _MAPS = ("4x4", "8x8")
 
@@ -20,12 +18,6 @@ class FrozenLake(TabularMDP):
 
     map_name: str
     desc: tuple[str, ...] | None
-    slippery: bool
-
-    @cached_property
-    def law(self) -> Transitions:
-        """The tables of gymnasium's environment."""
-        return transitions(self.environment())
 
     def environment(self) -> Any:
         """gymnasium's own environment, without a time limit."""
@@ -36,11 +28,7 @@ class FrozenLake(TabularMDP):
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
-        return {
-            **super().describe(),
-            "map": self.map_name if self.desc is None else list(self.desc),
-            "slippery": self.slippery,
-        }
+        return {**super().describe(), "map": self.map_name if self.desc is None else list(self.desc)}
 
 
 def frozen_lake(
@@ -66,27 +54,11 @@ def frozen_lake(
     0.0139
     """
     checks.one_of("map_name", map_name, _MAPS, "choose a map of gymnasium, or give desc")
-    checks.boolean("slippery", slippery, "say whether steps may go astray")
     if horizon is None:
         horizon = 200 if map_name == "8x8" and desc is None else 100
-    checks.integer("horizon", horizon, 1, "an episode has at least one step", checks.LARGEST)
-    checks.real("discount", discount, "use 1 for none", 0.0, 1.0)
     rows = None if desc is None else _checked_map(desc)
     fields = len(rows) * len(rows[0]) if rows else {"4x4": 16, "8x8": 64}[map_name]
-    return FrozenLake(
-        rows=fields,
-        actions=4,
-        horizon=int(horizon),
-        prompts=1,
-        rewards="fixed",
-        deviation=0.0,
-        penalty=Penalty(),
-        logits=None,
-        discount=float(discount),
-        map_name=map_name,
-        desc=rows,
-        slippery=bool(slippery),
-    )
+    return FrozenLake(map_name=map_name, desc=rows, **walk(fields, horizon, slippery, discount))
 
 
 def _checked_map(desc: Sequence[str]) -> tuple[str, ...]:

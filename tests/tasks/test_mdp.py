@@ -347,3 +347,11 @@ def test_the_last_possible_outcome_is_never_passed_over():
 def test_bad_settings_are_refused_by_name(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+@pytest.mark.parametrize("slippery", [False, True])
+def test_the_header_of_a_run_says_what_was_walked(slippery):
+    for task in (sim.tasks.frozen_lake(slippery=slippery, discount=0.9), sim.tasks.cliff_walking(20, slippery, 0.9)):
+        said = task.describe()
+        assert said["slippery"] is slippery and said["discount"] == 0.9 and said["horizon"] == task.horizon
+    assert sim.tasks.frozen_lake("8x8").describe()["map"] == "8x8"
