@@ -22,6 +22,7 @@ PACKAGES = (
     "diagnostics",
     "theory",
     "trials",
+    "conformance",
 )
 """Subpackages reached as attributes: `sim.tasks.softmax_bandit()`."""
 

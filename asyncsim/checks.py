@@ -32,6 +32,10 @@ class InputError(ValueError):
         return type(self), (self.field, self.value, self.bound, self.remedy)
 
 
+class RunError(RuntimeError):
+    """What stops a run that was asked for in good form; the command line prints it in one line."""
+
+
 def shown(value: Any) -> str:
     """The value on one line, its middle left out where it is long: the end of a path says most."""
     try:

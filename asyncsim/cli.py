@@ -41,7 +41,7 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
     def wrapped(*arguments: Any, **options: Any) -> None:
         try:
             status = command(*arguments, **options)
-        except checks.InputError as error:
+        except (checks.InputError, checks.RunError) as error:
             print(f"asyncsim: {error}", file=sys.stderr)
             status = 2
         raise typer.Exit(status)
@@ -176,16 +176,26 @@ def verify(
 def timeline(
     preset: Annotated[str, typer.Argument(help="A system; see `asyncsim list systems`.")],
     settings: Set = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Change a setting of the event model that the preset has no knob for: slots=64, reward=exponential:2.",
+        ),
+    ] = None,
     updates: Annotated[int, typer.Option(help="Optimizer updates to simulate.")] = 200,
     samples: Annotated[int, typer.Option(help="Samples per group.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the works.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the timeline to this path.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write a trace file that ui.perfetto.dev opens.")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the timeline; load it with sim.Timeline.load.")] = None,
     json_path: Json = None,
 ) -> int:
-    """Simulate a system and say how stale its data is, and what it costs."""
-    commands.outputs(plot, save=save, json=json_path)
-    result = commands.timeline(preset, wording.settings(settings or []), updates, samples, seed, plot, save)
+    """Simulate a system: how stale its data is beside the predicted law, what is lost and what it costs."""
+    commands.outputs(plot, save=save, trace=trace, json=json_path)
+    knobs, changes = wording.settings(settings or []), wording.settings(model or [], "--model")
+    paths = {"plot": plot, "save": save, "trace": trace}
+    result = commands.timeline(preset, knobs, changes, updates, samples, seed, paths)
     _write_json(json_path, result)
     return 0
 

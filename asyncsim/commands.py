@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim import checks, plugins, records
-from asyncsim.wording import SINGULAR, build
+from asyncsim.wording import SINGULAR
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -131,46 +131,16 @@ def verify(
 
 
 def timeline(
-    preset: str, knobs: dict[str, Any], updates: int, samples: int, seed: int, plot: Path | None, save: Path | None
+    preset: str, knobs: dict[str, Any], model: dict[str, Any], updates: int, samples: int, seed: int,
+    paths: dict[str, Path | None],
 ) -> dict[str, Any]:
-    """Simulate a preset, print its realized staleness and use of resources, draw and save."""
-    system = build("systems", preset, knobs)
-    checks.integer("updates", updates, 1, "train one batch at least")
-    whole = f"a multiple of updates_per_batch = {system.updates_per_batch}"
-    checks.require(updates % system.updates_per_batch == 0, "updates", updates, whole, "whole batches are trained")
-    record = system.timeline(updates // system.updates_per_batch, samples, seed=seed)
-    groups, resources = record.groups, record.resources
-    trained = groups["batch"] >= 0
-    staleness = groups["v_train"][trained] - groups["v_start"][trained]
-    # Start-up is left out: the groups admitted on version 0 age one batch after the other.
-    window = (system.tickets or len(system.rates)) / (system.groups_per_batch * system.batches_per_publish)
-    steady = staleness[groups["batch"][trained] >= 2 * np.ceil(window) * system.batches_per_publish]
-    steady = steady if len(steady) else staleness
-    total = resources["busy"] + resources["idle"] + resources["syncing"]
-    used = np.divide(resources["busy"], total, out=np.zeros_like(total), where=total > 0)
-    result = {
-        "system": record.header,
-        "staleness": {
-            "mean": float(steady.mean()),
-            "std": float(steady.std()),
-            "max": int(steady.max()),
-            "pmf": (np.bincount(steady) / len(steady)).tolist(),
-        },
-        "throughput": float(trained.sum() / record.header["seconds"]),
-        "trainer_utilization": float(used[-1]),
-        "generator_utilization": float(used[:-1].mean()),
-        "seconds": float(record.header["seconds"]),
-    }
-    _print_header(record.header)
-    law = ", ".join(f"{k}: {p:.3f}" for k, p in enumerate(result["staleness"]["pmf"]) if p >= 0.0005)
-    print(f"\nstaleness (versions): mean {steady.mean():.3f}, std {steady.std():.3f}, max {steady.max()}\n  {law}")
-    busy = f"trainer busy {used[-1]:.1%}, generators busy {used[:-1].mean():.1%}"
-    print(f"throughput {result['throughput']:.4g} groups a second; {busy}")
-    if save is not None:
-        record.save(save)
-    if plot is not None:
-        _draw(record, plot)
-    return result
+    """Simulate a preset, print its realized staleness beside the predicted law, and what it costs."""
+    from asyncsim import timelines
+
+    system = timelines.system_of(preset, knobs, model)
+    _print_header(timelines.header(system, samples, seed))
+    print()
+    return timelines.timeline(system, updates, samples, seed, paths)
 
 
 def _table(verdicts: Sequence[records.Verdict], defects: bool) -> Any:

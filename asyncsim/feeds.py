@@ -66,8 +66,9 @@ def head(schedule: records.Schedule, batches: int, rows: np.ndarray | None = Non
     """The first `batches` batches of a schedule, of all realizations (views) or of the given ones."""
     pick: slice | np.ndarray = slice(None) if rows is None else rows
     work = None if schedule.work is None else schedule.work[pick, :batches]
+    seconds = None if schedule.seconds is None else schedule.seconds[pick, :batches]
     version, trajectory = schedule.version[pick, :batches], schedule.trajectory[pick, :batches]
-    return dataclasses.replace(schedule, version=version, trajectory=trajectory, work=work)
+    return dataclasses.replace(schedule, version=version, trajectory=trajectory, work=work, seconds=seconds)
 
 
 def _retirements(schedule: records.Schedule) -> list[list[int]]:

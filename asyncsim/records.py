@@ -153,7 +153,8 @@ class Schedule:
     batches, G groups, N samples, T tokens. Batch b is trained at version `b // batches_per_publish`;
     `updates_per_batch` optimizer updates are made on it. `random` says whether realizations differ by chance (a
     verdict then needs more than one). `work`, float64 `[M, B, G, N]`: work of each trajectory in tokens, where the
-    system drew it (else None).
+    system drew it (else None). `seconds`, float64 `[M, B]`: when training on each batch starts on the system's clock,
+    where it has one (else None).
     """
 
     version: np.ndarray
@@ -163,6 +164,7 @@ class Schedule:
     random: bool = False
     work: np.ndarray | None = None
     header: dict[str, Any] = field(default_factory=dict)
+    seconds: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name in ("version", "trajectory"):
@@ -191,6 +193,13 @@ class Schedule:
             getattr(self.work, "shape", None),
             f"of shape {self.trajectory.shape}",
             "give every trajectory its work, or none",
+        )
+        checks.require(
+            self.seconds is None or self.seconds.shape == self.version.shape[:2],
+            "schedule.seconds",
+            getattr(self.seconds, "shape", None),
+            f"of shape {self.version.shape[:2]}",
+            "give every batch its time, or none",
         )
         late = self.version > self.train_version[None, :, None, None, None]
         checks.require(
@@ -231,6 +240,8 @@ class Schedule:
         arrays = {"version": self.version, "trajectory": self.trajectory}
         if self.work is not None:
             arrays["work"] = self.work
+        if self.seconds is not None:
+            arrays["seconds"] = self.seconds
         scalars = {
             "batches_per_publish": self.batches_per_publish,
             "updates_per_batch": self.updates_per_batch,
@@ -242,7 +253,8 @@ class Schedule:
     @classmethod
     def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
         """The schedule of `packed` arrays and scalars."""
-        return cls(arrays["version"], arrays["trajectory"], work=arrays.get("work"), **scalars)
+        work, seconds = arrays.get("work"), arrays.get("seconds")
+        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **scalars)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to one compressed file, atomically."""
@@ -260,8 +272,10 @@ class Schedule:
 class Timeline:
     """The full record of one realization of a system: who generated what, when, under which versions.
 
-    Each of `samples`, `groups`, `batches`, `publishes` and `resources` is a table, a mapping from column name to a 1-D
-    array; times are simulated seconds, missing values NaN or -1, never 0. `header` holds all parameters and the seed.
+    Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` (a row for each group of each batch) and
+    `stretches` (where a sample's writing was taken up again, empty where it never is) is a table, a mapping from column
+    name to a 1-D array; times are simulated seconds, missing values NaN or -1, never 0. `header` holds all parameters
+    and the seed.
     """
 
     samples: dict[str, np.ndarray]
@@ -270,8 +284,10 @@ class Timeline:
     publishes: dict[str, np.ndarray]
     resources: dict[str, np.ndarray]
     header: dict[str, Any] = field(default_factory=dict)
+    uses: dict[str, np.ndarray] = field(default_factory=dict)
+    stretches: dict[str, np.ndarray] = field(default_factory=dict)
 
-    TABLES = ("samples", "groups", "batches", "publishes", "resources")
+    TABLES = ("samples", "groups", "batches", "publishes", "resources", "uses", "stretches")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the timeline to one compressed file, atomically."""

@@ -66,7 +66,7 @@ def normal_at(k0, k1, c0, c1, c2, draw):
     return radius * math.cos(angle)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def fill_block(k0, k1, first, row, second, third, number, low, high):
     """Both uniform numbers of one block for R x n counters: draws 2*number -> low and 2*number + 1 -> high, `[R, n]`.
 
@@ -93,7 +93,7 @@ def fill_block(k0, k1, first, row, second, third, number, low, high):
             high[r, i] = (float(np.int64(c2 >> _FIVE)) * rng.TWO_26 + float(np.int64(c3 >> _SIX))) * rng.TWO_M53
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def fill_normals(k0, k1, first, row, second, third, begin, out):
     """Standard normal draws begin, begin + 1, ... of R x n counters, `[R, n, D]`; `begin` is even. As `normal_at`.
 
@@ -112,13 +112,13 @@ def fill_normals(k0, k1, first, row, second, third, begin, out):
                     out[r, i, d + 1] = radius * math.sin(angle)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _fill_uniform(k0, k1, c0, c1, c2, draw, out):
     for i in range(out.size):
         out[i] = uniform_at(k0, k1, c0[i], c1[i], c2[i], draw[i])
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _fill_normal(k0, k1, c0, c1, c2, draw, out):
     for i in range(out.size):
         out[i] = normal_at(k0, k1, c0[i], c1[i], c2[i], draw[i])
@@ -126,12 +126,28 @@ def _fill_normal(k0, k1, c0, c1, c2, draw, out):
 
 def uniform(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
     """Array form of `uniform_at` in the broadcast shape of the coordinates."""
+    if _is_run(first, second, third, draw):
+        low, high = np.empty((1, len(second))), np.empty((1, len(second)))
+        row = np.zeros(1, dtype=np.int64)
+        fill_block(*stream.key, np.array([first]), row, second[None], third, draw >> 1, low, high)
+        return (high if draw & 1 else low)[0]
     return _array(_fill_uniform, stream, first, second, third, draw)
 
 
 def normal(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
     """Array form of `normal_at` in the broadcast shape of the coordinates."""
+    if _is_run(first, second, third, draw) and draw == 0:
+        out = np.empty((1, len(second), 1))
+        fill_normals(*stream.key, np.array([first]), np.zeros(1, dtype=np.int64), second[None], third, 0, out)
+        return out[0, :, 0]
     return _array(_fill_normal, stream, first, second, third, draw)
+
+
+def _is_run(first: Any, second: Any, third: Any, draw: Any) -> bool:
+    """Whether one coordinate runs over integers and the others are single: what systems draw, in blocks."""
+    single = all(isinstance(c, (int, np.integer)) and 0 <= c <= rng.MASK for c in (first, third, draw))
+    run = isinstance(second, np.ndarray) and second.ndim == 1 and second.dtype == np.int64 and second.size > 0
+    return single and run and second.min() >= 0 and second.max() <= rng.MASK
 
 
 def _array(fill: Any, stream: rng.Stream, *coordinates: Any) -> np.ndarray:

@@ -103,6 +103,13 @@ class _Source:
             self.schedule = system
         elif not self.coupled:
             self.schedule = system.schedule(self.batches, spec.samples_per_group, spec.task.horizon, wanted, seed)
+        checks.require(
+            self.schedule is None or int(self.schedule.version.min()) >= 0,
+            "schedule.version",
+            -1,
+            "known for every token",
+            "data of unknown version cannot be drawn again; drop those trajectories",
+        )
 
     def feed(self, replicates: np.ndarray) -> tuple[Any, np.ndarray]:
         """A feed for a block of replicates, and the realization that each of them reads from it."""
@@ -126,9 +133,9 @@ class _Source:
         if self.schedule is not None:
             return head(self.schedule, self.batches)
         parts = [feed.record() for feed in feeds]
-        work = None if parts[0].work is None else np.concatenate([p.work for p in parts])
-        version, trajectory = (np.concatenate([getattr(p, name) for p in parts]) for name in ("version", "trajectory"))
-        return dataclasses.replace(parts[0], version=version, trajectory=trajectory, work=work)
+        names = ("version", "trajectory", "work", "seconds")
+        known = {name: [getattr(part, name) for part in parts] for name in names if getattr(parts[0], name) is not None}
+        return dataclasses.replace(parts[0], **{name: np.concatenate(own) for name, own in known.items()})
 
     def _check_given(self, schedule: records.Schedule) -> None:
         spec = self.spec
@@ -152,13 +159,6 @@ class _Source:
             schedule.version.shape[4],
             f"1 or the task's horizon {spec.task.horizon}",
             "use the task it was made for",
-        )
-        checks.require(
-            not bool((schedule.version < 0).any()),
-            "schedule.version",
-            -1,
-            "known for every token",
-            "data of unknown version cannot be drawn again; drop those trajectories",
         )
         for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
             checks.require(0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws")

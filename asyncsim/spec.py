@@ -225,7 +225,7 @@ class Spec:
             M = R if coupled else min(self.realizations or system.realizations(R), R)
             mode = getattr(getattr(system, "system", system), "mode", None)
             found["schedule versions [M, B, G, N, T]"] = (
-                (8 + 5 * M * (T if mode == "keep" else 1)) * batches * group,
+                (8 + 5 * M * (T if mode in ("keep", "reprefill") else 1)) * batches * group,
                 f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
             )
         return found

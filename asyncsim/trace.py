@@ -74,6 +74,16 @@ class Trace:
         heads = self.schedule.staleness()[..., 0]
         return np.bincount(heads[np.isfinite(heads)].astype(int)) / max(1, np.isfinite(heads).sum())
 
+    def seconds(self) -> np.ndarray:
+        """Simulated seconds at which each recorded update's batch starts to train, `[U/every, R]`.
+
+        Raises `InputError` where the schedule has no clock (an imposed one).
+        """
+        clock = self.schedule.seconds
+        checks.require(clock is not None, "schedule.seconds", None, "known", "train on an event system")
+        assert clock is not None
+        return clock[self.realization][:, self.updates // self.schedule.updates_per_batch].T
+
     def table(self) -> pd.DataFrame:
         """Tidy table: one row per metric and recorded update.
 

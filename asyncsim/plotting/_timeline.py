@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import matplotlib as mpl
@@ -14,6 +13,7 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from asyncsim.plotting._pieces import count, pieces, written_until
 from asyncsim.records import Timeline
 
 PLACES = 24
@@ -25,16 +25,20 @@ def draw_timeline(timeline: Timeline) -> Figure:
     """Who generated what under which version, what was trained and when weights moved."""
     places = 1 + int(timeline.samples["place"].max(initial=0))
     lanes, end = min(places, PLACES), window(timeline)
-    figure = _style.picture(2 * _style.COLUMN, 1.4 + 0.15 * max(4, lanes))
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(max(4.0, lanes), 2.5))
+    queued = bool(timeline.groups)
+    figure = _style.picture(2 * _style.COLUMN, 1.4 + 0.7 * queued + 0.15 * max(4, lanes))
+    heights = [max(4.0, lanes), *[5.0] * queued, 2.5]
+    upper, *middle, lower = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     newest = int(np.sum(timeline.publishes["t_install"] < end))
     norm = BoundaryNorm(np.arange(newest + 2) - 0.5, newest + 1)
     generation(upper, timeline, lanes, end, norm)
+    for ax in middle:
+        queue(ax, timeline, end)
     training(lower, timeline, end, norm)
-    for ax in (upper, lower):
+    for ax in (upper, *middle, lower):
         for installed in timeline.publishes["t_install"][:newest]:
             ax.axvline(installed, color=_style.INK, linewidth=0.5, alpha=0.5, zorder=0.5)
-    bar = figure.colorbar(ScalarMappable(norm, colors(newest + 1)), ax=[upper, lower], pad=0.01, aspect=30)
+    bar = figure.colorbar(ScalarMappable(norm, colors(newest + 1)), ax=[upper, *middle, lower], pad=0.01, aspect=30)
     bar.set_label(_style.label("version"))
     bar.minorticks_off()
     bar.set_ticks(range(0, newest + 1, math.ceil((newest + 1) / 9)))
@@ -55,8 +59,7 @@ def generation(ax: Axes, timeline: Timeline, lanes: int, end: float, norm: Bound
     for n in np.flatnonzero((samples["place"] < lanes) & (samples["t_start"] < end)).tolist():
         top = samples["place"][n] - 0.4 + 0.8 * (samples["sample"][n] % size) / size
         finished = bool(np.isfinite(samples["t_end"][n]))
-        stop = float(samples["t_end"][n]) if finished else end
-        for left, right, version in pieces(timeline, n, min(stop, end)):
+        for left, right, version in pieces(timeline, n, written_until(timeline, n, end)):
             bars.append((left, right, top, top + 0.8 / size))
             versions.append(version)
             pale.append(not finished)
@@ -83,14 +86,25 @@ def training(ax: Axes, timeline: Timeline, end: float, norm: BoundaryNorm) -> Ax
     return ax
 
 
-def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, int]]:
-    """Stretches (from, to, version) of a sample: cut at installs where samples in flight go on under new weights."""
-    samples = timeline.samples
-    start, version = float(samples["t_start"][n]), int(samples["v_start"][n])
-    installs = timeline.publishes["t_install"] if timeline.header.get("mode") == "keep" else np.array([])
-    cuts = [float(t) for t in installs[version:] if start < t < stop]
-    edges = [start, *cuts, stop]
-    return [(left, right, version + k) for k, (left, right) in enumerate(itertools.pairwise(edges))]
+def queue(ax: Axes, timeline: Timeline, end: float) -> Axes:
+    """Groups in generation, and on top of them those that are finished and not in training yet, over time."""
+    groups = timeline.groups
+    generating = count(groups["t_submit"], np.fmin(groups["t_done"], groups["t_left"]))
+    waiting = count(groups["t_done"], groups["t_left"])
+    times = np.unique(np.concatenate([generating[0], waiting[0], [0.0, end]]))
+    times = times[times <= end]
+    below, above = at(generating, times), at(waiting, times)
+    ax.fill_between(times, 0, below, step="post", color=_style.COLORS["effect"], linewidth=0)
+    ax.fill_between(times, below, below + above, step="post", color=_style.COLORS["muted"], alpha=0.6, linewidth=0)
+    top = max(1.0, float((below + above).max()))
+    ax.set(ylim=(0, 1.45 * top), ylabel="groups")
+    ax.legend(["in generation", "finished, waiting"], loc="upper right", ncols=2)
+    return ax
+
+
+def at(steps: tuple[np.ndarray, np.ndarray], times: np.ndarray) -> np.ndarray:
+    """Values of a step curve, zero before its first step."""
+    return np.concatenate([[0.0], steps[1]])[np.searchsorted(steps[0], times, side="right")]
 
 
 def draw_bars(

@@ -8,14 +8,17 @@ import numpy as np
 
 from asyncsim import checks, records
 from asyncsim.feeds import LengthsOf
-from asyncsim.systems import _kernel as kernel
-from asyncsim.systems import _tokens
-from asyncsim.systems._system import refuse_standstill
+from asyncsim.systems import _kernel, _record, _tokens
+from asyncsim.systems import _state as k
+from asyncsim.systems._state import State
+from asyncsim.systems._system import refuse_standstill, stepped
 
 if TYPE_CHECKING:
     from asyncsim.schedules.coupled import Coupled
 
 NEVER = 1 << 60
+_UNDERWAY = (k.WRITING, k.REPAIRING)
+"""Phases of samples that have begun and are not over, where a sample has one turn."""
 
 
 class SteppedFeed:
@@ -33,7 +36,8 @@ class SteppedFeed:
         self.coupled, system = coupled, coupled.system
         self.batches, self.samples = batches, samples_per_group
         self.header = {**coupled.describe(), "samples_per_group": samples_per_group, "tokens": tokens, "seed": seed}
-        self.staircase = system.mode == "keep" and tokens > 1
+        self.staircase = system.mode in ("keep", "reprefill") and tokens > 1
+        self.seed, self.first = seed, first
         self.states = [
             system.start(batches, samples_per_group, first + m, seed, drawn=False) for m in range(realizations)
         ]
@@ -65,7 +69,7 @@ class SteppedFeed:
 
     def uninstalled(self) -> list[int]:
         """Versions that no generator holds any more, each in one answer only: nothing will be drawn from them."""
-        installed = min(state.tally[kernel.VERSION] for state in self.states)
+        installed = min(state.n[k.INSTALLED] for state in self.states)
         versions = list(range(self._retired, installed))
         self._retired = max(self._retired, installed)
         return versions
@@ -75,23 +79,23 @@ class SteppedFeed:
         checks.require(bool(self._taken), "batches taken", 0, "at least 1", "take a batch before asking for the record")
         version, code, work = (np.stack(column, axis=1) for column in zip(*self._taken, strict=True))
         coupled = self.coupled
+        seconds = np.stack([state.batch[: version.shape[1], k.TRAIN_FROM] for state in self.states])
         return records.Schedule(
-            version, code, coupled.batches_per_publish, coupled.updates_per_batch, True, work, self.header
+            version, code, coupled.batches_per_publish, coupled.updates_per_batch, True, work, self.header, seconds
         )
 
     def _step(self, m: int, batch: int) -> list[tuple[int, np.ndarray, bool]]:
         """Advance one realization; the samples it needs lengths for, and whether they are in flight already."""
-        state = self.states[m]
-        while (why := kernel.advance(state, batch + 1, NEVER)) == kernel.FULL:
-            state = self.states[m] = kernel.grown(state)
-        if why == kernel.TRAINING:
+        system, number = self.coupled.system, self.first + m
+        state, why = stepped(system, self.states[m], batch + 1, NEVER, number, self.seed, drawn=False)
+        self.states[m] = state
+        if why == k.TRAINING:
             return []
-        refuse_standstill(self.coupled.system, state, why)
-        if why == kernel.STARTS:
-            first, last = state.tally[kernel.LAUNCHED] * self.samples, state.tally[kernel.ADMITTED] * self.samples
-            return [(m, np.arange(first, last), False)]
-        flying = state.codes[: state.tally[kernel.HEAP]]
-        return [(m, np.sort(flying[flying < kernel.LATE]), True)]
+        refuse_standstill(system, state, why)
+        if why == k.STARTS:
+            return [(m, np.sort(state.pending[: state.n[k.PENDING]]), False)]
+        begun = np.flatnonzero(np.isin(state.stamp[: state.n[k.ADMITTED] * self.samples, k.PHASE], _UNDERWAY))
+        return [(m, begun, True)]
 
     def _ask(self, asking: list[tuple[int, np.ndarray, bool]], lengths_of: LengthsOf) -> None:
         """One question for all realizations; the answers go into the kernels."""
@@ -106,26 +110,25 @@ class SteppedFeed:
         checks.require(shortest > 0, "lengths_of", shortest, "positive numbers of tokens", "a trajectory has a token")
         offset = 0
         for m, code, flying in asking:
-            self.states[m].item[code, kernel.WORK] = answer[offset: offset + code.size]
+            self.states[m].item[code, k.WORK] = answer[offset: offset + code.size]
             offset += code.size
             if flying:
-                kernel.rekey(self.states[m])
+                _kernel.rekey(self.states[m])
 
-    def _versions(self, state: kernel.State, code: np.ndarray) -> np.ndarray:
+    def _versions(self, state: State, code: np.ndarray) -> np.ndarray:
         if self.staircase:
             return _tokens.versions_of_tokens(state, code, np.full(code.shape, float(self.tokens)), self.tokens)
-        start = state.stamp[code, kernel.VERSION_START]
+        start = state.stamp[code, k.V_START]
         return np.repeat(start[..., None], self.tokens, axis=-1)
 
-    def _batch(self, state: kernel.State, batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        group = np.flatnonzero(state.group[: state.tally[kernel.ADMITTED], kernel.BATCH] == batch)
+    def _batch(self, state: State, batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        group = np.sort(state.taken[batch].astype(np.int64))
         code = group[:, None] * self.samples + np.arange(self.samples)
         version = self._versions(state, code)
-        return version if self.staircase else version[..., :1], code, state.item[code, kernel.WORK]
+        return version if self.staircase else version[..., :1], code, state.item[code, k.WORK]
 
-    def _oldest(self, state: kernel.State) -> int:
+    def _oldest(self, state: State) -> int:
         """The oldest version that an outstanding sample began under; the installed one where none is."""
-        admitted = state.tally[kernel.ADMITTED]
-        outstanding = np.flatnonzero(state.group[:admitted, kernel.BATCH] < 0)
-        start = state.stamp[outstanding[:, None] * self.samples + np.arange(self.samples), kernel.VERSION_START]
-        return int(min(start.min(initial=state.tally[kernel.VERSION]), state.tally[kernel.VERSION]))
+        live = state.group[: state.n[k.ADMITTED], k.STAGE] < k.LEFT
+        start = state.stamp[_record.codes_of(state, np.flatnonzero(live)), k.V_START]
+        return int(min(start.min(initial=state.n[k.INSTALLED], where=start >= 0), state.n[k.INSTALLED]))

@@ -1,368 +1,443 @@
 """The event kernel: one realization of a system on flat arrays, resumable at every point where a caller may be asked.
 
-Events are ordered by (time, priority, serial): completion 0, a place that becomes available 1, train end 2, install 3,
-then dequeue, then admission; the serial belongs to the run. Where training takes no time, arrivals are served one by
-one: dequeue, train end, install, admission, next dequeue.
-
-Time here is the generation clock. A synchronization stops generators and trainer alike, so it moves no event against
-another: it is added to the recorded times afterwards, once for every installed version.
-
-Helpers take the arrays they use, not the state: reading a field of a tuple of arrays counts references atomically,
-which costs more than the event does.
+`MODEL.md` is the contract. Helpers take the arrays they use, not the state: reading a field of a tuple of arrays counts
+references atomically, which costs more than the event does.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
-import numba
 import numpy as np
 
-# Entries of `setting`.
-GROUPS, SAMPLES, BATCHES_PER_PUBLISH, AT_PUBLISH, QUANTUM, OLDEST_FIRST, MODE, ASK = range(8)
-DRAIN, KEEP, RESTART, PIN = range(4)
-# Entries of `count`.
-(STEP, VERSION, ADMITTED, LAUNCHED, STARTED, FINISHED, BUSY, PUBLISHING, TICKETS, IN_FLIGHT, READY, COMPLETED, HEAP,
- FREE, FREE_HEAD, INLINE) = range(16)
-NOW, TRAIN_END = range(2)
-# Columns of `item` and `stamp` (a row for each sample), `group`, `batch`, `publish` and `level` (one for each publish).
-WORK, START, END, WASTED, FIRST = range(5)
-VERSION_START, VERSION_END, ATTEMPT = range(3)
-MISSING, PLACE, VERSION_ADMITTED, BATCH = range(4)
-TRAIN_TIME, TRAIN_FROM, TRAIN_TO = range(3)
-SNAPSHOT, INSTALLED = range(2)
-LEVEL_IN_FLIGHT, LEVEL_READY = range(2)
-# Points at which `advance` goes on.
-EVENTS, INSTALL, DEQUEUE, ADMIT = range(4)
-# Why `advance` came back.
-GOING, DONE, TRAINING, STARTS, PUBLISHED, STALLED, FULL = range(7)
-# A heap code is the serial: samples enter in the order of their numbers, places come after every completion.
-LATE = 1 << 60
+from asyncsim.systems import _engine
+from asyncsim.systems._buffer import choose, show
+from asyncsim.systems._compile import compiled, digest, inlined, kept
+from asyncsim.systems._engine import (
+    ROW_MASK,
+    account,
+    areas_to,
+    completion,
+    fail,
+    key_of,
+    packed,
+    pop_key,
+    prefill_again,
+    repaired,
+    restart,
+    serve,
+    serve_here,
+    server_of,
+    set_speed,
+    submit,
+    target_of,
+    write,
+)
+from asyncsim.systems._groups import admit, cut, ended, finished, scored, train, unblock
+from asyncsim.systems._heaps import ring_put, sift_up, timed_push, timed_sift
+from asyncsim.systems._state import *
+
+OVER = 2
+"""Value of SYNCING when the seconds of a synchronization have passed and the install is due."""
 
 
-class State(NamedTuple):
-    """One realization; samples are numbered group * N + n, groups by admission."""
-
-    setting: np.ndarray
-    tally: np.ndarray
-    clock: np.ndarray
-    rate: np.ndarray
-    free: np.ndarray
-    times: np.ndarray
-    codes: np.ndarray
-    ready: np.ndarray
-    item: np.ndarray
-    stamp: np.ndarray
-    group: np.ndarray
-    batch: np.ndarray
-    publish: np.ndarray
-    level: np.ndarray
+@inlined
+def _release(n, load, s):
+    """A slot of a server is free."""
+    load[s, HELD] -= 1
+    n[HOLDING] -= 1
 
 
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _push(times, codes, count, time, code):
-    i = count[HEAP]
-    count[HEAP] = i + 1
-    while i > 0:
-        up = (i - 1) >> 1
-        if times[up] < time or (times[up] == time and codes[up] < code):
-            break
-        times[i], codes[i] = times[up], codes[up]
-        i = up
-    times[i], codes[i] = time, code
+@inlined
+def _next_time(n, x, engine, load, keys, times):
+    """Time of the next event, infinite where there is none."""
+    time = np.inf
+    for s in range(n[SERVERS]):
+        if load[s, HEAP] > 0 and engine[s, SPEED] > 0.0:
+            time = min(time, completion(n, engine, keys, s))
+    if n[TIMED] > 0:
+        time = min(time, times[0])
+    if n[BUSY]:
+        time = min(time, x[TRAIN_END])
+    if n[SYNCING]:
+        time = min(time, x[INSTALL_AT])
+    return time
 
 
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _sift_down(times, codes, size, i, time, code):
-    while True:
-        low = 2 * i + 1
-        if low >= size:
-            break
-        right = low + 1
-        if right < size:
-            low += (times[right] < times[low]) | ((times[right] == times[low]) & (codes[right] < codes[low]))
-        if times[low] > time or (times[low] == time and codes[low] > code):
-            break
-        times[i], codes[i] = times[low], codes[low]
-        i = low
-    times[i], codes[i] = time, code
+@inlined
+def _pass(n, x, now):
+    """Integrate what is summed over time up to now."""
+    seconds = now - x[NOW]
+    x[SUM_FLYING] += n[FLYING] * seconds
+    x[SUM_OUTSTANDING] += (n[ADMITTED] - n[GONE]) * seconds
+    x[SUM_BUSY] += n[BUSY] * seconds
+    if n[PAUSED]:
+        x[SUM_PAUSED] += seconds
+    else:
+        x[SUM_ACTIVE] += n[ACTIVE_ALL] * seconds
+        x[SUM_RUNNING] += n[FLYING] * seconds
+    x[TIME] += seconds
+    x[NOW] = now
 
 
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _pop(times, codes, count):
-    code = codes[0]
-    last = count[HEAP] - 1
-    count[HEAP] = last
-    _sift_down(times, codes, last, 0, times[last], codes[last])
+@compiled
+def _pause(n, decode, engine, load, paused, now):
+    """Stop the clocks of all servers, or let them go on."""
+    n[PAUSED] = paused
+    for s in range(n[SERVERS]):
+        set_speed(n, decode, engine, load, s, now)
+
+
+@inlined
+def _train_end(n, x, batch, publish, now):
+    batch[n[FINISHED], TRAIN_TO] = now
+    n[BUSY] = 0
+    n[FINISHED] += 1
+    if n[BATCHES] == 1 or n[FINISHED] % n[BATCHES] == 0:
+        if n[WANTED] or n[SYNCING]:
+            n[DUE] = 1
+        else:
+            _snapshot(n, publish, now)
+    if n[FINISHED] == n[WARM]:
+        x[FIRST_SUM:LAST_SUM] = 0.0
+
+
+@inlined
+def _snapshot(n, publish, now):
+    publish[n[SNAPSHOTS], SNAPSHOT] = now
+    n[SNAPSHOTS] += 1
+    n[WANTED] = 1
+    n[DUE] = 0
+
+
+@inlined
+def _levels(n, x, picks, group, level):
+    """Note who is where at an install, before tickets return."""
+    row = n[INSTALLED]
+    outstanding = n[ADMITTED] - n[GONE]
+    level[row, LEVEL_FLYING], level[row, LEVEL_SCORING] = n[FLYING], n[SCORING]
+    level[row, LEVEL_BLOCKED], level[row, LEVEL_READY] = n[BLOCKED], n[READY]
+    level[row, LEVEL_PACKED] = (n[PACKS] - n[STARTED]) * n[GROUPS]
+    level[row, LEVEL_OUTSTANDING], level[row, LEVEL_UNSTARTED] = outstanding, n[NOT_STARTED]
+    if n[USES] != 1:
+        # Under replay only groups that have not been trained yet are outstanding.
+        ready = n[HIDDEN]
+        for i in range(n[VISIBLE]):
+            ready += group[picks[i], USED] == 0
+        level[row, LEVEL_READY] = ready
+        level[row, LEVEL_PACKED] = outstanding - ready - n[FLYING] - n[SCORING] - n[BLOCKED]
+    x[SUM_INSTALLS] += 1.0
+    x[SUM_LEVEL] += outstanding
+
+
+@inlined
+def _install(
+    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked, free,
+    rows, again, factors, targets, pending, item, stamp, group, moment, segment, segmented, publish, level, marks,
+    scratch, now,
+):
+    """The generators take over the trainer's weights."""
+    version = n[INSTALLED]
+    publish[version, INSTALL] = now
+    _levels(n, x, picks, group, level)
+    areas_to(n, engine, now)
+    for s in range(n[SERVERS]):
+        marks[version, s] = engine[s, AREA_TO]
+    n[INSTALLED] = version + 1
+    n[SYNCING] = 0
+    if n[PAUSED]:
+        _pause(n, decode, engine, load, 0, now)
+    if n[AT_PUBLISH]:
+        n[TICKETS] += n[GROUPS] * n[BATCHES]
+    n[TICKETS] += n[LATER_TICKETS]
+    n[LATER_TICKETS] = 0
+    for i in range(n[HIDDEN]):
+        group[hidden[i], SHOWN] = n[INSTALLED]
+        show(n, ranks, picks, group, hidden[i])
+    n[HIDDEN] = 0
+    if n[AT_INSTALL]:
+        cut(
+            n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked,
+            free, rows, again, factors, targets, pending, item, stamp, group, moment, segment, segmented, scratch, now,
+        )
+    if n[MODE] == RESTART:
+        restart(
+            n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, pending, group, item, stamp,
+            segment, segmented, scratch, now,
+        )
+    elif n[MODE] == REPREFILL:
+        prefill_again(
+            n, x, rate, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, now,
+        )
+    if n[DUE]:
+        _snapshot(n, publish, now)
+
+
+@inlined
+def _complete(
+    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, free, pending, item, stamp, group,
+    moment, segment, segmented, s, now,
+):
+    """A stretch ends: a failure, a turn, or the sample; the sample's row where its reward is there, or -1."""
+    code, at = codes[s * n[ROOM]] & ROW_MASK, keys[s * n[ROOM]]
+    if decode.size > 0:
+        engine[s, W_ZERO], engine[s, T_ZERO] = at, now
+    done = target_of(n, item, stamp, code)
+    account(n, x, engine, rate, group, item, stamp, code, s, at, done)
+    pop_key(n, load, keys, codes, s)
+    load[s, ACTIVE] -= 1
+    n[ACTIVE_ALL] -= 1
+    turn = stamp[code, TURN]
+    complete = -1
+    if x[FAILURE] > 0.0 and done < (item[code, WORK] * turn / n[TURNS] if turn < n[TURNS] else item[code, WORK]):
+        if fail(n, x, times, orders, whats, group, item, stamp, code, now):
+            repaired(
+                n, x, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
+                now,
+            )
+    elif turn < n[TURNS]:
+        stamp[code, TURN] = turn + 1
+        seconds = item[code, STEPS + turn - 1]
+        if seconds > 0.0:
+            stamp[code, PHASE] = STEPPING
+            timed_push(times, orders, whats, n[TIMED], now + seconds, n[SERIAL], code * 4 + EVENT_STEP)
+            n[TIMED] += 1
+            n[SERIAL] += 1
+            if not n[STEP_HOLDS]:
+                _release(n, load, s)
+        else:
+            write(
+                n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
+                now,
+            )
+    else:
+        if not (n[REWARD_HOLDS] and item[code, REWARD] > 0.0):
+            _release(n, load, s)
+        if ended(n, x, times, orders, whats, free, group, moment, item, stamp, code, now):
+            complete = code
+    if load[s, WAITING] > 0:
+        serve_here(
+            n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s,
+            now,
+        )
+    set_speed(n, decode, engine, load, s, now)
+    return complete
+
+
+@inlined
+def _timed(
+    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, free, pending, item, stamp, group,
+    moment, segment, segmented, now,
+):
+    """The next event of the wall clock; the sample's row where it is a reward, or -1."""
+    what = whats[0]
+    code, kind, last = what >> 2, what & 3, n[TIMED] - 1
+    times[0], orders[0], whats[0] = times[last], orders[last], whats[last]
+    n[TIMED] = last
+    timed_sift(times, orders, whats, last, 0)
+    if kind == EVENT_PLACE:
+        ring_put(free, 0, free.shape[0], n[FREE_HEAD], n[FREE], code)
+        n[FREE] += 1
+        return -1
+    s = server_of(n, group, code)
+    if kind == EVENT_STEP:
+        if n[STEP_HOLDS]:
+            write(
+                n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
+                now,
+            )
+        else:
+            stamp[code, PHASE] = QUEUED
+            submit(
+                n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented,
+                code, s, now,
+            )
+        return -1
+    if kind == EVENT_REPAIR:
+        repaired(
+            n, x, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
+            now,
+        )
+        return -1
+    if n[REWARD_HOLDS]:
+        _release(n, load, s)
+        serve(
+            n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s,
+            now,
+        )
+        set_speed(n, decode, engine, load, s, now)
     return code
 
 
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _ready_push(ready, i, sift, group):
-    while sift and i > 0 and ready[(i - 1) >> 1] > group:
-        ready[i] = ready[(i - 1) >> 1]
-        i = (i - 1) >> 1
-    ready[i] = group
+@compiled
+def _launch(n, rate, engine, load, keys, codes, pending, group, item, stamp):
+    """Put started samples, whose work is known by now, into the heaps."""
+    for i in range(n[PENDING]):
+        code = pending[i]
+        s = server_of(n, group, code)
+        stamp[code, PHASE] = WRITING
+        size = load[s, HEAP]
+        load[s, HEAP] = size + 1
+        key = key_of(n, rate, group, item, stamp, code)
+        sift_up(keys, codes, s * n[ROOM], size, key, packed(n, group, code))
+    n[PENDING] = 0
 
 
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _ready_pop(ready, size):
-    top, group = ready[0], ready[size - 1]
-    i = 0
-    while 2 * i + 1 < size - 1:
-        low = 2 * i + 1
-        if low + 1 < size - 1:
-            low += ready[low + 1] < ready[low]
-        if ready[low] >= group:
-            break
-        ready[i] = ready[low]
-        i = low
-    ready[i] = group
-    return top
-
-
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _free_place(free, count, place):
-    tail = count[FREE_HEAD] + count[FREE]
-    free[tail if tail < free.size else tail - free.size] = place
-    count[FREE] += 1
-
-
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _complete(setting, count, item, stamp, group, now, code):
-    """A sample ends; returns its group."""
-    item[code, END] = now
-    stamp[code, VERSION_END] = count[VERSION]
-    # Divisions are dear here, and groups of one sample common.
-    owner = code if setting[SAMPLES] == 1 else code // setting[SAMPLES]
-    group[owner, MISSING] -= 1
-    return owner
-
-
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _group_ready(setting, count, free, ready, group, owner):
-    # `ready` is a heap of group numbers, or a queue that ends at the number of completions.
-    oldest = setting[OLDEST_FIRST] == 1
-    _ready_push(ready, count[READY] if oldest else count[COMPLETED], oldest, owner)
-    _free_place(free, count, group[owner, PLACE])
-    count[COMPLETED] += 1
-    count[READY] += 1
-    count[IN_FLIGHT] -= 1
-
-
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _train_end(setting, count, batch, publish, now):
-    batch[count[FINISHED], TRAIN_TO] = now
-    # The last batch of a publish leaves its own time; earlier ones are overwritten.
-    publish[count[VERSION], SNAPSHOT] = now
-    count[BUSY] = 0
-    count[FINISHED] += 1
-    count[PUBLISHING] = count[FINISHED] == (count[VERSION] + 1) * setting[BATCHES_PER_PUBLISH]
-
-
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _install(setting, count, publish, level, now):
-    version = count[VERSION]
-    publish[version, INSTALLED] = now
-    level[version, LEVEL_IN_FLIGHT] = count[IN_FLIGHT]
-    level[version, LEVEL_READY] = count[READY]
-    count[PUBLISHING] = 0
-    count[VERSION] = version + 1
-    if setting[AT_PUBLISH]:
-        count[TICKETS] += setting[GROUPS] * setting[BATCHES_PER_PUBLISH]
-
-
-@numba.njit(cache=True)
-def _restart(setting, count, rate, times, codes, item, stamp, group, now):
-    """Throw away the progress of every sample in flight."""
-    for i in range(count[HEAP]):
-        code = codes[i]
-        if code < LATE:
-            item[code, WASTED] += (now - item[code, START]) * rate[group[code // setting[SAMPLES], PLACE]]
-            item[code, START] = now
-            stamp[code, VERSION_START] = count[VERSION]
-            stamp[code, ATTEMPT] += 1
-    _rekey(setting, count, rate, times, codes, item, group, now)
-
-
-@numba.njit(cache=True)
-def _rekey(setting, count, rate, times, codes, item, group, now):
-    size = count[HEAP]
-    for i in range(size):
-        code = codes[i]
-        if code < LATE:
-            end = item[code, START] + item[code, WORK] / rate[group[code // setting[SAMPLES], PLACE]]
-            times[i] = max(end, now)
-    for i in range(size // 2 - 1, -1, -1):
-        _sift_down(times, codes, size, i, times[i], codes[i])
-
-
-@numba.njit(cache=True)
-def rekey(s):
-    """Give every sample in flight the end that its work asks for, and order the heap anew."""
-    _rekey(s.setting, s.tally, s.rate, s.times, s.codes, s.item, s.group, s.clock[NOW])
-
-
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _dequeue(setting, count, ready, group, batch, now):
-    number = count[STARTED]
-    for _ in range(setting[GROUPS]):
-        if setting[OLDEST_FIRST]:
-            owner = _ready_pop(ready, count[READY])
-        else:
-            owner = ready[count[COMPLETED] - count[READY]]
-        count[READY] -= 1
-        group[owner, BATCH] = number
-    count[STARTED] = number + 1
-    count[BUSY] = 1
-    batch[number, TRAIN_FROM] = now
-    if not setting[AT_PUBLISH]:
-        count[TICKETS] += setting[GROUPS]
-
-
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _admit(setting, count, free, item, stamp, group, now):
-    """Stamp groups while a quantum of tickets and of places is free."""
-    quantum, samples = setting[QUANTUM], setting[SAMPLES]
-    if setting[MODE] == DRAIN and count[PUBLISHING]:
-        return
-    while count[TICKETS] >= quantum and count[FREE] >= quantum:
-        for _ in range(quantum):
-            number = count[ADMITTED]
-            count[ADMITTED] = number + 1
-            group[number, PLACE] = free[count[FREE_HEAD]]
-            count[FREE_HEAD] = count[FREE_HEAD] + 1 if count[FREE_HEAD] + 1 < free.size else 0
-            count[FREE] -= 1
-            group[number, MISSING] = samples
-            group[number, VERSION_ADMITTED] = count[VERSION]
-            group[number, BATCH] = -1
-            for code in range(number * samples, (number + 1) * samples):
-                item[code, START] = item[code, FIRST] = now
-                item[code, END] = np.nan
-                item[code, WASTED] = 0.0
-                stamp[code, VERSION_START] = count[VERSION]
-                stamp[code, VERSION_END] = -1
-                stamp[code, ATTEMPT] = 0
-        count[TICKETS] -= quantum
-        count[IN_FLIGHT] += quantum
-
-
-@numba.njit(cache=True, forceinline=True, error_model="numpy")
-def _launch(setting, count, rate, times, codes, item, group):
-    """Put the samples of newly admitted groups, whose work is known by now, into the heap."""
-    samples = setting[SAMPLES]
-    for number in range(count[LAUNCHED], count[ADMITTED]):
-        for code in range(number * samples, (number + 1) * samples):
-            _push(times, codes, count, item[code, START] + item[code, WORK] / rate[group[number, PLACE]], code)
-    count[LAUNCHED] = count[ADMITTED]
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def advance(state, stop_started, stop_finished):
+@compiled
+def _advance(state, stop_started, stop_finished):
     """Run on until so many batches have started or finished, or until the caller is asked; returns why.
 
-    STARTS: fill in the work of the samples of groups LAUNCHED..ADMITTED; PUBLISHED: change the work of samples in
-    flight and call `rekey`; both only where ASK is set. TRAINING, DONE: the wanted batch started, finished. STALLED:
-    nothing can happen any more. FULL: go on with the `grown` state.
+    STARTS: fill in the work of the samples in `pending`; PUBLISHED: change the work of samples in flight and call
+    `rekey`; both only where ASK is set. TRAINING, DONE_RUN: the wanted batch started, finished. STALLED: nothing can
+    happen any more; STARVED: much happens, but no batch. FULL: go on with the `grown` state. SUPPLY: draw more.
     """
-    setting, count, clock, rate, free, times, codes, ready, item, stamp, group, batch, publish, level = state
-    ask, restart, drain = setting[ASK] == 1, setting[MODE] == RESTART, setting[MODE] == DRAIN
-    reask = ask and (setting[MODE] == KEEP or restart)
-    _launch(setting, count, rate, times, codes, item, group)
-    step, now, why = count[STEP], clock[NOW], GOING
+    (n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked, free,
+     rows, again, factors, targets, pending, item, stamp, group, moment, batch, taken, publish, level, marks, segment,
+     segmented, histogram, supply, prompts, scratch) = state
+    ask, drain, instant = n[ASK] == 1, n[MODE] == DRAIN, n[INSTANT] == 1
+    reask = ask and (n[MODE] == KEEP or n[MODE] == RESTART or n[MODE] == REPREFILL)
+    if n[ASKED]:
+        # Only now is the work of the samples known that had started when the caller was asked.
+        n[ASKED] = 0
+        _launch(n, rate, engine, load, keys, codes, pending, group, item, stamp)
+    step, now, why = n[POINT], x[NOW], GOING
     while why == GOING:
-        if step == EVENTS:
-            train_end = clock[TRAIN_END] if count[BUSY] else np.inf
-            now = min(train_end, times[0] if count[HEAP] else np.inf)
-            if now == np.inf:
+        # No step adds more than an event for each sample in flight, and three stretches.
+        if n[TIMED] + codes.size >= times.size or (n[SEGMENTED] and n[SEGMENTS] + 3 * codes.size >= len(segment)):
+            why = FULL
+        elif step == EVENTS:
+            time = _next_time(n, x, engine, load, keys, times)
+            if time == np.inf:
                 why = STALLED
                 break
-            clock[NOW] = now
-            while count[HEAP] > 0 and times[0] == now:
-                code = _pop(times, codes, count)
-                if code >= LATE:
-                    _free_place(free, count, code - LATE)
-                    continue
-                owner = _complete(setting, count, item, stamp, group, now, code)
-                if group[owner, MISSING] == 0:
-                    _group_ready(setting, count, free, ready, group, owner)
-            if train_end == now:
-                _train_end(setting, count, batch, publish, now)
-            step = INSTALL
-        if step == INSTALL:
-            step = ADMIT if count[INLINE] else DEQUEUE
-            if count[PUBLISHING] and not (drain and count[IN_FLIGHT] > 0):
-                _install(setting, count, publish, level, now)
-                if restart:
-                    _restart(setting, count, rate, times, codes, item, stamp, group, now)
+            now = max(time, now)
+            _pass(n, x, now)
+            n[IDLE_EVENTS] += 1
+            if n[IDLE_EVENTS] > n[PATIENCE]:
+                if not n[BUSY] and not n[SYNCING]:
+                    why = STARVED
+                    break
+                n[IDLE_EVENTS] = 0
+            step, one = SETTLE, False
+            for s in range(n[SERVERS]):
+                while not one and load[s, HEAP] > 0 and engine[s, SPEED] > 0.0:
+                    if completion(n, engine, keys, s) > now:
+                        break
+                    code = _complete(
+                        n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, free, pending, item,
+                        stamp, group, moment, segment, segmented, s, now,
+                    )
+                    if code >= 0 and scored(n, group, item, stamp, code, now):
+                        finished(
+                            n, x, ranks, picks, hidden, blocked, free, rows, again, factors, targets, group, moment,
+                            item, code, now,
+                        )
+                    one = instant
+            while not one and n[TIMED] > 0 and times[0] <= now:
+                one = instant
+                code = _timed(
+                    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, free, pending, item,
+                    stamp, group, moment, segment, segmented, now,
+                )
+                if code >= 0 and scored(n, group, item, stamp, code, now):
+                    finished(
+                        n, x, ranks, picks, hidden, blocked, free, rows, again, factors, targets, group, moment, item,
+                        code, now,
+                    )
+            if one:
+                continue
+            if n[BUSY] and x[TRAIN_END] <= now:
+                _train_end(n, x, batch, publish, now)
+            if n[SYNCING] and x[INSTALL_AT] <= now:
+                n[SYNCING] = OVER
+        elif step == SETTLE:
+            if n[WANTED] and not n[SYNCING] and (not drain or n[FLYING] == 0):
+                n[WANTED] = 0
+                n[SYNCING] = OVER
+                if x[SYNC] > 0.0:
+                    n[SYNCING] = 1
+                    x[INSTALL_AT] = now + x[SYNC]
+                    if n[PAUSES]:
+                        _pause(n, decode, engine, load, 1, now)
+            if n[SYNCING] == OVER:
+                _install(
+                    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden,
+                    blocked, free, rows, again, factors, targets, pending, item, stamp, group, moment, segment,
+                    segmented, publish, level, marks, scratch, now,
+                )
                 if reask:
                     why = PUBLISHED
-            if count[FINISHED] >= stop_finished and not count[PUBLISHING]:
-                why = DONE
-        elif step == DEQUEUE and count[PUBLISHING]:
-            # A drain: nothing is dequeued or admitted before its install.
-            step = EVENTS
-        elif step == DEQUEUE:
+                    continue
+                if n[WANTED]:
+                    continue
+            if n[FINISHED] >= stop_finished and not n[WANTED] and not n[SYNCING]:
+                why = DONE_RUN
+                continue
+            if n[INLINE] == 1:
+                n[INLINE] = 2
+                step = ADMIT
+                continue
+            if n[BLOCKED] > 0:
+                unblock(n, ranks, picks, hidden, blocked, free, group, moment, now)
+            can = not n[BUSY] and not n[DUE] and not (n[TRAINER_WAITS] and (n[WANTED] or n[SYNCING]))
             step = ADMIT
-            count[INLINE] = 0
-            if not count[BUSY] and count[READY] >= setting[GROUPS]:
-                _dequeue(setting, count, ready, group, batch, now)
-                clock[TRAIN_END] = now + batch[count[STARTED] - 1, TRAIN_TIME]
-                if batch[count[STARTED] - 1, TRAIN_TIME] == 0.0:
-                    count[INLINE] = 1
-                    step = INSTALL
-                    _train_end(setting, count, batch, publish, now)
-                if count[STARTED] >= stop_started:
-                    why = TRAINING
-        elif count[ADMITTED] + free.size > group.shape[0]:
-            why = FULL
-        else:
-            step = DEQUEUE if count[INLINE] else EVENTS
-            _admit(setting, count, free, item, stamp, group, now)
-            if count[ADMITTED] > count[LAUNCHED]:
-                if ask:
-                    why = STARTS
+            waiting = n[PACKS] - n[STARTED]
+            if n[PACKS] < len(batch) and (waiting < n[PREFETCH] or (waiting == 0 and can)):
+                if n[AT_PACK] and cut(
+                    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden,
+                    blocked, free, rows, again, factors, targets, pending, item, stamp, group, moment, segment,
+                    segmented, scratch, now,
+                ):
+                    step = SETTLE
+                if choose(n, x, ranks, picks, group, taken, scratch):
+                    batch[n[PACKS], T_PACK] = now
+                    n[PACKS] += 1
+                    if not n[AT_PUBLISH]:
+                        n[TICKETS] += n[GROUPS]
+                    step = SETTLE
+            if can and n[PACKS] > n[STARTED]:
+                seconds = train(n, x, rows, group, moment, item, stamp, batch, taken, histogram, now)
+                n[IDLE_EVENTS] = 0
+                step = SETTLE
+                if instant:
+                    _train_end(n, x, batch, publish, now)
+                    n[INLINE] = 1
                 else:
-                    _launch(setting, count, rate, times, codes, item, group)
-    count[STEP] = step
+                    x[TRAIN_END] = now + seconds
+                if n[STARTED] >= stop_started:
+                    why = TRAINING
+        else:
+            if not n[PAUSED] and not (drain and (n[WANTED] or n[SYNCING])) and admit(
+                n, x, rate, decode, engine, load, keys, codes, queue, pending, free, rows, again, factors, targets,
+                group, moment, item, stamp, segment, segmented, supply, prompts, now,
+            ):
+                why = SUPPLY if n[ADMITTED] + n[QUANTUM] - n[SUPPLIED] > prompts.shape[0] else FULL
+                continue
+            step = SETTLE if n[INLINE] == 2 else EVENTS
+            n[INLINE] = 0
+            if n[PENDING] > 0:
+                n[ASKED] = 1
+                why = STARTS
+    n[POINT] = step
     return why
 
 
-def grown(state: State) -> State:
-    """The same state with room for twice as many groups; the work of the new samples is the caller's to fill."""
-    def doubled(array: np.ndarray) -> np.ndarray:
-        return np.concatenate([array, np.empty_like(array)])
+def _entry_points(sources: int) -> tuple[Any, Any]:
+    @kept
+    def advance(state, stop_started, stop_finished):
+        if sources == 0:
+            return GOING
+        return _advance(state, stop_started, stop_finished)
 
-    return state._replace(**{name: doubled(getattr(state, name)) for name in ("ready", "item", "stamp", "group")})
+    @kept
+    def rekey(state):
+        s = state
+        if sources > 0:
+            _engine.rekey(s.n, s.rate, s.engine, s.load, s.keys, s.codes, s.group, s.item, s.stamp, s.x[NOW])
+
+    return advance, rekey
 
 
-def new_state(
-    setting: np.ndarray, tickets: int, rates: np.ndarray, offsets: np.ndarray, train_time: np.ndarray,
-    work: np.ndarray | float, groups: int,
-) -> State:
-    """State at time 0 under version 0, before the first admission.
-
-    Arguments: `setting` int64 [8]; `tickets`; `rates` and `offsets` float64 [places], work per second and first second
-    of each place; `train_time` float64 [B]; `work` float64 [groups * N] or NaN; `groups`, room for so many.
-    """
-    samples, batches = int(setting[SAMPLES]), train_time.size
-    items, entries = groups * samples, rates.size * samples + rates.size
-    # One row more than publishes: batches after the last publish note their end in it.
-    versions = batches // int(setting[BATCHES_PER_PUBLISH]) + 1
-    count = np.zeros(16, dtype=np.int64)
-    count[STEP], count[TICKETS] = ADMIT, tickets
-    # Rows are filled at their event: what the counts do not cover has never been written.
-    item, batch = np.empty((items, 5)), np.empty((batches, 3))
-    item[:, WORK], batch[:, TRAIN_TIME] = work, train_time
-    # Places that open at the same instant enter in the order of their numbers; an ascending array is a heap.
-    late = np.flatnonzero(offsets > 0.0)
-    late = late[np.argsort(offsets[late], kind="stable")]
-    times, codes = np.zeros(entries), np.zeros(entries, dtype=np.int64)
-    times[: late.size], codes[: late.size], count[HEAP] = offsets[late], LATE + late, late.size
-    free, early = np.zeros(rates.size, dtype=np.int64), np.flatnonzero(offsets <= 0.0)
-    free[: early.size], count[FREE] = early, early.size
-    return State(
-        setting, count, np.zeros(2), rates, free, times, codes, np.empty(groups, dtype=np.int64), item,
-        np.empty((items, 3), dtype=np.int32), np.empty((groups, 4), dtype=np.int64), batch, np.empty((versions, 2)),
-        np.empty((versions, 2), dtype=np.int64),
-    )
+advance, rekey = _entry_points(digest())
+"""`advance(state, stop_started, stop_finished)` as told above; `rekey(state)` gives every sample in flight the end that
+its work asks for, and orders the heaps anew."""

@@ -1,4 +1,4 @@
-"""From the kernel's arrays to the records that leave this folder: schedules, timelines, versions of tokens."""
+"""From the kernel's arrays to the records that leave this folder: schedules, timelines, heads of groups."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from asyncsim import records
-from asyncsim.systems import _kernel as kernel
+from asyncsim.systems import _state as k
 from asyncsim.systems import _tokens
 
 if TYPE_CHECKING:
-    from asyncsim.systems._kernel import State
+    from asyncsim.systems._state import State
     from asyncsim.systems._system import System
 
 
-FATES = np.array(["unfinished", "trained"])
+FATES = np.array(k.FATES)
 
 
 class Trained(NamedTuple):
-    """The trained samples of one realization: versions `[B, G, N, T or 1]`, ids and works `[B, G, N]`."""
+    """Trained samples of one realization: versions `[B, G, N, T or 1]`, ids and works `[B, G, N]`, seconds `[B]`."""
 
     version: np.ndarray
     trajectory: np.ndarray
     work: np.ndarray
+    seconds: np.ndarray
 
 
 def trained(state: State, tokens: int) -> Trained:
     """What a finished state trained, by id inside every batch; one token column where no version differs."""
-    code = _codes(state, _groups_of_batches(state))
-    start, end = state.stamp[code, kernel.VERSION_START], state.stamp[code, kernel.VERSION_END]
-    work = state.item[code, kernel.WORK]
-    changes = state.setting[kernel.MODE] == kernel.KEEP and tokens > 1 and bool((end > start).any())
+    code = codes_of(state, groups_of_batches(state))
+    start, end = state.stamp[code, k.V_START], state.stamp[code, k.V_END]
+    work = state.item[code, k.WORK]
+    moving = state.n[k.MODE] in (k.KEEP, k.REPREFILL)
+    changes = moving and tokens > 1 and bool((end > start).any())
     version = _tokens.versions_of_tokens(state, code, work, tokens) if changes else start[..., None]
-    return Trained(version, code, work)
+    return Trained(version, code, work, state.batch[: len(code), k.TRAIN_FROM].copy())
 
 
 def joined(system: System, parts: Iterable[Trained], header: dict[str, Any]) -> records.Schedule:
@@ -44,128 +46,161 @@ def joined(system: System, parts: Iterable[Trained], header: dict[str, Any]) -> 
     version = np.stack([np.broadcast_to(p.version, (*p.version.shape[:-1], tokens)) for p in parts])
     return records.Schedule(
         version, np.stack([p.trajectory for p in parts]), system.batches_per_publish, system.updates_per_batch,
-        system.random, np.stack([p.work for p in parts]), header,
+        system.random, np.stack([p.work for p in parts]), header, np.stack([p.seconds for p in parts]),
     )
 
 
-def head_staleness(state: State) -> np.ndarray:
-    """Staleness of the earliest sample of every trained group, float64 `[B, G]`."""
-    groups = _groups_of_batches(state)
-    head = state.stamp[_codes(state, groups), kernel.VERSION_START].min(axis=-1)
-    train_version = np.arange(len(groups)) // state.setting[kernel.BATCHES_PER_PUBLISH]
-    return (train_version[:, None] - head).astype(np.float64)
-
-
-def timeline(system: System, state: State, header: dict[str, Any]) -> records.Timeline:
-    """The full record of a finished state; times in wall seconds, `clock_*` columns on the generation clock."""
-    sync = system.sync_time
-    versions = int(state.tally[kernel.VERSION])
-    clock = float(state.clock[kernel.NOW])
-    header = {**header, "clock": clock, "seconds": clock + sync * versions}
-    batches = _batches(state, sync)
-    samples = _samples(state, sync, batches)
-    publishes = _publishes(state, sync)
-    resources = _resources(state, samples, batches, publishes, header)
-    return records.Timeline(samples, _groups(state, samples), batches, publishes, resources, header)
-
-
-def _groups_of_batches(state: State) -> np.ndarray:
+def groups_of_batches(state: State) -> np.ndarray:
     """Group numbers [B, G] of every trained batch, ascending inside a batch."""
-    taken = np.flatnonzero(state.group[: state.tally[kernel.ADMITTED], kernel.BATCH] >= 0)
-    order = np.argsort(state.group[taken, kernel.BATCH], kind="stable")
-    return taken[order].reshape(-1, state.setting[kernel.GROUPS])
+    return np.sort(state.taken[: state.n[k.STARTED]].astype(np.int64), axis=1)
 
 
-def _codes(state: State, groups: np.ndarray) -> np.ndarray:
-    samples = state.setting[kernel.SAMPLES]
+def codes_of(state: State, groups: np.ndarray) -> np.ndarray:
+    """Rows of the samples of groups, with one axis more."""
+    samples = state.n[k.SAMPLES]
     return groups[..., None] * samples + np.arange(samples)
 
 
-def _wall(clock: np.ndarray, installed: np.ndarray, sync: float) -> np.ndarray:
-    """Wall seconds of instants on the generation clock, each after so many synchronizations."""
-    return clock + sync * installed if sync else clock
+def head_staleness(state: State) -> np.ndarray:
+    """Staleness of the head of every trained group, float64 `[B, G]`."""
+    head = state.group[groups_of_batches(state), k.V_HEAD]
+    version = state.batch[: len(head), k.BATCH_VERSION]
+    return version[:, None] - head
 
 
-def _of_samples(column: np.ndarray, size: int) -> np.ndarray:
-    return column if size == 1 else np.repeat(column, size)
+def timeline(system: System, state: State, header: dict[str, Any]) -> records.Timeline:
+    """The full record of a finished state, times in seconds."""
+    seconds = float(state.x[k.NOW])
+    header = {**header, "seconds": seconds}
+    batches, publishes, groups = _batches(state), _publishes(state), _groups(state)
+    samples = _samples(state, groups, batches)
+    used = groups_of_batches(state)
+    uses = {"batch": np.repeat(batches["batch"], used.shape[1]), "group": used.reshape(-1)}
+    resources = _resources(system, state, groups, batches, publishes, seconds)
+    return records.Timeline(samples, groups, batches, publishes, resources, header, uses, _stretches(state))
 
 
-def _over_groups(ufunc: np.ufunc, column: np.ndarray, size: int) -> np.ndarray:
-    # NumPy reduces an axis of length one element by element.
-    return column if size == 1 else ufunc.reduce(column.reshape(-1, size), axis=1)
+def _samples(
+    state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    size, count = int(state.n[k.SAMPLES]), int(state.n[k.ADMITTED])
+    code = np.arange(count * size)
+    item, stamp = state.item[: code.size], state.stamp[: code.size]
 
+    def shared(name: str) -> np.ndarray:
+        return groups[name] if size == 1 else np.repeat(groups[name], size)
 
-def _samples(state: State, sync: float, batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    size, groups = int(state.setting[kernel.SAMPLES]), int(state.tally[kernel.ADMITTED])
-    code, group = np.arange(groups * size), _of_samples(np.arange(groups), size)
-    item, stamp = state.item[: groups * size], state.stamp[: groups * size]
-    owner = state.group[:groups] if size == 1 else state.group[group]
-    v_start, v_ready = stamp[:, kernel.VERSION_START], stamp[:, kernel.VERSION_END]
-    clock_start, clock_end = item[:, kernel.START], item[:, kernel.END]
-    t_end = _wall(clock_end, v_ready, sync)
-    batch = owner[:, kernel.BATCH]
-    # A group is ready with its slowest sample; NaN, a sample that is not finished, wins the maximum.
-    t_ready = _of_samples(_over_groups(np.maximum, t_end, size), size)
-    # Batch -1, the unfinished, picks the NaN at the end.
-    t_train = np.append(batches["t_start"], np.nan)[batch]
+    place, batch, v_start, v_ready = shared("place"), shared("batch"), stamp[:, k.V_START], stamp[:, k.V_END]
+    rate, server = state.rate[place], place % int(state.n[k.SERVERS])
+    # Batch -1, what was not trained, picks the NaN at the end.
+    pick, train = np.append(batches["t_pack"], np.nan)[batch], np.append(batches["t_start"], np.nan)[batch]
     return {
-        "sample": code, "group": group, "attempt": stamp[:, kernel.ATTEMPT], "place": owner[:, kernel.PLACE],
-        "rate": state.rate[owner[:, kernel.PLACE]], "work": item[:, kernel.WORK], "wasted": item[:, kernel.WASTED],
-        "t_submit": _wall(item[:, kernel.FIRST], owner[:, kernel.VERSION_ADMITTED], sync),
-        "t_start": _wall(clock_start, v_start, sync), "t_end": t_end, "t_ready": t_ready, "t_pack": t_train,
-        "t_train": t_train,
-        "v_submit": owner[:, kernel.VERSION_ADMITTED], "v_start": v_start,
-        "v_end": np.where(v_ready < 0, -1, v_start) if state.setting[kernel.MODE] == kernel.PIN else v_ready,
-        "v_ready": v_ready, "batch": batch, "fate": FATES[(batch >= 0).astype(np.int8)],
-        "clock_submit": item[:, kernel.FIRST], "clock_start": clock_start, "clock_end": clock_end,
+        "sample": code, "group": shared("group"), "attempt": stamp[:, k.ATTEMPT], "place": place, "server": server,
+        "rate": rate, "work": item[:, k.WORK], "done": _done(state, item, stamp, server, rate),
+        "wasted": item[:, k.WASTED], "t_submit": shared("t_submit"), "t_start": item[:, k.START],
+        "t_end": item[:, k.END], "t_scored": item[:, k.SCORED], "t_ready": shared("t_ready"), "t_pack": pick,
+        "t_train": train, "v_submit": shared("v_submit"), "v_start": v_start,
+        "v_end": np.where(v_ready < 0, -1, v_start) if state.n[k.MODE] == k.PIN else v_ready, "v_ready": v_ready,
+        "batch": batch, "fate": shared("fate"), "clock": item[:, k.BASE],
     }
 
 
-def _groups(state: State, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    first = slice(None, None, int(state.setting[kernel.SAMPLES]))
-    shared = ("group", "place", "t_submit", "t_ready", "v_submit", "batch", "fate")
-    columns = {name: samples[name][first] for name in shared}
-    head = _over_groups(np.minimum, samples["v_start"], int(state.setting[kernel.SAMPLES]))
-    train_version = np.where(columns["batch"] >= 0, columns["batch"] // state.setting[kernel.BATCHES_PER_PUBLISH], -1)
-    return {**columns, "v_start": head, "v_train": train_version}
+def _done(state: State, item: np.ndarray, stamp: np.ndarray, server: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """Work of every sample that is written at the end of the record."""
+    engine, now = state.engine, state.x[k.NOW]
+    clock = engine[:, k.W_ZERO] + (now - engine[:, k.T_ZERO]) * engine[:, k.SPEED]
+    done = item[:, k.DONE].copy()
+    writing = np.flatnonzero(stamp[:, k.PHASE] == k.WRITING)
+    more = np.maximum(clock[server[writing]] - item[writing, k.BASE], 0.0) * rate[writing]
+    done[writing] = np.minimum(done[writing] + more, item[writing, k.WORK])
+    return done
 
 
-def _batches(state: State, sync: float) -> dict[str, np.ndarray]:
-    number = np.arange(state.tally[kernel.STARTED])
-    version = number // state.setting[kernel.BATCHES_PER_PUBLISH]
-    table = state.batch[: len(number)]
+def _groups(state: State) -> dict[str, np.ndarray]:
+    count = int(state.n[k.ADMITTED])
+    group, moment = state.group[:count], state.moment[:count]
+    columns = {
+        "place": k.PLACE, "prompt": k.PROMPT, "target": k.TARGET, "v_submit": k.V_SUBMIT, "v_start": k.V_HEAD,
+        "v_done": k.V_DONE, "v_left": k.V_LEFT, "v_train": k.V_TRAINED, "entry": k.ENTRY, "batch": k.BATCH,
+    }
+    times = {
+        "t_submit": k.T_SUBMIT, "t_done": k.T_DONE, "t_ready": k.T_READY, "t_left": k.T_LEFT, "t_free": k.T_PLACE,
+        "factor": k.FACTOR,
+    }
+    uses = np.bincount(groups_of_batches(state).reshape(-1), minlength=count)
     return {
-        "batch": number, "version": version,
-        "t_start": table[:, kernel.TRAIN_FROM] + sync * version, "t_end": table[:, kernel.TRAIN_TO] + sync * version,
+        "group": np.arange(count), "uses": uses, **{name: group[:, column] for name, column in columns.items()},
+        **{name: moment[:, column] for name, column in times.items()}, "fate": FATES[group[:, k.FATE]],
     }
 
 
-def _publishes(state: State, sync: float) -> dict[str, np.ndarray]:
-    version = np.arange(1, state.tally[kernel.VERSION] + 1)
-    table, level = state.publish[: len(version)], state.level[: len(version)]
-    in_flight, ready = level[:, kernel.LEVEL_IN_FLIGHT], level[:, kernel.LEVEL_READY]
+def _batches(state: State) -> dict[str, np.ndarray]:
+    table = state.batch[: state.n[k.STARTED]]
     return {
-        "version": version, "t_snapshot": table[:, kernel.SNAPSHOT] + sync * (version - 1),
-        "t_install": table[:, kernel.INSTALLED] + sync * version, "in_flight": in_flight, "ready": ready,
-        "outstanding": in_flight + ready, "clock": table[:, kernel.INSTALLED],
+        "batch": np.arange(len(table)), "version": table[:, k.BATCH_VERSION].astype(np.int64),
+        "installed": table[:, k.BATCH_INSTALLED].astype(np.int64), "t_pack": table[:, k.T_PACK],
+        "t_start": table[:, k.TRAIN_FROM], "t_end": table[:, k.TRAIN_TO],
+    }
+
+
+def _publishes(state: State) -> dict[str, np.ndarray]:
+    count = int(state.n[k.INSTALLED])
+    table, level = state.publish[:count], state.level[:count]
+    names = ("in_flight", "scoring", "blocked", "ready", "packed", "outstanding", "unstarted")
+    clocks = {f"clock_{s}": state.marks[:count, s] for s in range(state.marks.shape[1])}
+    return {
+        "version": np.arange(1, count + 1), "t_snapshot": table[:, k.SNAPSHOT], "t_install": table[:, k.INSTALL],
+        **{name: level[:, column] for column, name in enumerate(names)}, **clocks,
+    }
+
+
+def _stretches(state: State) -> dict[str, np.ndarray]:
+    count = int(state.n[k.SEGMENTS])
+    return {
+        "sample": state.segmented[:count, 0], "version": state.segmented[:count, 1],
+        "clock": state.segment[:count, 0], "done": state.segment[:count, 1],
     }
 
 
 def _resources(
-    state: State, samples: dict[str, np.ndarray], batches: dict[str, np.ndarray], publishes: dict[str, np.ndarray],
-    header: dict[str, Any],
+    system: System, state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray],
+    publishes: dict[str, np.ndarray], seconds: float,
 ) -> dict[str, np.ndarray]:
-    """Seconds that every place and the trainer are busy, idle and syncing; a trainer that awaits a drain is syncing."""
-    first = slice(None, None, int(state.setting[kernel.SAMPLES]))
-    clock, seconds = header["clock"], header["seconds"]
-    ends = _over_groups(np.maximum, samples["clock_end"], int(state.setting[kernel.SAMPLES]))
-    held = np.where(np.isnan(ends), clock, ends) - samples["clock_submit"][first]
-    places = np.bincount(samples["place"][first], weights=held, minlength=state.rate.size)
-    trainer = float((batches["t_end"] - batches["t_start"]).sum())
-    waiting = float((publishes["t_install"] - publishes["t_snapshot"]).sum())
-    busy = np.append(places, trainer)
-    syncing = np.append(np.full(places.size, seconds - clock), waiting)
+    """Seconds that every place and the trainer are busy, blocked, idle and syncing.
+
+    A place is busy with a group's generation, blocked by a finished group that keeps it, syncing while generators stand
+    still for an install. A trainer that awaits a publish is syncing.
+    """
+    size = state.rate.size
+    done = _before(groups["t_done"], groups["t_left"], seconds)
+    free = np.maximum(_before(groups["t_free"], groups["t_free"], seconds), done)
+    ends = publishes["t_install"]
+    pauses = system.sync_time > 0.0 and system.generator_pauses
+
+    def paused(time: np.ndarray) -> np.ndarray:
+        """Seconds for which generators stood still before each time."""
+        if not (pauses and ends.size):
+            return np.zeros_like(time)
+        edges = np.sort(np.concatenate([ends - system.sync_time, ends]))
+        return np.interp(time, edges, np.repeat(np.arange(ends.size + 1) * system.sync_time, 2)[1:-1])
+
+    def summed(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+        running = (end - paused(end)) - (start - paused(start))
+        return np.bincount(groups["place"], weights=running, minlength=size)
+
+    stopped = float(paused(np.array([seconds]))[0])
+    trainer = float(np.nansum(batches["t_end"] - batches["t_start"]))
+    waiting = float((ends - publishes["t_snapshot"]).sum()) if system.trainer_waits else 0.0
+    busy = np.append(summed(groups["t_submit"], done), trainer)
+    blocked = np.append(summed(done, free), 0.0)
+    syncing = np.append(np.full(size, stopped), waiting)
     return {
-        "resource": np.array([f"place {n}" for n in range(places.size)] + ["trainer"]),
-        "busy": busy, "idle": seconds - busy - syncing, "syncing": syncing,
+        "resource": np.array([f"place {p}" for p in range(size)] + ["trainer"]),
+        "busy": busy, "blocked": blocked, "idle": seconds - busy - blocked - syncing, "syncing": syncing,
     }
+
+
+def _before(time: np.ndarray, otherwise: np.ndarray, end: float) -> np.ndarray:
+    """Times of what happened, or of what happened instead, or the end of the record."""
+    known = np.where(np.isnan(time), otherwise, time)
+    return np.where(np.isnan(known), end, known)

@@ -2,46 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from asyncsim import checks, records, rng
 from asyncsim.feeds import EagerFeed
-from asyncsim.laws import Law
+from asyncsim.laws import Law, as_law
+from asyncsim.systems import _checking
 
 if TYPE_CHECKING:
-    from asyncsim.systems._kernel import State
+    from asyncsim.systems._state import State
 
-MODES = ("drain", "keep", "restart", "pin")
-RELEASES = ("dequeue", "publish")
-ORDERS = ("done", "oldest_start")
 REALIZATIONS = 64
 """Independent realizations of a random event system that a run uses unless told otherwise."""
 
-EVENT = 64
-"""Bytes of the record of one sample."""
 PLACES = 1 << 20
 """Places of a system at most: each is an entry of `rates`."""
 
 
-class StalledError(RuntimeError):
-    """The event loop reached a point at which nothing can happen any more: a setting that the checks do not know."""
+class StalledError(checks.RunError):
+    """Nothing can happen any more, or much happens and no batch is formed; the message says who waits for what."""
 
 
 @dataclass(frozen=True)
 class System:
-    """Who generates, who trains and when weights move.
+    """Who generates, who trains and when weights move: one point of the event model.
 
-    A group of N samples takes a ticket and a place, is ready when its slowest sample is, and is dequeued with
-    `groups_per_batch` others; a batch trains for `train_time` seconds; weights are published every
-    `batches_per_publish` batches while all wait for `sync_time` seconds. `tickets` (None: no limit) return at
-    `release`; groups are admitted by `quantum`. `rates` and `offsets`, one for each place: work per second, second of
-    its first start. `order` picks among ready groups; `mode` says what an install does to samples in flight. Exactly
-    one of `train_time` and `load` is given; load = (generated groups a second) / (trained groups a second), both
-    without waiting.
+    `MODEL.md` beside this file says what every setting means. Numbers in place of laws are constants. Raises
+    `InputError` for values out of range, settings that contradict each other, and systems that would come to a
+    standstill.
     """
 
     name: str
@@ -51,151 +44,217 @@ class System:
     groups_per_batch: int = 1
     batches_per_publish: int = 1
     updates_per_batch: int = 1
-    tickets: int | None = None
-    release: str = "publish"
-    quantum: int = 1
+    difficulty: Law | None = None
+    accept: float = 1.0
+    prompt: float = 0.0
+    servers: int = 1
+    slots: int | None = None
+    decode: tuple[float, ...] | None = None
     offsets: tuple[float, ...] | None = None
-    order: str = "done"
-    mode: str = "keep"
+    reward: Law | None = None
+    reward_holds: bool = False
+    turns: int = 1
+    environment: Law | None = None
+    environment_holds: bool = True
     train_time: Law | float | None = None
     load: float | None = None
+    token_time: float = 0.0
+    prefetch: int = 0
+    tickets: int | None = None
+    release: str = "publish"
+    release_dropped: str = "now"
+    quantum: int = 1
+    lead: int | None = None
+    capacity: int | None = None
+    overflow: str = "block"
+    visible: str = "completion"
+    initial_fill: int = 0
+    max_uses: int | None = 1
+    order: str = "done"
+    window: int | None = None
+    recent: float = 0.0
+    max_age: int | None = None
+    age_action: str = "drop"
+    age_checks: tuple[str, ...] = ("pack",)
+    age_reach: str = "ready"
+    age_reference: str = "start"
+    mode: str = "keep"
     sync_time: float = 0.0
+    trainer_waits: bool = True
+    generator_pauses: bool = True
+    prefill_speedup: float = math.inf
+    failure_rate: float = 0.0
+    restart_delay: float = 0.0
+    failure_keeps: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("groups_per_batch", "batches_per_publish", "updates_per_batch", "quantum"):
-            checks.integer(name, getattr(self, name), 1, "count from one", checks.LARGEST)
-        checks.one_of("release", self.release, RELEASES, "say when a ticket returns")
-        checks.one_of("order", self.order, ORDERS, "say which ready groups go first")
-        checks.one_of("mode", self.mode, MODES, "say what an install does to samples in flight")
-        rates = checks.finite_array("rates", self.rates, (None,), "give each place its work per second")
-        checks.require(bool((rates > 0).all()), "rates", float(rates.min()), "positive", "leave stopped places out")
-        if self.offsets is not None:
-            offsets = checks.finite_array("offsets", self.offsets, (rates.size,), "give each place its first second")
-            checks.require(bool((offsets >= 0).all()), "offsets", float(offsets.min()), ">= 0", "the run starts at 0")
-        checks.real("sync_time", self.sync_time, "give the seconds of a synchronization", 0.0)
-        self._check_times()
-        self._check_admission()
-
-    def _check_times(self) -> None:
-        checks.require(
-            (self.train_time is None) != (self.load is None), "load, train_time", (self.load, self.train_time),
-            "exactly one number and one None", "give exactly one of load, train_time",
-        )
-        if self.load is not None:
-            checks.real("load", self.load, "give generation rate over training rate", 0.0, open_low=True)
-        elif not isinstance(self.train_time, Law):
-            checks.real("train_time", self.train_time, "give seconds for a batch", 0.0)
-
-    def _check_admission(self) -> None:
-        """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
-        places = len(self.rates)
-        checks.integer("quantum", self.quantum, 1, "a quantum larger than the places is never admitted", places)
-        if self.tickets is None:
-            return
-        tickets = checks.integer("tickets", self.tickets, 1, "count groups", checks.LARGEST)
-        at_publish = self.release == "publish"
-        unit = self.groups_per_batch * (self.batches_per_publish if at_publish else 1)
-        # Groups out are whole quanta, so up to quantum - 1 tickets lie idle, how many depends on the returns so far.
-        idle = max((tickets + returns * unit) % self.quantum for returns in range(self.quantum))
-        checks.require(
-            tickets - idle >= unit, "tickets", tickets,
-            f"at least {unit + idle}, the groups of a {'publish' if at_publish else 'batch'} and those a quantum of "
-            f"{self.quantum} leaves idle", "with fewer the run comes to a standstill; raise the tickets",
-        )
+        for name in ("length", "difficulty", "reward", "environment"):
+            value: Any = getattr(self, name)
+            if value is not None and not isinstance(value, Law):
+                zero = name != "length" and not isinstance(value, str) and value == 0
+                object.__setattr__(self, name, None if zero else as_law(name, value))
+        time: Any = self.train_time
+        if isinstance(time, str):
+            object.__setattr__(self, "train_time", as_law("train_time", time))
+        _checking.check(self)
 
     @property
     def random(self) -> bool:
         """Whether realizations differ by chance."""
-        return self.length.random or (isinstance(self.train_time, Law) and self.train_time.random)
+        laws = (self.length, self.train_time, self.difficulty, self.reward, self.environment)
+        chosen = self.order == "random" or self.accept < 1.0 or self.failure_rate > 0.0
+        return chosen or any(isinstance(law, Law) and law.random for law in laws)
+
+    @property
+    def instant(self) -> bool:
+        """Whether training takes no time at all."""
+        time = self.train_time
+        return self.token_time == 0.0 and not isinstance(time, Law) and time is not None and float(time) == 0.0
 
     def replace(self, **changes: Any) -> System:
         """The same system with other settings."""
         return replace(self, **changes)
 
     def describe(self) -> dict[str, Any]:
-        """All parameters as JSON can hold them."""
-        names = [
-            "groups_per_batch", "batches_per_publish", "updates_per_batch", "tickets", "release", "quantum", "order",
-            "mode", "load", "sync_time",
-        ]
-        train_time = str(self.train_time) if isinstance(self.train_time, Law) else self.train_time
+        """Name, knobs, length, places and all settings, as JSON can hold them."""
         rates: Any = self.rates[0] if len(set(self.rates)) == 1 else list(self.rates)
-        return {
-            "name": self.name, "knobs": records.plain(self.knobs), "length": str(self.length),
-            "places": len(self.rates), "rates": rates, "offsets": self.offsets and list(self.offsets),
-            "train_time": train_time, **{name: getattr(self, name) for name in names},
-        }
+        shown = {"name": self.name, "knobs": records.plain(self.knobs), "length": str(self.length)}
+        shown |= {"places": len(self.rates), "rates": rates}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name not in shown:
+                shown[each.name] = records.plain(str(value) if isinstance(value, Law) else value)
+        return shown
 
     def realizations(self, replicates: int) -> int:
         """M for so many replicates: 1 where nothing is random, else 64 cut to the replicates."""
         return min(REALIZATIONS, replicates) if self.random else 1
 
     def mean_train_time(self, samples_per_group: int) -> float:
-        """Mean seconds of training on a batch, t_T; from a load, load P E[T_group] / min(places, tickets)."""
+        """Mean seconds of training on a batch, t_T; from a load, load P / (generated groups a second)."""
         if self.load is not None:
-            return self.load * self.groups_per_batch / self._generation_rate(samples_per_group)
-        return self.train_time.mean() if isinstance(self.train_time, Law) else float(self.train_time or 0.0)
+            return self.load * self.groups_per_batch / self.generation_rate(samples_per_group)
+        time = self.train_time.mean() if isinstance(self.train_time, Law) else float(self.train_time or 0.0)
+        if self.token_time == 0.0:
+            return time
+        return time + self.token_time * self.groups_per_batch * samples_per_group * self.mean_work()
 
-    def _generation_rate(self, samples_per_group: int) -> float:
-        """Groups a second when no place ever waits; with fewer tickets than places the first so many are counted."""
+    def mean_work(self) -> float:
+        """Mean work of a sample, difficulty included."""
+        return self.length.mean() * (1.0 if self.difficulty is None else self.difficulty.mean())
+
+    def generation_rate(self, samples_per_group: int) -> float:
+        """Groups a second when no place and no slot ever waits, at full concurrency.
+
+        Places: C / (E[max of N works] / speed + seconds of environment and, if it holds the place, of reward); slots:
+        slots x speed / (N E[work]); the smaller. With fewer tickets than places the first so many places count.
+        """
         busy = len(self.rates) if self.tickets is None else min(len(self.rates), self.tickets)
-        return float(sum(self.rates[:busy])) / self.length.expected_max(samples_per_group)
+        active = busy * samples_per_group / self.servers
+        held = active if self.slots is None else min(active, float(self.slots))
+        speed = 1.0 if self.decode is None else self.decode[min(max(round(held), 1), len(self.decode)) - 1]
+        scale = 1.0 if self.difficulty is None else self.difficulty.mean()
+        rate = float(sum(self.rates[:busy])) / busy * speed
+        seconds = self.length.expected_max(samples_per_group) * scale / rate
+        if self.environment is not None:
+            seconds += (self.turns - 1) * self.environment.mean()
+        if self.reward_holds and self.reward is not None:
+            seconds += self.reward.mean()
+        by_places = busy / seconds
+        if self.slots is None or active <= self.slots:
+            return by_places
+        return min(by_places, self.servers * self.slots * rate / (samples_per_group * self.mean_work()))
 
     def train_times(self, batches: int, samples_per_group: int, realization: int, seed: int) -> np.ndarray:
-        """Seconds of training on each batch, float64 `[B]`."""
+        """Seconds of training on each batch but for those of its tokens, float64 `[B]`."""
         if isinstance(self.train_time, Law):
             stream = rng.Stream(seed, "train_time")
             return self.train_time.sample(stream, realization, np.arange(batches), compiled=True)
-        return np.full(batches, self.mean_train_time(samples_per_group))
+        whole = self.mean_train_time(samples_per_group) if self.load is not None else float(self.train_time or 0.0)
+        return np.full(batches, whole)
 
     def works(self, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
         """Work of the samples of the given numbers, float64; a draw belongs to (seed, realization, sample)."""
-        return self.length.sample(rng.Stream(seed, "work"), realization, samples, compiled=True)
+        from asyncsim.systems import _draws
 
-    def start(self, batches: int, samples_per_group: int, realization: int, seed: int, *, drawn: bool) -> State:
+        return _draws.works(self, samples, realization, seed)
+
+    def start(
+        self, batches: int, samples_per_group: int, realization: int, seed: int, *, drawn: bool, record: bool = True,
+        warm: int = 0,
+    ) -> State:
         """Kernel state at time 0; with `drawn` false every start asks for its work."""
-        from asyncsim.systems import _kernel as kernel
+        from asyncsim.systems import _build
 
         checks.integer("batches", batches, 1, "ask for at least one batch")
         samples = checks.integer("samples_per_group", samples_per_group, 1, "a group has at least one sample")
+        checks.require(
+            drawn or self.turns == 1, "turns", self.turns, "1 where lengths come from the policy",
+            "a length that changes has no turns; give the system one turn",
+        )
         if drawn:
             self._check_divergence(samples)
-        places = len(self.rates)
-        tickets = kernel.LATE if self.tickets is None else self.tickets
-        groups = (batches + 1) * self.groups_per_batch + places + (self.tickets or 4 * places)
-        lower = "batches (updates), groups_per_batch or samples_per_group"
-        checks.memory({"events": (groups * samples * EVENT, lower)})
-        setting = np.array([
-            self.groups_per_batch, samples, self.batches_per_publish, self.release == "publish", self.quantum,
-            self.order == "oldest_start", MODES.index(self.mode), not drawn,
-        ], dtype=np.int64)
-        work = self.works(np.arange(groups * samples), realization, seed) if drawn else np.nan
-        finite = not drawn or bool(np.isfinite(work).all())
-        checks.require(finite, "length", str(self.length), "finite in every draw", "choose a law of a lighter tail")
-        offsets = np.zeros(places) if self.offsets is None else np.asarray(self.offsets, dtype=np.float64)
-        rates, times = np.asarray(self.rates, dtype=np.float64), self.train_times(batches, samples, realization, seed)
-        return kernel.new_state(setting, tickets, rates, offsets, times, work, groups)
-
-    def _check_divergence(self, samples_per_group: int) -> None:
-        if self.tickets is not None:
-            return
-        generated, seconds = self._generation_rate(samples_per_group), self.mean_train_time(samples_per_group)
-        ratio = generated * seconds / self.groups_per_batch
-        checks.require(
-            ratio <= 1.0, "tickets", None, f"a number where {ratio:.4g} groups are generated for each one trained",
-            "the buffer of an open loop grows for ever; give tickets or a shorter train_time",
+        return _build.new_state(
+            self, batches, samples, realization, seed, drawn=drawn, record=record, warm=warm
         )
 
-    def simulate(self, batches: int, samples_per_group: int, realization: int, seed: int) -> State:
-        """The finished kernel state of one realization, run until the last batch has trained and been published."""
-        from asyncsim.systems import _kernel as kernel
+    def _check_divergence(self, samples_per_group: int) -> None:
+        bounded = self.tickets is not None or self.capacity is not None or self.lead is not None
+        if bounded or self.max_age is not None or self.max_uses != 1:
+            return
+        generated, seconds = self.generation_rate(samples_per_group), self.mean_train_time(samples_per_group)
+        ratio = generated * self.accept * seconds / self.groups_per_batch
+        checks.require(
+            ratio <= 1.0, "tickets", None, f"a number where {ratio:.4g} groups are generated for each one trained",
+            "the buffer of an open loop grows for ever; give tickets, a capacity, an age limit or a shorter train_time",
+        )
 
-        state = self.start(batches, samples_per_group, realization, seed, drawn=True)
-        while (why := kernel.advance(state, kernel.LATE, batches)) == kernel.FULL:
-            drawn, state = len(state.item), kernel.grown(state)
-            state.item[drawn:, kernel.WORK] = self.works(np.arange(drawn, len(state.item)), realization, seed)
+    def simulate(
+        self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
+    ) -> State:
+        """The finished kernel state of one realization, run until the last batch has trained and been published."""
+        from asyncsim.systems import _state
+
+        state = self.start(batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm)
+        state, why = stepped(self, state, _state.UNLIMITED, batches, realization, seed, drawn=True)
         refuse_standstill(self, state, why)
         return state
+
+    def rewards(self, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
+        """Seconds from the end of the samples of the given numbers to their rewards, float64."""
+        from asyncsim.systems import _draws
+
+        return _draws.rewards(self, samples, realization, seed)
+
+    def environments(self, samples: np.ndarray, turns: np.ndarray, realization: int, seed: int) -> np.ndarray:
+        """Seconds of the environment's step after the given turns, counted from 1, float64."""
+        from asyncsim.systems import _draws
+
+        return _draws.environments(self, samples, turns, realization, seed)
+
+    def failures(self, samples: np.ndarray, attempts: np.ndarray, realization: int, seed: int) -> np.ndarray:
+        """Units of work that the given attempts write before they fail, float64."""
+        from asyncsim.systems import _draws
+
+        return _draws.failures(self, samples, attempts, realization, seed)
+
+    def difficulties(self, groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
+        """Factors on the work of the prompts that the groups of the given numbers ask first, float64."""
+        from asyncsim.systems import _draws
+
+        return _draws.difficulties(self, groups, realization, seed)
+
+    def accepts(self, groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
+        """Whether the groups of the given numbers are kept, bool."""
+        from asyncsim.systems import _draws
+
+        return _draws.acceptances(groups, realization, seed) < self.accept
+
+    def choices(self, batches: np.ndarray, draws: np.ndarray, realization: int, seed: int) -> np.ndarray:
+        """Uniform numbers by which order random chooses, float64."""
+        from asyncsim.systems import _draws
+
+        return _draws.choices(batches, draws, realization, seed)
 
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
@@ -227,8 +286,47 @@ class System:
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         checks.integer("realization", realization, 0, "count realizations from zero")
         state = self.simulate(batches, samples_per_group, realization, seed)
-        header = {**self.describe_at(samples_per_group), "tokens": tokens, "seed": seed, "realization": realization}
-        return _record.timeline(self, state, header)
+        return _record.timeline(self, state, self._header(samples_per_group, tokens, seed, realization))
+
+    def _header(self, samples_per_group: int, tokens: int, seed: int, realization: int) -> dict[str, Any]:
+        own = {"tokens": tokens, "seed": seed, "realization": realization}
+        return {**self.describe_at(samples_per_group), **own}
+
+    def summary(
+        self, batches: int, samples_per_group: int = 1, seed: int = 0, realization: int = 0, warm: int | None = None
+    ) -> dict[str, Any]:
+        """Staleness, losses, lengths, throughput and utilization of one realization, without a record.
+
+        Memory is bounded by what is outstanding. `warm`: batches left out (2 ceil(K/M) unless given). See
+        `systems._summary.summary` for the keys.
+        """
+        from asyncsim.systems import _summary
+
+        usual = _summary.warm_up(self, batches)
+        warm = usual if warm is None else checks.integer("warm", warm, 0, "count batches", batches - 1)
+        state = self.simulate(batches, samples_per_group, realization, seed, record=False, warm=warm)
+        return _summary.summary(self, state)
+
+    def recorded(
+        self, batches: int, samples_per_group: int = 1, seed: int = 0, realization: int = 0, warm: int = 0
+    ) -> tuple[dict[str, Any], records.Timeline]:
+        """`summary` and `timeline` of one realization."""
+        from asyncsim.systems import _record, _summary
+
+        state = self.simulate(batches, samples_per_group, realization, seed, warm=warm)
+        record = _record.timeline(self, state, self._header(samples_per_group, 1, seed, realization))
+        return _summary.summary(self, state), record
+
+    def summaries(
+        self, batches: int, realizations: int, samples_per_group: int = 1, seed: int = 0, workers: int = 1
+    ) -> list[dict[str, Any]]:
+        """`summary` of realizations 0 .. M - 1, by so many threads; the result does not depend on their number."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        checks.integer("realizations", realizations, 1, "ask for at least one realization")
+        workers = checks.integer("workers", workers, 1, "give at least one thread", 1024)
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(lambda m: self.summary(batches, samples_per_group, seed, m), range(realizations)))
 
     def staleness(self, batches: int, realizations: int, seed: int, samples_per_group: int = 1) -> np.ndarray:
         """Head staleness of every trained group in versions, float64 `[M, B, G]`: that of its earliest sample."""
@@ -238,10 +336,25 @@ class System:
         return np.stack([_record.head_staleness(state) for state in states])
 
 
-def refuse_standstill(system: System, state: State, why: int) -> None:
-    """Raise `StalledError` where the kernel found nothing that can happen."""
-    from asyncsim.systems import _kernel as kernel
+def stepped(
+    system: System, state: State, stop_started: int, stop_finished: int, realization: int, seed: int, *, drawn: bool
+) -> tuple[State, int]:
+    """Advance until the kernel needs more than room or draws; the state and why it came back."""
+    from asyncsim.systems import _build, _kernel, _state
 
-    if why == kernel.STALLED:
-        trained, now = int(state.tally[kernel.FINISHED]), float(state.clock[kernel.NOW])
-        raise StalledError(f"{system.name}: stalled after {trained} batches at {now:g} s; settings {system.describe()}")
+    while True:
+        why = _kernel.advance(state, stop_started, stop_finished)
+        if why == _state.FULL:
+            state = _build.grown(state)
+        elif why == _state.SUPPLY:
+            _build.refill(system, state, realization, seed, drawn)
+        else:
+            return state, why
+
+
+def refuse_standstill(system: System, state: State, why: int) -> None:
+    """Raise `StalledError` where nothing can happen any more, or much happens and nothing trains."""
+    from asyncsim.systems import _standstill, _state
+
+    if why in (_state.STALLED, _state.STARVED):
+        raise StalledError(_standstill.explained(system, state, why == _state.STARVED))

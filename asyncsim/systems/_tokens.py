@@ -2,45 +2,104 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 
 from asyncsim import checks, records
-from asyncsim.systems import _kernel as kernel
+from asyncsim.systems import _state as k
+from asyncsim.systems._state import State
+
+
+class Writing(NamedTuple):
+    """How samples are written: their server [s] and rate [s], first and last version [s], and their stretches.
+
+    Stretches `first_stretch[s] .. first_stretch[s + 1]` of sample s begin at server clock `clock` with `done` units of
+    work written; `marks` `[V, servers]` are the clocks at the installs.
+    """
+
+    server: np.ndarray
+    rate: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    first_stretch: np.ndarray
+    clock: np.ndarray
+    done: np.ndarray
+    marks: np.ndarray
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _emit(start, rate, whole, first, last, installs, version):
-    """Versions of the tokens of samples, into `version` int32 [k, T]: token t when `whole * t / T` of the work is done.
-
-    `start`, `rate`, `whole` float64 [k]; `first`, `last` [k], bounds of the version; `installs` [V], ascending.
-    """
+def _emit(writing, whole, version):
+    """Versions of the tokens of samples, into `version` int32 [s, T]: token t when `whole * t / T` is done."""
+    server, rate, first, last, first_stretch, clock, done, marks = writing
     tokens = version.shape[1]
     for i in range(version.shape[0]):
-        current = first[i]
+        stretch, current = first_stretch[i], first[i]
         version[i, 0] = current
         for t in range(1, tokens):
-            emitted = start[i] + whole[i] * t / tokens / rate[i]
-            while current < last[i] and installs[current] <= emitted:
+            wanted = whole[i] * t / tokens
+            while stretch + 1 < first_stretch[i + 1] and done[stretch + 1] <= wanted:
+                stretch += 1
+            emitted = clock[stretch] + (wanted - done[stretch]) / rate[i]
+            while current < last[i] and marks[current, server[i]] <= emitted:
                 current += 1
             version[i, t] = current
 
 
-def versions_of_tokens(state: kernel.State, code: np.ndarray, whole: np.ndarray, tokens: int) -> np.ndarray:
+def emitted(writing: Writing, whole: np.ndarray, tokens: int) -> np.ndarray:
+    """Version of every token, int32 `[s, T]`; a token emitted exactly at an install has the new version."""
+    version = np.empty((whole.size, tokens), dtype=np.int32)
+    _emit(writing, whole, version)
+    return version
+
+
+def stretches_of(
+    code: np.ndarray, sample: np.ndarray, clock: np.ndarray, done: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Stretches (first_stretch [s + 1], clock, done) of the given samples' last attempts, from a log in time order."""
+    wanted = np.zeros(int(max(code.max(initial=-1), sample.max(initial=-1))) + 2, dtype=np.int64)
+    wanted[code] = np.arange(1, code.size + 1)
+    kept = np.flatnonzero(wanted[sample] > 0)
+    owner = wanted[sample[kept]] - 1
+    order = kept[np.argsort(owner, kind="stable")]
+    owner, done, clock = np.sort(owner), done[order], clock[order]
+    # What lies before the last stretch that begins at nothing belongs to attempts that were thrown away. A failure that
+    # keeps tokens before the first of them, or an install right at the start, begins at nothing twice: the last counts.
+    position = np.arange(owner.size)
+    fresh = np.full(code.size, 0)
+    np.maximum.at(fresh, owner[done == 0.0], position[done == 0.0])
+    use = position >= fresh[owner]
+    first = np.concatenate([[0], np.cumsum(np.bincount(owner[use], minlength=code.size))])
+    return first, clock[use], done[use]
+
+
+def writing_of(state: State, code: np.ndarray) -> Writing:
+    """How the samples of the given rows are written; those in flight as if no install followed."""
+    row = code // state.n[k.SAMPLES]
+    place = state.group[row, k.PLACE]
+    first, last = state.stamp[code, k.V_START], state.stamp[code, k.V_END]
+    if state.n[k.SEGMENTED]:
+        count = int(state.n[k.SEGMENTS])
+        stretches = stretches_of(
+            code, state.segmented[:count, 0], state.segment[:count, 0], state.segment[:count, 1]
+        )
+    else:
+        stretches = np.arange(code.size + 1), state.item[code, k.BASE], np.zeros(code.size)
+    return Writing(
+        place % int(state.n[k.SERVERS]), state.rate[place], first,
+        np.where(last < 0, np.int32(state.n[k.INSTALLED]), last), *stretches, state.marks,
+    )
+
+
+def versions_of_tokens(state: State, code: np.ndarray, whole: np.ndarray, tokens: int) -> np.ndarray:
     """Version of every token of samples, int32 `[..., T]`: token t is emitted when `whole * t / T` of the work is done.
 
     A token emitted exactly at an install has the new version; the first is emitted at the start, whatever is installed
     at that instant. Samples in flight are versioned as if no install followed. `code` and `whole` of shape `[...]`.
     """
     flat = code.reshape(-1)
-    place = state.group[flat // state.setting[kernel.SAMPLES], kernel.PLACE]
-    first, last = state.stamp[flat, kernel.VERSION_START], state.stamp[flat, kernel.VERSION_END]
-    version = np.empty((flat.size, tokens), dtype=np.int32)
-    _emit(
-        state.item[flat, kernel.START], state.rate[place], np.ascontiguousarray(whole).reshape(-1), first,
-        np.where(last < 0, np.int32(state.tally[kernel.VERSION]), last),
-        np.ascontiguousarray(state.publish[:, kernel.INSTALLED]), version,
-    )
+    version = emitted(writing_of(state, flat), np.ascontiguousarray(whole).reshape(-1), tokens)
     return version.reshape(*code.shape, tokens)
 
 
@@ -50,12 +109,24 @@ def token_versions(record: records.Timeline, tokens: int | None = None) -> np.nd
     Token t of T is emitted when the fraction t/T of the work is done, token 0 at the start.
     """
     tokens = int(record.header["tokens"]) if tokens is None else checks.integer("tokens", tokens, 1, "count tokens")
-    samples, installs = record.samples, record.publishes["clock"]
-    first, finished = samples["v_start"].astype(np.int32), samples["v_ready"] >= 0
-    version = np.repeat(first[:, None], tokens, axis=1)
-    if record.header["mode"] == "keep":
-        last = np.where(finished, samples["v_ready"], len(installs)).astype(np.int32)
-        _emit(samples["clock_start"], samples["rate"], samples["work"], first, last, installs, version)
-    done = samples["work"][:, None] * np.arange(tokens) / tokens / samples["rate"][:, None]
-    known = finished[:, None] | (samples["clock_start"][:, None] + done <= record.header["clock"])
-    return np.where(known, version, np.int32(-1))
+    samples = record.samples
+    begun = np.flatnonzero(samples["v_start"] >= 0)
+    version = np.full((samples["sample"].size, tokens), -1, dtype=np.int32)
+    first, whole = samples["v_start"][begun], samples["work"][begun]
+    if record.header["mode"] in ("keep", "reprefill"):
+        installs = len(record.publishes["version"])
+        last = np.where(samples["v_ready"][begun] < 0, installs, samples["v_ready"][begun]).astype(np.int32)
+        servers = int(record.header["servers"])
+        marks = np.stack([record.publishes[f"clock_{s}"] for s in range(servers)], axis=1)
+        log = record.stretches
+        if len(log["sample"]):
+            stretches = stretches_of(begun, log["sample"], log["clock"], log["done"])
+        else:
+            stretches = np.arange(begun.size + 1), samples["clock"][begun], np.zeros(begun.size)
+        writing = Writing(samples["server"][begun], samples["rate"][begun], first, last, *stretches, marks)
+        found = emitted(writing, whole, tokens)
+    else:
+        found = np.repeat(first[:, None].astype(np.int32), tokens, axis=1)
+    reached = whole[:, None] * np.arange(tokens) / tokens <= samples["done"][begun][:, None]
+    version[begun] = np.where(reached, found, np.int32(-1))
+    return version

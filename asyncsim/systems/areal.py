@@ -12,13 +12,16 @@ def areal(
 ) -> System:
     """K = (eta + 1) P tickets that return at the publish, oldest start first, running samples keep their tokens.
 
-    Where the cap binds the mean staleness is eta; single samples may exceed it. A generator of C places that is the
-    slower side stays near C / P whatever eta is.
+    Where the cap binds the mean staleness is eta (`systems/cap-binds`); single samples may exceed it
+    (`systems/straggler-tail`). A generator of C places that is the slower side stays near C / P whatever eta is
+    (`systems/cap-idle`). AReaL stamps every token with a version and counts in publishes from the first of them. At an
+    install a running sample is interrupted and reads again what it has: give `prompt` and `prefill_speedup` for the
+    cost.
 
     Arguments: `max_head_offpolicyness` eta in versions; `consumer_batch_size` P in groups; `max_concurrent_rollouts` C
     in groups (P unless given); `length`, law of the work of a sample at one unit a second; exactly one of `load`,
     generation rate over training rate (C / E[T_group]) / (P / t_T), and `train_time`, seconds for a batch; `sync_time`,
-    seconds of a publish. Returns a system. Raises `InputError`. Source: AReaL (2505.24298).
+    seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: AReaL (2505.24298).
 
     >>> from asyncsim.laws import constant
     >>> system = areal(2, 4, 12, length=constant(1.0), load=2.0)
@@ -34,5 +37,5 @@ def areal(
     return System(
         "areal", knobs, as_law("length", length), (1.0,) * places, groups_per_batch=batch,
         updates_per_batch=updates_per_batch, tickets=(eta + 1) * batch, release="publish", order="oldest_start",
-        mode="keep", train_time=train_time, load=load, sync_time=sync_time,
+        mode="reprefill", train_time=train_time, load=load, sync_time=sync_time,
     )

@@ -1,4 +1,4 @@
-"""One step off-policy: the next batch is generated while this one trains."""
+"""One step off-policy (verl one-step-off): the next batch is generated while this one trains."""
 
 from asyncsim import checks
 from asyncsim.laws import Law, as_law
@@ -11,12 +11,13 @@ def one_step_off(
 ) -> System:
     """Staleness min(version, 1): a batch is admitted when the one before is dequeued, and drained before a publish.
 
-    K = q = C = P, tickets return at the dequeue. With `train_time=0` the publish comes before the admission and nothing
-    is stale.
+    K = q = C = P, tickets return at the dequeue: law `systems/cap-binds`, and since every sample is drained each single
+    group has it. The recipe stamps nothing; a batch is one publish, in updates the staleness is U + j. With
+    `train_time=0` the publish comes before the admission and nothing is stale.
 
-    Arguments: `groups_per_batch` P, `updates_per_batch` U; `length`, law of the work of a sample; `train_time`, seconds
-    for a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: verl's one-step-off
-    recipe.
+    Arguments: `groups_per_batch` P, `updates_per_batch` U; `length`, law of the work of a sample at one unit a second;
+    `train_time`, seconds for a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:
+    verl's one-step-off recipe.
 
     >>> one_step_off(4).schedule(4, 2, 1, 1, seed=0).staleness().max(axis=(0, 2, 3, 4)).tolist()
     [0.0, 1.0, 1.0, 1.0]

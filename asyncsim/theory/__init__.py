@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from asyncsim import checks
 from asyncsim.records import Claim
+
+if TYPE_CHECKING:
+    from asyncsim.theory._settings import PredictedStaleness
 
 
 @cache
@@ -43,3 +48,15 @@ def claim(id: str) -> Claim:
     family, _, name = wanted.partition("/")
     found: Claim = importlib.import_module(f"{__name__}.{family}.{name.replace('-', '_')}").claim
     return found
+
+
+def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:
+    """The law of staleness whose conditions these settings meet, and what it predicts in the steady state; or no law.
+
+    `settings`: all of an event system by name, as `System.describe_at` and the header of a timeline give them. Returns
+    a `PredictedStaleness` (law, mean, support, pmf, tail, approximate, also, reason) of the head staleness of trained
+    groups, in versions; `law` None where no law's conditions hold. Raises `InputError` where a setting is missing.
+    """
+    from asyncsim.theory import _settings
+
+    return _settings.predicted(settings, samples_per_group)

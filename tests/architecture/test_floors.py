@@ -18,7 +18,7 @@ FLOORS = {
     3: {"spec", "loop", "running", "diagnostics", "oracle"},
     4: {"trials", "validation", "conformance"},
     5: {"plotting"},
-    6: {"verifying", "comparing", "sweeping", "reporting", "wording", "commands", "cli"},
+    6: {"verifying", "comparing", "sweeping", "reporting", "wording", "timelines", "commands", "cli"},
     7: {""},  # the package itself: lazy public names
 }
 """Every part of the package; a new one takes its place here first."""
@@ -39,7 +39,8 @@ BESIDE = {
     "spec": {"diagnostics"},
     "running": {"spec", "loop", "diagnostics"},
     "trials": {"validation"},
-    "commands": {"verifying", "comparing", "sweeping", "reporting", "wording"},
+    "timelines": {"wording"},
+    "commands": {"verifying", "comparing", "sweeping", "reporting", "wording", "timelines"},
     "cli": {"commands", "wording"},
 }
 """What a part may import from its own floor."""

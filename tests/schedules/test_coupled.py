@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from asyncsim import rng, schedules
@@ -12,9 +12,12 @@ from asyncsim import systems as presets
 from asyncsim.checks import InputError
 from asyncsim.feeds import EagerFeed
 from asyncsim.laws import constant, empirical, exponential
-from tests.systems.settings import systems
+from asyncsim.systems._system import StalledError
+from tests.systems.settings import FEATURES, systems
 
 TOKENS = 6
+# Lengths come from the policy: no turns of a length that changes, no factor on it.
+PARTS = tuple(name for name in FEATURES if name not in ("turns", "work"))
 STOP = 0.3
 
 
@@ -46,11 +49,19 @@ def drive(feed, batches, lengths_of=stopping):
     return feed.record()
 
 
+def scheduled(system, batches, samples, seed):
+    """The schedule of the system; what comes to a standstill (an age limit that nobody meets) is left out."""
+    try:
+        return system.schedule(batches, samples, TOKENS, 2, seed)
+    except StalledError:
+        reject()
+
+
 @settings(max_examples=60)
-@given(system=systems(), batches=st.integers(1, 10), samples=st.integers(1, 3), seed=st.integers(0, 3))
+@given(system=systems(features=PARTS), batches=st.integers(1, 10), samples=st.integers(1, 3), seed=st.integers(0, 3))
 def test_constant_lengths_give_the_schedule_of_the_constant_law(system, batches, samples, seed):
     system = system.replace(length=constant(float(TOKENS)))
-    plain = system.schedule(batches, samples, TOKENS, 2, seed)
+    plain = scheduled(system, batches, samples, seed)
     feed = schedules.coupled(system).feed(batches, samples, TOKENS, 2, seed)
     record = drive(feed, batches, lambda realization, trajectory, version: np.full(trajectory.size, float(TOKENS)))
     assert np.array_equal(record.trajectory, plain.trajectory)
@@ -59,10 +70,10 @@ def test_constant_lengths_give_the_schedule_of_the_constant_law(system, batches,
 
 
 @settings(max_examples=60)
-@given(system=systems(modes=("drain", "pin")), batches=st.integers(1, 10), seed=st.integers(0, 3))
+@given(system=systems(modes=("drain", "pin"), features=PARTS), batches=st.integers(1, 10), seed=st.integers(0, 3))
 def test_given_lengths_give_the_schedule_of_these_lengths(system, batches, seed):
     system = system.replace(length=empirical([1.0, 2.0, 5.0]))
-    plain = system.schedule(batches, 2, TOKENS, 2, seed)
+    plain = scheduled(system, batches, 2, seed)
 
     def law(realization, trajectory, version):
         works = [system.works(np.array([t]), int(m), seed)[0] for m, t in zip(realization, trajectory, strict=True)]
@@ -74,7 +85,7 @@ def test_given_lengths_give_the_schedule_of_these_lengths(system, batches, seed)
 
 
 @settings(max_examples=60)
-@given(system=systems(), batches=st.integers(1, 10), samples=st.integers(1, 2))
+@given(system=systems(features=PARTS), batches=st.integers(1, 10), samples=st.integers(1, 2))
 def test_recorded_versions_explain_the_recorded_lengths(system, batches, samples):
     record = drive(schedules.coupled(system).feed(batches, samples, TOKENS, 3, 0), batches)
     version = np.broadcast_to(record.version, (*record.version.shape[:4], TOKENS)).reshape(-1, TOKENS)

@@ -1,39 +1,242 @@
-"""Random systems for hypothesis."""
+"""Random systems for hypothesis, and their draws as plain functions of single entities."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 from hypothesis import strategies as st
 
 from asyncsim.laws import empirical, gamma, lognormal
-from asyncsim.systems._system import MODES, ORDERS, RELEASES, System
+from asyncsim.systems._system import System
+
+MODES = ("drain", "restart", "reprefill", "keep", "pin")
+RELEASES = ("dequeue", "publish")
+ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random")
 
 # Few values, all exact in binary: many events fall on the same instant, and no order of additions can tell.
 EIGHTHS = st.lists(st.integers(1, 24).map(lambda n: n / 8), min_size=1, max_size=4).map(empirical)
+SECONDS = st.lists(st.integers(1, 8).map(lambda n: n / 8), min_size=1, max_size=3).map(empirical)
+FACTORS = st.just(empirical([0.5, 1.0, 2.0]))
 SMOOTH = st.sampled_from([lognormal(1.0, 0.8), gamma(1.0, 0.5), lognormal(0.3, 2.0)])
+CURVES = st.sampled_from([(1.0, 0.5), (1.0, 1.0, 0.5, 0.25), (2.0, 1.0), (0.5,)])
+
+
+def some(*values):
+    return st.sampled_from(values)
+
+
+def servers(draw, found, exact):
+    found["servers"] = draw(st.integers(1, min(3, len(found["rates"]))))
+    found["slots"] = draw(some(None, 1, 2, 3))
+    found["decode"] = draw(st.one_of(st.none(), CURVES if exact else some((1.0, 0.9, 0.7, 0.5))))
+
+
+def offsets(draw, found, exact):
+    places = len(found["rates"])
+    found["offsets"] = tuple(draw(st.lists(some(0.0, 0.5, 0.5, 3.0), min_size=places, max_size=places)))
+
+
+def work(draw, found, exact):
+    found["difficulty"] = draw(FACTORS if exact else SMOOTH)
+    found["accept"] = draw(some(1.0, 0.7, 0.4))
+
+
+def rewards(draw, found, exact):
+    found["reward"] = draw(SECONDS if exact else SMOOTH)
+    found["reward_holds"] = draw(st.booleans())
+
+
+def turns(draw, found, exact):
+    found["turns"] = draw(some(2, 4))
+    found["environment"] = draw(SECONDS if exact else SMOOTH)
+    found["environment_holds"] = draw(st.booleans())
+
+
+def trainer(draw, found, exact):
+    found["token_time"] = draw(some(0.0, 0.125))
+    found["prefetch"] = draw(st.integers(0, 3))
+
+
+def sync(draw, found, exact):
+    found["sync_time"] = draw(some(0.125, 1.5, 4.0) if exact else some(0.3, 2.0))
+    found["trainer_waits"] = draw(st.booleans())
+    found["generator_pauses"] = draw(st.booleans())
+
+
+def prefill(draw, found, exact):
+    found["mode"] = "reprefill"
+    found["prompt"] = draw(some(0.0, 1.0, 2.5))
+    found["prefill_speedup"] = draw(some(4.0, 16.0, float("inf")))
+
+
+def lead(draw, found, exact):
+    found["lead"] = draw(st.integers(0, 2))
+
+
+def order(draw, found, exact):
+    found["order"] = draw(some(*ORDERS[1:]))
+    if found["order"] == "oldest_start":
+        found["window"] = draw(some(None, 1, 2, 5))
+    if found["order"] == "random":
+        found["recent"] = draw(some(0.0, 0.5, 1.0))
+
+
+def buffer(draw, found, exact):
+    found["capacity"] = found["groups_per_batch"] + draw(st.integers(0, 4))
+    found["overflow"] = draw(some("block", "drop_oldest"))
+
+
+def visible(draw, found, exact):
+    if found.get("order") == "target":
+        return
+    # Groups that can be used again: else a trainer that has used up what it sees waits for its own publish.
+    found["max_uses"] = found["tickets"] = None
+    found["visible"] = "publish"
+    found["initial_fill"] = found["groups_per_batch"] * found["batches_per_publish"] + draw(st.integers(0, 2))
+
+
+def replay(draw, found, exact):
+    if found.get("order") == "target" or found.get("visible") == "publish":
+        return
+    found["max_uses"] = draw(some(2, 3, None))
+    open_loop(draw, found, exact)
+
+
+def open_loop(draw, found, exact):
+    found["tickets"] = None
+    if found["train_time"] != 0.0 or found.get("token_time"):
+        draw(some(buffer, age))(draw, found, exact)
+
+
+def age(draw, found, exact):
+    found["max_age"] = draw(st.integers(0, 2))
+    found["age_action"] = draw(some("drop", "drop", "requeue"))
+    found["age_checks"] = draw(some(("pack",), ("publish",), ("pack", "publish")))
+    found["age_reach"] = draw(some("ready", "all"))
+    found["age_reference"] = draw(some("start", "submit", "end"))
+    found["release_dropped"] = draw(some("now", "publish", "never"))
+
+
+def wait(draw, found, exact):
+    if found["tickets"] is not None:
+        publish = found["groups_per_batch"] * found["batches_per_publish"]
+        found.update(age_action="wait", order="oldest_start", recent=0.0)
+        found["max_age"] = -(-found["tickets"] // publish) - 1 + draw(st.integers(0, 1))
+
+
+def failures(draw, found, exact):
+    found["failure_rate"] = draw(some(0.05, 0.3))
+    found["restart_delay"] = draw(some(0.0, 0.5))
+    found["failure_keeps"] = found["mode"] != "restart" and draw(st.booleans())
+    # Failures come anywhere: what ends together but for their rounding is nobody's to put in order.
+    found["length"] = draw(SMOOTH)
+
+
+FEATURES = {
+    "servers": servers, "offsets": offsets, "work": work, "rewards": rewards, "turns": turns, "trainer": trainer,
+    "sync": sync, "prefill": prefill, "lead": lead, "order": order, "buffer": buffer, "visible": visible, "age": age,
+    "wait": wait, "failures": failures, "open_loop": open_loop, "replay": replay,
+}
+"""Parts of the model that an example may switch on; later ones read what earlier ones have set."""
 
 
 @st.composite
-def systems(draw, exact: bool = True, modes=MODES):
-    """A system that the checks accept; `exact`: durations that tie, pauses, training that takes no time."""
+def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), most: int = 4, must=()):
+    """A system that the checks accept: a plain one with the parts `must` of the model and up to `most` of `features`.
+
+    `exact`: durations that tie, training that takes no time.
+    """
     batch, publish = draw(st.integers(1, 4)), draw(st.integers(1, 3))
-    quantum = draw(st.sampled_from([1, 1, 2, 3]))
-    places = draw(st.integers(quantum, 10))
-    release = draw(st.sampled_from(RELEASES))
-    train_time = draw(st.one_of(st.just(0.0), EIGHTHS) if exact else SMOOTH)
-    settings = {
-        "groups_per_batch": batch, "batches_per_publish": publish, "quantum": quantum, "release": release,
-        "order": draw(st.sampled_from(ORDERS)), "mode": draw(st.sampled_from(modes)), "train_time": train_time,
-        "length": draw(EIGHTHS if exact else SMOOTH),
-        "rates": tuple(draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=places, max_size=places))),
-    }
-    if exact:
-        settings["sync_time"] = draw(st.sampled_from([0.0, 0.0, 0.125, 1.5]))
-        starts = st.lists(st.sampled_from([0.0, 0.5, 0.5, 3.0]), min_size=places, max_size=places)
-        settings["offsets"] = draw(st.one_of(st.none(), starts.map(tuple)))
+    quantum = draw(some(1, 1, 2, 3))
+    places = draw(st.integers(quantum, 8))
+    release = draw(some(*RELEASES))
     least = batch * (publish if release == "publish" else 1) + quantum - 1
-    tickets = draw(st.integers(least, least + 3 * batch * publish))
-    # No limit only where training keeps up whatever happens.
-    unlimited = train_time == 0.0 and draw(st.booleans())
-    return System("random", {}, tickets=None if unlimited else tickets, **settings)
+    found = {
+        "groups_per_batch": batch, "batches_per_publish": publish, "quantum": quantum, "release": release,
+        "mode": draw(some(*modes)), "train_time": draw(st.one_of(st.just(0.0), EIGHTHS) if exact else SMOOTH),
+        "length": draw(EIGHTHS if exact else SMOOTH), "tickets": draw(st.integers(least, least + 3 * batch * publish)),
+        "rates": tuple(draw(st.lists(some(1.0, 0.5, 2.0), min_size=places, max_size=places))),
+    }
+    count = draw(st.integers(0, min(most, len(features))))
+    chosen = draw(st.lists(some(*features), min_size=count, max_size=count, unique=True))
+    for name, feature in FEATURES.items():
+        if name in chosen or name in must:
+            feature(draw, found, exact)
+    if found["mode"] not in modes:
+        found["mode"] = modes[0]
+    if found.get("age_action") == "wait" and found["tickets"] is None:
+        found["age_action"] = "drop"
+    if found.get("visible") == "publish":
+        # What is seen may not leave before a publish shows more.
+        found.update(max_age=None, age_action="drop", overflow="block", capacity=None)
+    strict = found.get("window") or found.get("order") in ("version_strict", "target")
+    if found.get("capacity") and (strict or found.get("age_action") == "wait"):
+        # Else the group that is waited for could stand before a full buffer.
+        found["capacity"] = max(found["capacity"], found["tickets"] or 0)
+        if not found["tickets"]:
+            found["overflow"] = "drop_oldest"
+    return System("random", {}, **found)
 
 
+def draws_of(system, batches, samples, seed, realization=0):
+    """The draws of a system as the functions that the twin asks."""
+    at = {"realization": realization, "seed": seed}
+
+    def one(method, *entity):
+        return method(*(np.array([number]) for number in entity), **at)[0].item()
+
+    return SimpleNamespace(
+        work=lambda sample: one(system.works, sample),
+        reward=lambda sample: one(system.rewards, sample),
+        environment=lambda sample, turn: one(system.environments, sample, turn),
+        failure=lambda sample, attempt: one(system.failures, sample, attempt),
+        difficulty=lambda group: one(system.difficulties, group),
+        accepted=lambda group: system.accept == 1.0 or one(system.accepts, group),
+        uniform=lambda batch, draw: one(system.choices, batch, draw),
+        train_times=system.train_times(batches, samples, realization, seed).tolist(),
+    )
+
+
+CUTS = {"age_reach": "all", "age_checks": ("pack", "publish"), "tickets": 14}
+CORNERS = {
+    "strict": {"order": "version_strict", "servers": 2, "slots": 2},
+    "targets": {**CUTS, "order": "target", "max_age": 1, "accept": 0.7},
+    "requeue": {**CUTS, "order": "freshest", "max_age": 0, "age_action": "requeue"},
+    "late": {**CUTS, "order": "freshest", "max_age": 0, "release_dropped": "publish"},
+    "blocked": {**CUTS, "order": "freshest", "max_age": 1, "capacity": 3},
+    "recent": {
+        "order": "random", "recent": 0.5, "visible": "publish", "initial_fill": 6, "max_uses": None, "tickets": None,
+    },
+    "queues": {
+        "turns": 4, "environment": empirical([0.125, 0.5, 1.0]), "environment_holds": False, "slots": 2, "servers": 2,
+        "mode": "restart",
+    },
+    "between": {"turns": 2, "environment": empirical([0.125, 2.0]), "environment_holds": False, "slots": 1,
+                "mode": "restart"},
+}
+"""Systems in which rules come into play that random ones seldom reach."""
+
+
+@st.composite
+def corners(draw, name):
+    """A busy system in the named corner: many places, few groups in a batch, short training."""
+    laws = st.lists(st.integers(2, 24).map(lambda n: n / 8), min_size=3, max_size=4).map(empirical)
+    base = {
+        "length": draw(laws), "rates": tuple(draw(st.lists(some(1.0, 0.5, 2.0), min_size=6, max_size=9))),
+        "groups_per_batch": draw(some(2, 1, 3)), "batches_per_publish": draw(some(1, 2)), "tickets": 9,
+        "train_time": draw(some(0.25, 0.5, 0.125, 1.0)), "sync_time": draw(some(0.0, 0.125)),
+        "release": draw(some(*RELEASES)), "mode": draw(some("keep", "pin", "reprefill")),
+        "difficulty": draw(st.one_of(st.none(), FACTORS)),
+    }
+    return System("corner", {}, **{**base, **CORNERS[name]})
+
+
+@st.composite
+def shared_systems(draw):
+    """Systems of the part that the SimPy program knows, with smooth laws."""
+    system = draw(systems(exact=False, modes=("keep", "pin"), features=("servers", "rewards", "buffer")))
+    order = draw(some("done", "oldest_start", "freshest"))
+    blocks = system.capacity is not None and system.overflow == "block"
+    window = draw(some(None, 1, 2, 5)) if order == "oldest_start" and not blocks else None
+    return system.replace(order=order, window=window, max_age=draw(some(None, None, 0, 1, 2)))

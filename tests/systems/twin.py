@@ -1,175 +1,226 @@
-"""The event model once more in plain Python, from its description: dictionaries, lists, one heap of events.
+"""The event model once more in plain Python, from its description alone: dictionaries, lists, a search for each event.
 
-Unlike the kernel it lives on the wall clock: a synchronization is an interval in which the generators stand still, so
-every event of theirs that is still to come is put off by its length.
+`twin_servers.py` has servers and samples, `twin_buffer.py` what becomes of finished groups, `histories.py` compares;
+here are admission, training, publishes.
 """
 
 from __future__ import annotations
 
-import heapq
+from types import SimpleNamespace
 
-COMPLETION, PLACE, TRAIN_END, INSTALL = range(4)
+from tests.systems.twin_buffer import Buffer
+from tests.systems.twin_servers import INFINITE, INSTALL, OPENING, TRAIN_END
 
 
-class Twin:
-    """One run; `works(sample)` and `train_times` are given, `system` is read for its settings only."""
+class Stalled(Exception):
+    """Nothing can happen any more."""
 
-    def __init__(self, system, samples_per_group, works, train_times):
-        self.s, self.n, self.works, self.train_times = system, samples_per_group, works, train_times
-        self.now, self.serial, self.heap = 0.0, 0, []
-        self.version = self.trained = self.started = 0
-        self.tickets = float("inf") if system.tickets is None else system.tickets
-        self.training = self.publishing = self.syncing = self.served = False
-        self.samples, self.groups, self.ready, self.batches, self.publishes = {}, {}, [], [], []
+
+class Endless(Exception):
+    """More events than a run of this size can need: what happens does not bring the next batch nearer."""
+
+
+class Twin(Buffer):
+    """One run; `system` is read for its settings only.
+
+    `draws` has callables: `work(sample)`, `reward(sample)`, `environment(sample, turn)`, `failure(sample, attempt)`,
+    `difficulty(group)`, `accepted(group)`, `uniform(batch, draw)`; and `train_times`, a list.
+    """
+
+    def __init__(self, system, samples_per_group, draws):
+        super().__init__(system, draws)
+        self.n, self.target_batches = samples_per_group, 0
+        self.instant = system.token_time == 0.0 and not any(draws.train_times)
+        self.v_t, self.started, self.trained, self.packings = 0, 0, 0, 0
+        self.training = self.wanted = self.on_way = self.waiting_snapshot = False
+        self.tickets = INFINITE if system.tickets is None else system.tickets
+        self.late_tickets = self.entries = self.targets = 0
+        self.buffer, self.blocked, self.packed, self.recent = [], [], [], []
+        self.requeued, self.returned = [], []
+        self.batches, self.publishes = [], []
         offsets = system.offsets or [0.0] * len(system.rates)
-        self.free = [w for w, t in enumerate(offsets) if t == 0]
-        for w, t in sorted(enumerate(offsets), key=lambda pair: pair[1]):
-            if t > 0:
-                self.push(t, PLACE, w)
+        self.free = [place for place, second in enumerate(offsets) if second == 0.0]
+        for second, place in sorted((second, place) for place, second in enumerate(offsets)):
+            if second > 0.0:
+                self.after(second, OPENING, self.free.append, place)
 
-    def push(self, time, priority, what):
-        heapq.heappush(self.heap, (time, priority, self.serial, what))
-        self.serial += 1
-
-    def run(self, batches):
-        self.admit()
-        while not (self.trained == batches and not self.publishing):
-            self.now = self.heap[0][0]
-            while self.heap and self.heap[0][0] == self.now:
-                _, priority, _, what = heapq.heappop(self.heap)
-                (self.complete, self.free.append, self.train_end, self.install)[priority](what)
-            self.settle(batches)
+    def run(self, batches, events=100_000):
+        self.target_batches = batches
+        self.settle()
+        while not self.over():
+            event = self.next_event()
+            if event is None:
+                raise Stalled(f"after {self.trained} batches at {self.now}")
+            events -= 1
+            if events < 0:
+                raise Endless(f"after {self.trained} batches at {self.now}")
+            self.take(event)
+            following = self.next_event()
+            if self.instant or following is None or following[0] > self.now:
+                self.settle()
         return self
 
-    def complete(self, key):
-        sample = self.samples[key]
-        sample.update(t_end=self.now, v_ready=self.version)
-        group = self.groups[key[0]]
-        group["missing"] -= 1
-        if not group["missing"]:
-            group["t_ready"] = self.now
-            self.free.append(group["place"])
-            self.ready.append(key[0])
+    def over(self):
+        return self.trained == self.target_batches and self.v_t == self.v_g
 
-    def train_end(self, _):
-        self.training = False
-        self.batches[-1]["t_end"] = self.now
-        self.trained += 1
-        if self.trained % self.s.batches_per_publish == 0:
-            self.publishing = True
-            self.publishes.append({"t_snapshot": self.now})
-
-    def flying(self):
-        return [key for key, sample in self.samples.items() if "t_end" not in sample]
-
-    def begin_sync(self):
-        pause = self.s.sync_time
-        self.syncing = True
-        self.heap = [(t + pause, *rest) if rest[0] in (COMPLETION, PLACE) else (t, *rest) for t, *rest in self.heap]
-        heapq.heapify(self.heap)
-        if pause:
-            self.push(self.now + pause, INSTALL, None)
-        else:
-            self.install(None)
-
-    def install(self, _):
-        self.syncing = self.publishing = False
-        outstanding = {g for g in self.groups if "batch" not in self.groups[g]}
-        self.publishes[-1].update(
-            t_install=self.now, in_flight=len(outstanding) - len(self.ready), ready=len(self.ready),
-            outstanding=len(outstanding),
-        )
-        self.version += 1
-        if self.s.release == "publish":
-            self.tickets += self.s.groups_per_batch * self.s.batches_per_publish
-        if self.s.mode == "restart":
-            self.restart()
-
-    def restart(self):
-        ends = {}
-        for key in self.flying():
-            sample = self.samples[key]
-            rate = self.s.rates[self.groups[key[0]]["place"]]
-            # Progress is made outside the pause that has just ended.
-            sample["wasted"] += (self.now - self.s.sync_time - sample["t_start"]) * rate
-            sample.update(t_start=self.now, v_start=self.version, attempt=sample["attempt"] + 1)
-            ends[key] = self.now + sample["work"] / rate
-        self.heap = [(ends[e[3]], *e[1:]) if e[1] == COMPLETION else e for e in self.heap]
-        heapq.heapify(self.heap)
-
-    def settle(self, batches):
-        while True:
-            if self.publishing and not self.syncing and (self.s.mode != "drain" or not self.flying()):
-                self.begin_sync()
-            if self.syncing or (self.trained == batches and not self.publishing):
+    def settle(self):
+        changed = True
+        while changed:
+            changed = self.begin_publish()
+            if self.over():
                 return
-            if self.served and not self.publishing:
-                self.served = False
-                self.admit()
-            if not self.training and not self.publishing and len(self.ready) >= self.s.groups_per_batch:
-                self.dequeue()
-                continue
-            if self.training or not self.served:
-                self.admit()
-            return
+            changed |= self.unblock()
+            changed |= self.pack()
+            changed |= self.train()
+            if self.over():
+                return
+        self.admit()
 
-    def dequeue(self):
-        if self.s.order == "oldest_start":
-            self.ready.sort()
-        batch = len(self.batches)
-        for group in self.ready[: self.s.groups_per_batch]:
-            self.groups[group]["batch"] = batch
-        del self.ready[: self.s.groups_per_batch]
-        if self.s.release == "dequeue":
-            self.tickets += self.s.groups_per_batch
-        self.batches.append({"t_start": self.now, "version": self.version})
-        self.training = True
-        if self.train_times[batch] == 0:
-            self.train_end(None)
-            self.served = True
-        else:
-            self.push(self.now + self.train_times[batch], TRAIN_END, None)
+    # Admission.
+
+    def closed(self):
+        return self.paused or (self.s.mode == "drain" and self.v_t > self.v_g)
 
     def admit(self):
-        if self.publishing and self.s.mode == "drain":
-            return
-        while self.tickets >= self.s.quantum and len(self.free) >= self.s.quantum:
-            for _ in range(self.s.quantum):
-                group, place = len(self.groups), self.free.pop(0)
-                self.groups[group] = {"place": place, "missing": self.n, "v_submit": self.version}
-                for k in range(self.n):
-                    work = self.works(group * self.n + k)
-                    self.samples[group, k] = {
-                        "work": work, "t_submit": self.now, "t_start": self.now, "v_start": self.version, "attempt": 0,
-                        "wasted": 0.0,
-                    }
-                    self.push(self.now + work / self.s.rates[place], COMPLETION, (group, k))
-            self.tickets -= self.s.quantum
+        q = self.s.quantum
+        while not self.closed() and self.tickets >= q and len(self.free) >= q:
+            if self.s.lead is not None and self.packings // self.s.batches_per_publish - self.v_g > self.s.lead:
+                return
+            self.tickets -= q
+            places = [self.free.pop(0) for _ in range(q)]
+            for place in places:
+                self.admit_group(place)
 
-    def history(self):
-        """Everything that happened, as rows to be compared by equality."""
-        samples = [
-            (g, sample["work"], self.groups[g]["place"], sample["t_submit"], sample["t_start"], sample.get("t_end"),
-             self.groups[g]["v_submit"], sample["v_start"], sample.get("v_ready", -1), sample["attempt"],
-             sample["wasted"], self.groups[g].get("batch", -1))
-            for (g, _), sample in sorted(self.samples.items())
+    def admit_group(self, place):
+        number = len(self.groups)
+        target = -1
+        if self.s.order == "target" and self.returned:
+            target = self.returned.pop(0)
+        elif self.s.order == "target":
+            target, self.targets = self.targets, self.targets + 1
+        group = SimpleNamespace(
+            number=number, place=place, holds=True, prompt=self.requeued.pop(0) if self.requeued else number,
+            target=target, t_submit=self.now, v_submit=self.v_g, missing=self.n, unscored=self.n,
+            t_done=None, v_done=-1, t_ready=None, entry=-1, visible=False, fate="unfinished", batch=-1, t_left=None,
+            v_left=-1, t_pack=None, packings=0, uses=0, stage="generation",
+        )
+        self.groups[number] = group
+        factor = self.draws.difficulty(group.prompt) if self.s.difficulty is not None else 1.0
+        group.samples = [
+            SimpleNamespace(
+                number=number * self.n + k, group=number, place=place, rate=self.s.rates[place], state="", fresh=True,
+                work=self.draws.work(number * self.n + k) * factor, holds=False, done_0=0.0, w_0=0.0, piece=1,
+                fail_at=INFINITE, attempt=0, wasted=0.0, t_submit=self.now, t_start=None, t_end=None, t_scored=None,
+                v_submit=self.v_g, v_start=-1, v_end=-1, v_ready=-1, breakpoints=[], timer=None,
+            )
+            for k in range(self.n)
         ]
-        batches = [(b["t_start"], b["t_end"], b["version"]) for b in self.batches]
-        columns = ("t_snapshot", "t_install", "in_flight", "ready", "outstanding")
-        return samples, batches, [tuple(p[c] for c in columns) for p in self.publishes]
+        for sample in group.samples:
+            self.samples[sample.number] = sample
+            self.join(sample)
 
+    # Training and publishing.
 
-def history_of(timeline):
-    """The same rows from a timeline."""
-    def rows(table, *names):
-        return [
-            tuple(None if value != value else value for value in row)
-            for row in zip(*(table[name].tolist() for name in names), strict=True)
-        ]
+    def pack(self):
+        """Whether anything changed: the age rule, or a batch packed."""
+        if self.packings == self.target_batches:
+            return False
+        if not (len(self.packed) < self.s.prefetch or (not self.packed and self.can_start())):
+            return False
+        changed = self.cut("pack")
+        chosen = self.choose()
+        if not chosen:
+            return changed
+        for group in chosen:
+            group.packings += 1
+            if group.packings == 1:
+                group.t_pack, group.stage = self.now, "packed"
+            if group.packings == self.s.max_uses:
+                self.buffer.remove(group)
+        self.packed.append((self.now, chosen))
+        self.packings += 1
+        if self.s.release == "dequeue":
+            self.tickets += self.s.groups_per_batch
+        return True
 
-    samples = rows(
-        timeline.samples, "group", "work", "place", "t_submit", "t_start", "t_end", "v_submit", "v_start", "v_ready",
-        "attempt", "wasted", "batch",
-    )
-    publishes = rows(timeline.publishes, "t_snapshot", "t_install", "in_flight", "ready", "outstanding")
-    return samples, rows(timeline.batches, "t_start", "t_end", "version"), publishes
+    def can_start(self):
+        """`V_T > V_G` from the snapshot to the install."""
+        publishing = self.s.trainer_waits and self.v_t > self.v_g
+        return not (self.training or self.waiting_snapshot or publishing or self.started == self.target_batches)
+
+    def train(self):
+        if not self.packed or not self.can_start():
+            return False
+        t_pack, taken = self.packed.pop(0)
+        number = self.started
+        self.started += 1
+        self.training = True
+        for group in taken:
+            group.uses += 1
+            if group.fate == "unfinished":
+                group.fate, group.batch, group.stage = "trained", number, "left"
+                group.t_left, group.v_left = self.now, self.v_g
+        self.batches.append(SimpleNamespace(
+            t_pack=t_pack, t_start=self.now, t_end=None, v_t=self.v_t, v_g=self.v_g, taken=[g.number for g in taken],
+        ))
+        if self.instant:
+            self.train_end()
+            self.begin_publish()
+            if not self.over():
+                self.admit()
+        else:
+            work = sum(sample.work for group in taken for sample in group.samples)
+            self.after(self.draws.train_times[number] + self.s.token_time * work, TRAIN_END, self.train_end)
+        return True
+
+    def train_end(self):
+        self.training = False
+        self.batches[-1].t_end = self.now
+        self.trained += 1
+        if self.trained % self.s.batches_per_publish == 0:
+            if self.v_t > self.v_g:
+                self.waiting_snapshot = True
+            else:
+                self.snapshot()
+
+    def snapshot(self):
+        self.waiting_snapshot, self.wanted = False, True
+        self.v_t += 1
+        self.publishes.append(SimpleNamespace(t_snapshot=self.now, t_install=None, levels={}))
+
+    def begin_publish(self):
+        if not self.wanted:
+            return False
+        if self.s.mode == "drain" and any(group.missing and group.stage != "left" for group in self.groups.values()):
+            return False
+        self.wanted = False
+        if self.s.sync_time == 0.0:
+            self.install()
+        else:
+            if self.s.generator_pauses:
+                self.pause(True)
+            self.after(self.s.sync_time, INSTALL, self.install)
+        return True
+
+    def levels(self):
+        stages = [group.stage for group in self.groups.values()]
+        names = {"in_flight": "generation", "scoring": "scoring", "blocked": "blocked", "ready": "ready",
+                 "packed": "packed"}
+        counts = {name: stages.count(stage) for name, stage in names.items()}
+        return {**counts, "outstanding": sum(group.fate == "unfinished" for group in self.groups.values())}
+
+    def install(self):
+        publish = self.publishes[-1]
+        publish.t_install, publish.levels = self.now, self.levels()
+        self.v_g += 1
+        if self.s.release == "publish":
+            self.tickets += self.s.groups_per_batch * self.s.batches_per_publish
+        self.tickets, self.late_tickets = self.tickets + self.late_tickets, 0
+        self.recent = [group for group in self.buffer if not group.visible]
+        for group in self.recent:
+            group.visible = True
+        self.pause(False)
+        self.cut("publish")
+        self.switch()
+        if self.waiting_snapshot:
+            self.snapshot()

@@ -10,9 +10,12 @@ from asyncsim.records import Estimate
 from asyncsim.uncertainty import between
 
 
-def stationary_heads(system: Any, batches: int, warm_up: int, realizations: int, seed: int) -> np.ndarray:
+def stationary_heads(
+    system: Any, batches: int, warm_up: int, realizations: int, seed: int, samples_per_group: int = 1
+) -> np.ndarray:
     """Head staleness of every group trained after the warm-up, `[M, groups]`."""
-    return system.staleness(batches, realizations, seed)[:, warm_up:].reshape(realizations, -1)
+    found = system.staleness(batches, realizations, seed, samples_per_group)
+    return np.asarray(found[:, warm_up:].reshape(realizations, -1))
 
 
 def mean_over_realizations(values: np.ndarray) -> Estimate:

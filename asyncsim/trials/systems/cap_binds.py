@@ -8,6 +8,7 @@ from asyncsim import laws, systems, validation
 from asyncsim.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import mean_over_realizations, stationary_heads, ticket_lost
+from asyncsim.trials.systems._kernel_defects import counter_lost, publish_counted_twice, version_off_by_one
 
 _BATCHES = 400
 _SPREAD = 0.01
@@ -17,8 +18,8 @@ _SPREAD = 0.01
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     realizations = max(16, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=7))
     tickets, groups = point["tickets"], point["publish_groups"]
-    # AReaL with as many places as tickets, so that tickets and nothing else limit generation.
-    system = systems.areal(1, groups, tickets, length=laws.lognormal(1.0, 0.8), load=2.0 if tickets > 20 else 0.7)
+    # AReaL with twice as many places as tickets, so that tickets and nothing else limit generation.
+    system = systems.areal(1, groups, 2 * tickets, length=laws.lognormal(1.0, 0.8), load=2.0 if tickets > 20 else 0.7)
     system = system.replace(tickets=tickets, release=point["release"])
     if point["zero_train_time"]:
         system = system.replace(train_time=0.0, load=None)
@@ -43,6 +44,9 @@ trial = Trial(
     defects={
         "tickets returned at the dequeue": Defect(_released_early, _point(40, 8)),
         "a ticket lost": Defect(ticket_lost, _point(40, 8)),
+        "the count of tickets lost": Defect(counter_lost, _point(40, 8)),
+        "an install not counted": Defect(version_off_by_one, _point(12, 4, "dequeue")),
+        "an install counted twice": Defect(publish_counted_twice, _point(40, 8)),
     },
     effect=0.02,
     through="kernel",

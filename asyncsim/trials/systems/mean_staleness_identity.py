@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from asyncsim import laws, systems
 from asyncsim.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import LateStamp
+from asyncsim.trials.systems._kernel_defects import publish_counted_twice, version_off_by_one
 
 _BATCHES = 300
+_TROUBLE: dict[str, dict[str, Any]] = {
+    "none": {},
+    "age cut": {"max_age": 3, "age_action": "requeue", "age_checks": ("pack", "publish"), "age_reach": "all"},
+    "overflow": {"tickets": None, "capacity": 16, "overflow": "drop_oldest"},
+    "slots": {"slots": 10, "servers": 2, "accept": 0.8},
+    "failures": {"failure_rate": 0.2, "restart_delay": 0.3, "slots": 30},
+}
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     eta, groups = point["max_head_offpolicyness"], point["consumer_batch_size"]
-    system = plant(
-        systems.areal(
-            eta,
-            groups,
-            point["max_concurrent_rollouts"],
-            length=laws.as_law("length", point["length"]),
-            load=point["load"],
-        )
+    system = systems.areal(
+        eta,
+        groups,
+        point["max_concurrent_rollouts"],
+        length=laws.as_law("length", point["length"]),
+        load=point["load"],
     )
-    record = system.timeline(_BATCHES, seed=seed)
+    record = plant(system.replace(**_TROUBLE[point["trouble"]])).timeline(_BATCHES, seed=seed)
     samples, publishes = record.samples, record.publishes
     published = len(publishes["version"])
-    # A group is outstanding from its start to the start of its training, or to the end of the record.
-    until = np.where(samples["batch"] >= 0, samples["batch"] // system.batches_per_publish, published)
-    seen = int((until - samples["v_start"]).sum())
-    return {"ratio": Estimate(seen / int(publishes["outstanding"].sum()), tolerance=1e-12)}
+    # A group is outstanding from its start to the start of its training, to its drop, or to the end of the record.
+    trained, left = samples["batch"] // system.batches_per_publish, record.groups["v_left"]
+    until = np.where(samples["batch"] >= 0, trained, np.where(left >= 0, left, published))
+    # A failure stamps the start anew, so groups count from their admission; elsewhere those without a start do not.
+    fails = point["trouble"] == "failures"
+    stamp = samples["v_submit"] if fails else samples["v_start"]
+    outstanding = publishes["outstanding"] - (0 if fails else publishes["unstarted"])
+    seen = int((until - stamp)[stamp >= 0].sum())
+    return {"ratio": Estimate(seen / int(outstanding.sum()), tolerance=1e-12)}
 
 
 _POINT = {
@@ -38,14 +51,27 @@ _POINT = {
     "max_concurrent_rollouts": 40,
     "length": "lognormal:1.0:0.8",
     "load": 1.5,
+    "trouble": "none",
 }
 
 trial = Trial(
     claim="systems/mean-staleness-identity",
-    points=(_POINT, {**_POINT, "max_concurrent_rollouts": 8, "length": "pareto:1.0:1.3"}, {**_POINT, "load": 0.5}),
-    more=({**_POINT, "max_head_offpolicyness": 2, "consumer_batch_size": 64, "max_concurrent_rollouts": 192},),
+    points=(
+        _POINT,
+        {**_POINT, "max_concurrent_rollouts": 8, "length": "pareto:1.0:1.3"},
+        {**_POINT, "load": 0.5},
+        *({**_POINT, "trouble": trouble} for trouble in _TROUBLE if trouble != "none"),
+    ),
+    more=(
+        {**_POINT, "max_head_offpolicyness": 2, "consumer_batch_size": 64, "max_concurrent_rollouts": 192},
+        {**_POINT, "trouble": "failures", "length": "pareto:1.0:1.3", "load": 0.7},
+    ),
     measure=_measure,
-    defects={"stamp taken at completion": Defect(LateStamp, _POINT)},
+    defects={
+        "stamp taken at completion": Defect(LateStamp, _POINT),
+        "an install not counted": Defect(version_off_by_one, {**_POINT, "trouble": "age cut"}),
+        "an install counted twice": Defect(publish_counted_twice, {**_POINT, "trouble": "slots"}),
+    },
     effect=0.02,
     through="kernel",
 )

@@ -1,0 +1,207 @@
+"""One run of a controller beside the true counts: every event is told, every answer is compared with its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asyncsim.conformance.controller import Hooks, Names
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Settings of a check: P groups a batch, S batches a publish, (eta + 1) M groups at most, C running at most."""
+
+    batch: int
+    publish: int
+    limit: int
+    concurrent: int | None
+    losses: int | None
+    recovery: bool
+
+    @property
+    def consumed(self) -> int:
+        """M, groups consumed for each publish."""
+        return self.batch * self.publish
+
+
+@dataclass
+class Counts:
+    """Where all groups are."""
+
+    version: int = 0
+    batches: int = 0
+    running: int = 0
+    ready: int = 0
+    lost: int = 0
+
+
+class Violation(AssertionError):
+    """A rule that a controller breaks."""
+
+    def __init__(self, rule: str, message: str, value: Any, bound: Any) -> None:
+        super().__init__(message)
+        self.rule, self.message, self.value, self.bound = rule, message, value, bound
+
+
+@dataclass
+class Run:
+    """One controller, what happened to it, and what it answered last."""
+
+    rules: Rules
+    factory: Callable[[], Any]
+    names: Names
+    counts: Counts = field(default_factory=Counts)
+    lines: list[str] = field(default_factory=list)
+    events: list[tuple[str, int]] = field(default_factory=list)
+    capacity: int = 0
+
+    def __post_init__(self) -> None:
+        self.hooks = Hooks(self.factory(), self.names)
+
+    @property
+    def bound(self) -> int:
+        """Groups that may be submitted: within (eta + 1) M with those taken since the publish, and within C."""
+        now, rules = self.counts, self.rules
+        free = rules.limit - now.running - now.ready - rules.batch * now.batches
+        return free if rules.concurrent is None else min(free, rules.concurrent - now.running)
+
+    def limits(self) -> dict[str, int]:
+        """Events that can happen now, with the groups they may concern at most."""
+        now, rules = self.counts, self.rules
+        left = max(now.running, now.ready) if rules.losses is None else rules.losses - now.lost
+        able = {
+            "submit": self.capacity,
+            "accept": now.running,
+            "reject": min(now.running, left) if self.hooks.has("rejected") else 0,
+            "fail": min(now.running, left) if self.hooks.has("failed") else 0,
+            "drop": min(now.ready, left) if self.hooks.has("dropped") else 0,
+            "consume": int(now.batches < rules.publish and now.ready >= rules.batch),
+            "publish": int(now.batches == rules.publish),
+            "crash": int(rules.recovery and now.version > 0),
+            "crash, data kept": int(rules.recovery and self.hooks.takes_kept() and now.ready > 0),
+        }
+        return {event: most for event, most in able.items() if most > 0}
+
+    def happen(self, event: str, n: int) -> None:
+        """Let an event happen to n groups and tell the controller."""
+        self.events.append((event, n))
+        line = f"{event} {n}" if event in ("submit", "accept", "reject", "fail", "drop") else event
+        try:
+            line = self._take(event, n)
+        except Violation:
+            raise
+        except Exception as error:
+            self.lines.append(line)
+            raised = f"{type(error).__name__}: {error}"
+            raise Violation("it takes every event", f"the controller raised {raised}", raised, "no error") from error
+        self.lines.append(line)
+
+    def _take(self, event: str, n: int) -> str:
+        now, rules, tell = self.counts, self.rules, self.hooks.tell
+        if event == "submit":
+            now.running += n
+            tell("submitted", n)
+        elif event in ("accept", "reject", "fail"):
+            now.running -= n
+            now.ready += n if event == "accept" else 0
+            now.lost += 0 if event == "accept" else n
+            tell({"accept": "accepted", "reject": "rejected", "fail": "failed"}[event], n)
+        elif event == "drop":
+            now.ready, now.lost = now.ready - n, now.lost + n
+            tell("dropped", n)
+        elif event == "consume":
+            now.ready, now.batches = now.ready - rules.batch, now.batches + 1
+            tell("consumed", rules.batch)
+            return f"train a batch of {rules.batch}"
+        elif event == "publish":
+            now.version, now.batches, now.lost = now.version + 1, 0, 0
+            tell("published", now.version)
+            return f"publish version {now.version}"
+        else:
+            return self._crash(kept=now.ready if event == "crash, data kept" else 0)
+        return f"{event} {n}"
+
+    def _crash(self, kept: int) -> str:
+        """The weights of the last publish come back, with a new controller."""
+        self.counts = Counts(version=self.counts.version, ready=kept)
+        self.hooks = Hooks(self.factory(), self.names)
+        self.hooks.tell("recovered", self.counts.version, kept)
+        data = f"{kept} accepted groups are kept" if kept else "all data is lost"
+        return f"crash, recover at version {self.counts.version}; {data}"
+
+    def look(self) -> int:
+        """Ask for the capacity; what is no whole number breaks a rule."""
+        try:
+            value = self.hooks.capacity(self.counts.version)
+        except Exception as error:
+            raised = f"{type(error).__name__}: {error}"
+            text = f"asked, the controller raised {raised}"
+            raise Violation("it takes every event", text, raised, "no error") from error
+        if not isinstance(value, (int, np.integer)):
+            raise Violation("capacity is a number of groups", f"capacity is {value!r}", value, "an integer")
+        return int(value)
+
+    def check(self) -> None:
+        """Ask the controller and compare the answer with every rule."""
+        self.capacity, again = self.look(), self.look()
+        now, bound, value = self.counts, self.bound, self.capacity
+        if again != value:
+            text = f"asked twice in a row, capacity is {value}, then {again}"
+            raise Violation("asking changes nothing", text, again, value)
+        if value > max(bound, 0):
+            self._refuse(value, bound)
+        if value < 0:
+            raise Violation("capacity is never negative", f"capacity is {value}", value, 0)
+        if value == 0 and not (now.running or now.batches == self.rules.publish or now.ready >= self.rules.batch):
+            ready = f"{now.ready} of {self.rules.batch} groups of a batch are ready"
+            text = f"nothing runs, {ready}, and capacity is 0 for ever"
+            raise Violation("no starvation", text, 0, "at least 1")
+        if self.hooks.has("version") and self.hooks.version() != now.version:
+            found = self.hooks.version()
+            text = f"its version is {found}, that of the weights {now.version}"
+            raise Violation("versions", text, found, now.version)
+
+    def _refuse(self, value: int, bound: int) -> None:
+        now, rules = self.counts, self.rules
+        out = f"{now.running} running, {now.ready} accepted, {rules.batch * now.batches} taken since the last publish"
+        if rules.concurrent is not None and value > rules.concurrent - now.running:
+            text = f"capacity {value} with {now.running} running; at most {rules.concurrent} may run"
+            raise Violation("at most max_concurrent run", text, value, max(bound, 0))
+        text = f"capacity {value} with {out}; at most {rules.limit} in all, so {max(bound, 0)} more"
+        raise Violation("bounded staleness", text, value, max(bound, 0))
+
+
+def replayed(run: Run, events: list[tuple[str, int]]) -> tuple[Run, Violation] | None:
+    """The same controller along other events, those left out that cannot happen; None where no rule breaks."""
+    again = Run(run.rules, run.factory, run.names)
+    try:
+        again.check()
+        for event, n in events:
+            most = again.limits().get(event, 0)
+            if most:
+                again.happen(event, min(n, most))
+                again.check()
+    except Violation as violation:
+        return again, violation
+    return None
+
+
+def shortened(run: Run, violation: Violation) -> tuple[Run, Violation]:
+    """A run that breaks the same rule and of which no event can be left out."""
+    best, size = (run, violation), max(len(run.events) // 2, 1)
+    while size:
+        at, before = 0, len(best[0].events)
+        while at < len(best[0].events):
+            events = best[0].events
+            tried = replayed(run, events[:at] + events[at + size :])
+            if tried is not None and tried[1].rule == violation.rule and len(tried[0].events) < len(events):
+                best = tried
+            else:
+                at += 1
+        if len(best[0].events) == before:
+            size //= 2
+    return best

@@ -1,0 +1,112 @@
+"""`check_admission`: random runs of an admission controller against the rules that bound staleness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from asyncsim import checks
+from asyncsim.conformance._controllers import tickets_of
+from asyncsim.conformance._ledger import Rules, Run
+from asyncsim.conformance._mistakes import likely
+from asyncsim.conformance.controller import Names
+from asyncsim.conformance.reports import Failure, Report
+
+if TYPE_CHECKING:
+    from asyncsim.conformance._machine import Search
+
+
+def check_admission(
+    controller: Callable[[], Any], batch_size: int, max_staleness: float, max_concurrent: int | None = None,
+    batches_per_publish: int = 1, *, names: Names | None = None, losses: int | None = None, recovery: bool = True,
+    examples: int = 100, steps: int = 50, seed: int = 0, check: bool = False,
+) -> Report:
+    """Submit, finish, lose, train, publish and crash at random, and compare every answer of a controller with bounds.
+
+    The rules: capacity <= (eta + 1) M - running - accepted - taken since the last publish, with M = S P: at most eta M
+    groups are outstanding at a publish, and the mean staleness is at most eta; capacity <= C - running; capacity >= 1
+    where nothing runs, no publish is due and no batch can be formed; capacity >= 0; asking changes nothing; a version
+    that it reports is that of the weights.
+
+    Arguments: `controller`, a function without arguments that makes a new one (see `Controller` for the calls); its own
+    settings: `batch_size` P in groups; `max_staleness` eta in publishes, which need not be whole; `max_concurrent` C in
+    groups; `batches_per_publish` S. `names`: for every call of another name a method name, a function of the controller
+    and the call's arguments, or None to leave it out. `losses`: groups rejected, failed or dropped between two
+    publishes, at most (None: any number; a law that returns their tickets at the publish bears eta M). `recovery`:
+    whether crashes happen. `examples` runs of `steps` events are made from `seed`; `check` raises where a rule breaks.
+    Returns a report with a failing run of which no event can be left out. Raises `InputError`, and `ConformanceError`
+    with `check`. Source: AReaL (2505.24298).
+
+    >>> from asyncsim.conformance._controllers import VersionCounter
+    >>> check_admission(lambda: VersionCounter(4, 1), batch_size=4, max_staleness=1, examples=20).passed
+    True
+    >>> report = check_admission(lambda: VersionCounter(2, 1), batch_size=2, max_staleness=0, examples=20)
+    >>> print(report.failure)
+    bounded staleness: capacity 4 with 0 running, 0 accepted, 0 taken since the last publish; at most 2 in all, ...
+      (before any event)
+    behaves like: off by one version: (h + 2) M
+    """
+    remedy = "give lambda: Yours(...)"
+    checks.require(callable(controller), "controller", controller, "a function without arguments", remedy)
+    rules = _rules(batch_size, max_staleness, max_concurrent, batches_per_publish, losses, recovery)
+    checks.integer("examples", examples, 1, "make at least one run")
+    checks.integer("steps", steps, 1, "let at least one thing happen")
+    checks.integer("seed", seed, 0, "give a whole number")
+    checks.boolean("check", check, "say whether")
+    names = names or {}
+    one, other = controller(), controller()
+    checks.require(one is not other, "controller", one, "new at every call", "make it inside the function")
+    unchecked = _unchecked(Run(rules, controller, names), rules)
+    search = _search(rules, controller, names)
+    search.go(examples, steps, seed)
+    shown = {"batch_size": rules.batch, "max_staleness": max_staleness, "batches_per_publish": rules.publish}
+    shown |= {} if max_concurrent is None else {"max_concurrent": max_concurrent}
+    report = Report(search.broken is None, search.examples, shown, unchecked, _failure(search, seed))
+    return report.raise_for_failure() if check else report
+
+
+def _rules(
+    batch: Any, staleness: Any, concurrent: Any, publish: Any, losses: Any, recovery: Any
+) -> Rules:
+    batch = checks.integer("batch_size", batch, 1, "count groups", checks.LARGEST)
+    publish = checks.integer("batches_per_publish", publish, 1, "count batches", checks.LARGEST)
+    eta = checks.real("max_staleness", staleness, "give publishes", 0.0, 1e6)
+    if concurrent is not None:
+        concurrent = checks.integer("max_concurrent", concurrent, 1, "count groups, or give None", checks.LARGEST)
+    if losses is not None:
+        losses = checks.integer("losses", losses, 0, "count groups between two publishes, or give None", checks.LARGEST)
+    checks.boolean("recovery", recovery, "say whether crashes happen")
+    return Rules(batch, publish, tickets_of(batch, eta, publish), concurrent, losses, recovery)
+
+
+def _unchecked(run: Run, rules: Rules) -> tuple[str, ...]:
+    """What the runs leave out because the controller cannot be told, or because it was asked."""
+    hooks, found = run.hooks, []
+    if rules.losses == 0:
+        found.append("groups that are rejected, fail or are dropped (losses = 0)")
+    else:
+        found += [] if hooks.has("rejected") else ["groups that are rejected or fail (no `rejected`)"]
+        found += [] if hooks.has("dropped") else ["accepted groups that are dropped (no `dropped`)"]
+    if not rules.recovery:
+        found.append("crashes (recovery = False)")
+    elif not hooks.takes_kept():
+        found.append("crashes that leave accepted groups (no `recovered(version, kept)`)")
+    return tuple(found)
+
+
+def _search(rules: Rules, controller: Callable[[], Any], names: Names) -> Search:
+    try:
+        from asyncsim.conformance._machine import Search
+    except ImportError as error:
+        remedy = "run `pip install 'asyncsim[conformance]'`: hypothesis chooses the events"
+        raise checks.InputError("hypothesis", None, "installed", remedy) from error
+    return Search(rules, controller, names)
+
+
+def _failure(search: Search, seed: int) -> Failure | None:
+    if search.broken is None:
+        return None
+    run, broken = search.broken
+    last = run.events[-1][0] if run.events else ""
+    names, exact = likely(search.rules, search.factory, search.names, broken.rule, last, seed)
+    return Failure(broken.rule, broken.message, broken.value, broken.bound, tuple(run.lines), names, exact)

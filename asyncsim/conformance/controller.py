@@ -1,0 +1,120 @@
+"""What an admission controller is asked and told, and how controllers with other method names are spoken to."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from asyncsim import checks
+
+NEEDED = ("capacity", "submitted", "accepted")
+OPTIONAL = ("rejected", "failed", "dropped", "consumed", "published", "recovered", "version")
+COUNTED = ("submitted", "accepted", "rejected", "failed", "dropped", "consumed")
+"""Events of n groups; a method without arguments is called once for each."""
+
+Names = Mapping[str, "str | Callable[..., Any] | None"]
+
+
+class Controller(Protocol):
+    """Decides how many groups may be submitted; every other method is optional and takes note of what happened.
+
+    `rejected(n)`: running groups finished and are not used. `failed(n)`: running groups came to nothing (`rejected`
+    where there is no such method). `dropped(n)`: accepted groups leave without being trained. `consumed(n)`: a batch of
+    n groups begins to train. `published(version)`: the generators have the weights of this version. `recovered(version,
+    kept)`: the controller is new after a crash, training goes on from this version, nothing runs, `kept` accepted
+    groups are still there. `version()`: the version that it believes in.
+    """
+
+    def capacity(self) -> int:
+        """Groups that may be submitted now; may take the version."""
+
+    def submitted(self, n: int) -> None:
+        """So many groups begin to run."""
+
+    def accepted(self, n: int) -> None:
+        """So many running groups are finished and wait to be trained."""
+
+
+class Hooks:
+    """The methods of one controller under the names above."""
+
+    def __init__(self, controller: Any, names: Names) -> None:
+        for name in names:
+            checks.one_of("names", name, (*NEEDED, *OPTIONAL), "map the calls of a Controller to your method names")
+        kind = type(controller).__name__
+        self._found: dict[str, tuple[Callable[..., Any], int, float]] = {}
+        for name in (*NEEDED, *OPTIONAL):
+            target = names.get(name, name)
+            function = _method(controller, name, target, kind, given=name in names)
+            if function is not None:
+                self._found[name] = (function, *_arity(function, leading=callable(target)))
+        for name in NEEDED:
+            remedy = f"give names={{{name!r}: 'your_method'}}, or a function of the controller"
+            checks.require(name in self._found, "controller", kind, f"an object with a method {name}", remedy)
+        if "failed" not in self._found and "rejected" in self._found:
+            self._found["failed"] = self._found["rejected"]
+        self._bound = controller
+        self._free = {name for name, target in names.items() if callable(target)}
+        if "failed" not in names and "rejected" in self._free:
+            self._free.add("failed")
+
+    def has(self, name: str) -> bool:
+        """Whether the controller takes part in this call."""
+        return name in self._found
+
+    def takes_kept(self) -> bool:
+        """Whether a recovery can say how much data was kept."""
+        return self.has("recovered") and self._found["recovered"][2] >= 2
+
+    def capacity(self, version: int) -> Any:
+        """What the controller answers at this version."""
+        function, needed, _ = self._found["capacity"]
+        return self._call("capacity", function, version) if needed else self._call("capacity", function)
+
+    def version(self) -> Any:
+        """The version that the controller believes in."""
+        return self._call("version", self._found["version"][0])
+
+    def tell(self, event: str, *values: int) -> None:
+        """Tell an event with as many of the values as the method takes."""
+        if event not in self._found:
+            return
+        function, _, most = self._found[event]
+        if event in COUNTED and most == 0:
+            for _ in range(values[0]):
+                self._call(event, function)
+        else:
+            self._call(event, function, *values[: int(min(most, len(values)))])
+
+    def _call(self, name: str, function: Callable[..., Any], *values: int) -> Any:
+        return function(self._bound, *values) if name in self._free else function(*values)
+
+
+def _method(
+    controller: Any, name: str, target: str | Callable[..., Any] | None, kind: str, *, given: bool
+) -> Callable[..., Any] | None:
+    if target is None:
+        return None
+    function = target if callable(target) else getattr(controller, target, None)
+    found = callable(function)
+    remedy = "name one that exists, or give a function"
+    checks.require(found or not given, f"names[{name!r}]", target, f"a method of {kind}", remedy)
+    checks.require(
+        not inspect.iscoroutinefunction(function), "controller", f"{kind}.{target}", "a plain method",
+        f"give names={{{name!r}: a function that runs the coroutine to its end}}",
+    )
+    return function if found else None
+
+
+def _arity(function: Callable[..., Any], *, leading: bool) -> tuple[int, float]:
+    """Positional arguments that a function needs and that it takes, without the controller where that comes first."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0, math.inf
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = sum(p.default is p.empty for p in positional)
+    most = math.inf if any(p.kind is p.VAR_POSITIONAL for p in parameters) else float(len(positional))
+    return max(needed - leading, 0), max(most - leading, 0.0)

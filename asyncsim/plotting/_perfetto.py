@@ -1,0 +1,105 @@
+"""A timeline as a trace file: the JSON of trace events that Perfetto (ui.perfetto.dev) and Chrome's viewer open.
+
+A track for each sample of each place's groups, cut where the version of their tokens changes; tracks of the trainer
+and of the weights on their way; counters of groups in generation and waiting, and of the staleness of each batch. One
+second of the simulation is one second of the trace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from asyncsim.plotting._pieces import count, pieces, written_until
+from asyncsim.records import Timeline
+
+_GENERATORS, _TRAINER, _COUNTERS = 1, 2, 3
+_BATCHES, _WEIGHTS = 1, 2
+MICRO = 1e6
+
+
+def perfetto(timeline: Timeline) -> dict[str, Any]:
+    """The trace of a timeline: `traceEvents` in microseconds, and the timeline's header as metadata."""
+    size = int(np.bincount(timeline.samples["group"]).max()) if len(timeline.samples["group"]) else 1
+    events = [*_names(timeline, size), *_samples(timeline, size), *_batches(timeline), *_publishes(timeline)]
+    return {
+        "traceEvents": [*events, *_counters(timeline)], "displayTimeUnit": "ms", "otherData": timeline.header,
+    }
+
+
+def _names(timeline: Timeline, size: int) -> list[dict[str, Any]]:
+    processes = {_GENERATORS: "generators", _TRAINER: "trainer", _COUNTERS: "groups"}
+    named = [_meta("process_name", pid, 0, name) for pid, name in processes.items()]
+    for place in np.unique(timeline.samples["place"]).tolist():
+        for slot in range(size):
+            text = f"place {place}" if size == 1 else f"place {place}, sample {slot}"
+            named.append(_meta("thread_name", _GENERATORS, place * size + slot, text))
+    named.append(_meta("thread_name", _TRAINER, _BATCHES, "batches"))
+    named.append(_meta("thread_name", _TRAINER, _WEIGHTS, "weights on their way"))
+    return named
+
+
+def _meta(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _slice(process: int, thread: int, start: float, stop: float, name: str, args: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "ph": "X", "pid": process, "tid": thread, "ts": start * MICRO, "dur": (stop - start) * MICRO, "name": name,
+        "cat": "asyncsim", "args": args,
+    }
+
+
+def _samples(timeline: Timeline, size: int) -> list[dict[str, Any]]:
+    samples, end, made = timeline.samples, float(timeline.header["seconds"]), []
+    columns = ("sample", "group", "work", "attempt", "batch", "fate")
+    for n in np.flatnonzero(samples["v_start"] >= 0).tolist():
+        stop = written_until(timeline, n, end)
+        track = int(samples["place"][n]) * size + n % size
+        args = {name: samples[name][n].item() for name in columns}
+        for left, right, version in pieces(timeline, n, stop):
+            named = f"group {args['group']}, version {version}"
+            made.append(_slice(_GENERATORS, track, left, right, named, args | {"version": version}))
+    return made
+
+
+def _batches(timeline: Timeline) -> list[dict[str, Any]]:
+    batches, groups, uses, made = timeline.batches, timeline.groups, timeline.uses, []
+    stale = batches["version"][uses["batch"]] - groups["v_start"][uses["group"]]
+    mean = np.bincount(uses["batch"], weights=stale) / np.bincount(uses["batch"])
+    for b, version, start, stop in zip(
+        *(batches[name].tolist() for name in ("batch", "version", "t_start", "t_end")), strict=True
+    ):
+        if np.isfinite(stop):
+            args = {"batch": b, "version": version, "mean staleness": float(mean[b])}
+            made.append(_slice(_TRAINER, _BATCHES, start, stop, f"batch {b}, version {version}", args))
+        made.append(_count("staleness of the batch", start, {"mean": float(mean[b])}))
+    return made
+
+
+def _publishes(timeline: Timeline) -> list[dict[str, Any]]:
+    columns = (timeline.publishes[name].tolist() for name in ("version", "t_snapshot", "t_install"))
+    made = []
+    for version, start, stop in zip(*columns, strict=True):
+        made.append(_slice(_TRAINER, _WEIGHTS, start, stop, f"version {version}", {"version": version}))
+        mark = {"ph": "i", "s": "g", "pid": _TRAINER, "tid": _WEIGHTS, "ts": stop * MICRO}
+        made.append(mark | {"name": f"install {version}", "cat": "asyncsim"})
+    return made
+
+
+def _counters(timeline: Timeline) -> list[dict[str, Any]]:
+    groups = timeline.groups
+    curves = {
+        "in generation": count(groups["t_submit"], np.fmin(groups["t_done"], groups["t_left"])),
+        "finished, not in training": count(groups["t_done"], groups["t_left"]),
+    }
+    return [
+        _count(name, time, {"groups": int(value)})
+        for name, (times, values) in curves.items()
+        for time, value in zip(times.tolist(), values.tolist(), strict=True)
+    ]
+
+
+def _count(name: str, time: float, values: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "C", "pid": _COUNTERS, "tid": 0, "ts": time * MICRO, "name": name, "args": values}

@@ -1,0 +1,236 @@
+"""The imported log of a run: batches, groups and staleness of every sample, and what it cannot tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.schedules import _log_read, _log_table
+from asyncsim.schedules._log_stacks import TIMES
+from asyncsim.schedules._log_table import Declared
+from asyncsim.schedules._log_versions import Steps
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Samples of a real run, staleness in publishes; NaN or -1 where the log does not say, never 0.
+
+    `samples`: one entry for each use of a sample, `batch` -1 for those that were not trained; `grid` int `[B, G, N]`,
+    their positions by batch; `refused`, rows that could not be placed, by reason; `rows` of the file; `unchecked`, what
+    this log cannot answer.
+    """
+
+    source: str
+    digest: str
+    stack: str | None
+    unit: str
+    reference: str
+    first_version: int
+    batches_per_publish: int
+    samples: dict[str, np.ndarray] = field(repr=False)
+    steps: Steps = field(repr=False)
+    grid: np.ndarray = field(repr=False)
+    refused: dict[str, int]
+    rows: int
+    unchecked: tuple[str, ...]
+
+    def versions(self, batches: int, tokens: int, even: bool = False) -> np.ndarray:
+        """Version of token t of T, that of the logged token at the fraction t/T, int32 `[B, G, N, T]`; -1 unknown.
+
+        Versions count from `first_version`; one from before it is unknown. With `even`, tokens between a known first
+        and last version have the versions between them in equal shares.
+        """
+        index = self.grid[:batches].reshape(-1)
+        found = self.steps.take(index, tokens)
+        if even:
+            first, last = (self.samples[name][index, None] for name in ("v_start", "v_last"))
+            share = first + np.arange(tokens) * (last - first + 1) // tokens
+            found = np.where((found < 0) & (first >= 0) & (last >= 0), share, found)
+        shifted = np.where(found >= self.first_version, found - self.first_version, -1)
+        return shifted.reshape(*self.grid[:batches].shape, tokens).astype(np.int32)
+
+    def report(self) -> dict[str, Any]:
+        """What the log holds and what it cannot tell, as JSON can hold it."""
+        batches, groups, samples = self.grid.shape
+        used = self.samples["trained"]
+        fates, counts = np.unique(self.samples["fate"], return_counts=True)
+        length = np.where(self.steps.length > 0, self.steps.length, np.nan).astype(np.float64)
+        return {
+            "source": self.source, "sha256": self.digest, "stack": self.stack, "unit": self.unit,
+            "reference": self.reference, "rows": self.rows, "batches": batches, "groups_per_batch": groups,
+            "samples_per_group": samples, "batches_per_publish": self.batches_per_publish,
+            "trained_versions": [int(self.samples["v_train"][used].min()), int(self.samples["v_train"][used].max())],
+            "staleness": {name: _summary(self.samples[name][used]) for name in STALENESS},
+            "tokens": {str(f): _summary(length[self.samples["fate"] == f]) for f in fates},
+            "fates": dict(zip(fates.tolist(), counts.tolist(), strict=True)), "refused": dict(self.refused),
+            "unchecked": list(self.unchecked),
+        }
+
+    def text(self) -> str:
+        """The report on one page."""
+        found = self.report()
+        first, last = found["trained_versions"]
+        lines = [
+            f"log {self.source} ({self.stack or 'own names'}; {self.rows} rows; versions in {self.unit})",
+            f"{found['batches']} batches of {found['groups_per_batch']} groups of {found['samples_per_group']} samples "
+            f"trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
+            f"staleness in publishes, by the stamp at {self.reference}:",
+        ]
+        for name, row in found["staleness"].items():
+            lines.append(f"  {name:12}" + (
+                f"mean {row['mean']:.3f}, max {row['max']:g}, known for {row['known']} of {row['of']}"
+                if row["known"] else "not known"
+            ))
+        lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in found["fates"].items()))
+        lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
+        lines += [f"cannot be told: {reason}" for reason in self.unchecked]
+        return "\n".join(lines)
+
+
+STALENESS = ("head", "newest", "token_mean", "span", "in_flight", "in_queue")
+
+
+def _summary(values: np.ndarray) -> dict[str, Any]:
+    known = values[np.isfinite(values)]
+    mean, largest = (float(known.mean()), float(known.max())) if known.size else (None, None)
+    return {"mean": mean, "max": largest, "known": int(known.size), "of": int(values.size)}
+
+
+def imported(
+    path: Path, stack: str | None, declared: Declared, batches_per_publish: int | None, samples_per_publish: int | None,
+    first_version: int,
+) -> Log:
+    """The log of a file, its batches laid out; raises `InputError` where that cannot be done."""
+    loaded = _log_table.load(path, declared)
+    columns = loaded.columns
+    checks.require(
+        bool(columns["trained"].any()), "train_version", None, "given for some sample", "log what was trained when"
+    )
+    number, publish = _numbers(columns, batches_per_publish, "batch" in loaded.found, first_version)
+    grid = _grid(columns, number, loaded.refused)
+    checks.require(
+        samples_per_publish in (None, publish * grid[0].size), "samples_per_publish", samples_per_publish,
+        f"{publish * grid[0].size}, the samples of {publish} batches in the log", "count the samples between publishes",
+    )
+    columns["batch"] = number
+    columns.update(_staleness(columns, loaded.steps))
+    return Log(
+        path.name, _log_read.digest(path), stack, declared.units.unit, declared.start_is, first_version, publish,
+        columns, loaded.steps, grid, loaded.refused, loaded.rows, _unchecked(loaded, declared),
+    )
+
+
+def _numbers(
+    columns: dict[str, np.ndarray], publish: int | None, labeled: bool, first_version: int
+) -> tuple[np.ndarray, int]:
+    """Number of the batch of every sample (-1: not trained), and batches to a publish; batch b trains at b // S."""
+    used = columns["trained"]
+    labels, member = np.unique(columns["label"][used], return_inverse=True)
+    version = np.full(len(labels), -1)
+    version[member] = columns["v_train"][used]
+    remedy = "see that the batch and train_version columns belong together, and check unit and train_offset"
+    same = version[member] == columns["v_train"][used]
+    checks.require(
+        bool(same.all()), "batch", int(labels[member[int(np.argmin(same))]]), "trained at one version", remedy
+    )
+    down = np.flatnonzero(np.diff(version) < 0)
+    checks.require(
+        not len(down), "train_version", version[down[:1]].tolist() + version[down[:1] + 1].tolist(),
+        "not decreasing from batch to batch", remedy,
+    )
+    publish = int((version == version[0]).sum()) if publish is None else publish
+    checks.require(
+        int(version[0]) == first_version, "train_version", int(version[0]), f"{first_version} in the first batch",
+        "check train_offset (steps counted from one train on version step - 1); for a log that begins inside a run "
+        "give its first_version",
+    )
+    wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
+    checks.require(
+        not len(wrong), f"train_version of batch {wrong[:1].sum()}", version[wrong[:1]].tolist(),
+        f"{first_version + int(wrong[:1].sum()) // publish} with batches_per_publish = {publish}",
+        "log every batch" + ("" if labeled else ", with a column batch where a publish has several")
+        + ", and check unit, batches_per_publish and updates_per_batch",
+    )
+    number = np.full(len(used), -1)
+    number[used] = member
+    if "t_train" in columns:
+        _in_time(number[used], columns["t_train"][used])
+    return number, publish
+
+
+def _in_time(batch: np.ndarray, seconds: np.ndarray) -> None:
+    first = np.full(batch.max() + 1, np.inf)
+    np.fmin.at(first, batch, seconds)
+    known = first[np.isfinite(first)]
+    checks.require(
+        bool((np.diff(known) >= 0).all()), "t_train", float(np.diff(known).min(initial=0.0)),
+        "not decreasing from batch to batch", "write all times from one clock, in seconds",
+    )
+
+
+def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
+    """Positions of trained samples, int64 `[B, G, N]`: groups and their samples in the order of the file."""
+    index = np.flatnonzero(number >= 0)
+    key = np.stack([number[index], columns["group"][index]], axis=1)
+    pairs, first, member, size = np.unique(key, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
+    odd = int(np.argmax(size != size[0]))
+    checks.require(
+        bool((size == size[0]).all()), f"samples of a group in batch {pairs[odd, 0]}", int(size[odd]),
+        f"{size[0]}, as in the other groups",
+        "log every sample of a group, with a group_id that no other group of the batch has" + lost,
+    )
+    groups = np.bincount(pairs[:, 0])
+    odd = int(np.argmax(groups != groups[0]))
+    checks.require(
+        bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]),
+        f"{groups[0]}, as in the other batches", "leave batches out that the log holds in part, as the last one" + lost,
+    )
+    order = np.lexsort((index, first[member.reshape(-1)], number[index]))
+    return index[order].reshape(len(groups), groups[0], size[0])
+
+
+def _staleness(columns: dict[str, np.ndarray], steps: Steps) -> dict[str, np.ndarray]:
+    """Staleness of every trained use of a sample in publishes, float64; NaN where unknown."""
+    known = {
+        name: np.where(columns[column] >= 0, columns[column], np.nan)
+        for name, column in (("start", "v_start"), ("last", "v_last"), ("end", "v_end"))
+    }
+    train = np.where(columns["trained"], columns["v_train"], np.nan)
+    return {
+        "head": train - known["start"], "newest": train - known["last"], "token_mean": train - steps.token_mean(),
+        "span": known["last"] - known["start"], "in_flight": known["end"] - known["start"],
+        "in_queue": train - known["end"],
+    }
+
+
+def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
+    """What the columns of a log leave open."""
+    found, columns = loaded.found, loaded.columns
+    used = columns["trained"]
+    segments = loaded.rows - len(columns["row"])
+    reasons = {
+        "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
+        "of an age rule can be checked": "fate" not in found,
+        "the first token's version: the stamp is that of the submission, so staleness is an upper bound":
+            declared.start_is == "submit",
+        "the first token's version: the stamp is taken at the end, so head staleness is unknown":
+            declared.start_is == "end",
+        "the version at the end, so neither the span nor what was in flight and in queue":
+            bool((columns["v_end"][used] < 0).any()),
+        "versions inside samples that weights changed under": bool(np.isnan(columns["token_mean"][used]).any()),
+        "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
+        "no column group_id: every sample is taken as a group of its own": "group_id" not in found,
+        "no times " + ", ".join(t for t in TIMES if t not in found) + ": laws in seconds cannot be checked":
+            not set(TIMES) <= set(found),
+        "no column batch: what was trained at one version is taken as one batch":
+            declared.units.batch == 0 and "batch" not in found,
+        f"{segments} rows are further segments of samples": segments > 0,
+    }
+    return tuple(reason for reason, holds in reasons.items() if holds)
+
+

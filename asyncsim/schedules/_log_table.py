@@ -1,0 +1,286 @@
+"""From the columns of a log to one record for each sample, checked against itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.schedules import _log_read as reading
+from asyncsim.schedules import _log_versions as versions
+from asyncsim.schedules._log_read import MISSING
+from asyncsim.schedules._log_stacks import FATES, TIMES, TRAINED, Stack
+from asyncsim.schedules._log_versions import Steps, Units, refuse
+
+
+class Declared(NamedTuple):
+    """What the caller declares about a log; None: as the trainer is known to do."""
+
+    stack: Stack
+    columns: dict[str, str]
+    units: Units
+    train_offset: int | None
+    stamp_offset: int | None
+    start_is: str
+    keep: bool
+
+
+class Rows(NamedTuple):
+    """Samples of a log: columns, versions of tokens, rows refused by reason, rows of segments, columns found."""
+
+    columns: dict[str, np.ndarray]
+    steps: Steps
+    refused: dict[str, int]
+    rows: int
+    found: dict[str, str]
+
+
+def load(path: Path, declared: Declared) -> Rows:
+    """Read a log and check every row; raises `InputError` for what contradicts itself or is missing."""
+    table = reading.read(path)
+    found = reading.chosen(table, declared.stack, declared.columns)
+    _require(found, declared)
+    rows = len(next(iter(table.values())))
+    cells = {ours: reading.cells(table, theirs) for ours, theirs in found.items()}
+    columns = _plain(cells, rows)
+    columns.update(_trained(cells, found, declared, columns["fate"]))
+    steps, last = _generated(cells, found, declared)
+    columns["v_last"] = last
+    columns, steps = _joined(columns, steps)
+    last = columns["v_last"]
+    # A pinned sample tells what generated its tokens, not what was installed when it ended.
+    columns["v_end"] = np.full_like(last, -1) if declared.stack.pinned else last
+    columns["v_start"] = steps.oldest()
+    _check(columns, steps)
+    refused = _unknown(columns, steps, declared)
+    return Rows(columns, steps, refused, rows, found)
+
+
+def _require(found: Mapping[str, str], declared: Declared) -> None:
+    stamps = {"start_version", "versions", "call_versions"} | ({"end_version"} if declared.start_is == "end" else set())
+    for field, wanted in (
+        ("sample_id", {"sample_id"}), ("train_version", {"train_version", "train_step"}), ("start_version", stamps),
+    ):
+        names = sorted(name for ours in wanted for name in declared.stack.columns.get(ours, ()))
+        known = f" (this trainer calls it {' or '.join(names)})" if names else ""
+        checks.require(
+            bool(wanted & set(found)), field, None, "a column of the log: " + " or ".join(sorted(wanted)) + known,
+            f"map it: columns='{field}=THEIRS'; without a version for each sample use the preset of the system",
+        )
+
+
+def _plain(cells: Mapping[str, list[Any]], rows: int) -> dict[str, np.ndarray]:
+    """Columns that need no conversion of versions."""
+    ids = cells["sample_id"]
+    missing = np.array([reading.absent(v) for v in ids])
+    refuse(missing, "sample_id", lambda row: "empty", "given in every row", "log the number of every sample")
+    attempt = reading.integers("attempt", cells["attempt"]) if "attempt" in cells else np.zeros(rows, dtype=np.int64)
+    found = {
+        "row": np.arange(1, rows + 1), "sample": reading.codes(ids), "attempt": np.maximum(attempt, -1),
+        "group": reading.codes(cells.get("group_id", ids)), "trajectory": _trajectories(ids, attempt),
+    }
+    for name in TIMES:
+        if name in cells:
+            found[name] = reading.seconds(name, cells[name])
+    for name in ("prompt_tokens", "reward"):
+        if name in cells:
+            found[name] = reading.seconds(name, cells[name])
+    fates = [TRAINED if reading.absent(v) else str(v).lower() for v in cells.get("fate", [None] * rows)]
+    for fate in dict.fromkeys(fates):
+        checks.one_of("fate", fate, FATES, "translate the fates of the log")
+    found["fate"] = np.array(fates)
+    return found
+
+
+def _trajectories(ids: list[Any], attempt: np.ndarray) -> np.ndarray:
+    """Numbers that key the draws: the ids of the log where they are small integers, else in order of appearance."""
+    plain = all(isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 1 << 32 for v in ids)
+    if plain and len(np.unique(attempt)) == 1:
+        return np.array(ids, dtype=np.int64)
+    return reading.codes(list(zip(ids, attempt.tolist(), strict=True)))
+
+
+def _trained(
+    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared, fate: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Trained version in publishes and label of the batch, -1 where missing."""
+    name = "train_version" if "train_version" in found else "train_step"
+    theirs = found[name] in declared.stack.columns.get("train_version", ())
+    offset = declared.train_offset
+    if offset is None:
+        checks.require(
+            theirs or name == "train_version", "train_offset", None, "declared for a column train_step",
+            "give -1 where steps are counted from one, 0 where they are counted from zero",
+        )
+        offset = declared.stack.train_offset if theirs else 0
+    version, number = declared.units.trained(found[name], reading.integers(found[name], cells[name]), offset)
+    if "batch" in cells:
+        label = reading.integers("batch", cells["batch"])
+        refuse(
+            (label == MISSING) & (version >= 0) & (fate == TRAINED), "batch", lambda row: "empty",
+            "given for every trained sample", "log the batch of each, or leave the column out",
+        )
+        number = np.where(label == MISSING, -1, label)
+    return {"v_train": version, "label": version if number is None else number}
+
+
+def _generated(
+    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared
+) -> tuple[Steps, np.ndarray]:
+    """Versions of tokens and of the last token, in publishes, -1 where missing."""
+    rows = len(next(iter(cells.values())))
+    length = _lengths(cells, rows)
+    start, last = _ends(cells, found, declared, rows)
+    given, lists = np.zeros(rows, dtype=bool), list[versions.Listed]()
+    if "versions" in cells:
+        given, lists = versions.of_cells(found["versions"], cells["versions"])
+    steps = versions.joined(start, last, length, given, lists)
+    refuse(
+        given & (length > 0) & (steps.length != length), "tokens", lambda row: str(length[row]),
+        "the number of generated tokens in the list of versions", "count generated tokens only, or leave tokens out",
+    )
+    stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in found)
+    offset = declared.stamp_offset
+    if offset is None:
+        own = found[stamp] in declared.stack.columns.get(stamp, ())
+        offset = declared.stack.stamp_offset if own else 0
+    each = np.arange(rows)
+    steps = steps._replace(version=declared.units.stamps(found[stamp], steps.version, offset, steps.owner))
+    first = declared.units.stamps(found.get("start_version", stamp), start, offset, each)
+    last = declared.units.stamps(found.get("end_version", stamp), last, offset, each)
+    for name, stamps, listed in (("start_version", first, steps.oldest()), ("end_version", last, steps.newest())):
+        _agree(name, stamps, listed, given & (stamps >= 0))
+    return steps, np.where(given, steps.newest(), last)
+
+
+def _ends(
+    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared, rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """First and last version as logged, `MISSING` where they are not."""
+    nothing = np.full(rows, MISSING)
+    start, last = (
+        reading.integers(found[name], cells[name]) if name in cells else nothing
+        for name in ("start_version", "end_version")
+    )
+    if "call_versions" in cells:
+        calls = versions.of_calls(found["call_versions"], cells["call_versions"])
+        start, last = (np.where(v == MISSING, w, v) for v, w in zip((start, last), calls, strict=True))
+    if declared.start_is == "end":
+        start, last = nothing, np.where(last == MISSING, start, last)
+    return start, start if declared.stack.pinned else last
+
+
+def _agree(name: str, stamps: np.ndarray, listed: np.ndarray, both: np.ndarray) -> None:
+    refuse(
+        both & (stamps != listed), name, lambda row: f"{stamps[row]} beside versions with {listed[row]}",
+        "the first or last of the versions of the sample", "log one of the two, or mend the other",
+    )
+
+
+def _lengths(cells: Mapping[str, list[Any]], rows: int) -> np.ndarray:
+    if "tokens" not in cells:
+        return np.full(rows, -1)
+    tokens = reading.integers("tokens", cells["tokens"])
+    refuse(
+        (tokens < 1) & (tokens != MISSING), "tokens", lambda row: str(tokens[row]), "at least 1",
+        "leave the cell empty where it is unknown",
+    )
+    return np.maximum(tokens, -1)
+
+
+def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.ndarray], Steps]:
+    """One record for each use of a sample: rows of one sample, attempt and batch are its segments, in order."""
+    key = np.stack([columns["sample"], columns["attempt"], columns["label"]], axis=1)
+    _, first, member, count = np.unique(key, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    if (count == 1).all():
+        return columns, steps
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    first, member = first[order], rank[member.reshape(-1)]
+    for name in ("group", "v_train", "fate"):
+        values = columns[name]
+        refuse(
+            values != values[first[member]], "sample_id", lambda row: f"of row {first[member[row]] + 1} again",
+            "of one group, fate and train_version in all rows of the sample",
+            "number samples uniquely (columns='sample_id=group_id+sample_id' joins columns); rows of one sample "
+            "in one batch are its segments",
+        )
+    refuse(
+        (steps.length < 0) & (count[order][member] > 1), "tokens", lambda row: "empty",
+        "given for every segment of a sample", "log the tokens of each segment, or number samples uniquely",
+    )
+    latest = np.zeros(len(first), dtype=np.int64)
+    np.maximum.at(latest, member, np.arange(len(member)))
+    ends = ("t_end", "t_ready", "t_train", "v_last", "reward")
+    merged = {name: values[latest if name in ends else first] for name, values in columns.items()}
+    return merged, versions.appended(steps, member, len(first))
+
+
+def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
+    """Refuse rows that contradict themselves."""
+    start, last, train, row = (columns[name] for name in ("v_start", "v_last", "v_train", "row"))
+
+    def named(wrong: np.ndarray, field: str, text: str, bound: str, remedy: str) -> None:
+        shown = {"start": start, "end": last, "train": train}
+        versions.refuse_at(
+            wrong, row - 1, field, lambda i: text.format(**{k: v[i] for k, v in shown.items()}), bound, remedy
+        )
+
+    same = np.append(steps.owner[1:] == steps.owner[:-1], False)
+    both = same & (steps.version >= 0) & (np.append(steps.version[1:], -1) >= 0)
+    back = both & (np.append(steps.version[1:], 0) < steps.version)
+    backwards = np.bincount(steps.owner, back, minlength=len(row)) > 0
+    named(
+        (start >= 0) & (last >= 0) & (start > last), "end_version", "start {start}, end {end}",
+        "at least the version of the first token", "check which column is which",
+    )
+    named(
+        backwards, "versions", "start {start}, end {end}", "versions that do not go backwards inside a sample",
+        "check the order of tokens or segments",
+    )
+    used = train >= 0
+    named(
+        used & (start >= 0) & (train < start), "staleness", "train_version {train}, start_version {start}",
+        ">= 0: data cannot be trained on before its weights exist", "check unit, train_offset and stamp_offset",
+    )
+    named(
+        used & (last >= 0) & (train < last), "train_version", "train_version {train}, end_version {end}",
+        "at least the version of the last token", "check unit, train_offset and stamp_offset",
+    )
+    times = [name for name in TIMES if name in columns]
+    for k, late in enumerate(times):
+        for early in times[:k]:
+            named(
+                columns[early] > columns[late], late, f"before {early}", "not before the event that it follows",
+                "write all times from one clock, in seconds",
+            )
+
+
+def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -> dict[str, int]:
+    """Refuse or count what is missing; samples without a trained version are counted and lose their batch."""
+    wanted = columns["fate"] == TRAINED
+    unplaced, unstamped = wanted & (columns["v_train"] < 0), wanted & (columns["v_start"] < 0)
+    if not declared.keep:
+        for wrong, field, remedy in (
+            (unplaced, "train_version", "give a fate to samples that were not trained"),
+            (unstamped, "start_version", _REMEDY[declared.start_is]),
+        ):
+            versions.refuse_at(
+                wrong, columns["row"] - 1, field, lambda entry: "empty", "given for every trained sample",
+                remedy + ", or keep unknown versions as such: unknown='keep'",
+            )
+    columns["trained"] = wanted & ~unplaced
+    return {"no train_version": int(unplaced.sum())} if unplaced.any() else {}
+
+
+_REMEDY = {
+    "start": "log the version of the first token (a version that is missing is never taken as 0; where the trainer "
+    "leaves it empty before its first publish, write the 0)",
+    "submit": "log the version at submission (a version that is missing is never taken as 0)",
+    "end": "its stamps are taken at the end: log the first token's version, or give start_is='start' to take each "
+    "stamp for all tokens of its call, which understates staleness",
+}

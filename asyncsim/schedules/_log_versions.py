@@ -1,0 +1,219 @@
+"""Versions of a log: stamps of any unit converted to publishes, and the version of every token as a step function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.schedules._log_read import MISSING, absent, whole
+
+
+def refuse(wrong: np.ndarray, field: str, shown: Callable[[int], str], bound: str, remedy: str) -> None:
+    """Raise for the first wrong row, counted from one, and say how many are wrong."""
+    if wrong.any():
+        row, count = int(np.argmax(wrong)), int(wrong.sum())
+        value = f"row {row + 1}: {shown(row)}" + (f" (and {count - 1} more rows)" if count > 1 else "")
+        raise checks.InputError(field, value, bound, remedy)
+
+
+def refuse_at(
+    wrong: np.ndarray, row_of: np.ndarray, field: str, shown: Callable[[int], str], bound: str, remedy: str
+) -> None:
+    """`refuse` for entries that stand in the given rows, counted from zero; `shown` is asked for an entry."""
+    if wrong.any():
+        entry_of = dict(zip(row_of[wrong][::-1].tolist(), np.flatnonzero(wrong)[::-1].tolist(), strict=True))
+        rows = np.zeros(max(entry_of) + 1, dtype=bool)
+        rows[list(entry_of)] = True
+        refuse(rows, field, lambda row: shown(entry_of[row]), bound, remedy)
+
+
+class Units(NamedTuple):
+    """What one publish is in the unit of a log: `publish` and `batch` count that unit; `batch` 0: not to be told."""
+
+    unit: str
+    publish: int
+    batch: int
+
+    def stamps(self, field: str, values: np.ndarray, offset: int, row_of: np.ndarray) -> np.ndarray:
+        """Publishes that generating weights contain, int64, -1 where missing; `row_of` says where an entry stands."""
+        known = values != MISSING
+        moved = np.where(known, values + offset, 0)
+        refuse_at(
+            moved < 0, row_of, field, lambda entry: str(values[entry]),
+            f"a version >= 0 after adding stamp_offset = {offset}",
+            "leave the cell empty where it is unknown, or give the right stamp_offset",
+        )
+        refuse_at(
+            moved % self.publish != 0, row_of, field, lambda entry: str(values[entry]),
+            f"a multiple of {self.publish}, the {self.unit} between two publishes (generators hold published weights)",
+            "check unit, batches_per_publish, updates_per_batch and samples_per_publish",
+        )
+        return np.where(known, moved // self.publish, -1)
+
+    def trained(self, field: str, values: np.ndarray, offset: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Trained version and number of the batch (None where the unit cannot tell), int64, -1 where missing."""
+        known = values != MISSING
+        moved = np.where(known, values + offset, 0)
+        refuse(
+            moved < 0, field, lambda row: str(values[row]), f"a version >= 0 after adding train_offset = {offset}",
+            "give the right train_offset (steps counted from one train on version step - 1)",
+        )
+        number = np.where(known, moved // self.batch, -1) if self.batch else None
+        return np.where(known, moved // self.publish, -1), number
+
+
+class Steps(NamedTuple):
+    """Versions of n samples as step functions: entries `first[i]` to `first[i + 1]` are those of sample i.
+
+    From token `at` on the version is `version` (-1 unknown); `length` [n] tokens (-1 unknown).
+    """
+
+    first: np.ndarray
+    at: np.ndarray
+    version: np.ndarray
+    length: np.ndarray
+
+    @property
+    def owner(self) -> np.ndarray:
+        """Sample of every entry, int64 [k]."""
+        return np.repeat(np.arange(len(self.length)), np.diff(self.first))
+
+    def oldest(self) -> np.ndarray:
+        """Version of the first token, -1 unknown."""
+        return self.version[self.first[:-1]]
+
+    def newest(self) -> np.ndarray:
+        """Version of the last token, -1 unknown."""
+        return self.version[self.first[1:] - 1]
+
+    def token_mean(self) -> np.ndarray:
+        """Mean version over the tokens, float64 [n]; NaN where one is unknown, or the lengths of steps are."""
+        single = np.diff(self.first) == 1
+        until = np.append(self.at[1:], 0)
+        until[self.first[1:] - 1] = self.length
+        weight = np.where(single[self.owner], 1, until - self.at).astype(np.float64)
+        known = (self.version >= 0) & (single | (self.length > 0))[self.owner]
+        value = np.where(known, self.version, np.nan)
+        total = np.add.reduceat(weight, self.first[:-1])
+        return np.add.reduceat(value * weight, self.first[:-1]) / total
+
+    def take(self, index: np.ndarray, tokens: int) -> np.ndarray:
+        """Versions of tokens 0 .. T-1 of the samples `index`, int64 `[n, T]`: token t has the fraction t/T behind it.
+
+        That is token floor(t L / T) of the L logged ones; L is taken as T where it is unknown.
+        """
+        length = np.where(self.length[index] > 0, self.length[index], tokens)
+        wanted = np.arange(tokens) * length[:, None] // tokens
+        # One ascending key for all samples turns the ragged search into a single one.
+        span = int(max(wanted.max(initial=0), self.at.max(initial=0))) + 1
+        found = np.searchsorted(self.owner * span + self.at, index[:, None] * span + wanted, side="right") - 1
+        return self.version[found]
+
+
+Listed = tuple[list[int], list[int], int]
+"""Tokens from which on a version holds, these versions as logged, and the number of tokens (-1 unknown)."""
+
+
+def of_cells(field: str, values: list[Any]) -> tuple[np.ndarray, list[Listed]]:
+    """Which rows have a list of versions, and what each of those says."""
+    given = np.array([not absent(value) for value in values], dtype=bool)
+    return given, [_steps(field, value, row) for row, value in enumerate(values) if given[row]]
+
+
+def _steps(field: str, value: Any, row: int) -> Listed:
+    """One cell: a version for each token, or pairs [first token, version]; -1 marks a token nobody generated."""
+    entries = _entries(field, value, row)
+    where, remedy = f"{field}, row {row + 1}", "log one version for each token, or pairs [first token, version]"
+    if any(isinstance(entry, (list, tuple)) for entry in entries):
+        pairs = all(isinstance(entry, (list, tuple)) and len(entry) == 2 for entry in entries)
+        checks.require(pairs, where, value, "pairs [first token, version] throughout", remedy)
+        at = [whole(field, first, row) for first, _ in entries]
+        rising = at[0] == 0 and all(a < b for a, b in pairwise(at))
+        checks.require(rising, where, value, "pairs that begin at token 0 and ascend", remedy)
+        return at, [MISSING if absent(v) else whole(field, v, row) for _, v in entries], -1
+    versions = [MISSING if absent(v) else whole(field, v, row) for v in entries]
+    # Prompt and environment tokens carry -1: nobody generated them under any weights.
+    array = np.array([v for v in versions if v != -1], dtype=np.int64)
+    checks.require(array.size > 0, where, value, "a list with a generated token", remedy)
+    changes = np.flatnonzero(np.append(True, array[1:] != array[:-1]))
+    return changes.tolist(), array[changes].tolist(), len(array)
+
+
+def _entries(field: str, value: Any, row: int) -> list[Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    usable = isinstance(value, (list, tuple)) and len(value) > 0
+    checks.require(usable, f"{field}, row {row + 1}", value, "a list", "write lists as JSON: [3, 3, 4]")
+    return list(value)
+
+
+def of_calls(field: str, values: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """First and last version of cells with one version for each engine call; `MISSING` where a cell is empty."""
+    ends = np.full((2, len(values)), MISSING)
+    for row, value in enumerate(values):
+        if not absent(value) and not isinstance(value, (list, tuple)) and not str(value).strip():
+            continue
+        if not absent(value) and value != []:
+            calls = [whole(field, call, row) for call in _entries(field, value, row)]
+            rising = all(a <= b for a, b in pairwise(calls))
+            checks.require(
+                rising, f"{field}, row {row + 1}", value, "versions that do not go backwards inside a sample",
+                "check that the calls are in order",
+            )
+            ends[:, row] = calls[0], calls[-1]
+    return ends[0], ends[1]
+
+
+def joined(
+    start: np.ndarray, last: np.ndarray, length: np.ndarray, given: np.ndarray, lists: list[Listed]
+) -> Steps:
+    """Step functions of all rows in the unit of the log: the listed ones, else what first and last version tell.
+
+    Between two different versions, and behind a first one whose last is unknown, tokens are unknown (`MISSING`).
+    """
+    listed = iter(lists)
+    at: list[int] = []
+    version: list[int] = []
+    first = [0]
+    lengths = length.copy()
+    for row in range(len(start)):
+        if given[row]:
+            places, values, size = next(listed)
+            lengths[row] = size if size > 0 else length[row]
+        else:
+            places, values = _between(int(start[row]), int(last[row]), int(length[row]))
+        at += places
+        version += values
+        first.append(len(at))
+    return Steps(np.array(first), np.array(at, dtype=np.int64), np.array(version, dtype=np.int64), lengths)
+
+
+def _between(start: int, last: int, length: int) -> tuple[list[int], list[int]]:
+    if start == last or length == 1:
+        return [0], [start]
+    if last == MISSING or length < 0:
+        return [0, 1], [start, MISSING]
+    if length == 2:
+        return [0, 1], [start, last]
+    return [0, 1, length - 1], [start, MISSING, last]
+
+
+def appended(steps: Steps, member: np.ndarray, count: int) -> Steps:
+    """The step functions of samples from those of their segments, in order; `member` [n] says whose each is."""
+    order = np.argsort(member, kind="stable")
+    sizes = np.diff(steps.first)
+    length = np.bincount(member, steps.length, minlength=count).astype(np.int64)
+    before = np.cumsum(steps.length[order]) - steps.length[order]
+    before -= np.repeat((np.cumsum(length) - length), np.bincount(member, minlength=count))
+    pick = np.concatenate([np.arange(steps.first[i], steps.first[i + 1]) for i in order])
+    at = steps.at[pick] + np.repeat(before, sizes[order])
+    first = np.append(0, np.cumsum(np.bincount(member, sizes, minlength=count))).astype(np.int64)
+    return Steps(first, at, steps.version[pick], length)

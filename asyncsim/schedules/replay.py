@@ -1,0 +1,188 @@
+"""The log of a real run: every batch is generated under the versions that the trainer recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim import checks, records
+from asyncsim.feeds import EagerFeed
+from asyncsim.schedules import _log_stacks as stacks
+
+if TYPE_CHECKING:
+    from asyncsim.schedules._log import Log
+
+
+def replay(
+    path: str | os.PathLike[str], stack: str | None = None, columns: Mapping[str, str] | str | None = None,
+    unit: str | None = None, batches_per_publish: int | None = None, updates_per_batch: int | None = None,
+    samples_per_publish: int | None = None, train_offset: int | None = None, stamp_offset: int | None = None,
+    start_is: str | None = None, first_version: int = 0, unknown: str = "refuse",
+) -> Replay:
+    """Staleness = trained version - generating version, both as logged, of every token of a real run.
+
+    One row for each sample (rows of one sample in one batch are its segments). The file has, under these names, those
+    of the trainer or those given: sample_id; start_version, or versions (one for each token, -1 where nobody generated
+    it, or pairs [first token, version]); train_version, or train_step with its offset; and, where known, group_id,
+    end_version, batch, tokens, t_submit, t_start, t_end, t_ready, t_train, fate. Batch b is trained at version
+    b // batches_per_publish; token t of T has the version of the logged token at the fraction t / T of its sample; an
+    absent end_version is unknown, and a version that is missing never 0. A log that contradicts itself is refused.
+
+    Arguments: `path` of a .csv, .jsonl or .parquet file; `stack`, the trainer, whose column names, unit and offsets are
+    used: areal, miles, nemo_rl, open_instruct, pipeline_rl, prime_rl, roll, skyrl, slime, tinker_cookbook, torchforge,
+    torchtitan, trl, verl, verl_fully_async; `columns`, ours to theirs, a mapping or "sample_id=uid,batch=step" ("a+b"
+    joins columns); `unit` of all versions: publishes, updates, batches, samples; `batches_per_publish` S (counted in
+    the log unless given), `updates_per_batch` U (1), `samples_per_publish`; `train_offset` and `stamp_offset`, in the
+    unit, added to trained and to generating versions; `start_is`, whether start_version is stamped at the start, the
+    submission or the end; `first_version`, in publishes, that the first batch is trained at; `unknown`, what becomes of
+    missing versions: refuse, keep (as -1), or even (equal shares between a known first and last one, else refuse).
+    Returns an imposed schedule, versions `[M, B, G, N, T or 1]`, whose `log` is the imported table. Raises
+    `InputError`. Source: this package; AReaL (2505.24298) logs versions by token.
+
+    >>> import pathlib, tempfile
+    >>> rows = "sample_id,start_version,end_version,train_version\\n0,0,0,0\\n1,0,0,1\\n2,0,1,2\\n"
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "log.csv")
+    >>> _ = path.write_text(rows)
+    >>> replay(path, unit="publishes").schedule(3, 1, 1, 1, seed=0).staleness().ravel().tolist()
+    [0.0, 1.0, 2.0]
+    """
+    from asyncsim.schedules import _log
+    from asyncsim.schedules._log_table import Declared
+
+    known = stacks.stack_of(stack)
+    checks.one_of("unknown", unknown, ("refuse", "keep", "even"), "say what becomes of missing versions")
+    first_version = checks.integer("first_version", first_version, 0, "count publishes", checks.LARGEST)
+    for name, value in (("train_offset", train_offset), ("stamp_offset", stamp_offset)):
+        if value is not None:
+            checks.integer(name, value, -checks.LARGEST, "give what is added to a version", checks.LARGEST)
+    start_is = checks.one_of("start_is", start_is or known.start_is, stacks.STARTS, "say which stamp it is")
+    units = _units(unit if unit is not None or stack is None else known.unit, batches_per_publish, updates_per_batch,
+                   samples_per_publish)
+    declared = Declared(
+        known, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
+    )
+    log = _log.imported(Path(path), stack, declared, batches_per_publish, samples_per_publish, first_version)
+    return Replay(log, updates_per_batch or 1, unknown)
+
+
+def _units(unit: str | None, publish: int | None, updates: int | None, samples: int | None) -> Any:
+    """What a publish and a batch are in the unit of a log."""
+    from asyncsim.schedules._log_versions import Units
+
+    counts = {"batches_per_publish": publish, "updates_per_batch": updates, "samples_per_publish": samples}
+    for name, value in counts.items():
+        if value is not None:
+            checks.integer(name, value, 1, "count from one", checks.LARGEST)
+    remedy = "declare what the versions of the log count: a wrong unit gives a wrong staleness"
+    checks.one_of("unit", unit, stacks.UNITS, remedy)
+    needed = {
+        "publishes": [], "batches": ["batches_per_publish"], "updates": ["batches_per_publish", "updates_per_batch"],
+        "samples": ["samples_per_publish"],
+    }[str(unit)]
+    for name in needed:
+        checks.require(counts[name] is not None, name, None, f"given where versions count {unit}", remedy)
+    if unit == "samples":
+        whole, parts = int(samples or 1), int(publish or 1)
+        fits = whole % parts == 0
+        checks.require(fits, "samples_per_publish", whole, f"a multiple of batches_per_publish = {parts}", remedy)
+        return Units("samples", whole, whole // parts)
+    each = int(updates or 1) if unit == "updates" else 1
+    return Units(str(unit), 1, 0) if unit == "publishes" else Units(str(unit), int(publish or 1) * each, each)
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A logged run as an imposed schedule; it has the interface of a system."""
+
+    log: Log
+    updates_per_batch: int
+    unknown: str
+
+    name = "replay"
+    random = False
+    """A log is one realization, and always the same."""
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """What the log was read as."""
+        log = self.log
+        return {
+            "source": log.source, "sha256": log.digest, "stack": log.stack, "unit": log.unit,
+            "start_is": log.reference, "first_version": log.first_version, "unknown": self.unknown,
+        }
+
+    @property
+    def groups_per_batch(self) -> int:
+        """Groups of a batch."""
+        return self.log.grid.shape[1]
+
+    @property
+    def batches_per_publish(self) -> int:
+        """Batches between two publishes."""
+        return self.log.batches_per_publish
+
+    @property
+    def mode(self) -> str | None:
+        """Keep where the log knows versions inside samples, which then differ from token to token."""
+        return "keep" if len(self.log.steps.at) > len(self.log.steps.length) else None
+
+    def describe(self) -> dict[str, Any]:
+        """All parameters as JSON can hold them, and what the log cannot tell."""
+        return {
+            "name": self.name, "knobs": records.plain(self.knobs), "groups_per_batch": self.groups_per_batch,
+            "batches_per_publish": self.batches_per_publish, "updates_per_batch": self.updates_per_batch,
+            "refused": records.plain(self.log.refused), "unchecked": list(self.log.unchecked),
+        }
+
+    def realizations(self, replicates: int) -> int:
+        """M for so many replicates: always one."""
+        return 1
+
+    def schedule(
+        self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
+    ) -> records.Schedule:
+        """The schedule value of the first batches: versions `[M, B, G, N, T or 1]`, ids and works `[M, B, G, N]`."""
+        log = self.log
+        checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
+        checks.integer("realizations", realizations, 1, "ask for at least one realization")
+        checks.integer("batches", batches, 1, "train no more updates than the log has", len(log.grid))
+        checks.require(
+            samples_per_group == log.grid.shape[2], "samples_per_group", samples_per_group,
+            f"{log.grid.shape[2]}, as in the log",
+            "use the group size of the run" + ("" if log.grid.shape[2] > 1 else "; map group_id if it had groups"),
+        )
+        version = log.versions(batches, tokens, self.unknown == "even")
+        self._refuse_unknown(version)
+        if (version == version[..., :1]).all():
+            version = version[..., :1]
+        index = log.grid[:batches]
+        work = log.steps.length[index].astype(np.float64)
+        shape = (realizations, *index.shape)
+        return records.Schedule(
+            np.broadcast_to(version, (realizations, *version.shape)),
+            np.broadcast_to(log.samples["trajectory"][index], shape), self.batches_per_publish, self.updates_per_batch,
+            False, np.broadcast_to(work, shape) if (work > 0).all() else None, {**self.describe(), "seed": seed},
+        )
+
+    def _refuse_unknown(self, version: np.ndarray) -> None:
+        if self.unknown == "keep" or not (version < 0).any():
+            return
+        log, place = self.log, np.unravel_index(int(np.argmax(version < 0)), version.shape)
+        sample = log.grid[place[:3]]
+        early = 0 <= log.samples["v_start"][sample] < log.first_version
+        value = f"unknown at token {place[3]} of {version.shape[3]}, row {log.samples['row'][sample]}"
+        remedy = (
+            "leave out the batches that were generated before the log begins, with a later first_version" if early else
+            "log versions by token, or end_version (columns='end_version=START' says that it is the first token's) "
+            "and unknown='even' for the tokens between"
+        )
+        raise checks.InputError("versions", value, "known for every token that is trained", remedy)
+
+    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
+        """The schedule, to be taken batch by batch."""
+        return EagerFeed(self.schedule(batches, samples_per_group, tokens, realizations, seed))

@@ -1,0 +1,197 @@
+"""What a system's settings must satisfy: each value by itself, and together what would come to a standstill."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from asyncsim import checks
+from asyncsim.laws import Law
+
+if TYPE_CHECKING:
+    from asyncsim.systems._system import System
+
+MODES = ("drain", "keep", "restart", "pin", "reprefill")
+RELEASES = ("dequeue", "publish")
+RETURNS = ("now", "publish", "never")
+ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random")
+OVERFLOWS = ("block", "drop_oldest")
+VISIBILITIES = ("completion", "publish")
+ACTIONS = ("drop", "requeue", "wait")
+CHECKS = ("pack", "publish")
+REACHES = ("ready", "all")
+REFERENCES = ("submit", "start", "end")
+
+_CHOICES = {
+    "release": (RELEASES, "say when a ticket returns"),
+    "release_dropped": (RETURNS, "say when the ticket of a dropped group returns"),
+    "order": (ORDERS, "say which ready groups go first"),
+    "overflow": (OVERFLOWS, "say what a group does that finds the buffer full"),
+    "visible": (VISIBILITIES, "say when a finished group can be chosen"),
+    "age_action": (ACTIONS, "say what happens to a group that is too old"),
+    "age_reach": (REACHES, "say whether groups in generation are cut too"),
+    "age_reference": (REFERENCES, "say which version stamp counts"),
+    "mode": (MODES, "say what an install does to samples in flight"),
+}
+_COUNTS = ("groups_per_batch", "batches_per_publish", "updates_per_batch", "quantum", "servers", "turns")
+_LIMITS = {
+    "slots": 1, "tickets": 1, "lead": 0, "capacity": 1, "max_uses": 1, "window": 1, "max_age": 0,
+}
+_FLAGS = (
+    "reward_holds", "environment_holds", "trainer_waits", "generator_pauses", "failure_keeps",
+)
+_REALS = {
+    "accept": (0.0, 1.0), "prompt": (0.0, math.inf), "token_time": (0.0, math.inf), "recent": (0.0, 1.0),
+    "sync_time": (0.0, math.inf), "failure_rate": (0.0, math.inf), "restart_delay": (0.0, math.inf),
+}
+
+
+def check(system: System) -> None:
+    """Refuse settings that are not of their kind, contradict each other, or come to a standstill; `InputError`."""
+    _values(system)
+    _times(system)
+    _generator(system)
+    _buffer(system)
+    _age(system)
+    _admission(system)
+
+
+def _values(s: System) -> None:
+    for name, (allowed, remedy) in _CHOICES.items():
+        checks.one_of(name, getattr(s, name), allowed, remedy)
+    for name in _COUNTS:
+        checks.integer(name, getattr(s, name), 1, "count from one", checks.LARGEST)
+    for name in ("prefetch", "initial_fill"):
+        checks.integer(name, getattr(s, name), 0, "count from zero", checks.LARGEST)
+    for name, low in _LIMITS.items():
+        if getattr(s, name) is not None:
+            checks.integer(name, getattr(s, name), low, "count, or give None for no limit", checks.LARGEST)
+    for name in _FLAGS:
+        checks.boolean(name, getattr(s, name), "say whether")
+    for name, (least, most) in _REALS.items():
+        checks.real(name, getattr(s, name), "give a number", least, most, open_low=name == "accept")
+    checks.real("prefill_speedup", s.prefill_speedup, "give tokens read while one is written", 0.0, open_low=True,
+                finite=False)
+    for name in ("length", "difficulty", "reward", "environment"):
+        law = getattr(s, name)
+        fits = isinstance(law, Law) or (law is None and name != "length")
+        checks.require(fits, name, law, "a law", "make one with asyncsim.laws")
+
+
+def _times(s: System) -> None:
+    checks.require(
+        (s.train_time is None) != (s.load is None), "load, train_time", (s.load, s.train_time),
+        "exactly one number and one None", "give exactly one of load, train_time",
+    )
+    if s.load is not None:
+        checks.real("load", s.load, "give generation rate over training rate", 0.0, open_low=True)
+        checks.require(
+            s.token_time == 0.0, "token_time", s.token_time, "0 beside a load", "give train_time instead of load",
+        )
+    elif not isinstance(s.train_time, Law):
+        checks.real("train_time", s.train_time, "give seconds for a batch", 0.0)
+
+
+def _generator(s: System) -> None:
+    rates = checks.finite_array("rates", s.rates, (None,), "give each place its work per second")
+    checks.require(bool((rates > 0).all()), "rates", float(rates.min()), "positive", "leave stopped places out")
+    if s.offsets is not None:
+        offsets = checks.finite_array("offsets", s.offsets, (rates.size,), "give each place its first second")
+        checks.require(bool((offsets >= 0).all()), "offsets", float(offsets.min()), ">= 0", "the run starts at 0")
+    if s.decode is not None:
+        decode = checks.finite_array("decode", s.decode, (None,), "give the speed with 1, 2, ... active samples")
+        checks.require(bool((decode > 0).all()), "decode", float(decode.min()), "positive", "let samples go on")
+    checks.integer("servers", s.servers, 1, "give every server a place", rates.size)
+    checks.require(
+        s.turns == 1 or s.environment is not None, "environment", s.environment, f"a law with turns = {s.turns}",
+        "say how long a step between turns takes",
+    )
+    checks.require(
+        not (s.failure_keeps and s.mode == "restart"), "failure_keeps", s.failure_keeps, "False in mode restart",
+        "a restart throws tokens away that a failure would keep",
+    )
+
+
+def _buffer(s: System) -> None:
+    if s.capacity is not None:
+        checks.require(
+            s.capacity >= s.groups_per_batch, "capacity", s.capacity,
+            f"at least groups_per_batch = {s.groups_per_batch}", "a batch has to fit into the buffer",
+        )
+    if s.visible == "publish":
+        checks.require(
+            s.initial_fill >= s.groups_per_batch, "initial_fill", s.initial_fill,
+            f"at least groups_per_batch = {s.groups_per_batch} where groups become visible at a publish",
+            "without a first batch there is no first publish",
+        )
+        checks.require(
+            s.max_uses is None, "max_uses", s.max_uses, "None where groups become visible at a publish",
+            "a trainer that has used up what it sees waits for its own publish; let groups be used again",
+        )
+        keeps = s.max_age is None and (s.capacity is None or s.overflow == "block")
+        checks.require(
+            keeps, "max_age, overflow", (s.max_age, s.overflow),
+            "None and block where groups become visible at a publish",
+            "what is seen could leave before a publish shows more; keep what is there",
+        )
+    checks.require(
+        s.max_uses == 1 or s.tickets is None, "tickets", s.tickets, f"None with max_uses = {s.max_uses}",
+        "replay has no ticket to return; leave the loop open",
+    )
+    checks.require(
+        s.max_uses == 1 or s.order != "target", "max_uses", s.max_uses, "1 with order = target",
+        "a group belongs to one batch; choose another order for replay",
+    )
+    strict = s.window is not None or s.order in ("version_strict", "target") or s.age_action == "wait"
+    if s.capacity is not None and s.overflow == "block" and strict:
+        checks.require(
+            s.tickets is not None and s.capacity >= s.tickets, "capacity", s.capacity,
+            f"at least tickets = {s.tickets} where a batch waits for certain groups",
+            "the group that is waited for would stand before a full buffer; raise the capacity or drop_oldest",
+        )
+    checks.require(
+        s.window is None or s.order == "oldest_start", "window", s.window, f"None with order = {s.order}",
+        "a window belongs to oldest_start",
+    )
+    checks.require(
+        s.recent == 0.0 or s.order == "random", "recent", s.recent, f"0 with order = {s.order}",
+        "recent groups are preferred by order random only",
+    )
+
+
+def _age(s: System) -> None:
+    known = isinstance(s.age_checks, tuple) and set(s.age_checks) <= set(CHECKS) and bool(s.age_checks)
+    checks.require(known, "age_checks", s.age_checks, "some of pack, publish", "say when ages are looked at")
+    if s.age_action != "wait":
+        return
+    checks.require(s.max_age is not None, "max_age", None, "a number where age_action is wait", "give the bound")
+    checks.require(
+        s.order == "oldest_start", "order", s.order, "oldest_start where age_action is wait",
+        "waiting for the oldest means taking it first",
+    )
+    checks.require(
+        s.tickets is not None, "tickets", None, "a number where age_action is wait",
+        "an open loop always has a group to wait for; give tickets",
+    )
+    if s.tickets is not None:
+        least = math.ceil(s.tickets / (s.groups_per_batch * s.batches_per_publish)) - 1
+        checks.require(
+            (s.max_age or 0) >= least, "max_age", s.max_age, f"at least {least} with {s.tickets} tickets",
+            "so many versions pass before the last of the tickets is trained; raise the bound or lower the tickets",
+        )
+
+
+def _admission(s: System) -> None:
+    """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
+    checks.integer("quantum", s.quantum, 1, "a quantum larger than the places is never admitted", len(s.rates))
+    if s.tickets is None:
+        return
+    at_publish = s.release == "publish"
+    unit = s.groups_per_batch * (s.batches_per_publish if at_publish else 1)
+    # Groups out are whole quanta, so up to quantum - 1 tickets lie idle, how many depends on the returns so far.
+    idle = max((s.tickets + returns * unit) % s.quantum for returns in range(s.quantum))
+    checks.require(
+        s.tickets - idle >= unit, "tickets", s.tickets,
+        f"at least {unit + idle}, the groups of a {'publish' if at_publish else 'batch'} and those a quantum of "
+        f"{s.quantum} leaves idle", "with fewer the run comes to a standstill; raise the tickets",
+    )

@@ -1,0 +1,70 @@
+"""Everything random about a system, keyed by (seed, purpose; realization, entity): no draw depends on another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+
+from asyncsim import rng, rng_compiled
+from asyncsim.laws import Law
+
+if TYPE_CHECKING:
+    from asyncsim.systems._system import System
+
+FAILURE, CHOICE = "failure", "choice"
+
+
+def works(system: System, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Work of samples, before the difficulty of their prompt."""
+    return system.length.sample(rng.Stream(seed, "work"), realization, samples, compiled=True)
+
+
+def rewards(system: System, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Seconds from the end of samples to their rewards."""
+    return _of(system.reward, seed, "reward seconds", realization, samples)
+
+
+def environments(
+    system: System, samples: np.ndarray, turns: np.ndarray, realization: int, seed: int
+) -> np.ndarray:
+    """Seconds of the environment's step after the given turn, counted from 1."""
+    return _of(system.environment, seed, "environment", realization, samples, turns)
+
+
+def difficulties(system: System, groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Factor on the work of the prompts that the groups of these numbers ask first."""
+    if system.difficulty is None:
+        return np.ones(np.shape(groups))
+    return system.difficulty.sample(rng.Stream(seed, "difficulty"), realization, groups, compiled=True)
+
+
+def acceptances(groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Uniform numbers; a group is kept where its number is below the probability of that."""
+    return rng_compiled.uniform(rng.Stream(seed, "accept"), realization, groups)
+
+
+def failures(system: System, samples: np.ndarray, attempts: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Units of work that attempts write before they fail."""
+    if system.failure_rate == 0.0:
+        return np.full(np.broadcast_shapes(np.shape(samples), np.shape(attempts)), np.inf)
+    draw = rng_compiled.uniform(rng.Stream(seed, FAILURE), realization, samples, attempts)
+    return _exponential(draw, system.failure_rate)
+
+
+def choices(batches: np.ndarray, draws: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Uniform numbers of the choice of batches under order random."""
+    return rng_compiled.uniform(rng.Stream(seed, CHOICE), realization, batches, 0, draws)
+
+
+def _of(law: Law | None, seed: int, name: str, realization: int, first: np.ndarray, second: Any = 0) -> np.ndarray:
+    if law is None:
+        return np.zeros(np.broadcast_shapes(np.shape(first), np.shape(second)))
+    return law.sample(rng.Stream(seed, name), realization, first, second, compiled=True)
+
+
+@numba.vectorize(["float64(float64, float64)"], cache=True)
+def _exponential(draw, rate):
+    """The kernel's expression, to the bit."""
+    return -np.log1p(-draw) / rate

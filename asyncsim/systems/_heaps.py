@@ -1,0 +1,110 @@
+"""Heaps and rings on flat arrays, compiled: servers' completions, the wall clock's events, the buffer."""
+
+from __future__ import annotations
+
+from asyncsim.systems._compile import compiled, inlined
+
+
+@inlined
+def sift_up(keys, codes, o, i, key, code):
+    """Put (key, code) where it belongs between place i and the root of the heap that begins at o; ties by code."""
+    while i > 0:
+        up = (i - 1) >> 1
+        if keys[o + up] < key or (keys[o + up] == key and codes[o + up] < code):
+            break
+        keys[o + i], codes[o + i] = keys[o + up], codes[o + up]
+        i = up
+    keys[o + i], codes[o + i] = key, code
+
+
+@inlined
+def sift_down(keys, codes, o, size, i, key, code):
+    """Put (key, code) where it belongs below place i of the heap of this size that begins at o."""
+    while True:
+        low = 2 * i + 1
+        if low >= size:
+            break
+        right = low + 1
+        if right < size:
+            low += (keys[o + right] < keys[o + low]) | (
+                (keys[o + right] == keys[o + low]) & (codes[o + right] < codes[o + low]))
+        if keys[o + low] > key or (keys[o + low] == key and codes[o + low] > code):
+            break
+        keys[o + i], codes[o + i] = keys[o + low], codes[o + low]
+        i = low
+    keys[o + i], codes[o + i] = key, code
+
+
+@compiled
+def heapify(keys, codes, o, size):
+    """Order the first `size` entries behind o anew."""
+    for i in range(size // 2 - 1, -1, -1):
+        sift_down(keys, codes, o, size, i, keys[o + i], codes[o + i])
+
+
+@inlined
+def timed_push(times, orders, whats, size, time, order, what):
+    """Enter an event of the wall clock; ties by order."""
+    i = size
+    while i > 0:
+        up = (i - 1) >> 1
+        if times[up] < time or (times[up] == time and orders[up] < order):
+            break
+        times[i], orders[i], whats[i] = times[up], orders[up], whats[up]
+        i = up
+    times[i], orders[i], whats[i] = time, order, what
+
+
+@compiled
+def timed_sift(times, orders, whats, size, i):
+    """Let the entry at place i sink to where it belongs."""
+    time, order, what = times[i], orders[i], whats[i]
+    while True:
+        low = 2 * i + 1
+        if low >= size:
+            break
+        right = low + 1
+        if right < size and (times[right] < times[low] or (times[right] == times[low] and orders[right] < orders[low])):
+            low = right
+        if times[low] > time or (times[low] == time and orders[low] > order):
+            break
+        times[i], orders[i], whats[i] = times[low], orders[low], whats[low]
+        i = low
+    times[i], orders[i], whats[i] = time, order, what
+
+
+@inlined
+def ring_put(ring, o, room, head, count, value):
+    """Append to the queue of `count` entries that begins at `head` of a ring: `room` entries behind o."""
+    tail = head + count
+    ring[o + (tail if tail < room else tail - room)] = value
+
+
+@inlined
+def ring_next(room, head):
+    """Where a queue begins after its first entry is taken."""
+    return head + 1 if head + 1 < room else 0
+
+
+@compiled
+def sort(values, count):
+    """Order the first `count` entries."""
+    for end in range(count // 2 - 1, -1, -1):
+        _sink(values, end, count)
+    for end in range(count - 1, 0, -1):
+        values[0], values[end] = values[end], values[0]
+        _sink(values, 0, end)
+
+
+@inlined
+def _sink(values, i, size):
+    value = values[i]
+    while 2 * i + 1 < size:
+        high = 2 * i + 1
+        if high + 1 < size and values[high + 1] > values[high]:
+            high += 1
+        if values[high] <= value:
+            break
+        values[i] = values[high]
+        i = high
+    values[i] = value

@@ -1,0 +1,77 @@
+"""What a run of the event model comes to: staleness, losses, lengths, throughput, utilization."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim.systems import _state as k
+
+if TYPE_CHECKING:
+    from asyncsim.systems._state import State
+    from asyncsim.systems._system import System
+
+
+def warm_up(system: System, batches: int) -> int:
+    """Batches that are left out: 2 ceil(K / M), K the tickets, or places and capacity where there are none.
+
+    The groups admitted on version 0 age one batch after the other. None are left out of a run that is shorter.
+    """
+    out = system.tickets
+    if out is None:
+        out = len(system.rates) + (system.capacity or 0)
+    warm = 2 * math.ceil(out / (system.groups_per_batch * system.batches_per_publish))
+    return warm if warm < batches else 0
+
+
+def summary(system: System, state: State) -> dict[str, Any]:
+    """Numbers of one realization, of what happened after the warm-up.
+
+    `staleness`: mean, std, max and pmf of the head staleness of trained groups in versions; `token_staleness`, mean
+    over tokens; `newest`, mean over samples of that of the last token; `in_flight` and `in_queue`, the parts of the
+    mean until the group's generation is over and after that; `dropped_fraction` of the groups that were dropped or
+    trained, `rejected_fraction` of all that left; `wasted_token_fraction` of the work written;
+    `mean_length_generated` of the samples that ended, `mean_length_trained`; `throughput` in trained groups a
+    second; `seconds_per_update`; utilization of trainer and generators (share of slots that write, without slots of
+    places with a group in generation); `outstanding`, groups at an install; `publish_lag` when batches start to
+    train.
+    """
+    n, x = state.n, state.x
+    groups = float(x[k.SUM_GROUPS])
+    cells = state.histogram[: int(np.flatnonzero(state.histogram)[-1]) + 1]
+    mean = x[k.SUM_STALENESS] / groups
+    seconds = float(x[k.TIME])
+    batches = int(n[k.FINISHED] - n[k.WARM])
+    lost = float(x[k.CUT_AGE] + x[k.CUT_OVERFLOW])
+    whole = system.slots is not None
+    capacity = system.servers * (system.slots or 0) if whole else len(system.rates)
+    busy = x[k.SUM_ACTIVE] if whole else x[k.SUM_RUNNING]
+    return {
+        "staleness": {
+            "mean": float(mean), "std": float(np.sqrt(max(0.0, x[k.SUM_SQUARE] / groups - mean**2))),
+            "max": len(cells) - 1, "pmf": (cells / cells.sum()).tolist(),
+        },
+        "token_staleness": _ratio(x[k.SUM_TOKEN], x[k.SUM_TOKENS]),
+        "newest": _ratio(x[k.SUM_NEWEST], x[k.TRAINED_SAMPLES]),
+        "in_flight": float(x[k.SUM_IN_FLIGHT] / groups),
+        "in_queue": float((x[k.SUM_STALENESS] - x[k.SUM_IN_FLIGHT]) / groups),
+        "dropped_fraction": _ratio(lost, lost + groups),
+        "rejected_fraction": _ratio(x[k.REJECTED_GROUPS], x[k.REJECTED_GROUPS] + lost + groups),
+        "wasted_token_fraction": _ratio(x[k.WASTED_WORK], x[k.GENERATED]),
+        "mean_length_generated": _ratio(x[k.ENDED_WORK], x[k.ENDED]),
+        "mean_length_trained": _ratio(x[k.SUM_TOKENS], x[k.TRAINED_SAMPLES]),
+        "throughput": _ratio(batches * system.groups_per_batch, seconds),
+        "seconds_per_update": seconds / (batches * system.updates_per_batch),
+        "trainer_utilization": _ratio(x[k.SUM_BUSY], seconds),
+        "generator_utilization": _ratio(busy, capacity * seconds),
+        "outstanding": _ratio(x[k.SUM_LEVEL], x[k.SUM_INSTALLS]),
+        "publish_lag": float(x[k.SUM_LAG] / groups),
+        "warm_up_batches": int(n[k.WARM]), "seconds": float(x[k.NOW]),
+    }
+
+
+def _ratio(part: float, whole: float) -> float:
+    """part / whole, 0 where there is nothing."""
+    return float(part / whole) if whole > 0 else 0.0

@@ -1,0 +1,37 @@
+"""OpenRLHF asynchronous: a queue of whole batches between generator and trainer."""
+
+from asyncsim import checks
+from asyncsim.laws import as_law
+from asyncsim.systems._knobs import Length, Time, alike, count
+from asyncsim.systems._system import System
+
+
+def openrlhf(
+    rollout_batch_size: int, async_queue_size: int = 1, partial_rollout_enable: bool = False,
+    *, length: Length, load: float | None = None, train_time: Time = None,
+    sync_time: float = 0.0, updates_per_batch: int = 1,
+) -> System:
+    """K = Q P tickets back at the dequeue, a batch at a time (q = C = P): staleness 1 .. Q after the first batch, hard.
+
+    A slow generator is one batch behind, a slow trainer Q (`systems/cap-binds` at the dequeue). A lock keeps weights
+    from moving while a batch is generated (drain); partial rollouts pause and go on instead. OpenRLHF stamps no
+    version, a batch is a publish.
+
+    Arguments: `rollout_batch_size` P in groups; `async_queue_size` Q in batches; `partial_rollout_enable`, whether
+    weights move under running samples; `length`, law of a sample's work at one unit a second; `load`, generation over
+    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U.
+    Returns a system. Raises `InputError`. Source: OpenRLHF.
+
+    >>> [openrlhf(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
+    [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
+    """
+    batch = count("rollout_batch_size", rollout_batch_size)
+    queue = count("async_queue_size", async_queue_size, 1, "count batches")
+    partial = checks.boolean("partial_rollout_enable", partial_rollout_enable, "say whether samples are interrupted")
+    knobs = {"rollout_batch_size": batch, "async_queue_size": queue, "partial_rollout_enable": partial}
+    return System(
+        "openrlhf", knobs, as_law("length", length), alike("rollout_batch_size", batch, batch),
+        groups_per_batch=batch, updates_per_batch=updates_per_batch, tickets=queue * batch, release="dequeue",
+        quantum=batch, order="done", mode="keep" if partial else "drain", train_time=train_time, load=load,
+        sync_time=sync_time,
+    )

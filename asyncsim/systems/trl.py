@@ -1,0 +1,47 @@
+"""TRL AsyncGRPO: an open loop of generation tasks before a queue of samples, which discards stale ones."""
+
+from asyncsim import checks
+from asyncsim.laws import as_law
+from asyncsim.systems._knobs import Length, Time, alike, count, groups_of
+from asyncsim.systems._system import System
+
+
+def trl(
+    samples_per_step: int, max_staleness: int = 4, max_inflight_tasks: int = -1, queue_maxsize: int = 1024,
+    weight_sync_steps: int = 1, num_generations: int = 8,
+    *, length: Length, load: float | None = None, train_time: Time = None,
+    sync_time: float = 0.0, updates_per_batch: int = 1,
+) -> System:
+    """An open loop of C groups before a queue that blocks, older than m is discarded at the dequeue: 0 .. m, hard.
+
+    With a slow trainer the mass is at m and much is discarded; law `systems/mean-staleness-identity` with drops. The
+    stamp is the version at a group's first dispatch, in publishes. Samples are paused at an install and go on.
+
+    Arguments: `samples_per_step`, samples of an optimizer step (TRL: device batch x accumulation x processes), P = that
+    / num_generations groups; `max_staleness` m in publishes; `max_inflight_tasks` in samples, -1 for max(m, 1) steps of
+    them; `queue_maxsize` in samples; `weight_sync_steps` S; `num_generations`, samples of a group; `length`, law of a
+    sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch;
+    `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: TRL.
+
+    >>> trl(2, 2, num_generations=1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    size = count("num_generations", num_generations, 1, "count samples")
+    batch = groups_of("samples_per_step", samples_per_step, size, "num_generations")
+    limit = count("max_staleness", max_staleness, 0, "count publishes")
+    every = count("weight_sync_steps", weight_sync_steps, 1, "count steps")
+    tasks = max_inflight_tasks
+    if tasks != -1:
+        tasks = checks.integer("max_inflight_tasks", tasks, size, "let a group run, or give -1", checks.LARGEST)
+    queue = checks.integer("queue_maxsize", queue_maxsize, batch * size, "the queue has to hold a step", checks.LARGEST)
+    places = max(limit, 1) * batch if tasks == -1 else tasks // size
+    knobs = {
+        "samples_per_step": batch * size, "max_staleness": limit, "max_inflight_tasks": tasks, "queue_maxsize": queue,
+        "weight_sync_steps": every, "num_generations": size,
+    }
+    return System(
+        "trl", knobs, as_law("length", length), alike("max_inflight_tasks", tasks, places), groups_per_batch=batch,
+        batches_per_publish=every, updates_per_batch=updates_per_batch, capacity=queue // size, overflow="block",
+        order="done", max_age=limit, age_action="drop", age_reference="submit", mode="keep", train_time=train_time,
+        load=load, sync_time=sync_time,
+    )

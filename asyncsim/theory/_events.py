@@ -1,0 +1,118 @@
+"""A small event simulation of places, buffer, trainer and tickets: the second route to laws of throughput.
+
+Written for the predicted tower alone, with whole groups as its entities: a group occupies a place for its seconds,
+waits in the buffer, and trains with the others of its batch in the order in which they finished. It knows none of the
+settings of the event model but these.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Settings(NamedTuple):
+    """Numbers of one run; `tickets` and `capacity` None: no limit. `total` groups are admitted, None: without end."""
+
+    places: int
+    groups_per_batch: int
+    batches_per_publish: int = 1
+    sync_time: float = 0.0
+    generator_pauses: bool = True
+    tickets: int | None = None
+    early: bool = False
+    capacity: int | None = None
+    drop: bool = False
+    total: int | None = None
+
+
+class Loop:
+    """One run: `generation` and `training` give the seconds of the next group and of the next batch."""
+
+    def __init__(self, settings: Settings, generation: Iterator[float], training: Iterator[float]) -> None:
+        self.settings, self.generation, self.training = settings, generation, training
+        self.now, self.paused = 0.0, 0.0
+        self.writing: list[tuple[float, int]] = []
+        self.ready: deque[int] = deque()
+        self.blocked: deque[int] = deque()
+        self.free = settings.places
+        self.tickets = settings.tickets
+        self.training_until = self.syncing_until = np.inf
+        self.dropped = 0
+        self.started: list[float] = []
+        self.finished: dict[int, float] = {}
+        self.trained: dict[int, float] = {}
+        self.ends: list[float] = []
+        self._admit()
+
+    def run(self, batches: int) -> np.ndarray:
+        """Advance until so many batches have trained; the seconds at which each ended, float64 `[batches]`."""
+        while len(self.ends) < batches:
+            self._step()
+        return np.array(self.ends)
+
+    def _step(self) -> None:
+        s = self.settings
+        held = s.generator_pauses and np.isfinite(self.syncing_until)
+        # Ends are kept on a clock that stands still during a pause.
+        group = self.writing[0][0] + self.paused if self.writing and not held else np.inf
+        self.now = min(group, self.training_until, self.syncing_until)
+        if group == self.now:
+            self._finish(heapq.heappop(self.writing)[1])
+        elif self.training_until == self.now:
+            self.training_until = np.inf
+            self.ends.append(self.now)
+            if len(self.ends) % s.batches_per_publish == 0:
+                self.syncing_until = self.now + s.sync_time
+        else:
+            self.syncing_until = np.inf
+            self.paused += s.sync_time if s.generator_pauses else 0.0
+            if self.tickets is not None and not s.early:
+                self.tickets += s.groups_per_batch * s.batches_per_publish
+        self._settle()
+
+    def _finish(self, group: int) -> None:
+        s = self.settings
+        self.finished[group] = self.now
+        full = s.capacity is not None and len(self.ready) >= s.capacity
+        if full and not s.drop:
+            self.blocked.append(group)
+            return
+        if full:
+            self.ready.popleft()
+            self.dropped += 1
+        self.ready.append(group)
+        self.free += 1
+
+    def _settle(self) -> None:
+        s = self.settings
+        idle = np.isinf(self.training_until) and np.isinf(self.syncing_until)
+        if idle and len(self.ready) >= s.groups_per_batch:
+            for _ in range(s.groups_per_batch):
+                self.trained[self.ready.popleft()] = self.now
+            self.training_until = self.now + next(self.training)
+            if self.tickets is not None and s.early:
+                self.tickets += s.groups_per_batch
+        while self.blocked and s.capacity is not None and len(self.ready) < s.capacity:
+            self.ready.append(self.blocked.popleft())
+            self.free += 1
+        self._admit()
+
+    def _admit(self) -> None:
+        s = self.settings
+        while self.free and (self.tickets is None or self.tickets) and self.writing_may_begin():
+            heapq.heappush(self.writing, (self.now - self.paused + next(self.generation), len(self.started)))
+            self.started.append(self.now)
+            self.free -= 1
+            self.tickets = None if self.tickets is None else self.tickets - 1
+        assert s.places >= len(self.writing)
+
+    def writing_may_begin(self) -> bool:
+        """Whether groups are left to admit and no synchronization holds the generators."""
+        s = self.settings
+        held = s.generator_pauses and np.isfinite(self.syncing_until)
+        return not held and (s.total is None or len(self.started) < s.total)

@@ -1,0 +1,171 @@
+"""The settings of an event system as the rules of staleness read them, and what follows from them at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from asyncsim import checks
+from asyncsim.laws import Law
+
+_RARE = 1e-9
+"""Chance for a sample to be read again for longer than a publish period below which none is taken to starve."""
+_NAMES = (
+    "length", "places", "rates", "groups_per_batch", "batches_per_publish", "difficulty", "accept", "prompt",
+    "servers", "slots", "decode", "reward", "reward_holds", "environment", "train_time", "token_time", "prefetch",
+    "tickets", "release", "quantum", "lead", "capacity", "overflow", "visible", "max_uses", "order", "window",
+    "recent", "max_age", "age_action", "age_checks", "age_reach", "age_reference", "mode", "sync_time",
+    "trainer_waits", "generator_pauses", "prefill_speedup", "failure_rate", "failure_keeps",
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Settings of `asyncsim/systems/MODEL.md` by name, as `describe_at` writes them: laws as text, infinity as None."""
+
+    given: Mapping[str, Any]
+    samples: int
+
+    def __post_init__(self) -> None:
+        remedy = "take System.describe_at(N), or the header of a timeline"
+        checks.require(isinstance(self.given, Mapping), "settings", self.given, "a mapping", remedy)
+        missing = [name for name in _NAMES if name not in self.given]
+        checks.require(
+            not missing, "settings", sorted(self.given), f"all settings, {', '.join(missing)} too", remedy
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _NAMES:
+            raise AttributeError(name)
+        return self.given[name]
+
+    @property
+    def batches(self) -> int:
+        """S, batches to a publish."""
+        return int(self.given["batches_per_publish"])
+
+    @property
+    def batch(self) -> int:
+        """P, groups of a batch."""
+        return int(self.given["groups_per_batch"])
+
+    @property
+    def publish(self) -> int:
+        """M = S P, groups consumed per publish."""
+        return self.batch * self.batches
+
+    @property
+    def returned(self) -> int:
+        """Tickets that return together."""
+        return self.publish if self.release == "publish" else self.batch
+
+    @property
+    def period(self) -> float | None:
+        """Seconds of training on a batch where they are always the same, else None."""
+        time = self.train_time
+        if isinstance(time, str):
+            law = Law.parse(time)
+            time = law.parameters[0] if law.kind == "constant" else None
+        return None if time is None or self.token_time else float(time)
+
+    @property
+    def instant(self) -> bool:
+        """Whether training takes no time at all."""
+        return self.period == 0.0
+
+    @property
+    def immediate(self) -> bool:
+        """Whether a batch is trained and its publish installed in the instant in which it is packed."""
+        return self.instant and self.sync_time == 0.0 and self.mode != "drain"
+
+    @property
+    def rate(self) -> float | None:
+        """Work per second of a place where all are alike, else None."""
+        rates = self.rates if isinstance(self.rates, list | tuple) else [self.rates]
+        return float(rates[0]) if len(set(rates)) == 1 else None
+
+    @property
+    def follows(self) -> bool:
+        """Whether the generators have every snapshot before the next batch trains."""
+        return bool(self.trainer_waits) or (self.sync_time == 0.0 and self.mode != "drain")
+
+    @property
+    def law(self) -> Law:
+        """Law of the work of a sample, without the prompt's factor."""
+        return Law.parse(self.length)
+
+    @property
+    def rate_curve(self) -> Any:
+        """Speed with n active samples, None where it is that of one."""
+        return None if self.decode is None or set(self.decode) == {1.0} else self.decode
+
+    def why_samples_wait(self) -> str | None:
+        """Why a sample may begin later than its group is admitted."""
+        groups = math.ceil(self.places / self.servers)
+        groups = groups if self.tickets is None else min(groups, int(self.tickets))
+        if self.slots is not None and self.slots < groups * self.samples:
+            return f"{groups} groups of {self.samples} samples wait for {self.slots} slots of a server"
+        return None
+
+    def why_stamps_move(self) -> str | None:
+        """Why the version of a group's first token may be later than that of its admission."""
+        if self.mode == "restart":
+            return "an install makes samples begin again, and their stamps with them"
+        if self.failure_rate and not self.failure_keeps:
+            return "samples that fail begin again, and their stamps with them"
+        return self.why_samples_wait()
+
+    def why_starved(self) -> str | None:
+        """Why a long sample may be read again at every install and never go on."""
+        speedup = self.prefill_speedup
+        if self.mode != "reprefill" or speedup is None:
+            return None
+        rates = self.rates if isinstance(self.rates, list | tuple) else [self.rates]
+        seconds = (self.period or 0.0) * self.batches
+        readable = speedup * min(rates) * seconds - self.prompt
+        constant = self.difficulty is None and readable > 0.0
+        if constant and self.samples * float(self.law.survival(readable)) <= _RARE:
+            return None
+        return "a long sample may be read again for a whole publish period"
+
+    def why_admission_waits(self) -> str | None:
+        """Why a ticket that is there may not be used at once."""
+        if self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum):
+            return f"tickets lie idle until there are {self.quantum} for a quantum"
+        ahead = (1 if self.follows else 2) + self.prefetch // self.batches
+        if self.lead is not None and self.lead < ahead:
+            return f"admission waits while packed batches lead by more than {self.lead}"
+        # When the last batch before a publish starts to train, K - M groups are left; a ticket that is free then would
+        # have found a place. Where tickets return earlier, or training takes no time, all must have places.
+        spare = self.publish if self.release == "publish" and not self.instant else 0
+        if self.places < self.tickets - spare:
+            return f"{self.places} places do not hold the {self.tickets - spare} groups that tickets let wait or run"
+        if self.instant and self.mode == "drain":
+            return "after a drain all that is ready trains at once, before anything is admitted"
+        if not self.follows and (self.generator_pauses or self.mode == "drain"):
+            return "admission is closed while weights are on their way and training goes on"
+        return None
+
+    def why_dropped(self) -> str | None:
+        """Why a group may be lost, but for its age."""
+        if self.accept < 1.0:
+            return f"a share {1.0 - self.accept:.3g} of the groups is rejected"
+        if self.max_uses != 1:
+            return "groups are used again"
+        holds = self.capacity is None or (self.tickets is not None and self.capacity >= self.tickets)
+        if self.overflow == "drop_oldest" and not holds:
+            return "a full buffer drops its oldest group"
+        return None
+
+    @property
+    def cuts(self) -> bool:
+        """Whether an age rule drops groups."""
+        return self.max_age is not None and self.age_action != "wait"
+
+    def why_some_never_train(self) -> str | None:
+        """Why a group may be passed over for ever."""
+        if self.order == "freshest" or (self.order == "random" and self.recent == 1.0):
+            return "the freshest go first, so an old group may never train and counts for ever"
+        return None

@@ -1,0 +1,128 @@
+r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, and floor of a geometric law.
+
+Derivation of the mean: mean-staleness identity; at an update the N - 1 other workers are out and nothing waits, P
+groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r
+deliveries waiting, r uniform on 0..P-1 whoever it is, J of the others deliver before it does, P(J = j) = p_i q_i^j, and
+s = floor((r + J)/P): P(s >= k | i) = (1/P) sum_r q_i^max(kP - r, 0), a share p_i of the updates being i's. Domain: a
+worker never waits, neither for a ticket nor for an update; training takes no time; weights of a worker stay those of
+its start; finite mean service time; cells of the law (`cells` > 0) only for exponential service. Second route: a path
+of deliveries repeated P times, its lags counted; and the chain of (waiting, versions) stepped delivery by delivery.
+Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.laws import Law
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._arrivals import order
+
+
+class _Setting(NamedTuple):
+    shares: np.ndarray
+    groups: int
+    cells: int
+
+
+def _read(point: Point) -> _Setting:
+    workers, groups, text, cells, rates = _points.select(point, "workers groups_per_batch law cells", "rates")
+    workers = checks.integer("workers", workers, 2, "one worker is never stale; give at least two")
+    groups = checks.integer("groups_per_batch", groups, 1, "count the deliveries of an update", 4096)
+    cells = checks.integer("cells", cells, 0, "ask for 0 cells (the mean alone) or more")
+    written = isinstance(text, str) and ":" in text
+    checks.require(written, "law", text, "the text of a service law", "write it as name:numbers")
+    law = Law.parse(text)
+    law.mean()
+    known = cells == 0 or law.kind == "exponential"
+    checks.require(known, "cells", cells, f"0 for service {text}", "the law of staleness is known for exponential only")
+    rates = np.ones(workers) if rates is None else _points.vector("rates", rates, 0.0, workers)
+    return _Setting(rates / rates.sum(), groups, cells)
+
+
+def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
+    """The mean, cells and what is left, from P(s >= k) for k = 0 .. cells."""
+    law = _points.indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])} if len(tails) > 1 else {}
+    return {"mean": float(mean)} | law
+
+
+def _tails(s: _Setting, first: np.ndarray) -> np.ndarray:
+    """P(s >= k), k = 0 .. cells, for a worker that restarts with `first` deliveries waiting, equally likely."""
+    p, q = s.shares, 1.0 - s.shares
+    powers = np.maximum(np.arange(s.cells + 1)[:, None] * s.groups - first, 0)
+    return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _quantities((len(s.shares) - 1) / s.groups, _tails(s, np.arange(s.groups)))
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    s = _read(point)
+    path = np.concatenate([order(len(s.shares), 20 * len(s.shares), s.shares), np.arange(len(s.shares))])
+    tails = np.zeros(s.cells + 1)
+    for p in s.shares:
+        tails += p * np.append(1.0, _tagged(float(p), s.groups, s.cells))
+    return _quantities(_cyclic_mean(path, s.groups), tails)
+
+
+def _cyclic_mean(path: np.ndarray, groups: int) -> float:
+    """Mean versions between a worker's deliveries on the path repeated for ever, counted: P rounds close a cycle."""
+    deliveries = np.tile(path, 2 * groups)
+    restarted: dict[int, int] = {}
+    counted = []
+    for t, worker in enumerate(deliveries.tolist()):
+        if t >= len(deliveries) // 2:
+            counted.append(t // groups - restarted[worker])
+        restarted[worker] = (t + 1) // groups
+    return sum(counted) / len(counted)
+
+
+def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
+    """P(s >= k), k = 1 .. cells, of a worker that makes each delivery with probability `share`, step by step."""
+    # State k P + r: k versions since the restart, r deliveries waiting; what moves beyond the last cell never returns.
+    mass, delivered = np.zeros(cells * groups), np.zeros(cells)
+    mass[:groups] = 1.0 / groups
+    for _ in range(cells * groups):
+        delivered += share * mass.reshape(cells, groups).sum(axis=1)
+        mass = np.append(0.0, (1.0 - share) * mass[:-1])
+    return np.asarray(1.0 - np.cumsum(delivered))
+
+
+def _always_empty(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _quantities((len(s.shares) - 1) / s.groups, _tails(s, np.zeros(1, dtype=int)))
+
+
+def _each_an_update(point: Point) -> dict[str, float]:
+    s = _read(point)._replace(groups=1)
+    return _quantities(len(s.shares) - 1, _tails(s, np.zeros(1, dtype=int)))
+
+
+def _geometric_of_the_mean(point: Point) -> dict[str, float]:
+    s = _read(point)
+    mean = (len(s.shares) - 1) / s.groups
+    return _quantities(mean, (mean / (1.0 + mean)) ** np.arange(s.cells + 1))
+
+
+claim = Claim(
+    id="systems/arrivals-per-update",
+    statement="with P deliveries an update mean staleness is (N-1)/P, its law the floor of (uniform + geometric)/P",
+    kind="distribution",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: mean-staleness identity; memoryless service",
+    formula_defects={
+        "deliveries that wait at the restart forgotten": _always_empty,
+        "every delivery counted as an update": _each_an_update,
+        "geometric law of the same mean": _geometric_of_the_mean,
+    },
+    relative_to="norm",
+)

@@ -1,0 +1,110 @@
+r"""A generator rho times as fast as the trainer loses the share 1 - 1/rho, and lengths stay unbiased.
+
+dropped_fraction = 1 - 1/rho of all finished groups, rho = C t_T / (P T) with C places, T = E[max of N works], batches
+of P groups; mean_length of trained samples = E[length]. Derivation: an open loop with a buffer that drops its oldest
+never blocks a place, so C/T groups finish each second; a trainer that always finds a batch takes P/t_T. Which group is
+dropped depends on how many finish behind it, not on its length or age. Domain: rho >= 1.25, drop_oldest, no age rule,
+no synchronization time, and a buffer so large that the trainer is seldom left without a batch. Lengths are unbiased up
+to an order of 1/C: behind a long sample its own place has delivered nothing for a while. Second route: a fluid that
+fills the buffer and runs over, batches taken out at a fixed period. Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from asyncsim import checks
+from asyncsim.laws import Law
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _openloop, _points, _work
+
+
+class _Setting(NamedTuple):
+    places: int
+    samples: int
+    groups: int
+    length: Law
+    train: float
+    capacity: int
+
+    def ratio(self, group: float) -> float:
+        """Groups finished for each one trained."""
+        return self.places * self.train / (self.groups * group)
+
+
+def _read(point: Point) -> _Setting:
+    places, samples, groups, length, train, capacity = _points.select(
+        point, "places samples_per_group groups_per_batch length train_time capacity"
+    )
+    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch")
+    s = _Setting(
+        checks.integer("places", places, 1, "count the groups in generation"),
+        checks.integer("samples_per_group", samples, 1, "count the samples of a group"),
+        groups,
+        _work.law_of("length", length),
+        _points.positive("train_time", _work.seconds("train_time", train)),
+        checks.integer("capacity", capacity, groups, "give the buffer room for a batch"),
+    )
+    ratio = s.ratio(_work.longest(s.length, s.samples))
+    checks.require(
+        ratio >= 1.25,
+        "train_time",
+        s.train,
+        f"such that 1.25 groups or more are generated for each one trained, not {ratio:.4g}",
+        "near equality drops are a matter of chance; train for longer or add places",
+    )
+    _openloop.refuse_chance(ratio, groups, s.capacity)
+    return s
+
+
+def _quantities(ratio: float, length: float) -> dict[str, float]:
+    return {"dropped_fraction": 1.0 - 1.0 / ratio, "mean_length": length}
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _quantities(s.ratio(_work.longest(s.length, s.samples)), s.length.mean())
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    """A fluid in place of groups: what enters in a period beyond the room that is left has run over."""
+    s = _read(point)
+    inflow = s.places / _work.longest_by_quantiles(s.length, s.samples) * s.train
+    level, lost = 0.0, 0.0
+    while not lost:
+        level, lost = min(level + inflow, s.capacity), max(level + inflow - s.capacity, 0.0)
+        level -= s.groups
+    lost = level + inflow - s.capacity
+    return {"dropped_fraction": lost / inflow, "mean_length": _work.longest_by_quantiles(s.length, 1)}
+
+
+def _of_trained(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _predict(point) | {"dropped_fraction": s.ratio(_work.longest(s.length, s.samples)) - 1.0}
+
+
+def _kept(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _predict(point) | {"dropped_fraction": 1.0 / s.ratio(_work.longest(s.length, s.samples))}
+
+
+def _mean_for_longest(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _quantities(s.ratio(s.length.mean()), s.length.mean())
+
+
+claim = Claim(
+    id="systems/overflow",
+    statement="a generator rho times as fast as the trainer loses 1-1/rho of its groups, lengths unbiased",
+    kind="expectation",
+    status="asymptotic",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: finished less trained",
+    formula_defects={
+        "dropped groups counted against trained ones": _of_trained,
+        "kept share for dropped share": _kept,
+        "mean sample instead of the longest of a group": _mean_for_longest,
+    },
+)

@@ -1,0 +1,130 @@
+r"""Where the oldest ready group goes first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau).
+
+K tickets, a place for each, P groups a batch, one batch a publish, a trainer that never waits and so publishes every
+tau seconds (constant train time), T the generation time of a group. For k >= K/P where tickets return at the publish, k
+>= K/P + 1 at the dequeue. Derivation: a group starts right after a publish, and batches form every tau seconds; one
+that is late has been passed by all that were to go before it and joins the first batch after its end, ceil(T/tau)
+publishes on. Groups in time have s < K/P. The mean stays that of `systems/cap-binds`. Exact as P grows at fixed K/P:
+for finite P a straggler waits when P others become ready in one period, and the trainer by chance. Domain: c = K/P (K/P
++ 1 at the dequeue) >= 2 + E[T]/tau; then c - 1 - sum_j P(T > j tau) batches are ready at a publish, about one and a
+half or more; P >= 16. Second route: versions as masses that flow, oldest first. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.laws import Law
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _lengths, _points
+
+_GROUPS = 16
+_DEEPEST = 256
+
+
+class _Setting(NamedTuple):
+    cover: float
+    law: Law
+    samples: int
+    period: float
+    levels: tuple[int, ...]
+
+    def survival(self, seconds: np.ndarray) -> np.ndarray:
+        """P(T > seconds): a group is as long as the longest of its samples."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.expm1(self.samples * np.log1p(-self.law.survival(seconds))))
+
+
+def _read(point: Point) -> _Setting:
+    tickets, groups, release, samples, text, period, levels = _points.select(
+        point, "tickets groups_per_batch release samples_per_group length period levels"
+    )
+    groups = checks.integer("groups_per_batch", groups, _GROUPS, "stragglers wait for each other")
+    tickets = checks.integer("tickets", tickets, groups, "give at least one ticket for each group of a batch")
+    checks.one_of("release", release, ("publish", "dequeue"), "say when a ticket returns")
+    samples = checks.integer("samples_per_group", samples, 1, "a group has at least one sample")
+    law, seconds = _lengths.read_law("length", text), _points.positive("period", period)
+    cover = tickets / groups + (release == "dequeue")
+    needed = 2.0 + law.expected_max(samples) / seconds
+    reason = "with fewer the trainer waits; raise the tickets or the period"
+    checks.require(cover >= needed, "tickets", tickets, f">= {needed - (release == 'dequeue'):.4g} batches", reason)
+    checks.require(isinstance(levels, tuple | list) and len(levels) > 0, "levels", levels, "integers", "name levels k")
+    reason = "below K/P it is the order and not the length that decides"
+    ks = tuple(checks.integer("levels", k, math.ceil(cover), reason, _DEEPEST) for k in levels)
+    return _Setting(cover, law, samples, seconds, ks)
+
+
+def _quantities(s: _Setting, tails: np.ndarray) -> dict[str, float]:
+    return {f"tail[{k}]": float(tail) for k, tail in zip(s.levels, tails, strict=True)}
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _quantities(s, s.survival((np.array(s.levels) - 1.0) * s.period))
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    """Mass 1 a version, admitted behind the batch of its publish; each batch takes mass 1 of what is ready, old first.
+
+    Outstanding and not in training is K/P - 1, all of it version 0 at the start. One version behind the start-up is
+    followed until the last level.
+    """
+    s = _read(point)
+    followed = 2 * math.ceil(s.cover) + 8
+    last = followed + max(s.levels)
+    ended = 1.0 - s.survival(np.arange(last + 1) * s.period)
+    size, trained = np.zeros(last + 1), np.zeros(last + 1)
+    size[0] = s.cover - 1.0
+    left = {}
+    for now in range(1, last + 1):
+        # Batch `now` forms at the publish of version `now`, whose groups are admitted behind it.
+        room = 1.0
+        for version in range(now):
+            ready = size[version] * ended[now - version] - trained[version]
+            taken = min(room, max(ready, 0.0))
+            trained[version] += taken
+            room -= taken
+        size[now] = 1.0 - room
+        left[now] = 1.0 - trained[followed] / size[followed] if now > followed else 1.0
+    return _quantities(s, np.array([left[followed + k - 1] for k in s.levels]))
+
+
+def _level_early(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _quantities(s, s.survival(np.array(s.levels) * s.period))
+
+
+def _any_phase(point: Point) -> dict[str, float]:
+    """Starts spread over the period, as in an open loop."""
+    s = _read(point)
+    phases = (np.arange(200) + 0.5) / 200.0
+    ages = (np.array(s.levels)[:, None] - phases) * s.period
+    return _quantities(s, s.survival(ages).mean(axis=1))
+
+
+def _queue_added(point: Point) -> dict[str, float]:
+    """A straggler taken to queue behind what was ready before it, K/P - 2 publishes more."""
+    s = _read(point)
+    return _quantities(s, s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period))
+
+
+claim = Claim(
+    id="systems/straggler-tail",
+    statement="with the oldest first and a trainer that never waits, P(s >= k) = P(T > (k-1) tau) for k >= K/P",
+    kind="distribution",
+    status="asymptotic",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: stragglers join the first batch after their end",
+    formula_defects={
+        "a level early": _level_early,
+        "starts spread over the period": _any_phase,
+        "the queue added": _queue_added,
+    },
+    relative_to="norm",
+)

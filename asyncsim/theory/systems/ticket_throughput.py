@@ -1,0 +1,132 @@
+r"""Under tickets no resource is used for longer than there is: places, trainer and tickets each bound the throughput.
+
+groups a second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer alike;
+where the generators go on, 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C places, P groups a batch,
+M = S P a publish, K tickets. A ticket is held for hold = T + (S+1)/2 t_T where it returns at the install (generation,
+its own batch, and on average half of the other S - 1; hold' = hold + t_sync), for T alone where it returns at the
+dequeue. Derivation: a resource of which there are c, used for u seconds by each group, lets at most c/u groups a
+second through (utilization law; Little for tickets); waiting only adds. Nothing is dropped, so groups in generation
+have the mean T whatever the order. Attained, to a few parts in a thousand, wherever one resource is scarce and the
+others plenty. Domain: the trainer waits for the install, every admitted group is trained, works of finite mean. The
+form K/(T + t_T) for all releases is wrong at the dequeue, where tickets do not wait for training. Second route:
+seconds of use added up over one publish. Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.laws import Law
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points, _work
+
+
+class _Setting(NamedTuple):
+    places: int
+    samples: int
+    groups: int
+    publish: int
+    tickets: int
+    early: bool
+    length: Law
+    train: float
+    sync: float
+    pauses: bool
+
+    def rate(self, group: float, hold: float) -> dict[str, float]:
+        """The bound where a group takes `group` seconds of a place and `hold` of a ticket."""
+        stop = self.sync / (self.groups * self.publish)
+        alone = 0.0 if self.pauses else stop
+        slowest = max(group / self.places, self.train / self.groups + alone, hold / self.tickets)
+        return {"groups_per_second": 1.0 / (slowest + stop - alone)}
+
+    def hold(self, group: float) -> float:
+        """Seconds for which a ticket is held at least."""
+        if self.early:
+            return group
+        return group + (self.publish + 1) / 2.0 * self.train + (0.0 if self.pauses else self.sync)
+
+
+def _read(point: Point) -> _Setting:
+    places, samples, groups, publish, tickets, release, length, train, sync, pauses = _points.select(
+        point,
+        "places samples_per_group groups_per_batch batches_per_publish tickets release length train_time sync_time "
+        "generator_pauses",
+    )
+    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch")
+    publish = checks.integer("batches_per_publish", publish, 1, "count the batches of a publish")
+    checks.one_of("release", release, ("publish", "dequeue"), "say when a ticket returns")
+    least = groups if release == "dequeue" else groups * publish
+    return _Setting(
+        checks.integer("places", places, 1, "count the groups in generation"),
+        checks.integer("samples_per_group", samples, 1, "count the samples of a group"),
+        groups,
+        publish,
+        checks.integer("tickets", tickets, least, "give a ticket to each group that must be out before one returns"),
+        release == "dequeue",
+        _work.law_of("length", length),
+        _work.seconds("train_time", train),
+        checks.real("sync_time", sync, "give the seconds of a synchronization", 0.0),
+        checks.boolean("generator_pauses", pauses, "say whether a synchronization stops the generators"),
+    )
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    group = _work.longest(s.length, s.samples)
+    return s.rate(group, s.hold(group))
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    """One publish: its batches train one behind the other, and every group adds the seconds that it must use."""
+    s = _read(point)
+    group = _work.longest_by_quantiles(s.length, s.samples)
+    begins = np.arange(s.publish) * s.train
+    install = s.publish * s.train + (0.0 if s.pauses else s.sync)
+    used = {"places": 0.0, "trainer": install, "tickets": 0.0}
+    for begin in begins:
+        for _ in range(s.groups):
+            used["places"] += group
+            used["tickets"] += group + (0.0 if s.early else install - begin)
+    available = {"places": s.places, "trainer": 1, "tickets": s.tickets}
+    seconds = max(used[name] / available[name] for name in used) + (s.sync if s.pauses else 0.0)
+    return {"groups_per_second": s.groups * s.publish / seconds}
+
+
+def _in_turn(point: Point) -> dict[str, float]:
+    s = _read(point)
+    group = _work.longest(s.length, s.samples)
+    stop = s.sync / (s.groups * s.publish)
+    return {"groups_per_second": 1.0 / (group / s.places + s.train / s.groups + stop)}
+
+
+def _slowest_of_batch(point: Point) -> dict[str, float]:
+    s = _read(point)
+    group = _work.longest(s.length, s.samples * s.groups)
+    return s.rate(group, s.hold(group))
+
+
+def _all_batches(point: Point) -> dict[str, float]:
+    s = _read(point)
+    group = _work.longest(s.length, s.samples)
+    return s.rate(group, s.hold(group) + (s.publish - 1) / 2.0 * s.train + (s.train if s.early else 0.0))
+
+
+claim = Claim(
+    id="systems/ticket-throughput",
+    statement="groups a second are at most min(C/T, P/t_T, K/hold), hold the seconds for which a ticket is out",
+    kind="bound",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: utilization law of places, trainer and tickets",
+    formula_defects={
+        "generation and training in turn": _in_turn,
+        "every group as slow as the slowest of its batch": _slowest_of_batch,
+        "a ticket held through all training of its publish": _all_batches,
+    },
+)

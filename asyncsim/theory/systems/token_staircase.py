@@ -1,0 +1,107 @@
+r"""Tokens of one sample are stale in a staircase: with r seconds left to write, r/tau versions on average in flight.
+
+Constant rate of writing, publishes every tau seconds, tokens keep or gain versions at installs, start phase uniform and
+independent of L. In-flight staleness of a token counts the installs between it and the end of its sample. Derivation: r
+seconds hold r/tau installs on average. So, over samples, the mean over a sample's tokens is E[L]/(2 tau) and its head
+has E[L]/tau; over all tokens E[L^2]/(2 tau E[L]), and heads weighted by tokens twice that. A wait in the queue adds to
+all alike. Domain: that of `systems/in-flight`, with lengths whose square a run can measure (exponential, gamma,
+lognormal up to sigma = 1.5); all completions. Second route: installs placed one by one, averaged over phase and
+integrated over the density of L. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _lengths, _points
+from asyncsim.theory._clocked import Clocked, read_clocked
+
+_SIGMA = 1.5
+
+
+def _read(point: Point) -> Clocked:
+    clock, _ = read_clocked(point)
+    law = clock.length
+    remedy = "choose exponential, gamma, or lognormal with sigma up to 1.5"
+    light = law.kind != "pareto" and (law.kind != "lognormal" or law.parameters[1] <= _SIGMA)
+    checks.require(light, "length", str(law), "a law whose square a run can measure", remedy)
+    return clock
+
+
+def _quantities(sample: float, tokens: float) -> dict[str, float]:
+    return {"sample_mean": sample, "token_mean": tokens, "sample_head": 2.0 * sample, "token_head": 2.0 * tokens}
+
+
+def _predict(point: Point) -> dict[str, float]:
+    clock = _read(point)
+    first, second = (_lengths.moment_below(clock.length, power, math.inf) for power in (1, 2))
+    return _quantities(first / (2.0 * clock.period), second / (2.0 * clock.period * first))
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    clock = _read(point)
+    law, period = clock.length, clock.period
+    mean = _lengths.expectation(law, lambda x: x)
+    return {
+        "sample_mean": _lengths.expectation(law, lambda x: _over_phases(x / period)[0], power=2.0),
+        "token_mean": _lengths.expectation(law, lambda x: x * _over_phases(x / period)[0], power=2.0) / mean,
+        "sample_head": _lengths.expectation(law, lambda x: _over_phases(x / period)[1], power=2.0),
+        "token_head": _lengths.expectation(law, lambda x: x * _over_phases(x / period)[1], power=2.0) / mean,
+    }
+
+
+def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Staleness of a sample of x periods, averaged over its tokens and at its head, averaged over its phase.
+
+    Phase f in (0, 1): installs at 1 - f, 2 - f, ... before x. All the tokens before an install are one version behind
+    by it, so tokens lose (time of the install)/x. Between phases 0, frac(1 - x) and 1 nothing jumps and all is linear,
+    so that midpoints are exact.
+    """
+    tokens, heads = np.zeros_like(x), np.zeros_like(x)
+    jump = np.ceil(x) - x
+    for low, high in ((np.zeros_like(x), jump), (jump, np.ones_like(x))):
+        phase, width = (low + high) / 2.0, high - low
+        installs = np.floor(x + phase)
+        # sum of (j - f), j = 1 .. installs
+        lost = installs * (installs + 1.0) / 2.0 - installs * phase
+        tokens += width * lost / x
+        heads += width * installs
+    return tokens, heads
+
+
+def _head_for_all(point: Point) -> dict[str, float]:
+    found = _predict(point)
+    return found | {"sample_mean": found["sample_head"], "token_mean": found["token_head"]}
+
+
+def _samples_for_tokens(point: Point) -> dict[str, float]:
+    found = _predict(point)
+    return _quantities(found["sample_mean"], found["sample_mean"])
+
+
+def _whole_periods(point: Point) -> dict[str, float]:
+    """A token's staleness rounded down, as if samples began at publishes."""
+    found = _predict(point)
+    return _quantities(max(found["sample_mean"] - 0.25, 0.0), max(found["token_mean"] - 0.25, 0.0))
+
+
+claim = Claim(
+    id="systems/token-staircase",
+    statement="a token with r seconds left has in-flight staleness r/tau: E[L]/(2 tau) over samples, "
+    "E[L^2]/(2 tau E[L]) over tokens, half of the head's",
+    kind="expectation",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: uniform phase",
+    formula_defects={
+        "the head's version taken for all tokens": _head_for_all,
+        "tokens averaged as samples": _samples_for_tokens,
+        "starts taken to coincide with publishes": _whole_periods,
+    },
+)

@@ -1,0 +1,130 @@
+"""What `asyncsim timeline` does: simulate a system, print what it realizes beside what is predicted, draw, save."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asyncsim import checks, records, theory, wording
+
+if TYPE_CHECKING:
+    from asyncsim.systems._system import System
+    from asyncsim.theory._settings import PredictedStaleness
+
+_KEPT = ("name", "knobs")
+
+
+def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> System:
+    """A preset with its own knobs, then with settings of the event model changed by name."""
+    system = wording.build("systems", preset, knobs)
+    names = [f.name for f in fields(system) if f.name not in _KEPT]
+    for key in model:
+        checks.one_of("--model", key, names, "see the settings in asyncsim/systems/MODEL.md")
+    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in model.items()}
+    if "train_time" in changes:
+        changes.setdefault("load", None)
+    elif changes.get("load") is not None:
+        changes["train_time"] = None
+    changed: System = system.replace(**changes) if changes else system
+    return changed
+
+
+def header(system: System, samples: int, seed: int) -> dict[str, Any]:
+    """What the result depends on: the settings that are not as they are in a system of which nothing is said."""
+    usual = {f.name: records.plain(f.default) for f in fields(system)}
+    said = system.describe_at(samples)
+    return {name: value for name, value in said.items() if name not in usual or value != usual[name]} | {"seed": seed}
+
+
+def simulated(
+    system: System, updates: int, samples: int, seed: int, recorded: bool
+) -> tuple[dict[str, Any], PredictedStaleness, records.Timeline | None]:
+    """Summary of one realization, its predicted law, and the full record where one is asked for."""
+    from asyncsim.systems import _summary
+
+    checks.integer("updates", updates, 1, "train one batch at least")
+    whole = f"a multiple of updates_per_batch = {system.updates_per_batch}"
+    checks.require(updates % system.updates_per_batch == 0, "updates", updates, whole, "whole batches are trained")
+    batches = updates // system.updates_per_batch
+    record = None
+    if recorded:
+        found, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
+    else:
+        found = system.summary(batches, samples, seed)
+    return found, theory.predicted_staleness(system.describe_at(samples), samples), record
+
+
+def timeline(
+    system: System, updates: int, samples: int, seed: int, paths: Mapping[str, Path | None]
+) -> dict[str, Any]:
+    """Simulate, print, write what is asked for (`plot`, `save`, `trace`); the JSON object of the result."""
+    found, predicted, record = simulated(system, updates, samples, seed, any(paths.values()))
+    result = {"system": system.describe_at(samples) | {"seed": seed}, **found, "predicted": predicted.row()}
+    for line in lines(result):
+        print(line)
+    if record is not None:
+        _write(record, paths)
+    return result
+
+
+def lines(result: Mapping[str, Any]) -> list[str]:
+    """The printed page: what is realized beside what is predicted, then what it costs."""
+    law, stale = result["predicted"], result["staleness"]
+    rows = [("mean", f"{stale['mean']:.4g}", _about(law))]
+    rows.append(("std", f"{stale['std']:.4g}", ""))
+    least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
+    support = law["support"]
+    rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
+    for k, p in enumerate(stale["pmf"]):
+        expected = law["pmf"] is not None and k < len(law["pmf"])
+        if p >= 5e-4 or (expected and law["pmf"][k] >= 5e-4):
+            rows.append((f"P(s = {k})", f"{p:.4f}", f"{law['pmf'][k]:.4f}" if expected else ""))
+        if len(rows) > 24:
+            rows.append(("...", "", ""))
+            break
+    for k, p in (law["tail"] or {}).items():
+        rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k):]):.4f}", f"{p:.4f}"))
+    page = [f"staleness in versions, of groups trained after the first {result['warm_up_batches']} batches"]
+    page.append(f"  {'':16}{'realized':>12}{'predicted':>12}")
+    page += [f"  {name:16}{realized:>12}{expected:>12}" for name, realized, expected in rows]
+    name = law["law"] or "no law"
+    return [*page, f"  {name}: {law['reason']}", *_costs(result)]
+
+
+def _about(law: Mapping[str, Any]) -> str:
+    if law["mean"] is None:
+        return "no law" if law["law"] is None else ""
+    return f"{law['mean']:.4g}" + (f" +-{law['approximate']:.2g}" if law["approximate"] else "")
+
+
+def _costs(r: Mapping[str, Any]) -> list[str]:
+    return [
+        f"parts: in flight {r['in_flight']:.4g}, in queue {r['in_queue']:.4g}; of tokens {r['token_staleness']:.4g}, "
+        f"of last tokens {r['newest']:.4g}",
+        f"lost: {r['dropped_fraction']:.2%} of groups dropped, {r['rejected_fraction']:.2%} rejected, "
+        f"{r['wasted_token_fraction']:.2%} of tokens wasted",
+        f"lengths: generated {r['mean_length_generated']:.4g}, trained on {r['mean_length_trained']:.4g}",
+        f"speed: {r['throughput']:.4g} groups a second, {r['seconds_per_update']:.4g} s an update; trainer busy "
+        f"{r['trainer_utilization']:.1%}, generators busy {r['generator_utilization']:.1%}",
+    ]
+
+
+def _write(record: records.Timeline, paths: Mapping[str, Path | None]) -> None:
+    save, plot, trace = (paths.get(name) for name in ("save", "plot", "trace"))
+    if save is not None:
+        record.save(save)
+        print(f"timeline: {save}")
+    if plot is not None:
+        from asyncsim.plotting import plot as draw
+
+        draw(record, plot)
+        print(f"plot: {plot}")
+    if trace is not None:
+        from asyncsim.plotting._perfetto import perfetto
+
+        text = json.dumps(records.plain(perfetto(record)))
+        records.write_atomically(trace, lambda file: file.write(text.encode()))
+        print(f"trace: {trace} (open it at ui.perfetto.dev)")

@@ -1,0 +1,60 @@
+"""Completions of an open loop whose trainer never waits, chosen by when they started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim import laws, uncertainty
+from asyncsim.records import Estimate, Point
+from asyncsim.systems import _state as k
+from asyncsim.systems._system import System
+from asyncsim.trials._trial import Plant
+
+RARE = 1e-6
+"""Share of samples that is too long for a record's margin; they count with what they had at its end."""
+
+
+class Completions(NamedTuple):
+    """Samples that started in a window: installs seen by their heads, by their tokens on average, and their work."""
+
+    head: np.ndarray
+    tokens: np.ndarray
+    work: np.ndarray
+
+
+def open_loop(point: Point) -> System:
+    """Places that start again at once, a trainer under a clock, a buffer that overflows."""
+    batch = point["groups_per_batch"]
+    return System(
+        "clocked", {}, laws.as_law("length", point["length"]), (1.0,) * point["places"], groups_per_batch=batch,
+        train_time=point["period"], capacity=2 * batch, overflow="drop_oldest", mode="keep",
+    )
+
+
+def completions(point: Point, window: float, realization: int, seed: int, plant: Plant) -> Completions:
+    """What started in `window` seconds behind a warm-up of twenty mean lengths."""
+    period, system = point["period"], open_loop(point)
+    margin = system.length.mean()
+    while float(system.length.survival(margin)) > RARE:
+        margin *= 1.25
+    begin = 20.0 * system.length.mean() + 4.0 * period
+    batches = int((begin + window + margin) / period) + 2
+    state = plant(system).simulate(batches, 1, realization, seed)
+    item, stamp = state.item[: state.n[k.ADMITTED]], state.stamp[: state.n[k.ADMITTED]]
+    inside = (item[:, k.START] >= begin) & (item[:, k.START] < begin + window)
+    item, stamp = item[inside], stamp[inside]
+    over = stamp[:, k.V_END] >= 0
+    end = np.where(over, stamp[:, k.V_END], state.n[k.INSTALLED])
+    head = (end - stamp[:, k.V_START]).astype(float)
+    tokens = np.where(over, end - item[:, k.VERSIONS] / item[:, k.WORK], head / 2.0)
+    return Completions(head, tokens, item[:, k.WORK])
+
+
+def per_sample(values: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None = None) -> Estimate:
+    """Mean over all samples of all realizations, each counted by its weight, with its error between realizations."""
+    weights = [np.ones(len(v)) for v in values] if weights is None else weights
+    tops = np.array([float(v @ w) for v, w in zip(values, weights, strict=True)])
+    return uncertainty.ratio(tops, np.array([w.sum() for w in weights]), np.arange(len(tops)), random=True)

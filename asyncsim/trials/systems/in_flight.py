@@ -1,0 +1,68 @@
+"""Installs that a sample sees while it is generated, cell by cell, on the event kernel."""
+
+from __future__ import annotations
+
+from asyncsim import laws
+from asyncsim.records import Estimate, Point
+from asyncsim.systems._system import System
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.systems._clocked import completions, per_sample
+from asyncsim.trials.systems._kernel_defects import end_stamped_early
+from asyncsim.trials.systems._windows import realizations_for
+
+_COMPLETIONS = 6000
+"""Samples of one realization."""
+_SPREAD = 0.045
+"""Largest standard deviation of one realization's quantity at the points below, by its scale (measured)."""
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    cells = point["cells"]
+    realizations = realizations_for(_SPREAD, effect, 0.0, 32)
+    window = _COMPLETIONS * laws.as_law("length", point["length"]).mean() / point["places"]
+    heads = [completions(point, window, m, seed, plant).head for m in range(realizations)]
+    found = {"mean": per_sample(heads)}
+    found |= {f"p[{k}]": per_sample([h == k for h in heads]) for k in range(cells)}
+    return found | {"tail": per_sample([h >= cells for h in heads])}
+
+
+def _clock_slow(system: System) -> System:
+    """Installs take a tenth of a period, for which the trainer waits."""
+    return system.replace(sync_time=0.1 * system.mean_train_time(1), generator_pauses=False)
+
+
+def _starts_tied(system: System) -> System:
+    """As many tickets as places, back at the install: samples start when weights do."""
+    return system.replace(tickets=len(system.rates), release="publish", capacity=None, overflow="block")
+
+
+def _point(length: str, period: float, places: int, cells: int = 6) -> Point:
+    return {"length": length, "period": period, "places": places, "groups_per_batch": 8, "cells": cells}
+
+
+_LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
+
+
+def _reach(point: Point) -> str | None:
+    law = laws.as_law("length", point["length"])
+    if law.kind == "pareto" and law.parameters[1] <= 2.0:
+        return "a Pareto index above 2, whose mean a run measures"
+    if law.kind == "gamma" and law.parameters[1] > 64.0:
+        return "a gamma shape of at most 64: places that start together spread slowly over a period"
+    return None if point["places"] <= 4096 else "at most 4096 places"
+
+
+trial = Trial(
+    claim="systems/in-flight",
+    points=(_LOGNORMAL, _point("exponential:1.0", 1.0, 32, 3)),
+    more=(_point("gamma:1.0:4.0", 0.25, 64),),
+    measure=_measure,
+    defects={
+        "ends stamped a version early": Defect(end_stamped_early, _LOGNORMAL),
+        "the trainer waits for installs": Defect(_clock_slow, _LOGNORMAL),
+        "starts tied to installs": Defect(_starts_tied, _LOGNORMAL),
+    },
+    effect=0.05,
+    reach=_reach,
+    through="kernel",
+)

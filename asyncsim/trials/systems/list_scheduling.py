@@ -1,0 +1,91 @@
+"""Generation of whole batches on a few slots, batch by batch, on the event kernel."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim import laws, systems
+from asyncsim.records import Estimate, Point, Timeline
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.systems._kernel_defects import slot_freed_twice
+from asyncsim.trials.systems._windows import large, mean_of, realizations_for, seconds_or_law, timelines
+
+_STEPS = 400
+_SPREAD = 0.04
+"""Relative standard deviation of one realization's mean step, pareto:1:1.5 apart, which stays below its bound."""
+_ROUNDING = 1e-9
+
+
+class _Instances(NamedTuple):
+    excess: float
+    floor: float
+    step_seconds: float
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    groups, samples, slots = point["groups_per_batch"], point["samples_per_group"], point["slots"]
+    system = systems.synchronous(
+        groups,
+        length=laws.as_law("length", point["length"]),
+        train_time=seconds_or_law("train_time", point["train_time"]),
+        sync_time=float(point["sync_time"]),
+    ).replace(slots=slots)
+    count = realizations_for(_SPREAD, effect, 0.0, comparisons=6, kind="bound")
+    records = timelines(plant(system), _STEPS, samples, count, seed)
+    found = [_instances(record, groups * samples, slots) for record in records]
+    return {
+        "excess": Estimate(max(each.excess for each in found), tolerance=_ROUNDING),
+        "floor": Estimate(max(each.floor for each in found), tolerance=_ROUNDING),
+        "step_seconds": mean_of(each.step_seconds for each in found),
+    }
+
+
+def _instances(record: Timeline, samples: int, slots: int) -> _Instances:
+    """The extremes over the batches of a record, each of the samples of one batch, and the mean seconds of a step."""
+    order = np.argsort(record.samples["batch"], kind="stable")
+    work, begin, end = (record.samples[name][order].reshape(-1, samples) for name in ("work", "t_submit", "t_end"))
+    seconds, load, longest = end.max(axis=1) - begin.min(axis=1), work.sum(axis=1) / slots, work.max(axis=1)
+    return _Instances(
+        float(((seconds - load) / longest).max()),
+        float((np.maximum(load, longest) / seconds).max()),
+        float(record.publishes["t_install"][-1]) / _STEPS,
+    )
+
+
+def _reach(point: Point) -> str | None:
+    return large(point, groups_per_batch=512, samples_per_group=64)
+
+
+def _slot_lost(system: Any) -> Any:
+    """One slot fewer than the server should have."""
+    return system.replace(slots=system.slots - 1)
+
+
+_POINT = {
+    "slots": 4,
+    "groups_per_batch": 13,
+    "samples_per_group": 1,
+    "length": "constant:1",
+    "train_time": 0.5,
+    "sync_time": 0.0,
+}
+_HEAVY = _POINT | {"groups_per_batch": 4, "samples_per_group": 4, "length": "pareto:1:1.5", "train_time": 1.0}
+
+trial = Trial(
+    claim="systems/list-scheduling",
+    points=(_POINT, _HEAVY),
+    more=(
+        _POINT | {"slots": 8, "groups_per_batch": 25, "sync_time": 0.25},
+        _HEAVY | {"slots": 3, "length": "gamma:1:0.5"},
+    ),
+    measure=_measure,
+    defects={
+        "a slot lost": Defect(_slot_lost, _POINT),
+        "a slot freed twice": Defect(slot_freed_twice, _HEAVY),
+    },
+    effect=0.02,
+    reach=_reach,
+    through="kernel",
+)

@@ -1,0 +1,67 @@
+"""Seconds a batch where several batches share a few slots, on the event kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim.records import Estimate, Point
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.systems._windows import heavy, interval, large, mean_of, places, realizations_for, timelines
+
+_BATCHES = 240
+_WARM = 40
+_SPREAD = 0.02
+"""Relative standard deviation of one realization's mean at the points below (measured, rounded up)."""
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    groups = point["groups_per_batch"]
+    out = (point["ahead"] + 1) * groups
+    system = places(point, out, groups, tickets=out, release="publish", slots=point["slots"])
+    count = realizations_for(_SPREAD, effect, 0.0, comparisons=4, kind="bound")
+    records = timelines(plant(system), _BATCHES, point["samples_per_group"], count, seed)
+    found = (interval(record, _WARM) for record in records)
+    return {"batch_seconds": mean_of(seconds / batches for batches, seconds in found)}
+
+
+def _reach(point: Point) -> str | None:
+    limits = large(point, groups_per_batch=512, samples_per_group=64, ahead=8)
+    return heavy(point, "length", "train_time") or limits
+
+
+def _slot_lost(system: Any) -> Any:
+    """One slot fewer than the server should have."""
+    return system.replace(slots=system.slots - 1)
+
+
+def _slower_when_full(system: Any) -> Any:
+    """A server whose speed depends on the number of samples that it decodes."""
+    return system.replace(decode=tuple(1.0 - 0.05 * n for n in range(system.slots)))
+
+
+_POINT = {
+    "slots": 4,
+    "groups_per_batch": 41,
+    "samples_per_group": 1,
+    "ahead": 0,
+    "length": "constant:1",
+    "train_time": 3.0,
+}
+_AHEAD = _POINT | {"groups_per_batch": 64, "samples_per_group": 4, "ahead": 1, "train_time": 0.3}
+
+trial = Trial(
+    claim="systems/list-scheduling-pool",
+    points=(_POINT, _AHEAD),
+    more=(
+        _AHEAD | {"length": "gamma:1:4", "train_time": 0.2},
+        _AHEAD | {"groups_per_batch": 16, "ahead": 3, "length": "exponential:1"},
+    ),
+    measure=_measure,
+    defects={
+        "a slot lost": Defect(_slot_lost, _AHEAD),
+        "slower with more samples at once": Defect(_slower_when_full, _POINT),
+    },
+    effect=0.04,
+    reach=_reach,
+    through="kernel",
+)

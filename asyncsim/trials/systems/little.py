@@ -1,0 +1,127 @@
+"""Time averages of the kernel's counts against the stamps of the groups that it counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from asyncsim.records import Estimate, Point, Timeline
+from asyncsim.systems import _state as k
+from asyncsim.systems._state import State
+from asyncsim.systems._system import System, refuse_standstill, stepped
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.systems._windows import large, places
+
+_GROUPS = 20_000
+_ROUNDING = 1e-9
+"""Of sums over all events, relative to the sums of all stamps."""
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    """One history from empty to the last batch: its counts from the summary of a run, its stamps from a record.
+
+    The seconds of groups that the end cuts off are taken out of the counts, so what is left begins and ends empty.
+    """
+    groups, samples = point["groups_per_batch"], point["samples_per_group"]
+    batches = -(-_GROUPS // groups)
+    system = plant(places(point, point["places"], groups, tickets=point["tickets"], release=point["release"]))
+    sums = system.simulate(batches, samples, 0, seed, record=False).x
+    record = system.timeline(batches, samples, seed=seed)
+    return {
+        "in_flight": _ratio(float(sums[k.SUM_FLYING]), float(sums[k.TIME]), record, samples, "t_done"),
+        "outstanding": _ratio(float(sums[k.SUM_OUTSTANDING]), float(sums[k.TIME]), record, samples, "t_left"),
+    }
+
+
+def _ratio(integral: float, seconds: float, record: Timeline, samples: int, until: str) -> Estimate:
+    """Time average of a count over groups a second times mean seconds, of the groups that were trained."""
+    begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
+    spent = np.minimum(np.nan_to_num(record.groups[until], nan=np.inf), record.header["seconds"]) - begin
+    trained = record.groups["fate"] == "trained"
+    rate = float(trained.sum()) / seconds
+    average = (integral - float(spent[~trained].sum())) / seconds
+    return Estimate(average / (rate * float(spent[trained].mean())), tolerance=_ROUNDING, samples=int(trained.sum()))
+
+
+@dataclass(frozen=True)
+class _Miscounting(System):
+    """A kernel that counts one group of generation twice, once a twentieth of the batches has trained."""
+
+    def simulate(
+        self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
+    ) -> State:
+        state = self.start(batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm)
+        for until in (max(1, batches // 20), batches):
+            state, why = stepped(self, state, k.UNLIMITED, until, realization, seed, drawn=True)
+            refuse_standstill(self, state, why)
+            state.n[k.FLYING] += 1
+        return state
+
+
+def _counted_twice(system: System) -> System:
+    return _Miscounting(**{each.name: getattr(system, each.name) for each in fields(System)})
+
+
+class _Stamped:
+    """A system whose record has another stamp in place of one of its own."""
+
+    def __init__(self, system: System, column: str, stamp: Callable[[Timeline], np.ndarray]) -> None:
+        self._system, self._column, self._stamp = system, column, stamp
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+    def timeline(self, *arguments: Any, **options: Any) -> Timeline:
+        """The system's record with one column of its groups overwritten."""
+        record = self._system.timeline(*arguments, **options)
+        record.groups[self._column] = self._stamp(record)
+        return record
+
+
+def _first_end(record: Timeline) -> np.ndarray:
+    """When the first sample of each group ended."""
+    ends = record.samples["t_end"].reshape(len(record.groups["group"]), -1)
+    return np.where(np.isnan(record.groups["t_done"]), np.nan, ends.min(axis=1))
+
+
+def _entered(record: Timeline) -> np.ndarray:
+    """When each group that left had entered the buffer."""
+    return np.where(np.isnan(record.groups["t_left"]), np.nan, record.groups["t_ready"])
+
+
+def _ends_at_first_sample(system: System) -> Any:
+    return _Stamped(system, "t_done", _first_end)
+
+
+def _leaves_on_entry(system: System) -> Any:
+    return _Stamped(system, "t_left", _entered)
+
+
+_POINT = {
+    "places": 6,
+    "tickets": 12,
+    "release": "publish",
+    "groups_per_batch": 4,
+    "samples_per_group": 3,
+    "length": "pareto:1:1.5",
+    "train_time": 0.8,
+}
+_LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length": "exponential:1", "train_time": 0.5}
+
+trial = Trial(
+    claim="systems/little",
+    points=(_POINT, _LIGHT | {"release": "dequeue"}),
+    more=(_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},),
+    measure=_measure,
+    defects={
+        "a group counted twice": Defect(_counted_twice, _POINT),
+        "a group's end taken from its first sample": Defect(_ends_at_first_sample, _LIGHT),
+        "seconds in the buffer left out": Defect(_leaves_on_entry, _LIGHT),
+    },
+    effect=0.02,
+    reach=lambda point: large(point, places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64),
+    through="kernel",
+)

@@ -1,0 +1,89 @@
+"""Groups lost by a full buffer, and the lengths of what is trained, on the event kernel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from asyncsim.records import Estimate, Point, Timeline
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.systems._kernel_defects import dropped_counted_as_trained
+from asyncsim.trials.systems._windows import (
+    heavy,
+    large,
+    mean_of,
+    overproduced,
+    places,
+    publishes_for,
+    realizations_for,
+    staggered,
+    timelines,
+)
+
+_SPREAD = 0.015
+"""Relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
+_TOLERANCE = 0.002
+"""A buffer empty by chance, and lengths biased by an order of 1/places (both below 0.1 percent at 16 places)."""
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    count, groups, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
+    system = places(point, count, groups, capacity=point["capacity"], overflow="drop_oldest")
+    batches = publishes_for(count, groups)
+    realizations = realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=6)
+    records = timelines(plant(staggered(system, samples)), batches, samples, realizations, seed)
+    found = [_seen(record, batches // 10, samples) for record in records]
+    dropped, length = zip(*found, strict=True)
+    return {"dropped_fraction": mean_of(dropped, _TOLERANCE), "mean_length": mean_of(length, _TOLERANCE)}
+
+
+def _seen(record: Timeline, warm: int, samples: int) -> tuple[float, float]:
+    """Share of groups that overflowed behind the warm-up, and mean length of those trained."""
+    groups = record.groups
+    late = groups["t_left"] >= record.batches["t_start"][warm]
+    trained, dropped = (late & (groups["fate"] == fate) for fate in ("trained", "dropped_overflow"))
+    work = record.samples["work"].reshape(-1, samples)[trained]
+    total = float(trained.sum() + dropped.sum())
+    return float(dropped.sum()) / total, float(work.mean()) if work.size else math.nan
+
+
+def _reach(point: Point) -> str | None:
+    if point["places"] < 16:
+        return "places of at least 16: few places bias the lengths that are trained"
+    limits = large(point, places=1024, groups_per_batch=1024, samples_per_group=64)
+    return heavy(point, "length", "train_time") or limits or overproduced(point)
+
+
+def _blocks(system: Any) -> Any:
+    """A full buffer makes its generators wait."""
+    return system.replace(overflow="block")
+
+
+def _cuts_the_old(system: Any) -> Any:
+    """An age rule that also stops what is still in generation: long samples are lost."""
+    return system.replace(max_age=1, age_reach="all")
+
+
+_POINT = {
+    "places": 64,
+    "samples_per_group": 4,
+    "groups_per_batch": 16,
+    "length": "lognormal:1.0:0.8",
+    "train_time": 0.7323,
+    "capacity": 32,
+}
+
+trial = Trial(
+    claim="systems/overflow",
+    points=(_POINT, _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.75}),
+    more=(_POINT | {"train_time": 1.2206},),
+    measure=_measure,
+    defects={
+        "dropped groups counted as trained": Defect(dropped_counted_as_trained, _POINT),
+        "a full buffer blocks": Defect(_blocks, _POINT),
+        "old groups cut in generation": Defect(_cuts_the_old, _POINT),
+    },
+    effect=0.02,
+    reach=_reach,
+    through="kernel",
+)

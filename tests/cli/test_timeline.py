@@ -1,0 +1,98 @@
+"""`asyncsim timeline`: the keys of its JSON, laws beside what is realized, settings of the model, trace files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from asyncsim import plugins
+from tests.cli.test_cli import call
+
+KEYS = {
+    "staleness", "token_staleness", "in_flight", "in_queue", "dropped_fraction", "wasted_token_fraction",
+    "mean_length_generated", "mean_length_trained", "throughput", "trainer_utilization", "generator_utilization",
+    "predicted",
+}
+TBA = ["--set", "groups_per_batch=2", "--set", "length=exponential:1", "--set", "train_time=1"]
+AREAL = ["timeline", "areal", "--set", "max_head_offpolicyness=4", "--set", "consumer_batch_size=8"]
+
+
+def found(tmp_path: Path, *words: str) -> tuple[dict, str]:
+    result = call(*words, "--json", tmp_path / "t.json")
+    assert result.exit_code == 0, result.output
+    return json.loads((tmp_path / "t.json").read_text()), result.output
+
+
+def test_the_json_has_every_key_and_parts_add_up(tmp_path: Path) -> None:
+    got, text = found(tmp_path, *AREAL, "--set", "length=lognormal:1:0.8", "--set", "load=1.5", "--samples", "3")
+    assert set(got) >= KEYS and {"mean", "std", "max", "pmf"} <= set(got["staleness"])
+    assert got["in_flight"] + got["in_queue"] == pytest.approx(got["staleness"]["mean"])
+    assert sum(k * p for k, p in enumerate(got["staleness"]["pmf"])) == pytest.approx(got["staleness"]["mean"])
+    assert len(got["staleness"]["pmf"]) == got["staleness"]["max"] + 1
+    assert got["token_staleness"] <= got["staleness"]["mean"] and "predicted" in text and "realized" in text
+
+
+@pytest.mark.parametrize(
+    ("law", "mean"),
+    [("lognormal:2:0.5", 2.0), ("pareto:0.5:2.0", 1.0), ("exponential:0.5", 0.5), ("constant:3", 3.0), ("1.5", 1.5)],
+)
+def test_length_laws_on_the_command_line(tmp_path: Path, law: str, mean: float) -> None:
+    got, _ = found(tmp_path, "timeline", "synchronous", "--set", "groups_per_batch=16", "--set", f"length={law}",
+                   "--updates", "400")
+    assert got["mean_length_generated"] == pytest.approx(mean, rel=0.2)
+    assert got["mean_length_trained"] == pytest.approx(got["mean_length_generated"], rel=0.05)
+    assert got["staleness"]["pmf"] == [1.0]
+
+
+def test_a_law_is_printed_or_that_there_is_none(tmp_path: Path) -> None:
+    capped, text = found(tmp_path, *AREAL, "--set", "max_concurrent_rollouts=40", "--set", "length=exponential:1",
+                         "--set", "load=2")
+    assert capped["predicted"]["law"] == "systems/cap-binds" and capped["predicted"]["mean"] == 4.0
+    assert "systems/cap-binds" in text
+    free, text = found(tmp_path, "timeline", "tba", *TBA)
+    assert free["predicted"]["law"] is None and "no law" in text
+
+
+def test_settings_of_the_model_and_a_trace_file(tmp_path: Path) -> None:
+    words = [*AREAL, "--set", "length=exponential:1", "--set", "train_time=2", "--updates", "40"]
+    more = ["--model", "slots=6", "--model", "reward=exponential:0.5", "--model", "accept=0.5", "--model",
+            "decode=[1.0, 0.9, 0.8]", "--trace", str(tmp_path / "deep" / "t.json"), "--plot", str(tmp_path / "t.png")]
+    got, text = found(tmp_path, *words, *more)
+    assert got["system"]["slots"] == 6 and got["rejected_fraction"] > 0.2 and got["system"]["decode"] == [1.0, 0.9, 0.8]
+    assert "slots=6" in text and "ui.perfetto.dev" in text and (tmp_path / "t.png").exists()
+    assert json.loads((tmp_path / "deep" / "t.json").read_text())["traceEvents"]
+    load, _ = found(tmp_path, *words, "--model", "load=0.5")
+    assert load["system"]["load"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--model", "slot=3"], "slots"),
+        (["--model", "slots=none"], "slots"),
+        (["--model", "turns=2"], "environment"),
+        (["--model", "mode=hope"], "mode"),
+        (["--set", "length=pareto:1:1"], "finite mean"),
+        (["--set", "eta=3"], "max_head_offpolicyness"),
+        (["--trace", "."], "--trace"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], said: str) -> None:
+    given = ["--set", "load=1.5"] + ([] if "length" in "".join(words) else ["--set", "length=exponential:1"])
+    result = call(*AREAL, *given, *words)
+    assert result.exit_code == 2 and said in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_deadlock_is_one_line() -> None:
+    lost = ["max_age=0", "age_checks=['publish']", "age_reach=all", "release_dropped=never"]
+    result = call("timeline", "one-step-off", *(word for change in lost for word in ("--model", change)))
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert "stalled after 1 batches" in result.stderr and "0 of 1 are free" in result.stderr
+
+
+def test_every_preset_is_listed() -> None:
+    text = call("list", "systems").output
+    for name in plugins.summaries("asyncsim.systems"):
+        assert name in text

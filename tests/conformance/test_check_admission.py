@@ -1,0 +1,292 @@
+"""The check of admission controllers: right ones pass, each wrong one is caught, named, and shown in few steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from asyncsim.checks import InputError
+from asyncsim.conformance import ConformanceError, check_admission
+from asyncsim.conformance._controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
+from asyncsim.conformance._ledger import Rules, Run, replayed
+from asyncsim.conformance._mistakes import BASES, MISTAKES, Law, Shadow, laws
+from tests.conformance import planted
+
+STARVES, BURSTS = "no starvation", "bounded staleness"
+
+
+@pytest.mark.parametrize("controller", [VersionCounter, ResetAtPublish, TicketsAtPublish, TicketsAtDequeue])
+@pytest.mark.parametrize(
+    ("batch", "eta", "concurrent", "publish"), [(4, 1, None, 1), (3, 2, 5, 2), (2, 1.5, 1, 3), (64, 8, 64, 1)]
+)
+def test_the_laws_of_real_systems_pass(controller, batch, eta, concurrent, publish):
+    # Where tickets of lost groups return at the publish, eta M may be lost before one: then nothing is left to train.
+    losses = int(eta * batch * publish) if controller is ResetAtPublish else None
+    report = check_admission(
+        lambda: controller(batch, eta, concurrent, publish), batch, eta, concurrent, publish, losses=losses, examples=40
+    )
+    assert report.passed and report.failure is None and report.examples >= 40, report
+    assert report.unchecked == ()
+
+
+@pytest.mark.parametrize("controller", [VersionCounter, ResetAtPublish, TicketsAtPublish])
+def test_a_staleness_of_nothing_passes(controller):
+    assert check_admission(lambda: controller(2, 0, None, 3), 2, 0, None, 3, losses=0, examples=40).passed
+
+
+def test_one_loss_more_starves_a_reset():
+    kept = check_admission(lambda: ResetAtPublish(4, 1), 4, 1, losses=4)
+    lost = check_admission(lambda: ResetAtPublish(4, 1), 4, 1, losses=5)
+    assert kept.passed and not lost.passed
+    assert lost.failure.rule == STARVES
+    assert lost.failure.likely == ("returns the tickets of lost groups at the next publish only",)
+
+
+DEFECTS = {
+    # name: (controller, keywords of the check, rule, known mistake, behaves exactly like it)
+    "recovery": (
+        lambda: planted.Manager(planted.Provider(), 9, 4, 1), {"names": planted.MANAGER, "max_concurrent": 9}, BURSTS,
+        "forgets its accepted count on recovery", True,
+    ),
+    "recovery, asked with the version": (
+        lambda: planted.Versioned(4, 1), {}, BURSTS, "forgets its accepted count on recovery", True,
+    ),
+    "kept": (lambda: planted.LosesKept(4, 1), {}, BURSTS, "forgets the data kept over a recovery", True),
+    "filtered": (
+        lambda: planted.Filtering(4, 1), {}, STARVES,
+        "never returns the ticket of an accepted group that is dropped", True,
+    ),
+    "refused": (lambda: planted.KeepsRefused(4, 1), {}, STARVES, "never returns the ticket of a rejected group", True),
+    "failed": (lambda: planted.KeepsFailed(4, 1), {}, STARVES, "never returns the ticket of a failed group", False),
+    "twice": (lambda: planted.ReturnsTwice(4, 1), {}, BURSTS, "returns the ticket of a rejected group twice", True),
+    "running": (lambda: planted.RunningOnly(4, 1), {}, BURSTS, "counts running groups only", True),
+    "semaphore": (lambda: planted.Limiter(8), {}, BURSTS, "counts running groups only", True),
+    "h + 2": (lambda: VersionCounter(4, 2), {}, BURSTS, "off by one version: (h + 2) M", True),
+    "h + 2 behind a cap": (
+        lambda: VersionCounter(4, 2, 4), {"max_concurrent": 4}, BURSTS, "off by one version: (h + 2) M", True,
+    ),
+    "h": (
+        lambda: VersionCounter(4, -1), {"max_staleness": 0}, STARVES,
+        "off by one version: h M instead of (h + 1) M", True,
+    ),
+    "one more": (lambda: VersionCounter(4, 1.25), {}, BURSTS, "one group too many", True),
+    "reset": (
+        lambda: planted.Forgetful(4, 1), {"losses": 0}, BURSTS,
+        "resets at a publish without carrying over what is outstanding", True,
+    ),
+    "late carry": (
+        lambda: planted.LateCarry(4, 1), {"losses": 0}, BURSTS,
+        "resets at a publish without carrying over what is outstanding", False,
+    ),
+    "too soon": (
+        lambda: planted.TooSoon(4, 1), {}, BURSTS, "returns tickets at the dequeue, with M too many of them", True,
+    ),
+    "both": (
+        lambda: planted.Both(4, 1), {}, BURSTS, "returns tickets at the dequeue and again at the publish", True,
+    ),
+    "leaking": (lambda: planted.Leaking(4, 1), {}, STARVES, "never returns the tickets of trained groups", True),
+    "greedy": (
+        lambda: planted.Greedy(4, 1, 3), {"max_concurrent": 3}, "at most max_concurrent run",
+        "ignores max_concurrent", True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_defect_is_caught_named_and_shown(name):
+    controller, keywords, rule, mistake, exact = DEFECTS[name]
+    report = check_admission(controller, 4, **{"max_staleness": 1, **keywords})
+    failure = report.failure
+    assert not report.passed and failure.rule == rule, report
+    assert mistake in failure.likely and failure.exact == exact, report
+    assert len(failure.events) <= 10 and len(failure.likely) <= 2
+    # A fifth of the runs made by default, so that another seed would find it too.
+    assert report.examples <= 20
+    assert mistake in str(report) and str(len(failure.events) or "before any event") in str(report)
+
+
+def test_the_manager_that_counts_again_after_a_recovery_passes():
+    names = {**planted.MANAGER, "recovered": planted.recovered}
+    report = check_admission(lambda: planted.RecoveringManager(planted.Provider(), 9, 4, 1), 4, 1, 9, names=names)
+    assert report.passed
+    assert any("dropped" in text for text in report.unchecked) and any("kept" in text for text in report.unchecked)
+
+
+def test_a_recovery_is_shown_in_five_events():
+    report = check_admission(lambda: planted.Versioned(4, 1), 4, 1)
+    kinds = [event.partition(" ")[0] for event in report.failure.events]
+    assert kinds == ["submit", "accept", "train", "publish", "crash,"]
+    assert (report.failure.value, report.failure.bound) == (12, 8)
+
+
+@pytest.mark.parametrize(
+    ("controller", "rule"),
+    [
+        (planted.Reserving, "asking changes nothing"), (planted.Breaking, "it takes every event"),
+        (planted.Fractional, "capacity is a number of groups"), (planted.Stuck, "versions"),
+        (planted.Negative, "capacity is never negative"),
+    ],
+)
+def test_other_rules(controller, rule):
+    report = check_admission(lambda: controller(4, 1), 4, 1)
+    assert report.failure.rule == rule, report
+
+
+def test_a_controller_that_depends_on_more_than_events_is_told():
+    calls = iter(range(10**9))
+
+    class Moody(TicketsAtPublish):
+        def capacity(self):
+            return super().capacity() + (next(calls) == 700)
+
+    report = check_admission(lambda: Moody(4, 1), 4, 1)
+    assert report.failure.rule == "same events, same answers", report
+
+
+def test_no_event_of_a_failing_run_can_be_left_out():
+    rules = Rules(4, 2, 16, None, None, True)
+    run = Run(rules, lambda: planted.Forgetful(4, 1, None, 2), {})
+    report = check_admission(lambda: planted.Forgetful(4, 1, None, 2), 4, 1, batches_per_publish=2, losses=0)
+    words = {"submit": "submit", "accept": "accept", "train": "consume", "publish": "publish"}
+    events = []
+    for line in report.failure.events:
+        first, _, rest = line.partition(" ")
+        events.append((words[first], int(rest) if first in ("submit", "accept") else 1))
+    assert replayed(run, events) is not None
+    for at in range(len(events)):
+        assert replayed(run, events[:at] + events[at + 1 :]) is None, events[at]
+
+
+def test_the_same_seed_gives_the_same_report():
+    reports = [check_admission(lambda: planted.ReturnsTwice(4, 1), 4, 1, seed=seed) for seed in (0, 0, 1)]
+    assert reports[0] == reports[1]
+    assert [r.failure.likely for r in reports] == [reports[0].failure.likely] * 3
+
+
+# A mistake in a ticket law, told by the law itself: what it is called does not depend on how it is written.
+RULES = Rules(2, 2, 8, 5, None, True)
+SEEN = [(name, law) for name, law in laws(RULES) if law.concurrent]
+
+
+class Told:
+    """A law of tickets as a controller; it counts the accepted groups itself."""
+
+    def __init__(self, law, rules):
+        self.shadow = Shadow(law, rules)
+        self.ready = 0
+
+    def capacity(self):
+        return max(self.shadow.capacity(), 0)
+
+    def tell(self, event, n, version=0):
+        self.ready += {"accept": n, "drop": -n, "consume": -n}.get(event, 0)
+        self.shadow.happen(event, n, version, self.ready)
+
+    def submitted(self, n):
+        self.tell("submit", n)
+
+    def accepted(self, n):
+        self.tell("accept", n)
+
+    def rejected(self, n):
+        self.tell("reject", n)
+
+    def dropped(self, n):
+        self.tell("drop", n)
+
+    def consumed(self, n):
+        self.tell("consume", n)
+
+    def published(self, version):
+        self.tell("publish", 1)
+
+    def recovered(self, version, kept):
+        self.ready = kept
+        self.tell("crash", 1, version)
+
+
+@pytest.mark.parametrize("number", range(len(SEEN)))
+def test_every_known_mistake_is_recognized(number):
+    name, law = SEEN[number]
+    report = check_admission(lambda: Told(law, RULES), 2, 1, 5, 2, examples=40)
+    if name == "one group too few" or (name.startswith("off by one version: h M") and law.consume == 0):
+        assert report.passed  # Fewer tickets than allowed break no rule while a batch can be formed.
+    else:
+        assert not report.passed and name in report.failure.likely and report.failure.exact, report
+
+
+def test_the_right_laws_are_no_mistakes():
+    assert all(law != Law() and law != dataclasses.replace(Law(), **BASES[1]) for _, law in MISTAKES)
+    for base in BASES:
+        law = dataclasses.replace(Law(), **base)
+        assert check_admission(lambda law=law: Told(law, RULES), 2, 1, 5, 2, examples=40).passed
+
+
+def test_a_report_is_a_value_and_an_error():
+    report = check_admission(lambda: VersionCounter(4, 2), 4, 1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        report.passed = True
+    with pytest.raises(ConformanceError, match=r"off by one version") as caught:
+        report.raise_for_failure()
+    assert pickle.loads(pickle.dumps(caught.value)).report == report
+    with pytest.raises(ConformanceError):
+        check_admission(lambda: VersionCounter(4, 2), 4, 1, check=True)
+    good = check_admission(lambda: VersionCounter(4, 1), 4, 1, examples=5, check=True)
+    assert good.raise_for_failure() is good
+
+
+class Nothing:
+    def capacity(self):
+        return 0
+
+
+class Waiting(TicketsAtPublish):
+    async def submitted(self, n):
+        pass
+
+
+ONE = VersionCounter(4, 1)
+REFUSED = {
+    "no factory": (ONE, {}, "controller"),
+    "one for all": (lambda: ONE, {}, "controller"),
+    "no calls": (Nothing, {}, "controller"),
+    "a coroutine": (lambda: Waiting(4, 1), {}, "controller"),
+    "an unknown call": (lambda: VersionCounter(4, 1), {"names": {"started": "submitted"}}, "names"),
+    "an unknown method": (lambda: VersionCounter(4, 1), {"names": {"rejected": "refuse"}}, "names['rejected']"),
+    "no batch": (lambda: VersionCounter(4, 1), {"batch_size": 0}, "batch_size"),
+    "negative staleness": (lambda: VersionCounter(4, 1), {"max_staleness": -1}, "max_staleness"),
+    "no slot": (lambda: VersionCounter(4, 1), {"max_concurrent": 0}, "max_concurrent"),
+    "negative losses": (lambda: VersionCounter(4, 1), {"losses": -1}, "losses"),
+    "no examples": (lambda: VersionCounter(4, 1), {"examples": 0}, "examples"),
+    "a word": (lambda: VersionCounter(4, 1), {"recovery": "yes"}, "recovery"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    controller, keywords, field = REFUSED[name]
+    with pytest.raises(InputError) as error:
+        check_admission(controller, **{"batch_size": 4, "max_staleness": 1, **keywords})
+    assert error.value.field == field and error.value.remedy
+
+
+def test_without_hypothesis_the_remedy_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "asyncsim.conformance._machine", raising=False)
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    with pytest.raises(InputError, match="pip install"):
+        check_admission(lambda: VersionCounter(4, 1), 4, 1)
+
+
+def test_the_package_is_light_until_it_is_used():
+    code = "import sys, asyncsim.conformance; print([m for m in ('hypothesis', 'torch', 'numba') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_call_can_be_left_out():
+    report = check_admission(lambda: planted.KeepsRefused(4, 1), 4, 1, names={"rejected": None}, examples=20)
+    assert report.passed and any("rejected" in text for text in report.unchecked)
+    assert check_admission(lambda: planted.Versioned(4, 1), 4, 1, recovery=False, examples=20).passed

@@ -1,0 +1,230 @@
+"""What every preset must set, written by hand: settings that are not named are those of the model's defaults."""
+
+from __future__ import annotations
+
+FASTER, SLOWER = 0.3, 4.0
+"""Seconds of training a batch with which generation of mean 1 is the slower, and the faster side."""
+UNEVEN = "lognormal:1.0:0.8"
+
+REQUIRED = {
+    "areal": (2, 4), "buffered": (5, 2), "fixed_lag": (2,), "m2po": (4,), "miles": (4,), "nemo_rl_in_order": (4,),
+    "nemo_rl_legacy": (4,), "nemo_rl_ready_first": (4,), "nemo_rl_weight_fifo": (4,), "nemo_rl_windowed": (4,),
+    "oapl": (4, 3), "one_step_off": (), "open_instruct": (4,), "openrlhf": (4,), "pipeline_rl": (32,),
+    "prime_rl": (4,),
+    "prime_rl_before": (4,), "roll_environment_groups": (3,), "roll_single_turn": (4,), "skyrl": (),
+    "slime_fully_async": (4,), "slime_train_async": (4,), "synchronous": (), "tba": (4,), "tinker_cookbook": (4, 2),
+    "tinker_cookbook_pipelined": (4, 2), "torchforge": (4,), "torchtitan": (4, 2), "trl": (32,),
+    "update_on_arrival": (5,), "vcpo": (4,), "verl_fully_async": (10,), "verl_separate_async": (8,),
+}
+"""Arguments without a default, by preset."""
+
+
+def ahead(tickets, batch, places=None, **more):
+    """K tickets that return at the publish, for batches of so many groups; a place for each ticket unless given."""
+    return {"places": tickets if places is None else places, "groups_per_batch": batch, "tickets": tickets, **more}
+
+
+def loop(places, batch, **more):
+    """An open loop."""
+    return {"places": places, "groups_per_batch": batch, **more}
+
+
+def gate(tickets, batch, **more):
+    return ahead(tickets, batch, quantum=batch, **more)
+
+
+ALL = {"age_reach": "all"}
+OLDEST = {"order": "oldest_start"}
+READ = {"mode": "reprefill"}
+DRAIN = {"mode": "drain"}
+
+# name, positional knobs, knobs by name, settings
+ROWS = [
+    ("synchronous", (3,), {}, gate(3, 3, mode="drain")),
+    ("synchronous", (3, 2), {}, gate(3, 3, mode="drain", updates_per_batch=2)),
+    ("one_step_off", (3,), {}, gate(3, 3, release="dequeue", mode="drain")),
+    ("fixed_lag", (2, 3), {}, ahead(9, 3, window=1, **OLDEST)),
+    # floor(1.1 * 40) tickets for windows of four batches.
+    ("verl_fully_async", (10,), {}, ahead(
+        44, 10, 16, batches_per_publish=4, release_dropped="publish", capacity=44, overflow="drop_oldest", **READ)),
+    # 1.15 * 20 is below 23 in floats.
+    ("verl_fully_async", (5, 0.15, 2, 2), {"partial_rollout": False, "replicas": 3}, ahead(
+        23, 10, 23, batches_per_publish=2, release_dropped="publish", capacity=23, overflow="drop_oldest", servers=3,
+        **DRAIN)),
+    ("vcpo", (4,), {}, ahead(
+        516, 4, 16, release_dropped="publish", capacity=516, overflow="drop_oldest", **READ)),
+    ("vcpo", (4, 3), {"concurrent_samples_per_replica": 5, "replicas": 2}, ahead(
+        16, 4, 10, release_dropped="publish", capacity=16, overflow="drop_oldest", servers=2, **READ)),
+    ("verl_separate_async", (8,), {}, ahead(16, 2, batches_per_publish=4, max_age=7, **OLDEST, **READ)),
+    ("verl_separate_async", (8, 2, 2, 4, "wait"), {}, ahead(
+        24, 4, batches_per_publish=2, quantum=8, max_age=3, age_action="wait", **OLDEST, **READ)),
+    ("areal", (2, 4), {}, ahead(12, 4, 4, **OLDEST, **READ)),
+    ("areal", (2, 4, 12), {}, ahead(12, 4, **OLDEST, **READ)),
+    ("skyrl", (), {}, ahead(1280, 256, 768)),
+    ("skyrl", (4, 2, 6), {}, ahead(12, 4, 6)),
+    ("roll_single_turn", (4,), {}, ahead(
+        8, 4, order="version_strict", max_age=1, age_checks=("publish",), age_reference="submit", **ALL, **READ)),
+    ("roll_single_turn", (5, 1.3, True, 6), {}, ahead(
+        18, 5, order="version_strict", max_age=2, age_checks=("publish",), age_reference="submit", **ALL, **READ)),
+    ("roll_environment_groups", (3, 2, 2), {}, ahead(
+        18, 6, 3, order="target", max_age=2, age_checks=("pack", "publish"), age_reference="submit", **ALL)),
+    ("prime_rl", (4,), {}, loop(1024, 4, prefetch=1, lead=1, max_age=8, age_checks=("pack", "publish"), **ALL)),
+    ("prime_rl", (8, 2, 25, 2), {}, loop(12, 4, prefetch=1, lead=1, max_age=2, age_checks=("pack", "publish"), **ALL)),
+    ("prime_rl_before", (4,), {}, gate(8, 4, places=4, order="target")),
+    ("prime_rl_before", (4, 2, True), {}, gate(12, 4, order="target")),
+    ("pipeline_rl", (32,), {}, loop(8, 4, capacity=16)),
+    ("pipeline_rl", (8, 15, 17), {"attempts": 2, "llm_max_rollouts": 5, "llms": 3}, ahead(
+        20, 4, 7, batches_per_publish=3)),
+    ("slime_train_async", (4,), {}, gate(4, 4, release="dequeue", **DRAIN)),
+    ("slime_train_async", (4, 3), {}, gate(4, 4, batches_per_publish=3, release="dequeue", **DRAIN)),
+    ("slime_fully_async", (4,), {}, loop(512, 4, capacity=512)),
+    ("slime_fully_async", (4, 6, 2), {}, loop(12, 4, servers=2, capacity=12)),
+    ("miles", (4,), {}, loop(4, 4, capacity=8, age_reference="end", **READ)),
+    ("miles", (4, 1, 1.7, "retry", "in_place", 6), {}, loop(
+        6, 4, capacity=6, max_age=1, age_action="requeue", age_reference="end")),
+    ("openrlhf", (4,), {}, gate(4, 4, release="dequeue", **DRAIN)),
+    ("openrlhf", (4, 3, True), {}, gate(12, 4, places=4, release="dequeue")),
+    ("nemo_rl_legacy", (4,), {}, gate(8, 4, order="target", **DRAIN)),
+    ("nemo_rl_legacy", (4, 2, True), {}, gate(12, 4, order="target")),
+    ("nemo_rl_in_order", (4,), {}, gate(8, 4, order="target")),
+    ("nemo_rl_weight_fifo", (4, 2), {}, gate(12, 4, order="version_strict", max_age=2, release_dropped="never")),
+    ("nemo_rl_ready_first", (4,), {}, gate(8, 4)),
+    ("nemo_rl_windowed", (4,), {}, loop(4, 4, capacity=8, max_age=1, **ALL)),
+    ("nemo_rl_windowed", (4, 2, True, 6, 5), {}, loop(6, 4, capacity=5, order="freshest", max_age=2, **ALL)),
+    ("trl", (32,), {}, loop(16, 4, capacity=128, max_age=4, age_reference="submit")),
+    ("trl", (8, 0), {"num_generations": 2, "queue_maxsize": 9, "weight_sync_steps": 3}, loop(
+        4, 4, batches_per_publish=3, capacity=4, max_age=0, age_reference="submit")),
+    ("trl", (8, 2, 7), {"num_generations": 2}, loop(3, 4, capacity=512, max_age=2, age_reference="submit")),
+    ("open_instruct", (4,), {}, ahead(
+        32, 4, release="dequeue", prefetch=8, max_age=8, age_reference="submit")),
+    ("open_instruct", (4, 2, False), {}, ahead(
+        8, 4, release="dequeue", prefetch=2, max_age=2, age_reference="submit", **DRAIN)),
+    ("tinker_cookbook", (4, 2), {}, loop(4, 4, max_age=2, age_action="requeue", mode="pin")),
+    ("tinker_cookbook_pipelined", (4, 2), {}, ahead(8, 4, max_age=2, age_action="wait", mode="pin", **OLDEST)),
+    ("torchtitan", (4, 2), {}, ahead(12, 4, window=3, **OLDEST)),
+    ("torchtitan", (4, 2, None), {}, ahead(12, 4, window=1, **OLDEST)),
+    ("torchtitan", (1, 0), {}, ahead(1, 1, window=1, **OLDEST)),
+    ("torchtitan", (4, 2), {"windowed_fifo_batches": 2}, ahead(12, 4, window=8, **OLDEST)),
+    ("torchtitan", (4, 2), {"windowed_fifo_batches": None}, ahead(12, 4, **OLDEST)),
+    ("torchforge", (4,), {}, loop(1, 4, overflow="drop_oldest", order="random", max_age=1, **DRAIN)),
+    ("torchforge", (4, 2, 9, 3, 5), {}, loop(
+        5, 4, capacity=9, overflow="drop_oldest", order="random", max_age=2, max_uses=4, **DRAIN)),
+    ("tba", (4,), {}, loop(
+        1, 4, batches_per_publish=2, visible="publish", initial_fill=4, max_uses=None, order="random", recent=0.95,
+        **DRAIN)),
+    ("m2po", (4,), {}, ahead(260, 4, window=1, updates_per_batch=4, **OLDEST)),
+    ("oapl", (4, 3), {}, ahead(12, 4, batches_per_publish=3, **DRAIN)),
+    ("update_on_arrival", (5,), {}, {"places": 5, "tickets": 5, "mode": "pin"}),
+    ("update_on_arrival", (2, 1.0, None, True), {}, {
+        "places": 2, "tickets": 2, "mode": "pin", "offsets": (0.0, 0.5)}),
+    ("buffered", (5, 2), {}, {"places": 5, "groups_per_batch": 2, "mode": "pin"}),
+]
+
+AHEAD = [
+    ("verl_fully_async", (3, 0.5, 2), {}), ("verl_fully_async", (3, 0.5, 2), {"partial_rollout": False}),
+    ("vcpo", (3, 4), {}), ("areal", (2, 3, 9), {}), ("skyrl", (3, 2, 9), {}), ("pipeline_rl", (6, 13), {"attempts": 2}),
+    ("nemo_rl_ready_first", (3, 2), {}), ("torchtitan", (3, 2), {"windowed_fifo_batches": None}),
+    ("tinker_cookbook_pipelined", (3, 2, 2), {}), ("verl_separate_async", (6, 1, 2, 8, "wait"), {}),
+]
+
+# name, positional knobs, knobs by name, hard bound
+BOUNDED = [
+    ("verl_fully_async", (2, 0.5, 2), {"partial_rollout": False}, 1),
+    ("verl_separate_async", (6, 2, 2, 4), {}, 3), ("verl_separate_async", (6, 2, 2, 4, "wait"), {}, 3),
+    ("roll_single_turn", (3, 2, True, 5), {}, 2), ("roll_environment_groups", (3, 1, 2), {}, 2),
+    ("prime_rl", (3, 2, 12), {}, 2), ("prime_rl_before", (3, 2), {}, 2), ("openrlhf", (3, 2), {}, 2),
+    ("slime_train_async", (3, 3), {}, 1), ("nemo_rl_windowed", (3, 2), {}, 2),
+    ("trl", (6, 2), {"num_generations": 2}, 2), ("open_instruct", (3, 2), {}, 2),
+    ("tinker_cookbook", (3, 1), {}, 1), ("tinker_cookbook_pipelined", (3, 3, 2), {}, 3),
+    ("torchtitan", (3, 2, 0.4), {}, 3), ("torchtitan", (3, 2), {"windowed_fifo_batches": 2}, 4),
+    ("torchforge", (3, 1, None, 0, 2), {}, 1), ("oapl", (3, 3), {}, 0),
+]
+
+EXACT = [
+    ("fixed_lag", (2, 3), {}, 2), ("m2po", (3, 3), {}, 3), ("prime_rl_before", (3, 2, True), {}, 2),
+    ("torchtitan", (3, 2, None), {}, 2), ("nemo_rl_legacy", (3, 2), {}, 2), ("nemo_rl_legacy", (3, 2, True), {}, 2),
+    ("nemo_rl_in_order", (3, 2), {}, 2), ("nemo_rl_weight_fifo", (3, 2), {}, 2), ("roll_single_turn", (3, 2), {}, 2),
+    ("slime_train_async", (3,), {}, 1), ("openrlhf", (3,), {}, 1), ("synchronous", (3,), {}, 0),
+    ("vcpo", (3, 0), {"partial_rollout": False}, 0),
+]
+
+BAD_KNOBS = [
+    ("verl_fully_async", (2, -0.1), {}, "staleness_threshold"), ("verl_fully_async", (0,), {}, "ppo_mini_batch_size"),
+    ("verl_fully_async", (2, 0.1, 0), {}, "trigger_parameter_sync_step"),
+    ("verl_fully_async", (2, 1000000000.0), {}, "staleness_threshold"),
+    ("verl_fully_async", (2,), {"require_batches": 0}, "require_batches"),
+    ("verl_fully_async", (2,), {"partial_rollout": 1}, "partial_rollout"),
+    ("verl_fully_async", (2,), {"concurrent_samples_per_replica": 0}, "concurrent_samples_per_replica"),
+    ("verl_fully_async", (2,), {"replicas": 0}, "replicas"), ("vcpo", (2, float("nan")), {}, "staleness_threshold"),
+    ("verl_separate_async", (7, 1, 2), {}, "train_batch_size"),
+    ("verl_separate_async", (8, -1), {}, "num_warmup_batches"),
+    ("verl_separate_async", (8, 1, 0), {}, "parameter_sync_step"),
+    ("verl_separate_async", (8, 1, 4, 0), {}, "max_off_policy_threshold"),
+    ("verl_separate_async", (8, 2, 4, 2, "wait"), {}, "max_off_policy_threshold"),
+    ("verl_separate_async", (8, 1, 4, 8, "hope"), {}, "max_off_policy_strategy"),
+    ("areal", (-1, 2), {}, "max_head_offpolicyness"), ("areal", (1, 0), {}, "consumer_batch_size"),
+    ("areal", (1, 2, 0), {}, "max_concurrent_rollouts"), ("skyrl", (0,), {}, "policy_mini_batch_size"),
+    ("skyrl", (4, 2, 3), {}, "num_parallel_generation_workers"), ("skyrl", (4, -1, 4), {}, "max_staleness_steps"),
+    ("skyrl", (4, 2, 13), {}, "num_parallel_generation_workers"), ("roll_single_turn", (0,), {}, "rollout_batch_size"),
+    ("roll_single_turn", (4, 0.9), {}, "async_generation_ratio"),
+    ("roll_single_turn", (4, 1, 2), {}, "is_use_additional_prompts"),
+    ("roll_single_turn", (4, 1, True, -1), {}, "max_additional_running_prompts"),
+    ("roll_environment_groups", (3, 1, 1.5), {}, "async_generation_ratio"),
+    ("roll_environment_groups", (0,), {}, "num_env_groups"),
+    ("roll_environment_groups", (3, 0), {}, "max_traj_per_env"),
+    ("roll_environment_groups", (3, 1, 1, 1), {}, "group_size_redundancy"), ("prime_rl", (0,), {}, "batch_size"),
+    ("prime_rl", (4, -1), {}, "max_off_policy_steps"), ("prime_rl", (4, 8, 0), {}, "max_inflight"),
+    ("prime_rl", (5, 8, 8, 2), {}, "batch_size"), ("prime_rl", (4, 8, 1, 2), {}, "max_inflight"),
+    ("prime_rl_before", (4, -1), {}, "max_async_level"), ("prime_rl_before", (4, 1, "yes"), {}, "strict_async_level"),
+    ("pipeline_rl", (12,), {}, "train_batch_size"), ("pipeline_rl", (8, -1), {}, "max_lag"),
+    ("pipeline_rl", (8, None, 0), {}, "weight_update_interval"),
+    ("pipeline_rl", (8, None, 1, 8, 7), {}, "llm_max_rollouts"), ("pipeline_rl", (8,), {"llms": 0}, "llms"),
+    ("pipeline_rl", (8,), {"ring_buffer_size": 0}, "ring_buffer_size"),
+    ("pipeline_rl", (8,), {"attempts": 0}, "attempts"), ("slime_train_async", (4, 0), {}, "update_weights_interval"),
+    ("slime_train_async", (0,), {}, "rollout_batch_size"),
+    ("slime_fully_async", (4, 3), {}, "sglang_server_concurrency"), ("slime_fully_async", (4, 4, 0), {}, "engines"),
+    ("miles", (0,), {}, "rollout_batch_size"), ("miles", (4, -1), {}, "max_weight_staleness"),
+    ("miles", (4, None, 0.9), {}, "async_data_buffer_capacity_factor"),
+    ("miles", (4, None, 2.0, "hope"), {}, "async_unused_samples_handler"),
+    ("miles", (4, None, 2.0, "drop", "hope"), {}, "pause_generation_mode"),
+    ("miles", (4, None, 2.0, "drop", "retract", 0), {}, "async_max_concurrent_samples"),
+    ("openrlhf", (4, 0), {}, "async_queue_size"), ("openrlhf", (4, 1, 1), {}, "partial_rollout_enable"),
+    ("nemo_rl_in_order", (0,), {}, "num_prompts_per_step"), ("nemo_rl_weight_fifo", (0,), {}, "num_prompts_per_step"),
+    ("nemo_rl_ready_first", (0,), {}, "num_prompts_per_step"), ("nemo_rl_windowed", (0,), {}, "num_prompts_per_step"),
+    ("slime_fully_async", (0,), {}, "rollout_batch_size"),
+    ("openrlhf", (0,), {}, "rollout_batch_size"), ("prime_rl_before", (0,), {}, "batch_size"),
+    ("prime_rl", (4, 8, 4, 0), {}, "rollouts_per_example"),
+    ("nemo_rl_legacy", (4, 0), {}, "max_trajectory_age_steps"), ("nemo_rl_legacy", (0,), {}, "num_prompts_per_step"),
+    ("nemo_rl_legacy", (4, 1, 1), {}, "in_flight_weight_updates"),
+    ("nemo_rl_in_order", (4, -1), {}, "max_lookahead_versions"),
+    ("nemo_rl_in_order", (1 << 19, 3), {}, "max_lookahead_versions"),
+    ("nemo_rl_weight_fifo", (4, -1), {}, "max_staleness_versions"),
+    ("nemo_rl_ready_first", (4, 0.5), {}, "max_staleness_versions"),
+    ("nemo_rl_windowed", (4, -1), {}, "max_staleness_versions"),
+    ("nemo_rl_windowed", (4, 1, 1), {}, "sample_freshest_first"),
+    ("nemo_rl_windowed", (4, 1, False, 0), {}, "max_inflight_prompts"),
+    ("nemo_rl_windowed", (4, 1, False, 4, 3), {}, "max_buffered_rollouts"), ("trl", (9,), {}, "samples_per_step"),
+    ("trl", (8, -1), {}, "max_staleness"), ("trl", (8, 4, 7), {}, "max_inflight_tasks"),
+    ("trl", (8, 4, 0), {}, "max_inflight_tasks"), ("trl", (8, 4, -1, 7), {}, "queue_maxsize"),
+    ("trl", (8, 4, -1, 8, 0), {}, "weight_sync_steps"), ("trl", (8,), {"num_generations": 0}, "num_generations"),
+    ("open_instruct", (4, 0), {}, "async_steps"), ("open_instruct", (0,), {}, "num_unique_prompts_rollout"),
+    ("open_instruct", (4, 1, 0), {}, "inflight_updates"), ("tinker_cookbook", (4, -1), {}, "max_steps_off_policy"),
+    ("tinker_cookbook", (4, None), {}, "max_steps_off_policy"), ("tinker_cookbook", (0, 1), {}, "groups_per_batch"),
+    ("tinker_cookbook_pipelined", (4, 1, 2), {}, "max_steps_off_policy"),
+    ("tinker_cookbook_pipelined", (4, 1, -1), {}, "pipeline_depth"),
+    ("tinker_cookbook_pipelined", (0, 1), {}, "groups_per_batch"), ("buffered", (2, 2, -1.0), {}, "service"),
+    ("torchtitan", (0, 1), {}, "num_prompts_per_train_step"), ("torchtitan", (4, -1), {}, "target_offpolicy_steps"),
+    ("torchtitan", (4, 1, 1.5), {}, "window_fraction"), ("torchtitan", (4, 1, -0.5), {}, "window_fraction"),
+    ("torchtitan", (4, 1, 0.5, 2), {}, "window_fraction"), ("torchtitan", (4, 1, 0.3, 0), {}, "windowed_fifo_batches"),
+    ("torchforge", (0,), {}, "batch_size"), ("torchforge", (4, -1), {}, "max_policy_age"),
+    ("torchforge", (4, 1, 3), {}, "max_buffer_size"), ("torchforge", (4, 1, 4, -1), {}, "max_resample_count"),
+    ("torchforge", (4, 1, 4, 0, 0), {}, "rollout_threads"), ("tba", (4, 0), {}, "sync_interval"),
+    ("tba", (4, 2, 1.1), {}, "on_policy_prob"), ("tba", (4, 2, 0.5, 0), {}, "n_searchers"),
+    ("tba", (0,), {}, "groups_per_batch"), ("m2po", (4, -1), {}, "stale_iteration"),
+    ("m2po", (0,), {}, "train_batch_size"), ("oapl", (4, 0), {}, "period"), ("oapl", (0, 4), {}, "groups_per_batch"),
+    ("buffered", (0, 2), {}, "workers"), ("buffered", (2, 0), {}, "buffer_size"),
+    ("buffered", (2, 2, 1.0, [1.0]), {}, "rates"), ("buffered", (2, 2, 1.0, None, 1), {}, "stagger"),
+    ("fixed_lag", (-1,), {}, "lag"), ("fixed_lag", (1 << 20,), {}, "lag"),
+    ("fixed_lag", (1, 0), {}, "groups_per_batch"), ("synchronous", (0,), {}, "groups_per_batch"),
+    ("one_step_off", (0,), {}, "groups_per_batch"),
+]

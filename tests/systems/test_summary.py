@@ -1,0 +1,153 @@
+"""The summary of a run: the same with and without a record, and what the full record says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from asyncsim import systems as presets
+from asyncsim.checks import InputError
+from asyncsim.laws import constant, exponential, lognormal, pareto
+from asyncsim.systems import _state as k
+from asyncsim.systems import _summary
+from asyncsim.systems._system import StalledError, System
+from asyncsim.systems._tokens import token_versions
+from tests.systems.settings import systems
+
+
+@settings(max_examples=120)
+@given(system=systems(), batches=st.integers(1, 14), samples=st.integers(1, 3), seed=st.integers(0, 5))
+def test_rows_that_are_used_again_change_nothing(system, batches, samples, seed):
+    try:
+        lean = system.summary(batches, samples, seed)
+    except StalledError:
+        reject()
+    full, _ = system.recorded(batches, samples, seed, warm=_summary.warm_up(system, batches))
+    assert lean == full
+
+
+@settings(max_examples=60)
+@given(
+    system=systems(exact=False), batches=st.integers(2, 14), samples=st.integers(1, 3), warm=st.integers(0, 1),
+    seed=st.integers(0, 5),
+)
+def test_the_summary_is_what_the_record_says(system, batches, samples, warm, seed):
+    try:
+        found, record = system.recorded(batches, samples, seed, warm=warm)
+    except StalledError:
+        reject()
+    uses, groups, table = record.uses, record.groups, record.batches
+    kept = uses["batch"] >= warm
+    group, version = uses["group"][kept], table["version"][uses["batch"][kept]]
+    stale = version - groups["v_start"][group]
+    assert found["staleness"]["mean"] == pytest.approx(stale.mean())
+    assert found["staleness"]["std"] == pytest.approx(stale.std(), abs=1e-6)
+    np.testing.assert_allclose(found["staleness"]["pmf"], np.bincount(stale) / stale.size)
+    assert found["staleness"]["max"] == stale.max()
+    flight = groups["v_done"][group] - groups["v_start"][group]
+    assert found["in_flight"] == pytest.approx(flight.mean())
+    assert found["in_queue"] == pytest.approx((stale - flight).mean())
+    code = group[:, None] * samples + np.arange(samples)
+    work = record.samples["work"][code]
+    assert found["mean_length_trained"] == pytest.approx(work.mean())
+    newest = version[:, None] - record.samples["v_end"][code]
+    assert found["newest"] == pytest.approx(newest.mean())
+    begin = table["t_end"][warm - 1] if warm else 0.0
+    seconds = record.header["seconds"] - begin
+    assert found["throughput"] == pytest.approx((batches - warm) * system.groups_per_batch / seconds)
+    busy = (np.fmax(table["t_end"], begin) - np.fmax(table["t_start"], begin)).sum()
+    assert found["trainer_utilization"] == pytest.approx(busy / seconds, abs=1e-9)
+
+
+@settings(max_examples=60)
+@given(system=systems(exact=False), samples=st.integers(1, 2), seed=st.integers(0, 5))
+def test_token_staleness_is_the_mean_over_many_tokens(system, samples, seed):
+    try:
+        found, record = system.recorded(8, samples, seed)
+    except StalledError:
+        reject()
+    tokens = 400
+    versions = token_versions(record, tokens)
+    code = record.uses["group"][:, None] * samples + np.arange(samples)
+    stale = record.batches["version"][record.uses["batch"]][:, None] - versions[code].mean(axis=-1)
+    work = record.samples["work"][code]
+    # A token's version is that of its beginning: the sum over T tokens errs by at most one version in T each.
+    span = 1.0 + found["staleness"]["max"]
+    assert found["token_staleness"] == pytest.approx((stale * work).sum() / work.sum(), abs=span / tokens + 1e-9)
+
+
+def test_a_summary_does_not_depend_on_the_number_of_threads():
+    system = presets.areal(2, 4, 12, length=lognormal(1.0, 0.8), load=1.2)
+    one, three = system.summaries(60, 5, 2, seed=3), system.summaries(60, 5, 2, seed=3, workers=3)
+    assert one == three and one[0] != one[1]
+    assert one[2] == system.summary(60, 2, seed=3, realization=2)
+
+
+def test_memory_is_what_is_outstanding():
+    system = presets.areal(3, 8, 64, length=pareto(0.5, 1.5), load=1.5)
+    short, long = (system.simulate(batches, 2, 0, 0, record=False) for batches in (50, 2000))
+    for name in ("item", "stamp", "group", "moment", "ranks", "times", "taken"):
+        assert getattr(short, name).shape == getattr(long, name).shape, name
+    assert long.n[k.ADMITTED] > 100 * len(long.group)
+
+
+def test_warm_up_is_twice_the_versions_that_are_out():
+    system = presets.areal(4, 8, 40, length=constant(1.0), load=1.0)
+    assert _summary.warm_up(system, 100) == 10 and _summary.warm_up(system, 10) == 0
+    assert system.summary(100)["warm_up_batches"] == 10
+
+
+REFUSED = {
+    "law": lambda: presets.areal(1, 2, length=pareto(1.0, 1.0), load=1.0).summary(4),
+    "warm": lambda: presets.synchronous().summary(4, warm=4),
+    "workers": lambda: presets.synchronous().summaries(4, 2, workers=0),
+    "realizations": lambda: presets.synchronous().summaries(4, 0),
+    "slots": lambda: presets.synchronous().replace(slots=0),
+    "decode": lambda: presets.synchronous().replace(decode=(1.0, 0.0)),
+    "servers": lambda: presets.synchronous(2).replace(servers=3),
+    "environment": lambda: presets.synchronous().replace(turns=2),
+    "capacity": lambda: presets.synchronous(4).replace(capacity=3),
+    "initial_fill": lambda: System("x", {}, constant(1.0), (1.0,), train_time=1.0, visible="publish"),
+    "max_uses": lambda: System("x", {}, constant(1.0), (1.0,), train_time=1.0, visible="publish", initial_fill=1),
+    "capacity = 4": lambda: presets.fixed_lag(2, 2, length=1.0, load=1.0).replace(capacity=4),
+    "tickets = None": lambda: presets.areal(1, 2, length=1.0, load=1.0).replace(
+        age_action="wait", max_age=3, tickets=None),
+    "window": lambda: presets.synchronous().replace(window=2),
+    "recent": lambda: presets.synchronous().replace(recent=0.5),
+    "max_age": lambda: presets.areal(3, 2, length=1.0, load=1.0).replace(age_action="wait", max_age=2),
+    "order": lambda: presets.synchronous().replace(age_action="wait", max_age=2, order="done"),
+    "age_checks": lambda: presets.synchronous().replace(age_checks=("now",)),
+    "failure_keeps": lambda: presets.synchronous().replace(failure_keeps=True, mode="restart"),
+    "accept": lambda: presets.synchronous().replace(accept=0.0),
+    "prefill_speedup": lambda: presets.synchronous().replace(prefill_speedup=0.0),
+    "token_time": lambda: presets.areal(1, 2, length=1.0, load=1.0).replace(token_time=1.0),
+    "tickets": lambda: System("x", {}, constant(1.0), (1.0,) * 4, train_time=1.0).summary(3),
+    "turns": lambda: System("x", {}, constant(1.0), (1.0,), train_time=1.0, turns=2, environment=exponential(1.0),
+                            tickets=1).start(3, 1, 0, 0, drawn=False),
+}
+
+
+@pytest.mark.parametrize("field", REFUSED)
+def test_bad_settings_are_refused_by_name(field):
+    with pytest.raises(InputError) as caught:
+        REFUSED[field]()
+    assert str(caught.value).startswith(field) and caught.value.remedy
+
+
+def test_a_deadlock_says_who_waits_for_what():
+    # What is generated while a batch trains is cut at its publish, and the tickets of what is cut never come back.
+    system = presets.one_step_off(2).replace(
+        max_age=0, age_checks=("publish",), age_reach="all", release_dropped="never",
+    )
+    with pytest.raises(StalledError, match=r"stalled after 1 batches at .*; the trainer waits for 2 groups") as caught:
+        system.summary(500)
+    assert "0 of 2 are free and 0 are out with groups, 2 are not with any of them" in str(caught.value)
+
+
+def test_a_livelock_is_starvation_and_no_hang():
+    # Half of the samples of every group fail a thousand times a unit of work: no group is ever finished.
+    system = presets.synchronous(2).replace(failure_rate=1000.0)
+    with pytest.raises(StalledError, match="starved"):
+        system.summary(2)
