@@ -45,7 +45,7 @@ def draw_timeline(timeline: Timeline) -> Figure:
     batches = len(timeline.batches["batch"])
     some = f"first {lanes} of {places} places" if lanes < places else f"{places} place{'s' if places > 1 else ''}"
     some += f", first {BATCHES} of {batches} batches" if batches > BATCHES else f", {batches} batches"
-    cut = "cut to the " if lanes < places or batches > BATCHES else ""
+    cut = "shown: " if lanes < places or batches > BATCHES else ""
     name = timeline.header.get("name", "system")
     figure.suptitle(f"{name}: {cut}{some}; color is the version that generates or is trained", x=0.01, ha="left")
     return figure

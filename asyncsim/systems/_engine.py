@@ -143,8 +143,8 @@ def stamp_start(n, x, group, item, stamp, code, now):
         group[row, V_HEAD] = head
 
 
-@inlined
-def serve_here(
+@compiled
+def serve(
     n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s, now
 ):
     """Give free slots of a server to the samples that wait for one."""
@@ -157,16 +157,6 @@ def serve_here(
         if stamp[code, PHASE] == UNSTARTED:
             stamp_start(n, x, group, item, stamp, code, now)
         write(n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s, now)
-
-
-@compiled
-def serve(
-    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s, now
-):
-    """`serve_here` as a call, for where it is rare."""
-    serve_here(
-        n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s, now,
-    )
 
 
 @inlined

@@ -16,6 +16,8 @@ def new_sample(n, x, item, stamp, supply, code, line, factor):
     """A sample that has not begun."""
     item[code, WORK] = supply[line, SUPPLY_WORK] * factor
     item[code, DONE] = 0.0
+    x[BEGUN] += 1.0
+    x[BEGUN_WORK] += item[code, WORK]
     if n[RECORD]:
         item[code, START] = item[code, END] = item[code, SCORED] = np.nan
         item[code, WASTED] = 0.0
@@ -154,8 +156,6 @@ def ended(n, x, times, orders, whats, free, group, moment, item, stamp, code, no
     """A sample has all its tokens; True where its reward is there at once."""
     item[code, END] = now
     stamp[code, V_END] = n[INSTALLED]
-    x[ENDED] += 1.0
-    x[ENDED_WORK] += item[code, WORK]
     row = code if n[SAMPLES] == 1 else code // n[SAMPLES]
     group[row, MISSING] -= 1
     if group[row, MISSING] == 0:

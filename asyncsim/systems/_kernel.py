@@ -26,7 +26,6 @@ from asyncsim.systems._engine import (
     repaired,
     restart,
     serve,
-    serve_here,
     server_of,
     set_speed,
     submit,
@@ -216,7 +215,7 @@ def _complete(
         if ended(n, x, times, orders, whats, free, group, moment, item, stamp, code, now):
             complete = code
     if load[s, WAITING] > 0:
-        serve_here(
+        serve(
             n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s,
             now,
         )
@@ -224,7 +223,7 @@ def _complete(
     return complete
 
 
-@inlined
+@compiled
 def _timed(
     n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, free, pending, item, stamp, group,
     moment, segment, segmented, now,
@@ -294,7 +293,7 @@ def _advance(state, stop_started, stop_finished):
     (n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked, free,
      rows, again, factors, targets, pending, item, stamp, group, moment, batch, taken, publish, level, marks, segment,
      segmented, histogram, supply, prompts, scratch) = state
-    ask, drain, instant = n[ASK] == 1, n[MODE] == DRAIN, n[INSTANT] == 1
+    ask, drain, instant, stretches = n[ASK] == 1, n[MODE] == DRAIN, n[INSTANT] == 1, n[SEGMENTED] == 1
     reask = ask and (n[MODE] == KEEP or n[MODE] == RESTART or n[MODE] == REPREFILL)
     if n[ASKED]:
         # Only now is the work of the samples known that had started when the caller was asked.
@@ -302,10 +301,13 @@ def _advance(state, stop_started, stop_finished):
         _launch(n, rate, engine, load, keys, codes, pending, group, item, stamp)
     step, now, why = n[POINT], x[NOW], GOING
     while why == GOING:
-        # No step adds more than an event for each sample in flight, and three stretches.
-        if n[TIMED] + codes.size >= times.size or (n[SEGMENTED] and n[SEGMENTS] + 3 * codes.size >= len(segment)):
+        # No step adds more than three stretches for each sample in flight, or, between events, an event.
+        if stretches and n[SEGMENTS] + 3 * codes.size >= len(segment):
             why = FULL
         elif step == EVENTS:
+            if n[TIMED] + codes.size >= times.size:
+                why = FULL
+                break
             time = _next_time(n, x, engine, load, keys, times)
             if time == np.inf:
                 why = STALLED

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 def warm_up(system: System, batches: int) -> int:
     """Batches that are left out: 2 ceil(K / M), K the tickets, or places and capacity where there are none.
 
-    The groups admitted on version 0 age one batch after the other. None are left out of a run that is shorter.
+    The groups admitted on version 0 age one batch after the other. Of a run that is hardly longer, half is left out.
     """
     out = system.tickets
     if out is None:
         out = len(system.rates) + (system.capacity or 0)
     warm = 2 * math.ceil(out / (system.groups_per_batch * system.batches_per_publish))
-    return warm if warm < batches else 0
+    return min(warm, batches // 2)
 
 
 def summary(system: System, state: State) -> dict[str, Any]:
@@ -33,10 +33,10 @@ def summary(system: System, state: State) -> dict[str, Any]:
     over tokens; `newest`, mean over samples of that of the last token; `in_flight` and `in_queue`, the parts of the
     mean until the group's generation is over and after that; `dropped_fraction` of the groups that were dropped or
     trained, `rejected_fraction` of all that left; `wasted_token_fraction` of the work written;
-    `mean_length_generated` of the samples that ended, `mean_length_trained`; `throughput` in trained groups a
-    second; `seconds_per_update`; utilization of trainer and generators (share of slots that write, without slots of
-    places with a group in generation); `outstanding`, groups at an install; `publish_lag` when batches start to
-    train.
+    `mean_length_generated` of the samples that were admitted (those that ended would leave out what is cut while it
+    is written), `mean_length_trained`; `throughput` in trained groups a second; `seconds_per_update`; utilization
+    of trainer and generators (share of slots that write, without slots of places with a group in generation);
+    `outstanding`, groups at an install; `publish_lag` when batches start to train.
     """
     n, x = state.n, state.x
     groups = float(x[k.SUM_GROUPS])
@@ -60,7 +60,7 @@ def summary(system: System, state: State) -> dict[str, Any]:
         "dropped_fraction": _ratio(lost, lost + groups),
         "rejected_fraction": _ratio(x[k.REJECTED_GROUPS], x[k.REJECTED_GROUPS] + lost + groups),
         "wasted_token_fraction": _ratio(x[k.WASTED_WORK], x[k.GENERATED]),
-        "mean_length_generated": _ratio(x[k.ENDED_WORK], x[k.ENDED]),
+        "mean_length_generated": _ratio(x[k.BEGUN_WORK], x[k.BEGUN]),
         "mean_length_trained": _ratio(x[k.SUM_TOKENS], x[k.TRAINED_SAMPLES]),
         "throughput": _ratio(batches * system.groups_per_batch, seconds),
         "seconds_per_update": seconds / (batches * system.updates_per_batch),

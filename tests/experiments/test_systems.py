@@ -130,7 +130,7 @@ def test_numbers_of_the_gallery_are_those_of_the_rows(stories, frontier):
         assert ", ".join(f"{mean[k]:.3g}" for k in (10.0, 20.0, 40.0)) in text
     cut = stories[(stories.story == "cut") & (stories.quantity == "length_trained")]
     loop = cut[cut.system == "open loop"].groupby("limit").value.mean()
-    assert f"are {loop[1]:.3f}, {loop[2]:.3f} and {loop[4]:.3f} of those generated" in text
+    assert f"are {loop[1]:.3f}, {loop[2]:.3f} and {loop[4]:.3f} against 1.00 generated" in text
     dropping = cut[cut.limit == 2].groupby("system").value.mean()
     names = ("prime_rl", "nemo_rl_windowed", "trl", "verl_separate_async drop")
     shown = [f"{dropping[name]:.2f}" for name in names]

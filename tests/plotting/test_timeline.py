@@ -79,7 +79,7 @@ def test_installs_are_marked_in_both_panels():
 
 def test_a_large_system_is_cut_to_a_page_that_says_so():
     figure = plot(timeline(places=100))
-    assert f"cut to the first {_timeline.PLACES} of 100 places" in figure.get_suptitle()
+    assert f"shown: first {_timeline.PLACES} of 100 places" in figure.get_suptitle()
     assert "cut" not in plot(timeline()).get_suptitle()
     assert len(extents(figure.axes[0])) == 3
 

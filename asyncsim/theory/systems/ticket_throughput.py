@@ -4,12 +4,13 @@ groups a second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronizat
 where the generators go on, 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C places, P groups a batch,
 M = S P a publish, K tickets. A ticket is held for hold = T + (S+1)/2 t_T where it returns at the install (generation,
 its own batch, and on average half of the other S - 1; hold' = hold + t_sync), for T alone where it returns at the
-dequeue. Derivation: a resource of which there are c, used for u seconds by each group, lets at most c/u groups a
-second through (utilization law; Little for tickets); waiting only adds. Nothing is dropped, so groups in generation
-have the mean T whatever the order. Attained, to a few parts in a thousand, wherever one resource is scarce and the
-others plenty. Domain: the trainer waits for the install, every admitted group is trained, works of finite mean. The
-form K/(T + t_T) for all releases is wrong at the dequeue, where tickets do not wait for training. Second route:
-seconds of use added up over one publish. Source: derived.
+dequeue. Derivation: a resource of which there are c, used for u seconds by each group, lets at most c/u groups a second
+through (utilization law; Little for tickets); waiting only adds. Nothing is dropped, so groups in generation have the
+mean T whatever the order. Attained, to a few parts in a thousand, wherever places or the trainer are scarce and the
+rest is plenty, and where tickets are with P = 1 (in batches of 16 scarce tickets give half of the bound). Domain: the
+trainer waits for the install, every admitted group is trained, works of finite mean. The form K/(T + t_T) for all
+releases is wrong at the dequeue, where tickets do not wait for training. Second route: seconds of use added up over one
+publish. Source: derived.
 """
 
 from __future__ import annotations
