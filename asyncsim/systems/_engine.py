@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim.rng_compiled import uniform_at
 from asyncsim.systems._compile import compiled, inlined
-from asyncsim.systems._heaps import heapify, ring_next, ring_put, sift_down, sift_up, sort, timed_push, timed_sift
+from asyncsim.systems._heaps import heapify, ring_next, ring_put, sift_down, sift_up, timed_push
 from asyncsim.systems._state import *
 
 ROW_BITS = 31
@@ -247,106 +247,6 @@ def rekey(n, rate, engine, load, keys, codes, group, item, stamp, now):
         for i in range(load[s, HEAP]):
             keys[o + i] = max(key_of(n, rate, group, item, stamp, codes[o + i] & ROW_MASK), at)
         heapify(keys, codes, o, load[s, HEAP])
-
-
-@compiled
-def begin_again(n, x, engine, group, item, stamp, segment, segmented, code, s, now, at):
-    """A sample in a slot throws its tokens away and starts anew."""
-    waste(x, item, code)
-    stamp[code, ATTEMPT] += 1
-    stamp_start(n, x, group, item, stamp, code, now)
-    begin_stretch(n, engine, item, stamp, segment, segmented, code, s, at)
-
-
-@compiled
-def restart(
-    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, pending, group, item, stamp, segment,
-    segmented, scratch, now,
-):
-    """Mode restart at an install: whoever has begun begins again."""
-    for s in range(n[SERVERS]):
-        at = clock(engine, s, now)
-        for i in range(load[s, HEAP]):
-            code = codes[s * n[ROOM] + i] & ROW_MASK
-            done = written(rate, group, item, code, n[SAMPLES], at)
-            x[GENERATED] += done - item[code, DONE]
-            item[code, DONE] = done
-            begin_again(n, x, engine, group, item, stamp, segment, segmented, code, s, now, at)
-        for i in range(load[s, WAITING]):
-            code = queue[s * n[ROOM] + (load[s, WAITING_HEAD] + i) % n[ROOM]]
-            if stamp[code, PHASE] == QUEUED:
-                waste(x, item, code)
-                stamp[code, ATTEMPT] += 1
-                stamp[code, PHASE] = UNSTARTED
-    for i in range(n[PENDING]):
-        code = pending[i]
-        s = server_of(n, group, code)
-        begin_again(n, x, engine, group, item, stamp, segment, segmented, code, s, now, clock(engine, s, now))
-    rekey(n, rate, engine, load, keys, codes, group, item, stamp, now)
-    for i in range(leave_steps(n, times, orders, whats, group, scratch)):
-        code = scratch[i] & ROW_MASK
-        waste(x, item, code)
-        stamp[code, ATTEMPT] += 1
-        s = server_of(n, group, code)
-        if n[STEP_HOLDS]:
-            stamp_start(n, x, group, item, stamp, code, now)
-            write(
-                n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
-                now,
-            )
-        else:
-            stamp[code, PHASE] = UNSTARTED
-            submit(
-                n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented,
-                code, s, now,
-            )
-
-
-@compiled
-def leave_steps(n, times, orders, whats, group, found):
-    """Take all samples out of their environment steps; how many, and their heap codes in order in `found`."""
-    count = kept = 0
-    for i in range(n[TIMED]):
-        if whats[i] & 3 == EVENT_STEP:
-            found[count] = packed(n, group, whats[i] >> 2)
-            count += 1
-        else:
-            times[kept], orders[kept], whats[kept] = times[i], orders[i], whats[i]
-            kept += 1
-    n[TIMED] = kept
-    for i in range(kept // 2 - 1, -1, -1):
-        timed_sift(times, orders, whats, kept, i)
-    sort(found, count)
-    return count
-
-
-@compiled
-def prefill_again(n, x, rate, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, now):
-    """Mode reprefill at an install: active samples read their prompt and tokens again before they go on."""
-    samples = n[SAMPLES]
-    for s in range(n[SERVERS]):
-        at = clock(engine, s, now)
-        for i in range(load[s, HEAP]):
-            code = codes[s * n[ROOM] + i] & ROW_MASK
-            done = written(rate, group, item, code, samples, at)
-            x[GENERATED] += done - item[code, DONE]
-            # The version has just changed: these tokens are of the one before.
-            item[code, VERSIONS] += (n[INSTALLED] - 1) * (done - item[code, DONE])
-            item[code, DONE] = done
-            read_again(n, x, rate, engine, group, item, stamp, segment, segmented, code, s, at)
-    for i in range(n[PENDING]):
-        s = server_of(n, group, pending[i])
-        at = clock(engine, s, now)
-        read_again(n, x, rate, engine, group, item, stamp, segment, segmented, pending[i], s, at)
-    rekey(n, rate, engine, load, keys, codes, group, item, stamp, now)
-
-
-@compiled
-def read_again(n, x, rate, engine, group, item, stamp, segment, segmented, code, s, at):
-    """One sample's stretch begins anew after what it has to read."""
-    cost = (x[PROMPT_TOKENS] + item[code, DONE]) / x[SPEEDUP]
-    base = at + cost / rate[group[code // n[SAMPLES], PLACE]]
-    begin_stretch(n, engine, item, stamp, segment, segmented, code, s, base)
 
 
 @inlined

@@ -11,20 +11,17 @@ from typing import Any
 import numpy as np
 
 from asyncsim.systems import _engine
-from asyncsim.systems._buffer import choose, show
+from asyncsim.systems._buffer import choose
 from asyncsim.systems._compile import compiled, digest, inlined, kept
 from asyncsim.systems._engine import (
     ROW_MASK,
     account,
-    areas_to,
     completion,
     fail,
     key_of,
     packed,
     pop_key,
-    prefill_again,
     repaired,
-    restart,
     serve,
     server_of,
     set_speed,
@@ -35,6 +32,7 @@ from asyncsim.systems._engine import (
 from asyncsim.systems._groups import admit, cut, ended, finished, scored, train, unblock
 from asyncsim.systems._heaps import ring_put, sift_up, timed_push, timed_sift
 from asyncsim.systems._state import *
+from asyncsim.systems._weights import install, pause, train_end
 
 OVER = 2
 """Value of SYNCING when the seconds of a synchronization have passed and the install is due."""
@@ -77,99 +75,6 @@ def _pass(n, x, now):
         x[SUM_RUNNING] += n[FLYING] * seconds
     x[TIME] += seconds
     x[NOW] = now
-
-
-@compiled
-def _pause(n, decode, engine, load, paused, now):
-    """Stop the clocks of all servers, or let them go on."""
-    n[PAUSED] = paused
-    for s in range(n[SERVERS]):
-        set_speed(n, decode, engine, load, s, now)
-
-
-@inlined
-def _train_end(n, x, batch, publish, now):
-    batch[n[FINISHED], TRAIN_TO] = now
-    n[BUSY] = 0
-    n[FINISHED] += 1
-    if n[BATCHES] == 1 or n[FINISHED] % n[BATCHES] == 0:
-        if n[WANTED] or n[SYNCING]:
-            n[DUE] = 1
-        else:
-            _snapshot(n, publish, now)
-    if n[FINISHED] == n[WARM]:
-        x[FIRST_SUM:LAST_SUM] = 0.0
-
-
-@inlined
-def _snapshot(n, publish, now):
-    publish[n[SNAPSHOTS], SNAPSHOT] = now
-    n[SNAPSHOTS] += 1
-    n[WANTED] = 1
-    n[DUE] = 0
-
-
-@inlined
-def _levels(n, x, picks, group, level):
-    """Note who is where at an install, before tickets return."""
-    row = n[INSTALLED]
-    outstanding = n[ADMITTED] - n[GONE]
-    level[row, LEVEL_FLYING], level[row, LEVEL_SCORING] = n[FLYING], n[SCORING]
-    level[row, LEVEL_BLOCKED], level[row, LEVEL_READY] = n[BLOCKED], n[READY]
-    level[row, LEVEL_PACKED] = (n[PACKS] - n[STARTED]) * n[GROUPS]
-    level[row, LEVEL_OUTSTANDING], level[row, LEVEL_UNSTARTED] = outstanding, n[NOT_STARTED]
-    if n[USES] != 1:
-        # Under replay only groups that have not been trained yet are outstanding.
-        ready = n[HIDDEN]
-        for i in range(n[VISIBLE]):
-            ready += group[picks[i], USED] == 0
-        level[row, LEVEL_READY] = ready
-        level[row, LEVEL_PACKED] = outstanding - ready - n[FLYING] - n[SCORING] - n[BLOCKED]
-    x[SUM_INSTALLS] += 1.0
-    x[SUM_LEVEL] += outstanding
-
-
-@inlined
-def _install(
-    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked, free,
-    rows, again, factors, targets, pending, item, stamp, group, moment, segment, segmented, publish, level, marks,
-    scratch, now,
-):
-    """The generators take over the trainer's weights."""
-    version = n[INSTALLED]
-    publish[version, INSTALL] = now
-    _levels(n, x, picks, group, level)
-    areas_to(n, engine, now)
-    for s in range(n[SERVERS]):
-        marks[version, s] = engine[s, AREA_TO]
-    n[INSTALLED] = version + 1
-    n[SYNCING] = 0
-    if n[PAUSED]:
-        _pause(n, decode, engine, load, 0, now)
-    if n[AT_PUBLISH]:
-        n[TICKETS] += n[GROUPS] * n[BATCHES]
-    n[TICKETS] += n[LATER_TICKETS]
-    n[LATER_TICKETS] = 0
-    for i in range(n[HIDDEN]):
-        group[hidden[i], SHOWN] = n[INSTALLED]
-        show(n, ranks, picks, group, hidden[i])
-    n[HIDDEN] = 0
-    if n[AT_INSTALL]:
-        cut(
-            n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked,
-            free, rows, again, factors, targets, pending, item, stamp, group, moment, segment, segmented, scratch, now,
-        )
-    if n[MODE] == RESTART:
-        restart(
-            n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, pending, group, item, stamp,
-            segment, segmented, scratch, now,
-        )
-    elif n[MODE] == REPREFILL:
-        prefill_again(
-            n, x, rate, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, now,
-        )
-    if n[DUE]:
-        _snapshot(n, publish, now)
 
 
 @inlined
@@ -349,7 +254,7 @@ def _advance(state, stop_started, stop_finished):
             if one:
                 continue
             if n[BUSY] and x[TRAIN_END] <= now:
-                _train_end(n, x, batch, publish, now)
+                train_end(n, x, batch, publish, now)
             if n[SYNCING] and x[INSTALL_AT] <= now:
                 n[SYNCING] = OVER
         elif step == SETTLE:
@@ -360,9 +265,9 @@ def _advance(state, stop_started, stop_finished):
                     n[SYNCING] = 1
                     x[INSTALL_AT] = now + x[SYNC]
                     if n[PAUSES]:
-                        _pause(n, decode, engine, load, 1, now)
+                        pause(n, decode, engine, load, 1, now)
             if n[SYNCING] == OVER:
-                _install(
+                install(
                     n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden,
                     blocked, free, rows, again, factors, targets, pending, item, stamp, group, moment, segment,
                     segmented, publish, level, marks, scratch, now,
@@ -402,7 +307,7 @@ def _advance(state, stop_started, stop_finished):
                 n[IDLE_EVENTS] = 0
                 step = SETTLE
                 if instant:
-                    _train_end(n, x, batch, publish, now)
+                    train_end(n, x, batch, publish, now)
                     n[INLINE] = 1
                 else:
                     x[TRAIN_END] = now + seconds
