@@ -138,9 +138,12 @@ def timeline(
     from asyncsim import timelines
 
     system = timelines.system_of(preset, knobs, model)
-    _print_header(timelines.header(system, samples, seed))
-    print()
-    return timelines.timeline(system, updates, samples, seed, paths)
+
+    def announce(header: dict[str, Any]) -> None:
+        _print_header(header)
+        print()
+
+    return timelines.timeline(system, updates, samples, seed, paths, announce)
 
 
 def _table(verdicts: Sequence[records.Verdict], defects: bool) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +50,11 @@ def simulated(
     checks.integer("updates", updates, 1, "train one batch at least")
     whole = f"a multiple of updates_per_batch = {system.updates_per_batch}"
     checks.require(updates % system.updates_per_batch == 0, "updates", updates, whole, "whole batches are trained")
+    checks.integer("samples", samples, 1, "a group has at least one sample")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed")
     batches = updates // system.updates_per_batch
     record = None
+    _compiled()
     if recorded:
         found, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
     else:
@@ -57,11 +62,28 @@ def simulated(
     return found, theory.predicted_staleness(system.describe_at(samples), samples), record
 
 
+def _compiled() -> None:
+    """Compile the event kernel, and say so where it takes long: nobody should take half a minute for a hang."""
+    from asyncsim.systems.synchronous import synchronous
+
+    said = "asyncsim: compiling the event kernel, once after an installation (about half a minute)"
+    note = threading.Timer(2.0, print, [said], {"file": sys.stderr})
+    note.daemon = True
+    note.start()
+    synchronous().summary(1)
+    note.cancel()
+
+
 def timeline(
-    system: System, updates: int, samples: int, seed: int, paths: Mapping[str, Path | None]
+    system: System, updates: int, samples: int, seed: int, paths: Mapping[str, Path | None],
+    announce: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """Simulate, print, write what is asked for (`plot`, `save`, `trace`); the JSON object of the result."""
+    """Simulate, print, write what is asked for (`plot`, `save`, `trace`); the JSON object of the result.
+
+    `announce` prints the header, once nothing can be refused any more.
+    """
     found, predicted, record = simulated(system, updates, samples, seed, any(paths.values()))
+    announce(header(system, samples, seed))
     result = {"system": system.describe_at(samples) | {"seed": seed}, **found, "predicted": predicted.row()}
     for line in lines(result):
         print(line)
@@ -73,7 +95,10 @@ def timeline(
 def lines(result: Mapping[str, Any]) -> list[str]:
     """The printed page: what is realized beside what is predicted, then what it costs."""
     law, stale = result["predicted"], result["staleness"]
-    rows = [("mean", f"{stale['mean']:.4g}", _about(law))]
+    if not result["steady"]:
+        # A prediction of the steady state beside what is not steady would look like an error of either.
+        law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
+    rows = [("mean", f"{stale['mean']:.4g}", _about(law) if result["steady"] else "")]
     rows.append(("std", f"{stale['std']:.4g}", ""))
     least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
     support = law["support"]
@@ -89,14 +114,33 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k):]):.4f}", f"{p:.4f}"))
     page = [f"staleness in versions, of groups trained after the first {result['warm_up_batches']} batches"]
     page.append(f"  {'':16}{'realized':>12}{'predicted':>12}")
-    page += [f"  {name:16}{realized:>12}{expected:>12}" for name, realized, expected in rows]
+    page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
     name = law["law"] or "no law"
-    return [*page, f"  {name}: {law['reason']}", *_costs(result)]
+    said = f"  {name}: {law['reason']}" if result["steady"] else _too_short(result)
+    return [*page, said, _identity(result), *_costs(result)]
+
+
+def _too_short(result: Mapping[str, Any]) -> str:
+    enough = 2 * result["ramp_batches"] * result["system"]["updates_per_batch"]
+    return (
+        f"  too short for the predicted law of the steady state: the start alone takes {result['ramp_batches']} "
+        f"batches; use --updates {enough} or more"
+    )
+
+
+def _identity(result: Mapping[str, Any]) -> str:
+    """The mean by counting: groups outstanding at an install over groups trained between two."""
+    settings = result["system"]
+    trained = settings["groups_per_batch"] * settings["batches_per_publish"]
+    lost = result["dropped_fraction"] + result["rejected_fraction"] > 0 or settings["max_uses"] != 1
+    less = ", less what dropped, rejected or reused groups take" if lost else ""
+    mean = result["outstanding"] / trained
+    return f"  identity: {result['outstanding']:.4g} outstanding at an install / {trained} trained = {mean:.4g}{less}"
 
 
 def _about(law: Mapping[str, Any]) -> str:
     if law["mean"] is None:
-        return "no law" if law["law"] is None else ""
+        return "no law"
     return f"{law['mean']:.4g}" + (f" +-{law['approximate']:.2g}" if law["approximate"] else "")
 
 

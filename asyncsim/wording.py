@@ -177,7 +177,12 @@ def _source(
     )
     schedule = given.get("schedule", {})
     if parts["system"]:
-        system = build("systems", parts["system"], given.get("system", {}), "system.")
+        knobs = given.get("system", {})
+        if coupled:
+            # The law is not used: lengths come from the policy.
+            make = plugins.load("asyncsim.systems", parts["system"], SINGULAR["systems"])
+            knobs = ({"length": 1.0} if "length" in inspect.signature(make).parameters else {}) | knobs
+        system = build("systems", parts["system"], knobs, "system.")
         return build("schedules", "coupled", {"system": system}) if coupled else system
     checks.require(not coupled, "--coupled", True, "used with --system", "name the system whose lengths it couples")
     if parts["schedule"]:

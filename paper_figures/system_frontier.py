@@ -153,7 +153,7 @@ def draw_hours(ax: Axes, rows: Any, regime: str) -> Axes:
         x, mean, half = np.array(found).T
         style = {**_style.MEASURED, **look, "linestyle": "-", "linewidth": 2.4 if eta == 4 else 1.1, "markersize": 4}
         ax.errorbar(x, mean, yerr=half, **style)
-    ax.set(xscale="log", yscale="log", xlabel="step")
+    ax.set(xscale="log", yscale="log", xlabel="learning rate")
     ax.set(xticks=system_frontier.STEPS, xticklabels=[f"{step:g}" for step in system_frontier.STEPS])
     ax.set(ylim=(0.07, 8), yticks=[0.1, 1], yticklabels=["0.1", "1"], xlim=(0.2, 20))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -193,15 +193,15 @@ def draw(rows: Any) -> Figure:
         for column, regime in zip(panels.T, system_frontier.REGIMES, strict=True):
             draw_curves(column[0], parts["learning"], regime, 1.0)
             draw_hours(column[1], parts["learning"], regime)
-        panels[0, 0].set(ylabel=f"return of the batch, step {system_frontier.SHOWN:g}")
+        panels[0, 0].set(ylabel=f"return of the batch, rate {system_frontier.SHOWN:g}")
         panels[1, 0].set(ylabel="hours to 95 % of the best")
         panels[0, 0].legend(loc="lower right", borderpad=0.0)
         _script.caption(
             figure,
-            "Varied: the system, on one machine in each part. Top: 16 groups of 4 samples a batch; a line joins",
-            "settings of a system's own limit (areal 0 to 8). Middle: 32 samples a batch on 32 slots; dashed, nothing",
-            "fitted: (E[longest of 32 samples] + training) / max(mean length, training). Bottom: a token bandit, on",
-            "two machines; a point only where all realizations get there and stay. Intervals: 95 % over realizations.",
+            "Varied: the system; the machine is the same within a panel. Top: 16 groups of 4 samples a batch;",
+            "a line joins settings of a system's own limit (areal 0 to 8). Middle: 32 samples a batch on 32 slots;",
+            "dashed, nothing fitted: (E[longest of 32 samples] + training) / max(mean length, training). Bottom: a token",
+            "bandit, two kinds of load; a point only where all realizations get there and stay. 95 % intervals.",
         )
     return figure
 

@@ -16,7 +16,8 @@ def explained(system: System, state: State, starving: bool) -> str:
     n, now = state.n, float(state.x[k.NOW])
     what = "starved: events go on, but no batch is formed," if starving else "stalled"
     head = f"{system.name}: {what} after {int(n[k.FINISHED])} batches at {now:g} s"
-    return f"{head}; {'; '.join([_trainer(system, n), _admission(system, n), *_groups(system, n)])}"
+    parts = [_trainer(system, n), _admission(system, n), *_groups(system, n), *_remedies(system, n)]
+    return f"{head}; {'; '.join(parts)}"
 
 
 def _trainer(s: System, n: object) -> str:
@@ -46,6 +47,15 @@ def _admission(s: System, n: object) -> str:
     if s.lead is not None and ahead > s.lead:
         return f"generators wait for a publish: {ahead} packed versions ahead, lead = {s.lead}"
     return "generators are free to go on"
+
+
+def _remedies(s: System, n: object) -> list[str]:
+    out = int(n[k.ADMITTED] - n[k.GONE])  # type: ignore[index]
+    if s.tickets is not None and s.release_dropped != "now" and s.tickets - int(n[k.TICKETS]) > out:  # type: ignore[index]
+        return ["set release_dropped to now, or drop and reject less"]
+    if s.failure_rate > 0.0 and s.failure_rate * s.mean_work() > 1.0 and not s.failure_keeps:
+        return ["samples fail before they end: lower failure_rate or set failure_keeps"]
+    return ["raise tickets, capacity or max_age, or take another order"]
 
 
 def _groups(s: System, n: object) -> list[str]:

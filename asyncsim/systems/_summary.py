@@ -19,11 +19,16 @@ def warm_up(system: System, batches: int) -> int:
 
     The groups admitted on version 0 age one batch after the other. Of a run that is hardly longer, half is left out.
     """
+    return min(ramp(system), batches // 2)
+
+
+def ramp(system: System) -> int:
+    """2 ceil(K / M) batches: what starts on version 0 is trained by then, and so is what starts while it is."""
     out = system.tickets
     if out is None:
-        out = len(system.rates) + (system.capacity or 0)
-    warm = 2 * math.ceil(out / (system.groups_per_batch * system.batches_per_publish))
-    return min(warm, batches // 2)
+        # A queue that is longer than what is in flight need not fill up.
+        out = len(system.rates) + min(system.capacity or 0, len(system.rates))
+    return 2 * math.ceil(out / (system.groups_per_batch * system.batches_per_publish))
 
 
 def summary(system: System, state: State) -> dict[str, Any]:
@@ -36,7 +41,8 @@ def summary(system: System, state: State) -> dict[str, Any]:
     `mean_length_generated` of the samples that were admitted (those that ended would leave out what is cut while it
     is written), `mean_length_trained`; `throughput` in trained groups a second; `seconds_per_update`; utilization
     of trainer and generators (share of slots that write, without slots of places with a group in generation);
-    `outstanding`, groups at an install; `publish_lag` when batches start to train.
+    `outstanding`, groups at an install; `publish_lag` when batches start to train. `steady`: whether the warm-up
+    that the system needs fits into the run.
     """
     n, x = state.n, state.x
     groups = float(x[k.SUM_GROUPS])
@@ -53,7 +59,8 @@ def summary(system: System, state: State) -> dict[str, Any]:
             "mean": float(mean), "std": float(np.sqrt(max(0.0, x[k.SUM_SQUARE] / groups - mean**2))),
             "max": len(cells) - 1, "pmf": (cells / cells.sum()).tolist(),
         },
-        "token_staleness": _ratio(x[k.SUM_TOKEN], x[k.SUM_TOKENS]),
+        # Rounding of a sum of versions may fall below what it stands for, never below 0.
+        "token_staleness": max(0.0, _ratio(x[k.SUM_TOKEN], x[k.SUM_TOKENS])),
         "newest": _ratio(x[k.SUM_NEWEST], x[k.TRAINED_SAMPLES]),
         "in_flight": float(x[k.SUM_IN_FLIGHT] / groups),
         "in_queue": float((x[k.SUM_STALENESS] - x[k.SUM_IN_FLIGHT]) / groups),
@@ -68,6 +75,7 @@ def summary(system: System, state: State) -> dict[str, Any]:
         "generator_utilization": _ratio(busy, capacity * seconds),
         "outstanding": _ratio(x[k.SUM_LEVEL], x[k.SUM_INSTALLS]),
         "publish_lag": float(x[k.SUM_LAG] / groups),
+        "steady": bool(n[k.WARM] >= ramp(system)), "ramp_batches": ramp(system),
         "warm_up_batches": int(n[k.WARM]), "seconds": float(x[k.NOW]),
     }
 
