@@ -200,8 +200,8 @@ def draw(rows: Any) -> Figure:
             figure,
             "Varied: the system; the machine is the same within a panel. Top: 16 groups of 4 samples a batch;",
             "a line joins settings of a system's own limit (areal 0 to 8). Middle: 32 samples a batch on 32 slots;",
-            "dashed, nothing fitted: (E[longest of 32 samples] + training) / max(mean length, training). Bottom: a token",
-            "bandit, two kinds of load; a point only where all realizations get there and stay. 95 % intervals.",
+            "dashed, nothing fitted: (E[longest of 32 samples] + training) / max(mean length, training).",
+            "Bottom: a token bandit; a point only where all realizations get there and stay. 95 % intervals.",
         )
     return figure
 
