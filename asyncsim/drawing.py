@@ -101,6 +101,8 @@ class Ahead:
 
     def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
         checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
+        remedy = "what is drawn early is kept for one use; use drawing='late'"
+        checks.require(not feed.reuses, "max_uses", "more than one", "1 in a coupled system drawn early", remedy)
         self.sampler, self.feed = sampler, feed
         self.store = Store(sampler.realization)
         self.drawn: dict[tuple[int, int], _Drawn] = {}
@@ -143,6 +145,9 @@ class Ahead:
         changed, found = np.ones(version.shape, dtype=bool), None
         if before is not None:
             changed = np.maximum.accumulate(version != before[2], axis=1)
+            if not changed.any():
+                # Asked again (a restart, an install behind the last token) about what stands.
+                return
             found = self._single(before)
             # What stood behind the first token that is drawn anew is forgotten: the response may now end before it.
             found.mask[..., int(changed.argmax()) + 1 :] = 0.0

@@ -38,6 +38,7 @@ class SteppedFeed:
         self.header = {**coupled.describe(), "samples_per_group": samples_per_group, "tokens": tokens, "seed": seed}
         self.staircase = system.mode in ("keep", "reprefill") and tokens > 1
         self.seed, self.first = seed, first
+        self.reuses = system.max_uses != 1
         self.states = [
             system.start(batches, samples_per_group, first + m, seed, drawn=False) for m in range(realizations)
         ]
@@ -69,7 +70,11 @@ class SteppedFeed:
 
     def uninstalled(self) -> list[int]:
         """Versions that no generator holds any more, each in one answer only: nothing will be drawn from them."""
-        installed = min(state.n[k.INSTALLED] for state in self.states)
+        # A sample may have started at the instant of an install, and be asked about only afterwards.
+        installed = min(
+            int(state.stamp[state.pending[: state.n[k.PENDING]], k.V_START].min(initial=state.n[k.INSTALLED]))
+            for state in self.states
+        )
         versions = list(range(self._retired, installed))
         self._retired = max(self._retired, installed)
         return versions
@@ -129,6 +134,7 @@ class SteppedFeed:
 
     def _oldest(self, state: State) -> int:
         """The oldest version that an outstanding sample began under; the installed one where none is."""
-        live = state.group[: state.n[k.ADMITTED], k.STAGE] < k.LEFT
+        group = state.group[: state.n[k.ADMITTED]]
+        live = (group[:, k.STAGE] < k.LEFT) | (group[:, k.REFERENCES] > 0)
         start = state.stamp[_record.codes_of(state, np.flatnonzero(live)), k.V_START]
         return int(min(start.min(initial=state.n[k.INSTALLED], where=start >= 0), state.n[k.INSTALLED]))

@@ -31,6 +31,10 @@ def coupled(system: System) -> Coupled:
         system.load is None, "load", system.load, "absent in a coupled system",
         "give train_time: lengths that depend on the policy have no law to scale it by",
     )
+    checks.require(
+        not system.failure_keeps, "failure_keeps", True, "False in a coupled system",
+        "how long a repaired response becomes is not asked again; let failures begin anew",
+    )
     return Coupled(system)
 
 

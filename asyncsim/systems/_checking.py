@@ -190,6 +190,14 @@ def _admission(s: System) -> None:
     unit = s.groups_per_batch * (s.batches_per_publish if at_publish else 1)
     # Groups out are whole quanta, so up to quantum - 1 tickets lie idle, how many depends on the returns so far.
     idle = max((s.tickets + returns * unit) % s.quantum for returns in range(s.quantum))
+    cuts = s.max_age is not None and s.age_action != "wait"
+    if s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest"):
+        # Tickets of groups that are lost return one by one.
+        idle = s.quantum - 1
+    checks.require(
+        s.accept == 1.0 or s.release_dropped != "never", "release_dropped", s.release_dropped,
+        f"now or publish with accept = {s.accept}", "every rejected group would take a ticket away, until none is left",
+    )
     checks.require(
         s.tickets - idle >= unit, "tickets", s.tickets,
         f"at least {unit + idle}, the groups of a {'publish' if at_publish else 'batch'} and those a quantum of "

@@ -53,7 +53,8 @@ def _strict(s: Facts) -> str | None:
     # What is scored apart from its place may enter the buffer behind groups of the next version.
     scored_apart = s.reward is not None and not s.reward_holds
     first_in_first_out = s.order in ("done", "oldest_start") and not scored_apart
-    if first_in_first_out and s.mode == "drain":
+    # A drain waits for generation only: what awaits its reward crosses the install, whether it holds a place or not.
+    if first_in_first_out and s.mode == "drain" and s.reward is None:
         return "a drain, first in first out"
     if first_in_first_out and serial(s):
         return "one batch in generation at a time"

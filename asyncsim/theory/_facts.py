@@ -142,8 +142,8 @@ class Facts:
         spare = self.publish if self.release == "publish" and not self.instant else 0
         if self.places < self.tickets - spare:
             return f"{self.places} places do not hold the {self.tickets - spare} groups that tickets let wait or run"
-        if self.instant and self.mode == "drain":
-            return "after a drain all that is ready trains at once, before anything is admitted"
+        if self.instant and not self.immediate:
+            return "after a delayed install all that is ready trains at once, before anything is admitted"
         if not self.follows and (self.generator_pauses or self.mode == "drain"):
             return "admission is closed while weights are on their way and training goes on"
         return None

@@ -60,7 +60,7 @@ def scheduled(system, batches, samples, seed):
 @settings(max_examples=60)
 @given(system=systems(features=PARTS), batches=st.integers(1, 10), samples=st.integers(1, 3), seed=st.integers(0, 3))
 def test_constant_lengths_give_the_schedule_of_the_constant_law(system, batches, samples, seed):
-    system = system.replace(length=constant(float(TOKENS)))
+    system = system.replace(length=constant(float(TOKENS)), failure_keeps=False)
     plain = scheduled(system, batches, samples, seed)
     feed = schedules.coupled(system).feed(batches, samples, TOKENS, 2, seed)
     record = drive(feed, batches, lambda realization, trajectory, version: np.full(trajectory.size, float(TOKENS)))
@@ -72,7 +72,7 @@ def test_constant_lengths_give_the_schedule_of_the_constant_law(system, batches,
 @settings(max_examples=60)
 @given(system=systems(modes=("drain", "pin"), features=PARTS), batches=st.integers(1, 10), seed=st.integers(0, 3))
 def test_given_lengths_give_the_schedule_of_these_lengths(system, batches, seed):
-    system = system.replace(length=empirical([1.0, 2.0, 5.0]))
+    system = system.replace(length=empirical([1.0, 2.0, 5.0]), failure_keeps=False)
     plain = scheduled(system, batches, 2, seed)
 
     def law(realization, trajectory, version):
@@ -87,6 +87,8 @@ def test_given_lengths_give_the_schedule_of_these_lengths(system, batches, seed)
 @settings(max_examples=60)
 @given(system=systems(features=PARTS), batches=st.integers(1, 10), samples=st.integers(1, 2))
 def test_recorded_versions_explain_the_recorded_lengths(system, batches, samples):
+    system = system.replace(failure_keeps=False)
+    scheduled(system.replace(length=constant(3.0)), batches, samples, 0)
     record = drive(schedules.coupled(system).feed(batches, samples, TOKENS, 3, 0), batches)
     version = np.broadcast_to(record.version, (*record.version.shape[:4], TOKENS)).reshape(-1, TOKENS)
     realization = np.repeat(np.arange(3), record.trajectory[0].size)
@@ -141,6 +143,7 @@ COUPLED = schedules.coupled(presets.one_step_off())
     [
         ("system", lambda: schedules.coupled(schedules.fixed(1))),
         ("load", lambda: schedules.coupled(presets.areal(1, 2, length=1.0, load=1.0))),
+        ("failure_keeps", lambda: schedules.coupled(presets.one_step_off().replace(failure_keeps=True))),
         ("system", lambda: COUPLED.schedule(2, 1, 1, 1, 0)),
         ("tokens", lambda: COUPLED.feed(2, 1, 0, 1, 0)),
         ("realizations", lambda: COUPLED.feed(2, 1, 1, 0, 0)),

@@ -167,6 +167,8 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
         found["mode"] = modes[0]
     if found.get("age_action") == "wait" and found["tickets"] is None:
         found["age_action"] = "drop"
+    if found.get("accept", 1.0) < 1.0 and found.get("release_dropped") == "never":
+        found["release_dropped"] = "publish"
     if found.get("visible") == "publish":
         # What is seen may not leave before a publish shows more.
         found.update(max_age=None, age_action="drop", overflow="block", capacity=None)

@@ -125,6 +125,8 @@ REFUSED = {
     "prefill_speedup": lambda: presets.synchronous().replace(prefill_speedup=0.0),
     "token_time": lambda: presets.areal(1, 2, length=1.0, load=1.0).replace(token_time=1.0),
     "tickets": lambda: System("x", {}, constant(1.0), (1.0,) * 4, train_time=1.0).summary(3),
+    "tickets = 2": lambda: presets.one_step_off(2).replace(accept=0.8),
+    "release_dropped": lambda: presets.areal(3, 2, length=1.0, load=1.0).replace(accept=0.8, release_dropped="never"),
     "turns": lambda: System("x", {}, constant(1.0), (1.0,), train_time=1.0, turns=2, environment=exponential(1.0),
                             tickets=1).start(3, 1, 0, 0, drawn=False),
 }
@@ -140,7 +142,7 @@ def test_bad_settings_are_refused_by_name(field):
 def test_a_deadlock_says_who_waits_for_what():
     # What is generated while a batch trains is cut at its publish, and the tickets of what is cut never come back.
     system = presets.one_step_off(2).replace(
-        max_age=0, age_checks=("publish",), age_reach="all", release_dropped="never",
+        max_age=0, age_checks=("publish",), age_reach="all", release_dropped="never", quantum=1,
     )
     with pytest.raises(StalledError, match=r"stalled after 1 batches at .*; the trainer waits for 2 groups") as caught:
         system.summary(500)
