@@ -217,7 +217,7 @@ def slotted_simpy_rate() -> float:
     return BATCHES * BATCH * GROUP / (time.perf_counter() - begin)
 
 
-LONG = 2000
+LONG = 4000
 """Batches of a run whose record does not fit into caches: what is recorded is what a study would record."""
 
 
