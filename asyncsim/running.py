@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from asyncsim import checks, knobs, manifest, records, versions
+from asyncsim import checks, knobs, manifest, memory, records, versions
 from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.drawing import COUPLED, DRAWING
 from asyncsim.feeds import EagerFeed, head
@@ -51,7 +49,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     policy = spec.trained_policy
     starts = range(0, spec.replicates, block)
     if policy.precision == "float32":
-        _keep_memory()
+        memory.keep()
     total = spec.updates * len(starts)
     with _Bar(total, progress) as tick, torch.no_grad(), _threads(policy.threads), _on(spec.device):
         parts = [_run_part(spec, seed, source, np.arange(s, min(s + block, spec.replicates)), tick) for s in starts]
@@ -226,22 +224,6 @@ def _on(device: str) -> Iterator[None]:
 
 def _join(parts: tuple[dict[str, np.ndarray], ...]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
-
-
-@cache
-def _keep_memory() -> None:
-    """Let the C library keep what tensors give back, up to half a gigabyte, for the rest of the process.
-
-    Left to itself it returns every few megabytes to the system and takes them again page by page, which costs networks
-    a tenth of their time on one thread and a third on two. Other C libraries do without.
-    """
-    largest_request, trim = -3, -1
-    try:
-        library = ctypes.CDLL(None)
-        library.mallopt(largest_request, 32 << 20)
-        library.mallopt(trim, 512 << 20)
-    except (OSError, AttributeError, TypeError):
-        return
 
 
 @contextmanager

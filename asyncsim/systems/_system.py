@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim import checks, records, rng
+from asyncsim import checks, memory, records, rng
 from asyncsim.feeds import EagerFeed
 from asyncsim.laws import Law, as_law
 from asyncsim.systems import _checking
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 REALIZATIONS = 64
 """Independent realizations of a random event system that a run uses unless told otherwise."""
+
+_KEPT = 8 << 20
+"""Bytes of an array up to which its memory stays with the process: simulations are run by the dozen."""
 
 PLACES = 1 << 20
 """Places of a system at most: each is an entry of `rates`."""
@@ -186,6 +189,7 @@ class System:
         """Kernel state at time 0; with `drawn` false every start asks for its work."""
         from asyncsim.systems import _build
 
+        memory.keep(_KEPT)
         checks.integer("batches", batches, 1, "ask for at least one batch")
         samples = checks.integer("samples_per_group", samples_per_group, 1, "a group has at least one sample")
         checks.require(
