@@ -67,13 +67,16 @@ def packed(n, group, code):
 
 
 @inlined
+def end_of_turn(n, item, stamp, code):
+    """Work that is done when the present turn of a sample ends."""
+    turn, work = stamp[code, TURN], item[code, WORK]
+    return work * turn / n[TURNS] if turn < n[TURNS] else work
+
+
+@inlined
 def target_of(n, item, stamp, code):
     """Work at which the present stretch ends: the end of the turn, or a failure."""
-    turn = stamp[code, TURN]
-    end = item[code, WORK]
-    if turn < n[TURNS]:
-        end = end * turn / n[TURNS]
-    return min(end, item[code, LIMIT])
+    return min(end_of_turn(n, item, stamp, code), item[code, LIMIT])
 
 
 @inlined
@@ -104,6 +107,16 @@ def begin_stretch(n, engine, item, stamp, segment, segmented, code, s, base):
 
 
 @inlined
+def push_key(n, rate, load, keys, codes, group, item, stamp, code, s):
+    """A sample whose work is known enters its server's heap of completions."""
+    stamp[code, PHASE] = WRITING
+    size = load[s, HEAP]
+    load[s, HEAP] = size + 1
+    key = key_of(n, rate, group, item, stamp, code)
+    sift_up(keys, codes, s * n[ROOM], size, key, packed(n, group, code))
+
+
+@inlined
 def write(n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s, now):
     """A sample that holds a slot goes on writing."""
     load[s, ACTIVE] += 1
@@ -115,11 +128,7 @@ def write(n, rate, decode, engine, load, keys, codes, pending, group, item, stam
         pending[n[PENDING]] = code
         n[PENDING] += 1
     else:
-        stamp[code, PHASE] = WRITING
-        size = load[s, HEAP]
-        load[s, HEAP] = size + 1
-        key = key_of(n, rate, group, item, stamp, code)
-        sift_up(keys, codes, s * n[ROOM], size, key, packed(n, group, code))
+        push_key(n, rate, load, keys, codes, group, item, stamp, code, s)
 
 
 @inlined
@@ -203,6 +212,14 @@ def waste(x, item, code):
     item[code, DONE] = item[code, VERSIONS] = 0.0
 
 
+@inlined
+def put_event(n, times, orders, whats, time, later_class, what):
+    """Enter an event of the wall clock behind those of the same time and class."""
+    timed_push(times, orders, whats, n[TIMED], time, later_class | n[SERIAL], what)
+    n[TIMED] += 1
+    n[SERIAL] += 1
+
+
 @compiled
 def fail(n, x, times, orders, whats, group, item, stamp, code, now):
     """A writing sample fails; True when it goes on at once."""
@@ -214,9 +231,7 @@ def fail(n, x, times, orders, whats, group, item, stamp, code, now):
         waste(x, item, code)
     if x[DELAY] == 0.0:
         return True
-    timed_push(times, orders, whats, n[TIMED], now + x[DELAY], LATER_CLASS | n[SERIAL], code * 4 + EVENT_REPAIR)
-    n[TIMED] += 1
-    n[SERIAL] += 1
+    put_event(n, times, orders, whats, now + x[DELAY], LATER_CLASS, code * 4 + EVENT_REPAIR)
     return False
 
 

@@ -6,8 +6,19 @@ import numpy as np
 
 from asyncsim.systems._buffer import cut_buffer, discard, drop_first_entered, enter, free_place, over_age, unlink
 from asyncsim.systems._compile import compiled, inlined
-from asyncsim.systems._engine import ROW_MASK, account, clock, serve, server_of, set_speed, submit, target_of, written
-from asyncsim.systems._heaps import heapify, ring_next, ring_put, timed_push, timed_sift
+from asyncsim.systems._engine import (
+    ROW_MASK,
+    account,
+    clock,
+    put_event,
+    serve,
+    server_of,
+    set_speed,
+    submit,
+    target_of,
+    written,
+)
+from asyncsim.systems._heaps import heapify, ring_next, ring_put, timed_heapify
 from asyncsim.systems._state import *
 
 
@@ -167,9 +178,7 @@ def ended(n, x, times, orders, whats, free, group, moment, item, stamp, code, no
             free_place(n, free, group, moment, row, now)
     if item[code, REWARD] > 0.0:
         stamp[code, PHASE] = REWARDED
-        timed_push(times, orders, whats, n[TIMED], now + item[code, REWARD], n[SERIAL], code * 4 + EVENT_REWARD)
-        n[TIMED] += 1
-        n[SERIAL] += 1
+        put_event(n, times, orders, whats, now + item[code, REWARD], 0, code * 4 + EVENT_REWARD)
         return False
     return True
 
@@ -239,8 +248,7 @@ def sweep(n, load, keys, codes, queue, times, orders, whats, pending, stamp, wai
             times[kept], orders[kept], whats[kept] = times[i], orders[i], whats[i]
             kept += 1
     n[TIMED] = kept
-    for i in range(kept // 2 - 1, -1, -1):
-        timed_sift(times, orders, whats, kept, i)
+    timed_heapify(times, orders, whats, kept)
 
 
 @compiled

@@ -73,6 +73,13 @@ def timed_sift(times, orders, whats, size, i):
     times[i], orders[i], whats[i] = time, order, what
 
 
+@compiled
+def timed_heapify(times, orders, whats, size):
+    """Order the first `size` events anew."""
+    for i in range(size // 2 - 1, -1, -1):
+        timed_sift(times, orders, whats, size, i)
+
+
 @inlined
 def ring_put(ring, o, room, head, count, value):
     """Append to the queue of `count` entries that begins at `head` of a ring: `room` entries behind o."""

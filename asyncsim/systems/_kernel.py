@@ -17,10 +17,11 @@ from asyncsim.systems._engine import (
     ROW_MASK,
     account,
     completion,
+    end_of_turn,
     fail,
-    key_of,
-    packed,
     pop_key,
+    push_key,
+    put_event,
     repaired,
     serve,
     server_of,
@@ -30,7 +31,7 @@ from asyncsim.systems._engine import (
     write,
 )
 from asyncsim.systems._groups import admit, cut, ended, finished, scored, train, unblock
-from asyncsim.systems._heaps import ring_put, sift_up, timed_push, timed_sift
+from asyncsim.systems._heaps import ring_put, timed_sift
 from asyncsim.systems._state import *
 from asyncsim.systems._weights import install, pause, train_end
 
@@ -68,9 +69,7 @@ def _pass(n, x, now):
     x[SUM_FLYING] += n[FLYING] * seconds
     x[SUM_OUTSTANDING] += (n[ADMITTED] - n[GONE]) * seconds
     x[SUM_BUSY] += n[BUSY] * seconds
-    if n[PAUSED]:
-        x[SUM_PAUSED] += seconds
-    else:
+    if not n[PAUSED]:
         x[SUM_ACTIVE] += n[ACTIVE_ALL] * seconds
         x[SUM_RUNNING] += n[FLYING] * seconds
     x[TIME] += seconds
@@ -93,7 +92,7 @@ def _complete(
     n[ACTIVE_ALL] -= 1
     turn = stamp[code, TURN]
     complete = -1
-    if x[FAILURE] > 0.0 and done < (item[code, WORK] * turn / n[TURNS] if turn < n[TURNS] else item[code, WORK]):
+    if x[FAILURE] > 0.0 and done < end_of_turn(n, item, stamp, code):
         if fail(n, x, times, orders, whats, group, item, stamp, code, now):
             repaired(
                 n, x, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
@@ -104,9 +103,7 @@ def _complete(
         seconds = item[code, STEPS + turn - 1]
         if seconds > 0.0:
             stamp[code, PHASE] = STEPPING
-            timed_push(times, orders, whats, n[TIMED], now + seconds, n[SERIAL], code * 4 + EVENT_STEP)
-            n[TIMED] += 1
-            n[SERIAL] += 1
+            put_event(n, times, orders, whats, now + seconds, 0, code * 4 + EVENT_STEP)
             if not n[STEP_HOLDS]:
                 _release(n, load, s)
         else:
@@ -174,16 +171,11 @@ def _timed(
 
 
 @compiled
-def _launch(n, rate, engine, load, keys, codes, pending, group, item, stamp):
+def _launch(n, rate, load, keys, codes, pending, group, item, stamp):
     """Put started samples, whose work is known by now, into the heaps."""
     for i in range(n[PENDING]):
         code = pending[i]
-        s = server_of(n, group, code)
-        stamp[code, PHASE] = WRITING
-        size = load[s, HEAP]
-        load[s, HEAP] = size + 1
-        key = key_of(n, rate, group, item, stamp, code)
-        sift_up(keys, codes, s * n[ROOM], size, key, packed(n, group, code))
+        push_key(n, rate, load, keys, codes, group, item, stamp, code, server_of(n, group, code))
     n[PENDING] = 0
 
 
@@ -199,11 +191,11 @@ def _advance(state, stop_started, stop_finished):
      rows, again, factors, targets, pending, item, stamp, group, moment, batch, taken, publish, level, marks, segment,
      segmented, histogram, supply, prompts, scratch) = state
     ask, drain, instant, stretches = n[ASK] == 1, n[MODE] == DRAIN, n[INSTANT] == 1, n[SEGMENTED] == 1
-    reask = ask and (n[MODE] == KEEP or n[MODE] == RESTART or n[MODE] == REPREFILL)
+    reask = ask and n[MODE] in (KEEP, RESTART, REPREFILL)
     if n[ASKED]:
         # Only now is the work of the samples known that had started when the caller was asked.
         n[ASKED] = 0
-        _launch(n, rate, engine, load, keys, codes, pending, group, item, stamp)
+        _launch(n, rate, load, keys, codes, pending, group, item, stamp)
     step, now, why = n[POINT], x[NOW], GOING
     while why == GOING:
         # No step adds more than three stretches for each sample in flight, or, between events, an event.

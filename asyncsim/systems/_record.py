@@ -72,9 +72,9 @@ def timeline(system: System, state: State, header: dict[str, Any]) -> records.Ti
     """The full record of a finished state, times in seconds."""
     seconds = float(state.x[k.NOW])
     header = {**header, "seconds": seconds}
-    batches, publishes, groups = _batches(state), _publishes(state), _groups(state)
-    samples = _samples(state, groups, batches)
     used = groups_of_batches(state)
+    batches, publishes, groups = _batches(state), _publishes(state), _groups(state, used)
+    samples = _samples(state, groups, batches)
     uses = {"batch": np.repeat(batches["batch"], used.shape[1]), "group": used.reshape(-1)}
     resources = _resources(system, state, groups, batches, publishes, seconds)
     return records.Timeline(samples, groups, batches, publishes, resources, header, uses, _stretches(state))
@@ -116,7 +116,7 @@ def _done(state: State, item: np.ndarray, stamp: np.ndarray, server: np.ndarray,
     return done
 
 
-def _groups(state: State) -> dict[str, np.ndarray]:
+def _groups(state: State, used: np.ndarray) -> dict[str, np.ndarray]:
     count = int(state.n[k.ADMITTED])
     group, moment = state.group[:count], state.moment[:count]
     columns = {
@@ -127,7 +127,7 @@ def _groups(state: State) -> dict[str, np.ndarray]:
         "t_submit": k.T_SUBMIT, "t_done": k.T_DONE, "t_ready": k.T_READY, "t_left": k.T_LEFT, "t_free": k.T_PLACE,
         "factor": k.FACTOR,
     }
-    uses = np.bincount(groups_of_batches(state).reshape(-1), minlength=count)
+    uses = np.bincount(used.reshape(-1), minlength=count)
     return {
         "group": np.arange(count), "uses": uses, **{name: group[:, column] for name, column in columns.items()},
         **{name: moment[:, column] for name, column in times.items()}, "fate": FATES[group[:, k.FATE]],

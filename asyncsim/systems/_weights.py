@@ -20,7 +20,7 @@ from asyncsim.systems._engine import (
     written,
 )
 from asyncsim.systems._groups import cut
-from asyncsim.systems._heaps import sort, timed_sift
+from asyncsim.systems._heaps import sort, timed_heapify
 from asyncsim.systems._state import *
 
 
@@ -45,8 +45,7 @@ def leave_steps(n, times, orders, whats, group, found):
             times[kept], orders[kept], whats[kept] = times[i], orders[i], whats[i]
             kept += 1
     n[TIMED] = kept
-    for i in range(kept // 2 - 1, -1, -1):
-        timed_sift(times, orders, whats, kept, i)
+    timed_heapify(times, orders, whats, kept)
     sort(found, count)
     return count
 

@@ -117,3 +117,8 @@ def overproduced(point: Point) -> str | None:
     train, work = (laws.as_law(name, point[name]).mean() for name in ("train_time", "length"))
     most = 40.0 * point["groups_per_batch"] * work / point["places"]
     return f"train_time of at most {most:.3g} seconds" if train > most else None
+
+
+def blocks(system: Any) -> Any:
+    """A full buffer makes its generators wait."""
+    return system.replace(overflow="block")

@@ -9,6 +9,7 @@ from asyncsim.records import Estimate, Point, Timeline
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._kernel_defects import version_off_by_one
 from asyncsim.trials.systems._windows import (
+    blocks,
     heavy,
     large,
     mean_of,
@@ -56,11 +57,6 @@ def _freshest_first(system: Any) -> Any:
     return system.replace(order="freshest")
 
 
-def _blocks(system: Any) -> Any:
-    """A full buffer makes its generators wait."""
-    return system.replace(overflow="block")
-
-
 _POINT = {
     "places": 256,
     "samples_per_group": 4,
@@ -83,7 +79,7 @@ trial = Trial(
     defects={
         "versions one behind": Defect(version_off_by_one, _FAST),
         "freshest group first": Defect(_freshest_first, _POINT),
-        "a full buffer blocks": Defect(_blocks, _POINT),
+        "a full buffer blocks": Defect(blocks, _POINT),
     },
     effect=0.02,
     reach=_reach,

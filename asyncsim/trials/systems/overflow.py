@@ -9,6 +9,7 @@ from asyncsim.records import Estimate, Point, Timeline
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._kernel_defects import dropped_counted_as_trained
 from asyncsim.trials.systems._windows import (
+    blocks,
     heavy,
     large,
     mean_of,
@@ -54,11 +55,6 @@ def _reach(point: Point) -> str | None:
     return heavy(point, "length", "train_time") or limits or overproduced(point)
 
 
-def _blocks(system: Any) -> Any:
-    """A full buffer makes its generators wait."""
-    return system.replace(overflow="block")
-
-
 def _cuts_the_old(system: Any) -> Any:
     """An age rule that also stops what is still in generation: long samples are lost."""
     return system.replace(max_age=1, age_reach="all")
@@ -80,7 +76,7 @@ trial = Trial(
     measure=_measure,
     defects={
         "dropped groups counted as trained": Defect(dropped_counted_as_trained, _POINT),
-        "a full buffer blocks": Defect(_blocks, _POINT),
+        "a full buffer blocks": Defect(blocks, _POINT),
         "old groups cut in generation": Defect(_cuts_the_old, _POINT),
     },
     effect=0.02,
