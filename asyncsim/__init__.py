@@ -18,6 +18,8 @@ PACKAGES = (
     "policies",
     "advantages",
     "methods",
+    "factors",
+    "penalties",
     "updates",
     "diagnostics",
     "theory",

@@ -131,6 +131,11 @@ class Batch:
         return self._full
 
     @property
+    def groups(self) -> int:
+        """G."""
+        return self.mass.shape[1]
+
+    @property
     def lengths(self) -> Tensor:
         """Generated tokens of each sample, `[R, G, N]`."""
         return self.mask.sum(-1)

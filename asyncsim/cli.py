@@ -19,7 +19,10 @@ import typer
 
 from asyncsim import checks, commands, wording
 
-KINDS = ("tasks", "policies", "systems", "schedules", "methods", "advantages", "updates", "diagnostics", "claims")
+KINDS = (
+    "tasks", "policies", "systems", "schedules", "methods", "advantages", "factors", "penalties", "updates",
+    "diagnostics", "claims",
+)
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -57,7 +57,8 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
             also = plan.recorder.outputs
             signal, gradient = evaluate(plan.method, plan.task, plan.policy, weights, batch, first, also)
             first = first or signal
-            record = Record(gradient, nobody, signal, updates_per_version, since * plan.updates_per_batch + epoch)
+            elapsed = since * plan.updates_per_batch + epoch
+            record = Record(gradient, nobody, signal, updates_per_version, elapsed, signal.statistics)
             record, states = plan.update.apply(record, states)
             before = parameters
             parameters, diverged = advance(parameters, record.direction, diverged, update, plan.limit, batch.broken)

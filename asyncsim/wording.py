@@ -21,6 +21,8 @@ SINGULAR = {
     "schedules": "schedule",
     "methods": "method",
     "advantages": "advantage",
+    "factors": "factor",
+    "penalties": "penalty",
     "updates": "link",
     "diagnostics": "diagnostics",
     "claims": "claim",

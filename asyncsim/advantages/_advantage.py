@@ -11,6 +11,7 @@ from torch import Tensor
 
 from asyncsim import checks, plugins
 from asyncsim.batch import Batch
+from asyncsim.likelihoods import Likelihoods
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Samples:
     `reward`, `mass` `[R, G, N]`; `size` N or infinity; `weight`: the weight that the loss applies to the sample, `[R,
     G, N]` (1 on-policy); `score_norm()`: squared norm of the score vector that the loss applies, weight included,
     `[R, G, N]`; `batch`: where the ends and values of single tokens stand;
-    `rewards()`: the reward of each token, with the task's penalty, `[R, G, N, T]`.
+    `rewards()`: the reward of each token, with the task's penalty, `[R, G, N, T]`; `likelihoods()`: the ratios;
+    `row_norms()`: squared norm of each token's score in the space of logits, `[R, G, N, T]`.
     """
 
     reward: Tensor
@@ -30,6 +32,8 @@ class Samples:
     score_norm: Callable[[], Tensor]
     batch: Batch | None = None
     rewards: Callable[[], Tensor] | None = None
+    likelihoods: Callable[[], Likelihoods] | None = None
+    row_norms: Callable[[], Tensor] | None = None
 
     def token_rewards(self) -> Tensor:
         """Reward of every token, with the task's penalty, `[R, G, N, T]`."""

@@ -1,8 +1,12 @@
-"""A method as one value: advantage, weight on the score, aggregator; and how they make cotangents.
+"""A method as one value: advantage, weight on the score, penalty, aggregator.
 
-The ascent direction of every method here is sum_it a_it m_it c_it grad log pi(y_it): `a` from the aggregator, `m` the
-mask, `c` the detached score weight. A loss with a live ratio and one with a detached ratio times log pi have the same
-c, since grad(r A) = r A grad log pi.
+The ascent direction of every method here is
+
+    g = sum_it a_it m_it { c_it grad log pi(y_it) + sum_v e_itv grad log pi(v|s_it) }
+
+`a` from the aggregator, `m` the mask, `c` the detached score weight, `e` a detached term on the whole distribution, 0
+for most. A loss with a live ratio and one with a detached ratio times log pi have the same c, since grad(r A) = r A
+grad log pi.
 """
 
 from __future__ import annotations
@@ -10,38 +14,59 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.batch import Batch
+from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._weights import Weight
 
+if TYPE_CHECKING:
+    from asyncsim.methods._given import Weighed
 
-def sequence_sum(batch: Batch) -> Tensor:
+
+class Masses(Protocol):
+    """What an aggregator reads: `mass` `[R or 1, G, N]`, `lengths` `[R, G, N]`, `mask` `[R, G, N, T]`, `groups`."""
+
+    @property
+    def mass(self) -> Tensor: ...
+
+    @property
+    def lengths(self) -> Tensor: ...
+
+    @property
+    def mask(self) -> Tensor: ...
+
+    @property
+    def groups(self) -> Any: ...
+
+
+def sequence_sum(step: Masses) -> Tensor:
     """mass / G: the gradient of the expected reward."""
-    return (batch.mass / batch.mass.shape[1]).unsqueeze(-1)
+    return (step.mass / step.groups).unsqueeze(-1)
 
 
-def sequence_mean(batch: Batch) -> Tensor:
+def sequence_mean(step: Masses) -> Tensor:
     """mass / (G T_i): every sequence counts alike, tokens of long ones less."""
-    return (batch.mass / (batch.mass.shape[1] * batch.lengths.clamp(min=1.0))).unsqueeze(-1)
+    return (step.mass / (step.groups * step.lengths.clamp(min=1.0))).unsqueeze(-1)
 
 
-def token_mean(batch: Batch) -> Tensor:
+def token_mean(step: Masses) -> Tensor:
     """mass / sum(mass T_i) over the step: every token counts alike."""
-    tokens = (batch.mass * batch.lengths).sum((1, 2), keepdim=True)
-    return (batch.mass / tokens).unsqueeze(-1)
+    tokens = (step.mass * step.lengths).sum((1, 2), keepdim=True)
+    # Nothing may be left when groups were dropped: 0 / 1, not 0 / 0.
+    return (step.mass / torch.where(tokens > 0, tokens, torch.ones_like(tokens))).unsqueeze(-1)
 
 
-def constant(batch: Batch) -> Tensor:
+def constant(step: Masses) -> Tensor:
     """mass / (G T_max)."""
-    return (batch.mass / (batch.mass.shape[1] * batch.mask.shape[-1])).unsqueeze(-1)
+    return (step.mass / (step.groups * step.mask.shape[-1])).unsqueeze(-1)
 
 
-AGGREGATORS: Mapping[str, Callable[[Batch], Tensor]] = {
+AGGREGATORS: Mapping[str, Callable[[Masses], Tensor]] = {
     "sequence_sum": sequence_sum,
     "sequence_mean": sequence_mean,
     "token_mean": token_mean,
@@ -50,13 +75,50 @@ AGGREGATORS: Mapping[str, Callable[[Batch], Tensor]] = {
 ANCHORS = ("behavior", "proximal")
 
 
+class Factor(Protocol):
+    """What multiplies score weights before they are aggregated: a mask, or a weight of samples (a batch link).
+
+    `factor(seen, advantage)` is `[R, G, N, T or 1]`, detached; the denominators of aggregators do not see it.
+    """
+
+    @property
+    def proximal(self) -> bool: ...
+
+    def factor(self, seen: Likelihoods, advantage: Tensor) -> Tensor: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+class Penalty(Protocol):
+    """A term of the objective that knows no advantage: what it adds to c, `[R, G, N, T]`, and to e (or None).
+
+    Its sign is that of ascent: descent on beta KL adds negative numbers. Factors do not touch it.
+    """
+
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+    @property
+    def proximal(self) -> bool: ...
+
+    def score_weight(self, seen: Likelihoods) -> Tensor | None: ...
+
+    def spread(self, seen: Likelihoods) -> Tensor | None: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True)
 class Method:
     """Advantage, weight, aggregator; each part can be replaced (`dataclasses.replace`, or `method.replace`).
 
     `at` names the parameters of the pullback: "current", or "behavior" (A3C, asynchronous SGD). `anchor` names the
     policy that ratios refer to. `constants` are cotangents per unit of mass on other outputs: {"loss": -1.0} descends
-    a loss, {"entropy": 0.01} is an entropy bonus. `critic` is the coefficient c of the value loss c (V - target)^2.
+    a loss, {"entropy": 0.01} is an entropy bonus. `critic` is the coefficient c of the value loss c (V - target)^2, V
+    the output `critic_output`. `factors` multiply score weights (masks, weights of samples); `penalties` add
+    weights of their own, aggregated like the method's. With `drop_equal`, groups whose rewards are all equal leave the
+    step before anything is counted. `on_policy` says what the method is when all
+    policies agree; `status` is "published" or "reconstruction" (formula or constants are partly ours).
     """
 
     name: str
@@ -68,6 +130,12 @@ class Method:
     scored: bool = True
     constants: Mapping[str, float] = field(default_factory=dict)
     critic: float = 0.0
+    critic_output: str = "value"
+    factors: tuple[Factor, ...] = ()
+    penalties: tuple[Penalty, ...] = ()
+    drop_equal: bool = False
+    on_policy: str = "policy gradient"
+    status: str = "published"
 
     def __post_init__(self) -> None:
         checks.require(
@@ -81,15 +149,73 @@ class Method:
         checks.one_of("at", self.at, ("current", "behavior"), "say at which parameters the gradient is taken")
         checks.one_of("anchor", self.anchor, ANCHORS, "say which policy ratios refer to")
         checks.real("critic", self.critic, "give the coefficient of the value loss, 0 for none", 0.0)
+        for kind, attribute in (("factors", "factor"), ("penalties", "score_weight")):
+            for part in getattr(self, kind):
+                remedy = f"write ({kind}.NAME(...),)"
+                checks.require(hasattr(part, attribute), kind, part, f"a tuple of {kind}", remedy)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Outputs of the policy that the method reads."""
-        return (*(("log_prob",) if self.scored else ()), *self.constants, *(("value",) if self.critic else ()))
+        read = [
+            *(("log_prob",) if self.scored else ()),
+            *self.constants,
+            *((self.critic_output,) if self.critic else ()),
+            *self.weight.outputs,
+            *(name for penalty in self.penalties for name in penalty.outputs),
+        ]
+        return tuple(dict.fromkeys(read))
+
+    @property
+    def proximal(self) -> bool:
+        """Whether the method reads log-probs of the proximal policy."""
+        return (
+            (self.anchor == "proximal" and self.weight.anchored)
+            or self.weight.proximal
+            or any(part.proximal for part in self.factors)
+            or any(part.proximal for part in self.penalties)
+        )
 
     def replace(self, **changes: Any) -> Method:
         """The same method with other parts."""
         return dataclasses.replace(self, **changes)
+
+    def weigh(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Weighed:
+        """What the method makes of log-probs that the caller has: cotangent = a m c of every token, and its factors.
+
+        Arguments: `log_prob` (current), `behavior_log_prob` (of the true sampler) and, where the method reads it,
+        `proximal_log_prob` (start of the batch), each `[N, T]` (one group), `[G, N, T]` or `[R, G, N, T]` in nats;
+        `rewards` `[..., N]` (the method's own advantage is taken) or `advantages` `[..., N]` or `[..., N, T]`; `mask`
+        0 or 1, like `log_prob`; `staleness` in versions, `reference_log_prob`, both like `log_prob`, where read;
+        `categorical=False` for densities. Returns `Weighed`, every tensor detached and shaped like `log_prob`. Raises
+        `InputError` for shapes that do not match, a mask of zeros, a group of one with a group advantage, missing
+        log-probs, or log-probs above 0.
+
+        >>> import asyncsim as sim
+        >>> now, then = torch.tensor([[-0.5], [-1.5]]), torch.tensor([[-1.0], [-1.0]])
+        >>> found = sim.methods.truncated_is("token", cap=1.5).weigh(now, then, advantages=torch.tensor([1.0, -1.0]))
+        >>> [round(c, 3) for c in found.score_weight.flatten().tolist()]
+        [1.5, -0.607]
+        """
+        from asyncsim.methods._given import weigh
+
+        return weigh(self, log_prob, behavior_log_prob, *arguments, **settings)
+
+    def loss(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
+        """A scalar to call `backward` on: its gradient in `log_prob` is -cotangent, its value -sum a m c.
+
+        Arguments as in `weigh`; `log_prob` carries the graph.
+
+        >>> import asyncsim as sim
+        >>> now = torch.tensor([[-0.5], [-1.5]], requires_grad=True)
+        >>> then, rewards = torch.tensor([[-1.0], [-1.0]]), torch.tensor([1.0, 0.0])
+        >>> sim.methods.reinforce(sim.advantages.group_mean()).loss(now, then, rewards=rewards).backward()
+        >>> now.grad.flatten().tolist()
+        [-0.25, 0.25]
+        """
+        from asyncsim.methods._given import loss
+
+        return loss(self, log_prob, behavior_log_prob, *arguments, **settings)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run: what the result depends on, anchor included."""
@@ -102,4 +228,7 @@ class Method:
             "anchor": self.anchor,
             "constants": dict(self.constants),
             "critic": self.critic,
+            **({"factors": [part.describe() for part in self.factors]} if self.factors else {}),
+            **({"penalties": [part.describe() for part in self.penalties]} if self.penalties else {}),
+            **({"drop_equal": True} if self.drop_equal else {}),
         }

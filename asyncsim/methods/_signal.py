@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim import checks, ratios, versions
 from asyncsim.advantages._advantage import Samples
 from asyncsim.batch import Batch, Outputs
+from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import AGGREGATORS, Method
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._task import Task
-from asyncsim.versions import View, Weights
+from asyncsim.versions import View, Weights, tensor
 
 
 @dataclass
@@ -48,24 +51,52 @@ class Signal:
         return self.outputs if self.first is None else self.first.outputs
 
     @cached_property
+    def likelihoods(self) -> Likelihoods:
+        """What weights, penalties and advantages may read."""
+        batch = self.batch
+        plain = batch.full and batch.action.shape[3] == 1
+        mass, groups = kept_groups(self.method, batch.mass, batch.reward)
+        # The record is bound to outputs, not to the signal: a cycle would keep it until a collection.
+        outputs, first, policy = self.outputs, self.first, self.policy
+        return Likelihoods(
+            outputs,
+            batch.behavior,
+            lambda: outputs if first is None else first.outputs,
+            batch.mask,
+            mass,
+            batch.size,
+            batch.reward,
+            self.method.anchor,
+            lambda: token_age(batch),
+            lambda name: behavior_output(policy, batch, name),
+            plain,
+            groups,
+        )
+
+    @property
     def log_ratio(self) -> Tensor:
         """Token log ratios of the current policy to behavior, `[R, G, N, T]`."""
-        return self._log_ratio(self.batch.behavior["log_prob"])
+        return self.likelihoods.log_ratio
 
-    @cached_property
+    @property
     def anchored(self) -> Tensor:
         """Token log ratios of the current policy to the method's anchor, `[R, G, N, T]`."""
-        return self.log_ratio if self.method.anchor == "behavior" else self._log_ratio(self.proximal["log_prob"])
+        return self.likelihoods.anchored
 
     @cached_property
     def sequence_log_ratio(self) -> Tensor:
         """Sequence log ratios to behavior, `[R, G, N]`."""
         return self.log_ratio.sum(-1)
 
+    @property
+    def statistics(self) -> dict[str, Tensor]:
+        """Numbers `[R]` that the weight has left for the trace; a method without scores has none."""
+        return dict(self.likelihoods.statistics) if self.method.scored else {}
+
     @cached_property
     def staleness_log_ratio(self) -> Tensor:
         """Token log ratios of the current policy to the behavior weights in the trainer's numerics, `[R, G, N, T]`."""
-        return self._log_ratio(self._scored)
+        return ratios.log_ratio(self.outputs["log_prob"], self._scored, self.batch.mask)
 
     @cached_property
     def mismatch_log_ratio(self) -> Tensor:
@@ -84,7 +115,7 @@ class Signal:
     @cached_property
     def applied(self) -> Tensor:
         """Weight that the loss applies, `[R, G, N, T or 1]`."""
-        return self.method.weight.ratio(self.anchored)
+        return self.method.weight.applied(self.likelihoods)
 
     @property
     def samples(self) -> Samples:
@@ -97,6 +128,8 @@ class Signal:
             self._score_norm,
             self.batch,
             lambda: self.task.token_rewards(self.batch, self.outputs),
+            lambda: self.likelihoods,
+            self._row_norms,
         )
 
     @cached_property
@@ -116,26 +149,16 @@ class Signal:
 
     @property
     def cotangents(self) -> Outputs:
-        """One detached number per element of each output that the method uses, `[R, G, N, T]`."""
-        share = AGGREGATORS[self.method.aggregator](self.batch) * self.batch.mask
-        found = {name: value * share for name, value in self.method.constants.items()}
-        if self.method.scored:
-            advantages = self.advantages if self.advantages.ndim == 4 else self.advantages.unsqueeze(-1)
-            weight = self.method.weight.score_weight(self.applied, advantages)
-            # Weights of masked tokens may be infinite; 0 * inf must not reach the sum.
-            found["log_prob"] = weight * share
-            if not self.batch.full:
-                nothing = torch.zeros((), dtype=share.dtype)
-                found["log_prob"] = torch.where(self.batch.mask > 0, found["log_prob"], nothing)
-        if self.method.critic:
-            found["value"] = 2.0 * self.method.critic * (self.targets - self.outputs["value"]) * share
+        """One detached number per element of each output that the method uses, `[R, G, N, T]` or `[R, G, N, T, A]`."""
+        method, mask = self.method, self.batch.mask
+        if not method.scored and not method.critic:
+            share = AGGREGATORS[method.aggregator](self.batch) * mask
+            return {name: value * share for name, value in method.constants.items()}
+        found, share = weighed(method, self.likelihoods, self.advantages, self.batch.full)
+        if method.critic:
+            error = self.targets - self.outputs[method.critic_output]
+            found[method.critic_output] = 2.0 * method.critic * error * share
         return found
-
-    def _log_ratio(self, anchor: Tensor) -> Tensor:
-        log_prob = self.outputs["log_prob"]
-        # A single token was possible where it was drawn; of several, some may be outside both nuclei.
-        plain = self.batch.full and log_prob.shape[-1] == 1
-        return log_prob - anchor if plain else ratios.log_ratio(log_prob, anchor, self.batch.mask)
 
     def _sample_weight(self) -> Tensor:
         """One weight per sample: that of the sequence, or the mean of its tokens' weights."""
@@ -150,6 +173,67 @@ class Signal:
         if self.method.aggregator == "sequence_mean":
             share = share / self.batch.lengths.clamp(min=1.0).unsqueeze(-1)
         return self.policy.score_norm(self.view, self.batch, share)
+
+    def _row_norms(self) -> Tensor:
+        """Squared norm of each token's score in the space of logits, 1 - 2 pi(y) + sum_v pi(v)^2, `[R, G, N, T]`."""
+        rows = self.policy.forward(versions.current(self.weights), self.batch, ("log_probs",)).outputs["log_probs"]
+        prob = rows.exp()
+        taken = prob.gather(-1, self.batch.action.unsqueeze(-1))[..., 0]
+        return 1.0 - 2.0 * taken + (prob * prob).sum(-1)
+
+
+def kept_groups(method: Method, mass: Tensor, reward: Tensor) -> tuple[Tensor, Tensor | int]:
+    """Masses of the groups that the method keeps, and how many those are: G, or `[R, 1, 1]` where some were dropped."""
+    if not method.drop_equal:
+        return mass, mass.shape[1]
+    present = mass.expand(reward.shape) > 0
+    some = torch.where(present, reward, torch.full((), -math.inf, dtype=reward.dtype)).amax(-1, keepdim=True)
+    other = torch.where(present, reward, torch.full((), math.inf, dtype=reward.dtype)).amin(-1, keepdim=True)
+    keep = (some > other).to(mass.dtype)
+    return mass * keep, keep.sum(1, keepdim=True).clamp(min=1.0)
+
+
+def token_age(batch: Batch) -> Tensor:
+    """Staleness of every token in versions, `[R, G, N, T or 1]`; NaN where its version is unknown (negative)."""
+    gap = np.where(batch.version < 0, np.nan, batch.train_version - batch.version.astype(np.float64))
+    return tensor(gap[batch.realization])
+
+
+def behavior_output(policy: Policy, batch: Batch, name: str) -> Tensor:
+    """An output of the behavior weights that was not recorded, where they were kept."""
+    if batch.view is None:
+        raise checks.InputError(
+            f"behavior {name}", None, "recorded or computable", "use drawing='late', which keeps weights"
+        )
+    return policy.forward(batch.view, batch, (name,)).outputs[name]
+
+
+def weighed(method: Method, seen: Likelihoods, advantages: Tensor, full: bool) -> tuple[Outputs, Tensor]:
+    """Cotangents of a scored method without those of its critic, and the share of each token that they contain."""
+    mask = seen.mask
+    share = AGGREGATORS[method.aggregator](seen) * mask
+    found: Outputs = {name: value * share for name, value in method.constants.items()}
+    if not method.scored:
+        return found, share
+    advantages = advantages if advantages.ndim == 4 else advantages.unsqueeze(-1)
+    weight, spread = method.weight.score_weight(seen, advantages), method.weight.spread(seen, advantages)
+    for part in method.factors:
+        factor = part.factor(seen, advantages)
+        # What is masked out may be infinite or NaN: 0 * inf must not reach the sum.
+        weight = torch.where(factor == 0, torch.zeros_like(factor), weight * factor)
+        spread = None if spread is None else spread * factor.unsqueeze(-1)
+    if method.factors:
+        nonzero = (weight != 0).to(share.dtype).expand(seen.mask.shape)
+        seen.statistics["kept_tokens"] = (seen.share * nonzero).sum((1, 2, 3))
+    for penalty in method.penalties:
+        added, wide = penalty.score_weight(seen), penalty.spread(seen)
+        weight = weight if added is None else weight + added
+        spread = wide if spread is None else spread if wide is None else spread + wide
+    # Weights of masked tokens may be infinite; 0 * inf must not reach the sum.
+    found["log_prob"] = weight * share if full else torch.where(mask > 0, weight * share, torch.zeros_like(share))
+    if spread is not None:
+        found["log_probs"] = torch.where(mask.unsqueeze(-1) > 0, spread * share.unsqueeze(-1), torch.zeros_like(spread))
+    return found, share
 
 
 def evaluate(

@@ -1,94 +1,120 @@
-"""Weights on the score: what the field calls the estimator, from token log ratios to one number per token."""
+"""Weights on the score: what the field calls the estimator, from likelihoods to one number per token."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from asyncsim import checks, ratios
+from asyncsim import checks, plugins, ratios
 from asyncsim.knobs import MARK, per_sample
+from asyncsim.likelihoods import Likelihoods
+
+LEVELS = ("none", "token", "prefix", "sequence", "geometric")
 
 
-class Weight(Protocol):
-    """What the field calls the estimator: from token log ratios to the score weight.
+class Weight:
+    """What the field calls the estimator; a subclass says what it makes of likelihoods and advantages.
 
-    `ratio(log_ratio)`: the weight that the loss applies, `[R, G, N, T or 1]`, before anything that depends on the
-    sign of the advantage. `score_weight(ratio, advantage)`: c, `[R, G, N, T or 1]`; `advantage` is `[R, G, N, 1]`.
+    `level`: which product of token ratios enters. `outputs`: what it reads of the current policy besides `log_prob`.
+    `anchored`: whether the method's declared anchor matters. `proximal`: whether it reads log-probs of the proximal
+    policy whatever the anchor.
     """
 
-    def ratio(self, log_ratio: Tensor) -> Tensor: ...
+    level: str
+    outputs: ClassVar[tuple[str, ...]] = ()
+    anchored: ClassVar[bool] = False
+    proximal: ClassVar[bool] = False
 
-    def score_weight(self, ratio: Tensor, advantage: Tensor) -> Tensor: ...
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """Weight that a sample's score has whatever the sign of its advantage, `[R, G, N, T or 1]`: c at A = 1."""
+        return self.score_weight(seen, torch.ones_like(seen.log_ratio[..., :1]))
 
-    def describe(self) -> dict[str, Any]: ...
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """c `[R, G, N, T or 1]` for advantages `[R, G, N, T or 1]`; what it says of masked tokens does not matter."""
+        raise NotImplementedError
 
-
-@dataclass(frozen=True)
-class NoRatio:
-    """c = A: data is stale, scores are current."""
-
-    def ratio(self, log_ratio: Tensor) -> Tensor:
-        """1 for every sample."""
-        return torch.ones_like(log_ratio[..., :1])
-
-    def score_weight(self, ratio: Tensor, advantage: Tensor) -> Tensor:
-        """A."""
-        return advantage
+    def spread(self, seen: Likelihoods, advantage: Tensor) -> Tensor | None:
+        """e `[R, G, N, T, A]`, one number for the log-prob of every action in the token's state; None: nothing."""
+        return None
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
-        return {"weight": "none"}
+        name = plugins.name_of(self)
+        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {"weight": name, "level": self.level, **settings}
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """c = min(ratio, cap) A with the ratio of the token or of the sequence; cap None: untruncated."""
+class NoRatio(Weight):
+    """c = A: data is stale, scores are current."""
+
+    level: ClassVar[str] = "none"  # type: ignore[misc]
+
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """1 for every sample."""
+        return torch.ones_like(seen.mask[..., :1])
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """A."""
+        return advantage
+
+
+@dataclass(frozen=True)
+class Ratio(Weight):
+    """c = min(ratio, cap) A with the ratio of the token or of the sequence to behavior; cap None: untruncated."""
 
     level: str
     cap: Any = field(default=None, metadata=MARK)
 
-    def ratio(self, log_ratio: Tensor) -> Tensor:
+    def applied(self, seen: Likelihoods) -> Tensor:
         """Token ratios `[R, G, N, T]` or the sequence ratio `[R, G, N, 1]`, truncated from above."""
-        if self.level == "sequence" and log_ratio.shape[-1] > 1:
-            log_ratio = log_ratio.sum(-1, keepdim=True)
-        weight = ratios.usable(log_ratio)
-        if self.cap is None:
-            return weight
-        cap = per_sample(self.cap)
-        return weight.clamp(max=cap) if isinstance(cap, float) else torch.minimum(weight, cap)
+        log_ratio = seen.anchored
+        weight = ratios.usable(seen.sequence(log_ratio) if self.level == "sequence" else log_ratio)
+        return weight if self.cap is None else at_most(weight, self.cap)
 
-    def score_weight(self, ratio: Tensor, advantage: Tensor) -> Tensor:
-        """Ratio times A."""
-        return ratio * advantage
-
-    def describe(self) -> dict[str, Any]:
-        """Header of a run."""
-        return {"weight": "ratio", "level": self.level, "cap": self.cap}
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Truncated ratio times A."""
+        return self.applied(seen) * advantage
 
 
 @dataclass(frozen=True)
-class Clip:
+class Clip(Weight):
     """c = rho A where the clip is open: rho <= 1 + high for A > 0, rho >= 1 - low for A < 0."""
 
     low: Any = field(metadata=MARK)
     high: Any = field(metadata=MARK)
 
-    def ratio(self, log_ratio: Tensor) -> Tensor:
+    level: ClassVar[str] = "token"  # type: ignore[misc]
+    anchored: ClassVar[bool] = True
+
+    def applied(self, seen: Likelihoods) -> Tensor:
         """Token ratios to the anchor."""
-        return ratios.usable(log_ratio)
+        return ratios.usable(seen.anchored)
 
-    def score_weight(self, ratio: Tensor, advantage: Tensor) -> Tensor:
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
         """Ratio times A, 0 where the clip is closed."""
-        too_high = (advantage > 0) & (ratio > 1.0 + per_sample(self.high))
-        too_low = (advantage < 0) & (ratio < 1.0 - per_sample(self.low))
-        return torch.where(too_high | too_low, torch.zeros((), dtype=ratio.dtype), ratio * advantage)
+        ratio = self.applied(seen)
+        return clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
 
-    def describe(self) -> dict[str, Any]:
-        """Header of a run."""
-        return {"weight": "clip", "level": "token", "low": self.low, "high": self.high}
+
+def clipped(weight: Tensor, ratio: Tensor, advantage: Tensor, lowest: Any, highest: Any) -> Tensor:
+    """weight A where the pessimistic clip of `ratio` to [lowest, highest] is open, exactly 0 where it is closed.
+
+    d/d theta of min(rho A, clip(rho) A) is rho A grad log pi, but 0 where the clipped branch is the smaller one: above
+    `highest` for A > 0 and below `lowest` for A < 0. A ratio on a bound is inside.
+    """
+    closed = ((advantage > 0) & (ratio > highest)) | ((advantage < 0) & (ratio < lowest))
+    return torch.where(closed, torch.zeros((), dtype=weight.dtype, device=weight.device), weight * advantage)
+
+
+def at_most(weight: Tensor, cap: Any) -> Tensor:
+    """Weights truncated from above by a number, or by one per replicate."""
+    cap = per_sample(cap)
+    return weight.clamp(max=cap) if isinstance(cap, float) else torch.minimum(weight, cap)
 
 
 def checked_level(level: str) -> str:

@@ -25,7 +25,7 @@ class Tabular(Plain):
     logits: tuple[tuple[float, ...], ...] | None = None
     reference: tuple[tuple[float, ...], ...] | None = None
 
-    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "kl")
+    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "kl", "log_probs", "reference")
     threads: ClassVar[int] = 1
 
     @property
@@ -65,9 +65,10 @@ class Tabular(Plain):
         return Act(action, {})
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """Outputs by name, `[R, G, N, T]` each, and the pullback.
+        """Outputs by name, `[R, G, N, T]` each (`log_probs` `[R, G, N, T, A]`), and the pullback.
 
-        d log pi(a|s)/d theta_s = e_a - pi_s; dH/d theta = -pi (log pi + H); dKL/d theta = pi (log pi - log ref - KL).
+        d log pi(a|s)/d theta_s = e_a - pi_s; dH/d theta = -pi (log pi + H); dKL/d theta = pi (log pi - log ref - KL);
+        the log-probs of the reference do not move.
         """
         view, cells = _narrow(view), self._cells(view, batch)
         tables = {
@@ -78,7 +79,13 @@ class Tabular(Plain):
         outputs: Outputs = {}
         for name in names:
             checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
-            index = cells if name == "log_prob" else torch.div(cells, self.actions, rounding_mode="floor")
+            if name == "log_probs":
+                outputs[name] = view.weights["log_prob"].reshape(-1, self.actions)[self._row(cells)]
+                continue
+            if name == "reference":
+                outputs[name] = self._log_reference()[self._state(cells), batch.action]
+                continue
+            index = cells if name == "log_prob" else self._row(cells)
             outputs[name] = _at(tables[name](), index)
         return Forward(outputs, lambda cotangents: self._pull(view, cells, cotangents))
 
@@ -90,7 +97,7 @@ class Tabular(Plain):
         1[a = a'] - pi(a') - pi'(a) + pi . pi'.
         """
         view, cells = _narrow(view), self._cells(view, batch)
-        row = torch.div(cells, self.actions, rounding_mode="floor")
+        row = self._row(cells)
         prob = view.weights["prob"].reshape(-1, self.actions)[row]
         action, state = batch.action.unsqueeze(-2), batch.state
         crossed = prob.gather(-1, action.expand(*cells.shape, cells.shape[-1]))
@@ -113,6 +120,14 @@ class Tabular(Plain):
             return batch.index
         return batch.index + view.slots(tuple(batch.action.shape)) * (batch.action.shape[0] * self.size)
 
+    def _row(self, cells: Tensor) -> Tensor:
+        """Row (slot, replicate, state) of every token's cell."""
+        return torch.div(cells, self.actions, rounding_mode="floor")
+
+    def _state(self, cells: Tensor) -> Tensor:
+        """State of every token's cell."""
+        return self._row(cells) % self.rows
+
     def _entropy(self, view: View) -> Tensor:
         return -(view.weights["prob"] * _finite(view.weights["log_prob"])).sum(-1)
 
@@ -131,8 +146,15 @@ class Tabular(Plain):
                 scattered = _scattered(cotangent, cells, prob)
                 table += scattered - scattered.sum(-1, keepdim=True) * prob
                 continue
-            row = torch.div(cells, self.actions, rounding_mode="floor")
+            row = self._row(cells)
+            if name == "log_probs":
+                everywhere = row.unsqueeze(-1) * self.actions + torch.arange(self.actions)
+                scattered = _scattered(cotangent, everywhere, prob)
+                table += scattered - scattered.sum(-1, keepdim=True) * prob
+                continue
             rows = _scattered(cotangent, row, prob[..., 0]).unsqueeze(-1)
+            if name == "reference":
+                continue
             if name == "entropy":
                 table -= rows * prob * (_finite(log_prob) + self._entropy(view).unsqueeze(-1))
             else:
@@ -172,9 +194,11 @@ def tabular(rows: int = 1, actions: int = 2, logits: Any = None, reference: Any 
     """Softmax policy over a table of free logits: pi(a|s) = exp(theta_sa) / sum_b exp(theta_sb).
 
     Arguments: `rows` S and `actions` A of the table; `logits`, initial values `[S, A]` in nats (default zeros);
-    `reference`, logits `[S, A]` of the distribution that the output `kl` refers to (default uniform). Returns a policy
-    of P = S A parameters with the outputs `log_prob`, `entropy` and `kl` = KL(pi || reference), each per token in nats,
-    `[R, G, N, T]`. Raises `InputError` for sizes below 1 (2 actions) or logits of another shape. Source: textbook.
+    `reference`, logits `[S, A]` of the distribution that the outputs `kl` and `reference` refer to (default uniform).
+    Returns a policy of P = S A parameters with the outputs `log_prob`, `entropy`, `kl` = KL(pi || reference) and
+    `reference` (log-prob of the token under it), each per token in nats, `[R, G, N, T]`, and `log_probs` of all
+    actions, `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 actions) or logits of another shape. Source:
+    textbook.
 
     >>> policy = tabular(rows=1, actions=2, logits=[[0.0, 1.0]])
     >>> policy.prepare(policy.initial(1))["prob"].round(decimals=3).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from torch import Tensor
 from asyncsim import ratios, records, updates
 from asyncsim.advantages._advantage import Samples
 from asyncsim.batch import Batch
-from asyncsim.methods._weights import NoRatio
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods._weights import NoRatio, Weight
 from asyncsim.policies._policy import Forward
 from asyncsim.spec import Spec
 from asyncsim.updates._link import Chain, Record, State
@@ -94,23 +95,21 @@ def with_policy(wrapper: type[PolicyDefect]) -> Any:
 
 
 @dataclass(frozen=True)
-class Masked:
+class Masked(Weight):
     """Ratios above the cap set to 0 instead of to the cap."""
 
     cap: float
 
-    def ratio(self, log_ratio: Tensor) -> Tensor:
+    level: ClassVar[str] = "sequence"  # type: ignore[misc]
+
+    def applied(self, seen: Likelihoods) -> Tensor:
         """Sequence ratio, 0 above the cap."""
-        weight = ratios.usable(log_ratio.sum(-1, keepdim=True))
+        weight = ratios.usable(seen.sequence(seen.log_ratio))
         return torch.where(weight > self.cap, torch.zeros_like(weight), weight)
 
-    def score_weight(self, ratio: Tensor, advantage: Tensor) -> Tensor:
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
         """Ratio times A."""
-        return ratio * advantage
-
-    def describe(self) -> dict[str, Any]:
-        """Header of a run."""
-        return {"weight": "masked", "cap": self.cap}
+        return self.applied(seen) * advantage
 
 
 class FourthPower:

@@ -15,6 +15,7 @@ import torch
 import asyncsim as sim
 from asyncsim import plugins, versions
 from asyncsim.batch import Batch
+from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._signal import evaluate
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.policies.causal_lm import CausalLM
@@ -42,7 +43,7 @@ SMALL = {
 PACKAGES = {"reasoning": "reasoning_gym"}
 """Plug-ins that need an optional package; where it is missing, their tests are skipped by name."""
 
-KINDS = ("methods", "advantages", "updates", "policies", "tasks", "diagnostics")
+KINDS = ("methods", "advantages", "factors", "penalties", "updates", "policies", "tasks", "diagnostics")
 
 
 def names(kind):
@@ -69,7 +70,10 @@ def make(kind, name, **changes):
     ]
     unknown = set(required) - set(EXAMPLES)
     assert not unknown, f"{name}: give EXAMPLES a value for {unknown}"
-    return factory(**{**{r: EXAMPLES[r] for r in required}, **SMALL.get((kind, known), {}), **changes})
+    from tests.contracts.families import gathered
+
+    small = SMALL.get((kind, known), {}) or gathered("MAKE").get((kind, known), {})
+    return factory(**{**{r: EXAMPLES[r] for r in required}, **small, **changes})
 
 
 class Lowered(Characters):
@@ -205,6 +209,25 @@ def _case(policy, old, new, action, state, lengths, reward):
     names = ("log_prob", "value") if "value" in policy.outputs else ("log_prob",)
     batch.behavior = policy.forward(batch.view, batch, names).outputs
     return Case(policy, old, new, batch)
+
+
+def likelihoods(log_ratio, drift=None, mask=None, anchor="behavior", reward=None, **changes):
+    """Likelihoods with the given log ratios pi/mu and (default: the same) pi/pi_prox, each [R, G, N, T]."""
+    log_ratio = torch.as_tensor(log_ratio)
+    drift = log_ratio if drift is None else torch.as_tensor(drift)
+    R, G, N, _ = log_ratio.shape
+    now = torch.zeros_like(log_ratio)
+    return Likelihoods(
+        {"log_prob": now},
+        {"log_prob": now - log_ratio},
+        lambda: {"log_prob": now - drift},
+        torch.ones_like(log_ratio) if mask is None else torch.as_tensor(mask).to(log_ratio.dtype),
+        torch.full((1, G, N), 1.0 / N, dtype=log_ratio.dtype),
+        N,
+        torch.zeros((R, G, N), dtype=log_ratio.dtype) if reward is None else torch.as_tensor(reward),
+        anchor,
+        **changes,
+    )
 
 
 def permuted(batch, axis, order):

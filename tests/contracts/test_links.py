@@ -22,7 +22,7 @@ def signal(log_ratios=None):
     trial = case(R=R, G=1, N=4, T=1, drift=0.0)
     found, _ = trial.evaluate(sim.methods.reinforce())
     values = torch.zeros(R, 4) if log_ratios is None else torch.as_tensor(log_ratios)
-    found.__dict__["log_ratio"] = values.double().reshape(R, 1, -1, 1)
+    found.likelihoods.__dict__["log_ratio"] = values.double().reshape(R, 1, -1, 1)
     return found
 
 

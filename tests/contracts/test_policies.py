@@ -54,6 +54,8 @@ def log_density(name, policy, theta, state, action):
             "log_prob": rows.gather(-1, action.unsqueeze(-1)).squeeze(-1),
             "entropy": torch.distributions.Categorical(logits=rows).entropy(),
             "kl": (rows.exp() * (rows - reference)).sum(-1),
+            "log_probs": rows,
+            "reference": reference.gather(-1, action.unsqueeze(-1)).squeeze(-1) + 0.0 * rows[..., 0],
         }
     if name == "mlp":
         raw, end = perceptron(theta, 0, (policy.observation, *policy.hidden, policy.actions), state)
@@ -102,8 +104,13 @@ def problem(name, seed=0, tokens=T):
         np.zeros(R, dtype=np.int64),
         np.zeros((1, G, N), dtype=np.int64),
     )
-    weight = {o: torch.from_numpy(random.normal(size=shape)) for o in policy.outputs}
+    weight = {o: torch.from_numpy(random.normal(size=wide(policy, o, shape))) for o in policy.outputs}
     return policy, theta, batch, weight
+
+
+def wide(policy, output, shape):
+    """Shape of an output: one number per token, or one per action."""
+    return (*shape, policy.actions) if output == "log_probs" else shape
 
 
 def mixed_view(policy, theta, slots, realization=None):
@@ -127,7 +134,7 @@ def slope_error(policy, theta, batch, weight):
     def total(step):
         weights = policy.prepare(theta[0] + step * direction)
         outputs = policy.forward(versions.current(weights), batch, policy.outputs).outputs
-        return sum((weight[name] * outputs[name]).sum((1, 2, 3)) for name in policy.outputs)
+        return sum((weight[name] * outputs[name]).flatten(1).sum(1) for name in policy.outputs)
 
     slope = (total(1e-5) - total(-1e-5)) / 2e-5
     pulled = policy.forward(versions.current(policy.prepare(theta[0])), batch, policy.outputs).pullback(weight)
@@ -189,7 +196,7 @@ def test_tokens_of_two_versions_are_pulled_back_at_their_own_weights(name, seed)
             torch.testing.assert_close(
                 forward.outputs[output][here], expected[output].detach()[here], rtol=0, atol=1e-12
             )
-        part = sum((weight[o] * here * expected[o]).sum() for o in policy.outputs)
+        part = sum((weight[o] * expected[o])[here].sum() for o in policy.outputs)
         total += torch.autograd.grad(part, live)[0]
     assert (forward.pullback(weight) - total).abs().max() < 1e-12
 
@@ -300,5 +307,5 @@ def test_extreme_logits_keep_every_output_finite(scale):
     torch.testing.assert_close(
         forward.outputs["kl"], torch.full((R, G, N, T), math.log(3.0), dtype=torch.float64), rtol=0, atol=1e-9
     )
-    pulled = forward.pullback({o: torch.ones(R, G, N, T).double() for o in policy.outputs})
+    pulled = forward.pullback({o: torch.ones(wide(policy, o, (R, G, N, T))).double() for o in policy.outputs})
     assert torch.isfinite(pulled).all()

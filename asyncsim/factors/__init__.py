@@ -1,0 +1,11 @@
+"""Factors: what multiplies score weights before they are aggregated (masks, weights of samples)."""
+
+from typing import TYPE_CHECKING, Any
+
+from asyncsim import plugins
+
+plugins.expose(__name__)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

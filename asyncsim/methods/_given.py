@@ -1,0 +1,216 @@
+"""A method on tensors that the caller has: weights, cotangents and a loss with exactly that gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.advantages._advantage import Samples
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods._method import Method
+from asyncsim.methods._signal import kept_groups, weighed
+
+_ABOVE_ZERO = 1e-5
+"""Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""
+
+
+class Weighed(NamedTuple):
+    """What a method makes of given tensors, each shaped like the log-probs that were given.
+
+    `cotangent` = a m c: the number by which grad log pi of each token is multiplied in the ascent direction;
+    `score_weight` = c; `share` = a m; `advantage` A; `statistics` that the weight reports.
+    """
+
+    cotangent: Tensor
+    score_weight: Tensor
+    share: Tensor
+    advantage: Tensor
+    statistics: dict[str, Tensor]
+
+
+def weigh(
+    method: Method,
+    log_prob: Tensor,
+    behavior_log_prob: Tensor,
+    proximal_log_prob: Tensor | None = None,
+    *,
+    rewards: Tensor | None = None,
+    advantages: Tensor | None = None,
+    mask: Tensor | None = None,
+    staleness: Tensor | None = None,
+    reference_log_prob: Tensor | None = None,
+    categorical: bool = True,
+) -> Weighed:
+    """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
+    shape = _shape("log_prob", log_prob, None)
+    lifted = {"log_prob": _lift(log_prob.detach(), shape)}
+    then = {"log_prob": _lift(_like("behavior_log_prob", behavior_log_prob, shape), shape)}
+    kept = torch.ones_like(lifted["log_prob"]) if mask is None else _lift(_like("mask", mask, shape), shape)
+    kept = kept.to(lifted["log_prob"].dtype)
+    _check_mask(kept)
+    if method.proximal:
+        checks.require(
+            proximal_log_prob is not None,
+            "proximal_log_prob",
+            None,
+            f"given for {method.name} with anchor {method.anchor}",
+            "hand over log-probs of the weights at the start of the batch, or use anchor='behavior'",
+        )
+    before = None if proximal_log_prob is None else _lift(_like("proximal_log_prob", proximal_log_prob, shape), shape)
+    if reference_log_prob is not None:
+        lifted["reference"] = _lift(_like("reference_log_prob", reference_log_prob, shape), shape)
+    missing = set(method.outputs) - set(lifted)
+    checks.require(
+        not missing,
+        "method",
+        method.name,
+        "one that reads log-probs of tokens only",
+        f"run it on a policy with the outputs {', '.join(sorted(missing))}",
+    )
+    if categorical:
+        for name, values in (("log_prob", lifted["log_prob"]), ("behavior_log_prob", then["log_prob"])):
+            _check_log_prob(name, values, kept)
+    G, N = kept.shape[1:3]
+    mass = torch.full((1, G, N), 1.0 / N, dtype=kept.dtype, device=kept.device)
+    checks.require(
+        rewards is not None or not method.drop_equal,
+        "rewards",
+        None,
+        "given for a method that drops groups of equal rewards",
+        "hand over one reward for each sequence beside the advantages, or use drop_equal=False",
+    )
+    reward = _rewards(rewards, shape, kept)
+    kept_mass, groups = kept_groups(method, mass, reward)
+    age = None if staleness is None else _lift(_like("staleness", staleness, shape), shape)
+    seen = Likelihoods(
+        lifted,
+        then,
+        lambda: {"log_prob": lifted["log_prob"] if before is None else before},
+        kept,
+        kept_mass,
+        N,
+        reward,
+        method.anchor,
+        None if age is None else lambda: age,
+        groups=groups,
+    )
+    if advantages is not None:
+        found = _advantages(advantages, shape, kept)
+    else:
+        checks.require(
+            rewards is not None, "rewards", None, "given, or advantages", "hand over one reward for each sequence"
+        )
+        method.advantage.check(N)
+        found = method.advantage(_samples(method, seen))
+    found = found if found.ndim == 4 else found.unsqueeze(-1)
+    cotangents, share = weighed(method, seen, found, full=False)
+    cotangent = cotangents["log_prob"]
+    weight = torch.where(share > 0, cotangent / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
+    columns = [x.expand(kept.shape).reshape(shape) for x in (cotangent, weight, share, found)]
+    return Weighed(columns[0], columns[1], columns[2], columns[3], dict(seen.statistics))
+
+
+def loss(method: Method, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
+    """A scalar whose value is -sum a m c and whose gradient descends along the method's direction."""
+    found = weigh(method, log_prob, behavior_log_prob, *arguments, **settings)
+    # Masked log-probs may be infinite: they are taken out before they meet a factor of 0.
+    live = torch.where(found.share > 0, log_prob, torch.zeros_like(log_prob))
+    return -(found.cotangent * (1.0 + live - live.detach())).sum()
+
+
+def _samples(method: Method, seen: Likelihoods) -> Samples:
+    def weight() -> Tensor:
+        applied = method.weight.applied(seen)
+        if applied.shape[-1] == 1:
+            return applied[..., 0]
+        return (applied * seen.mask).sum(-1) / seen.lengths.clamp(min=1.0)
+
+    def norm() -> Tensor:
+        raise checks.InputError(
+            "advantage", method.advantage.describe()["advantage"], "one of rewards", "scores are not known here"
+        )
+
+    return Samples(seen.reward, seen.mass, seen.size, weight, norm, likelihoods=lambda: seen)
+
+
+def _shape(name: str, values: Tensor, expected: tuple[int, ...] | None) -> tuple[int, ...]:
+    checks.require(
+        torch.is_tensor(values) and 2 <= values.ndim <= 4,
+        name,
+        tuple(values.shape) if torch.is_tensor(values) else type(values).__name__,
+        "a tensor [N, T], [G, N, T] or [R, G, N, T]",
+        "one row for each sequence; groups and replicates lead",
+    )
+    return tuple(values.shape)
+
+
+def _like(name: str, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    checks.require(
+        torch.is_tensor(values) and tuple(values.shape) == shape,
+        name,
+        tuple(values.shape) if torch.is_tensor(values) else type(values).__name__,
+        f"shaped like log_prob, {shape}",
+        "pad with masked tokens",
+    )
+    return values.detach()
+
+
+def _lift(values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return values.reshape((1,) * (4 - len(shape)) + shape)
+
+
+def _check_mask(mask: Tensor) -> None:
+    checks.require(
+        bool(((mask == 0) | (mask == 1)).all()), "mask", "other numbers", "0 or 1", "1 marks generated tokens"
+    )
+    empty = (mask.sum((1, 2, 3)) == 0).nonzero()
+    checks.require(
+        len(empty) == 0,
+        "mask",
+        f"all zero in replicate {int(empty[0])}" if len(empty) else 0,
+        "at least one generated token",
+        "leave the step out: it has no gradient",
+    )
+
+
+def _check_log_prob(name: str, values: Tensor, mask: Tensor) -> None:
+    largest = torch.where(mask > 0, values, torch.full_like(values, -math.inf)).max().item()
+    checks.require(
+        not largest > _ABOVE_ZERO,
+        name,
+        largest,
+        "at most 0 for a categorical policy",
+        "hand over log-probs, not logits or probabilities; for densities say categorical=False",
+    )
+
+
+def _rewards(rewards: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    if rewards is None:
+        return torch.zeros(like.shape[:3], dtype=like.dtype, device=like.device)
+    checks.require(
+        torch.is_tensor(rewards) and tuple(rewards.shape) == shape[:-1],
+        "rewards",
+        tuple(rewards.shape) if torch.is_tensor(rewards) else type(rewards).__name__,
+        f"one for each sequence, {shape[:-1]}",
+        "sum the rewards of a sequence's tokens",
+    )
+    return rewards.detach().to(like.dtype).reshape(like.shape[:3])
+
+
+def _advantages(advantages: Tensor, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    fits = torch.is_tensor(advantages) and tuple(advantages.shape) in (shape, shape[:-1], (*shape[:-1], 1))
+    checks.require(
+        fits,
+        "advantages",
+        tuple(advantages.shape) if torch.is_tensor(advantages) else type(advantages).__name__,
+        f"one for each sequence {shape[:-1]} or for each token {shape}",
+        "detach and reshape them",
+    )
+    values = advantages.detach().to(like.dtype)
+    tail = 1 if tuple(advantages.shape) != shape or shape[-1] == 1 else shape[-1]
+    found = values.reshape(*like.shape[:3], tail)
+    return found if tail == 1 else torch.where(like > 0, found, torch.zeros_like(found))

@@ -1,0 +1,116 @@
+"""What a paper's loss is written with: a live distribution per token, and everything detached that it names."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from asyncsim import versions
+from asyncsim.methods._signal import evaluate
+from tests.contracts.laboratory import NOTHING, case
+
+
+class Paper:
+    """Differentiable quantities of a trial; `logits` `[R, G, N, T, A]` are free for every token.
+
+    `live` log pi of the tokens, `rows` log pi of all actions (both with gradient); `behavior`, `proximal`, `reference`
+    log-probs of the tokens and `behavior_rows` of all actions; `mask`, `lengths`, `reward`, `age` (versions); `ratio`
+    r, `sequence` W, `lag` h, `drift` u as the papers use them, live where pi stands in them.
+    """
+
+    def __init__(self, trial, opening=None):
+        batch, policy = trial.batch, trial.policy
+        self.trial, self.batch, self.mask = trial, batch, batch.mask
+        names = ("log_prob", "log_probs", "reference")
+        now = policy.forward(_view(policy, trial.new), _fresh(batch), names).outputs
+        then = policy.forward(batch.view, _fresh(batch), names).outputs
+        self.logits = now["log_probs"].clone().requires_grad_()
+        self.rows = torch.log_softmax(self.logits, -1)
+        self.live = self.rows.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
+        self.behavior, self.behavior_rows = batch.behavior["log_prob"], then["log_probs"]
+        self.proximal = now["log_prob"] if opening is None else opening
+        self.reference = now["reference"]
+        self.lengths = batch.mask.sum(-1)
+        self.reward = batch.reward
+        self.age = torch.full_like(batch.mask, float(batch.train_version - batch.version.reshape(-1)[0]))
+        self.ratio = self.exp(self.live - self.behavior)
+        self.lag = self.exp(self.proximal - self.behavior)
+        self.drift = self.exp(self.live - self.proximal)
+        self.sequence = self.kept(self.live - self.behavior).sum(-1, keepdim=True).exp()
+
+    def kept(self, values):
+        """Values of generated tokens, 0 elsewhere."""
+        return torch.where(self.mask > 0, values, 0.0)
+
+    def exp(self, values):
+        """exp of generated tokens' values, 1 elsewhere."""
+        return self.kept(values).exp()
+
+    def centered(self):
+        """Reward minus group mean, `[R, G, N, 1]`."""
+        return (self.reward - self.reward.mean(-1, keepdim=True)).unsqueeze(-1)
+
+    def left_out(self):
+        N = self.reward.shape[-1]
+        return self.centered() * N / (N - 1)
+
+    def standardized(self):
+        return self.centered() / (self.reward.std(-1, unbiased=False, keepdim=True).unsqueeze(-1) + 1e-6)
+
+    def clipped(self, advantage, low, high, ratio=None):
+        """min(rho A, clip(rho) A)."""
+        ratio = self.ratio if ratio is None else ratio
+        return torch.min(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
+
+    def token_mean(self, objective):
+        return (objective * self.mask).sum((1, 2, 3)) / self.mask.sum((1, 2, 3))
+
+    def sequence_mean(self, objective):
+        return ((objective * self.mask).sum(-1) / self.lengths).mean((1, 2))
+
+    def sequence_sum(self, objective):
+        return (objective * self.mask).sum(-1).mean((1, 2))
+
+    def gradient(self, objective):
+        """Derivative of the objective by the logits of every token, `[R, G, N, T, A]`."""
+        (found,) = torch.autograd.grad(objective.sum(), self.logits)
+        return found
+
+
+def opened(trial, method):
+    """The signal of an earlier update on the batch, at parameters between the old and the new ones."""
+    middle = trial.policy.prepare(0.7 * trial.new + 0.3 * trial.old)
+    return evaluate(method, NOTHING, trial.policy, middle, _fresh(trial.batch))[0]
+
+
+def ours(trial, method, opening=None):
+    """What the product says about the logits of every token: c (1[v = y] - pi_v) + e_v - pi_v sum_w e_w, times a m."""
+    weights = trial.policy.prepare(trial.new)
+    signal, _ = evaluate(method, NOTHING, trial.policy, weights, _fresh(trial.batch), opening)
+    cotangents = signal.cotangents
+    view = _view(trial.policy, trial.new)
+    rows = trial.policy.forward(view, _fresh(trial.batch), ("log_probs",)).outputs["log_probs"]
+    wide = torch.zeros_like(rows).scatter_(-1, trial.batch.action.unsqueeze(-1), cotangents["log_prob"].unsqueeze(-1))
+    wide = wide + cotangents.get("log_probs", 0.0)
+    return wide - rows.exp() * wide.sum(-1, keepdim=True)
+
+
+def compared(method, objective, seed, samples, tokens, groups, drift):
+    """Largest difference between the product and autograd, at the first and at a later update of a batch."""
+    trial = case(seed, N=samples, T=tokens, G=groups, drift=drift)
+    errors = []
+    for later in (False, True):
+        opening = opened(trial, method) if later else None
+        paper = Paper(trial, opening.outputs["log_prob"] if later else None)
+        errors.append((ours(trial, method, opening) - paper.gradient(objective(paper))).abs().max().item())
+    return max(errors)
+
+
+def _view(policy, parameters):
+    return versions.current(policy.prepare(parameters))
+
+
+def _fresh(batch):
+    """The batch without the cells that a policy has left in it."""
+    return dataclasses.replace(batch, index=None)

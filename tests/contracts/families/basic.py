@@ -1,0 +1,60 @@
+"""Score function, importance sampling, truncation, PPO and GRPO."""
+
+from __future__ import annotations
+
+import asyncsim as sim
+
+PAPERS = {
+    "reinforce": (lambda: sim.methods.reinforce(), lambda p: p.sequence_sum(p.left_out() * p.live)),
+    "full_is": (lambda: sim.methods.full_is(), lambda p: (p.sequence * p.left_out())[..., 0].mean((1, 2))),
+    "full_is token": (lambda: sim.methods.full_is("token"), lambda p: p.sequence_sum(p.ratio * p.left_out())),
+    "truncated_is": (
+        lambda: sim.methods.truncated_is(cap=1.2),
+        lambda p: p.sequence_mean(p.sequence.detach().clamp(max=1.2) * p.centered() * p.live),
+    ),
+    "truncated_is token": (
+        lambda: sim.methods.truncated_is("token", cap=1.2),
+        lambda p: p.token_mean(p.ratio.detach().clamp(max=1.2) * p.centered() * p.live),
+    ),
+    "ppo_clip": (
+        lambda: sim.methods.ppo_clip(0.2, 0.1),
+        lambda p: p.token_mean(p.clipped(p.centered(), 0.2, 0.1)),
+    ),
+    "ppo_clip proximal": (
+        lambda: sim.methods.ppo_clip(0.1, 0.1, anchor="proximal"),
+        lambda p: p.token_mean(p.clipped(p.centered(), 0.1, 0.1, p.drift)),
+    ),
+    "grpo": (
+        lambda: sim.methods.grpo(),
+        lambda p: p.sequence_mean(p.clipped(p.standardized(), 0.2, 0.2)),
+    ),
+}
+
+CRITIC = {"a2c"}
+
+CASES = {
+    "full_is token": lambda: sim.methods.full_is("token"),
+    "truncated_is token": lambda: sim.methods.truncated_is("token"),
+    "grpo proximal": lambda: sim.methods.grpo(anchor="proximal"),
+    "reinforce constant": lambda: sim.methods.reinforce(aggregator="constant", entropy=0.1),
+    "reinforce critic": lambda: sim.methods.reinforce(critic=0.5, entropy=0.1),
+    "a2c critic": lambda: sim.methods.a2c(critic=0.5, entropy=0.1),
+    "grpo critic": lambda: sim.methods.grpo(critic=0.5, entropy=0.1),
+    "ppo_clip critic": lambda: sim.methods.ppo_clip(critic=0.5, entropy=0.1),
+}
+
+KNOBS = {
+    ("methods", "truncated_is"): {"cap": [1.1, 1.5, 4.0]},
+    ("methods", "ppo_clip"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
+    ("methods", "grpo"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
+    ("advantages", "group_mean"): {"shift": [-0.2, 0.0, 0.3]},
+    ("advantages", "offset"): {"v": [-0.2, 0.0, 0.3]},
+    ("advantages", "gae"): {"discount": [0.5, 0.99, 1.0], "trace": [0.0, 0.5, 1.0]},
+    ("advantages", "returns_to_go"): {"discount": [0.0, 0.5, 1.0]},
+    ("updates", "sgd"): {"lr": [0.1, 0.7, 1.3]},
+    ("updates", "momentum"): {"beta": [0.0, 0.3, 0.99]},
+    ("updates", "adam"): {"lr": [0.1, 0.2, 0.3], "beta1": [0.0, 0.5, 0.9], "beta2": [0.9, 0.99, 0.7]},
+    ("updates", "clip_norm"): {"limit": [0.01, 0.1, 10.0]},
+    ("updates", "ess_step"): {"reference": [0.3, 0.7, 1.0], "floor": [0.0, 0.1, 0.2]},
+    ("updates", "align"): {"low": [-0.5, 0.0, 0.1], "high": [0.2, 0.5, 1.0], "strength": [0.5, 1.0, 2.0]},
+}
