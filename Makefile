@@ -7,7 +7,7 @@ LLM := $(VENV)/.installed-llm
 WORKERS ?= 2
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test test-long lint figures bench llm clean
+.PHONY: demo test test-long mutants lint figures bench llm clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ test: $(STAMP)  ## the suite and the documented examples, with the 20 slowest
 
 test-long: $(STAMP)  ## the repetitions behind the stated error rates
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
+
+mutants: $(STAMP)  ## small changes of the methods' code and the share of them that the suite notices, with every survivor
+	$(BIN)/python -m tests.mutation --sample 200 --workers $(WORKERS) --at-least 0.9
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

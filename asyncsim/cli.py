@@ -1,7 +1,7 @@
-"""The command line: list, run, verify, timeline; each with --help, --json PATH and an exit status a script can use.
+"""The command line: list, run, verify, timeline, conformance.
 
-Exit status: 0 all well, 1 a claim is not held (or a defect not caught), 2 bad input (one line names field, value, bound
-and remedy).
+Each has --help, --json PATH and an exit status that a script can use: 0 all well, 1 a claim is not held (or a defect
+not caught) or a loss or controller deviates, 2 bad input (one line names field, value, bound and remedy).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from asyncsim import checks, commands, wording
+from asyncsim import checks, commands, conforming, wording
 
 KINDS = (
     "tasks", "policies", "systems", "schedules", "methods", "advantages", "factors", "penalties", "updates",
@@ -62,6 +62,7 @@ def list_names(
 ) -> int:
     """What there is of a kind, with one line about each; or all about one of them."""
     commands.outputs(json=json_path)
+    kind = {"metrics": "diagnostics"}.get(kind, kind)
     checks.one_of("kind", kind, KINDS, "choose what to list")
     if name is not None:
         about = commands.described(kind, name)
@@ -72,7 +73,7 @@ def list_names(
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         print(f"{row['name']:{width}}  {row['summary']}")
-    _write_json(json_path, rows)
+    _write_json(json_path, rows if json_path is None else [row | commands.facts(kind, row["name"]) for row in rows])
     return 0
 
 
@@ -201,6 +202,36 @@ def timeline(
     result = commands.timeline(preset, knobs, changes, updates, samples, seed, paths)
     _write_json(json_path, result)
     return 0
+
+
+@app.command()
+@guarded
+def conformance(
+    target: Annotated[
+        str,
+        typer.Argument(help="Your loss or admission controller, module:name or file.py:name; or trl, torchrl."),
+    ],
+    like: Annotated[str | None, typer.Option(help="The method that the loss is meant to be (default: any).")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Argument of the method of --like (high=0.28), of the adapter (adapter.old=behavior), or, for a "
+            "controller, of its check (batch_size=4) and of its class (controller.KEY). Repeat for more.",
+        ),
+    ] = None,
+    adapter: Annotated[str | None, typer.Option(help="Style of the loss: verl, areal, roll or openrlhf.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Count hazards like bugs.")] = False,
+    allow: Annotated[list[str] | None, typer.Option(help="A finding that does not count; repeat for more.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the batches on which a loss is asked.")] = 0,
+    json_path: Json = None,
+) -> int:
+    """Say which method a loss is, how biased it is and which known mistakes it shows; or check a controller."""
+    commands.outputs(json=json_path)
+    result, status = conforming.check(target, like, settings, adapter, strict, allow or [], seed)
+    _write_json(json_path, result)
+    return status
 
 
 def _write_json(path: Path | None, value: Any) -> None:

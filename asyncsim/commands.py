@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +48,37 @@ def described(kind: str, name: str) -> dict[str, Any]:
         facts = {"statement": claim.statement, "kind": claim.kind, "status": claim.status, "reference": claim.reference}
         return {"name": claim.id, "signature": "", "arguments": [], "doc": ast.get_docstring(module) or "", **facts}
     return plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
+
+
+def facts(kind: str, name: str) -> dict[str, Any]:
+    """What a table of methods, advantages, factors, penalties, links or metrics needs to know of one of them.
+
+    Defaults of its arguments (None: required or left to the part) and the reference; of a method also level, anchor,
+    aggregator, what it is when all policies agree, and whether it is a reconstruction.
+    """
+    if kind not in ("methods", "advantages", "factors", "penalties", "updates", "diagnostics"):
+        return {}
+    part = plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
+    source = re.search(r"Source: (.*?)\.?\s*(?:\n\n|$)", part["doc"], re.DOTALL)
+    found: dict[str, Any] = {
+        "arguments": {a["name"]: a["default"] for a in part["arguments"]},
+        "reference": " ".join(source[1].split()) if source else None,
+    }
+    if kind == "diagnostics":
+        metric = plugins.load("asyncsim.diagnostics", name, "diagnostics")()
+        return found | {"reads": list(metric.outputs), "default": bool(getattr(metric, "default", False))}
+    if kind == "methods":
+        method = plugins.load("asyncsim.methods", name, "method")()
+        found |= {
+            "level": method.weight.level,
+            "anchor": method.ratio_to,
+            "aggregator": method.aggregator,
+            "weight": method.weight.describe(),
+            "advantage": method.advantage.describe(),
+            "on_policy": method.on_policy,
+            "status": method.status,
+        }
+    return found
 
 
 def outputs(plot: Path | None = None, **paths: Path | None) -> None:

@@ -56,8 +56,11 @@ def bound(part: Any) -> bool:
 def bind(part: Any, replicates: np.ndarray) -> Any:
     """The same value with every array knob cut to the given replicates and turned into a tensor `[R, 1]`.
 
-    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`.
+    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws is told the
+    numbers of its replicates.
     """
+    if hasattr(part, "numbered"):
+        part = part.numbered(replicates)
     if not dataclasses.is_dataclass(part) or not lengths(part):
         return part
     import torch

@@ -36,6 +36,7 @@ class Plan:
     batches: int
     updates_per_batch: int
     batches_per_publish: int
+    micro_batches: int
     limit: float
     progress: Callable[[int], None]
 
@@ -54,8 +55,9 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
         first = None
         for epoch in range(plan.updates_per_batch):
             update = number * plan.updates_per_batch + epoch
-            also = plan.recorder.outputs
-            signal, gradient = evaluate(plan.method, plan.task, plan.policy, weights, batch, first, also)
+            signal, gradient = evaluate(
+                plan.method, plan.task, plan.policy, weights, batch, first, plan.recorder.outputs, plan.micro_batches
+            )
             first = first or signal
             elapsed = since * plan.updates_per_batch + epoch
             record = Record(gradient, nobody, signal, updates_per_version, elapsed, signal.statistics)

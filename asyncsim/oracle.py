@@ -152,7 +152,7 @@ def population(signal: Signal) -> Tensor:
         raise checks.InputError(
             "diagnostics", "bias", "recorded with late drawing", "use drawing='late', which keeps weights"
         )
-    if signal.method.anchor == "proximal" and signal.first is not None:
+    if signal.method.proximal and signal.first is not None:
         # The opening weights of the batch are not kept, so later updates on it have no population value.
         return torch.full((batch.reward.shape[0], policy.size), math.nan, dtype=torch.float64)
     samples = batch.trajectory.shape[2]

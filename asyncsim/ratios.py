@@ -31,12 +31,12 @@ def usable(log_weight: Tensor) -> Tensor:
     return torch.exp(log_weight.clamp(-LOG_LIMIT, LOG_LIMIT))
 
 
-def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None) -> Tensor:
+def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float | None = None) -> Tensor:
     """Effective sample size over the number of samples, (E w)^2 / E w^2, `[R]`.
 
     Invariant to a common factor of the weights (no additive epsilon), 1 iff the weights are equal, at least 1/n. With
-    `clamp` = C the weights are first limited to [1/C, C]: such an ESS cannot fall below 4/(C + 1/C)^2
-    (`ess/clamp-floor`).
+    `clamp` = C the weights are first limited to [low, C], `low` 1/C by default: such an ESS cannot fall below
+    4/(C + 1/C)^2 (`ess/clamp-floor`); with `low` = 0 it can.
 
     >>> log_weight = torch.tensor([[1.0, 3.0]], dtype=torch.float64).log()
     >>> round(ess(log_weight, torch.full((1, 2), 0.5, dtype=torch.float64)).item(), 12)
@@ -45,7 +45,8 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None) -> Tensor:
     Source: Kong 1992; 2602.17616 for its use on sequence ratios of a whole step.
     """
     if clamp is not None:
-        log_weight = log_weight.clamp(-math.log(clamp), math.log(clamp))
+        least = 1.0 / clamp if low is None else low
+        log_weight = log_weight.clamp(math.log(least) if least > 0.0 else -math.inf, math.log(clamp))
     scaled, _ = _scaled(log_weight, mass)
     flat_mass = _flat(mass)
     first = (flat_mass * scaled).sum(-1)
@@ -59,17 +60,31 @@ def mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
     return (_flat(mass) * scaled).sum(-1) * torch.exp(shift)
 
 
+def log_mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
+    """log E w, `[R]`, which does not overflow where E w does; -inf where every weight is 0."""
+    scaled, shift = _scaled(log_weight, mass)
+    return (_flat(mass) * scaled).sum(-1).log() + shift
+
+
+def standard_deviation(log_weight: Tensor, mass: Tensor) -> Tensor:
+    """Population standard deviation of the weights, `[R]`; infinite where it exceeds the largest float."""
+    scaled, shift = _scaled(log_weight, mass)
+    flat_mass = _flat(mass)
+    mean = (flat_mass * scaled).sum(-1, keepdim=True)
+    return (flat_mass * (scaled - mean) ** 2).sum(-1).sqrt() * torch.exp(shift)
+
+
 def chi_square(log_weight: Tensor, mass: Tensor) -> Tensor:
     """Second moment of the weights minus one, E w^2 - 1, `[R]`."""
     scaled, shift = _scaled(log_weight, mass)
     return (_flat(mass) * scaled * scaled).sum(-1) * torch.exp(2 * shift) - 1.0
 
 
-def max_weight_share(log_weight: Tensor, mass: Tensor, samples: float | None = None) -> Tensor:
+def max_weight_share(log_weight: Tensor, mass: Tensor, samples: Tensor | float | None = None) -> Tensor:
     """Largest share of one sample in the total weight, `[R]`: max w / (n E w), n = `samples` that the mass stands for.
 
-    A sample of a population (n infinite) has no share. By default every entry is one sample with its mass,
-    max m w / sum m w.
+    `samples`: a number, or `[R]`. A sample of a population (n infinite) has no share. By default every entry is one
+    sample with its mass, max m w / sum m w.
     """
     scaled, _ = _scaled(log_weight, mass)
     weighted = _flat(mass) * scaled
@@ -83,6 +98,43 @@ def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
     flat = torch.where(flat_mass > 0, flat, torch.zeros((), dtype=flat.dtype))
     mean = (flat_mass * flat).sum(-1)
     return mean, (flat_mass * (flat - mean.unsqueeze(-1)) ** 2).sum(-1)
+
+
+def quantile(log_weight: Tensor, mass: Tensor, level: float) -> Tensor:
+    """Smallest log weight up to which the masses add up to at least `level`, `[R]`; level 0 and 1: least and largest.
+
+    Log weights may be infinite; NaN in one is NaN.
+    """
+    flat, flat_mass = _flat(log_weight.double()), _flat(mass)
+    flat_mass = flat_mass.double().expand(flat.shape)
+    present = flat_mass > 0
+    ordered, order = flat.sort(-1)
+    held = flat_mass.gather(-1, order)
+    below = held.cumsum(-1)
+    reached = (held > 0) & (below >= level * below[:, -1:] - 1e-12)
+    found = ordered.gather(-1, reached.to(torch.int8).argmax(-1, keepdim=True))[:, 0]
+    broken = (present & torch.isnan(flat)).any(-1) | ~present.any(-1)
+    return torch.where(broken, torch.full((), math.nan, dtype=flat.dtype), found)
+
+
+def beyond(log_weight: Tensor, mass: Tensor, bound: float, side: str) -> Tensor:
+    """Mass of the weights above or below a bound, `[R]`; NaN where a log weight is."""
+    flat, flat_mass = _flat(log_weight.double()), _flat(mass)
+    limit = math.log(bound) if bound > 0.0 else -math.inf
+    outside = flat > limit if side == "above" else flat < limit
+    broken = ((flat_mass > 0) & torch.isnan(flat)).any(-1)
+    found = torch.where(outside, flat_mass, torch.zeros((), dtype=flat_mass.dtype)).sum(-1)
+    return torch.where(broken, torch.full((), math.nan, dtype=torch.float64), found.double())
+
+
+def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
+    """ESS over the mass along one axis, any shape; NaN where there is no mass or a weight is not finite."""
+    present = mass > 0
+    log_weight = torch.where(present, log_weight.double(), torch.full((), -math.inf, dtype=torch.float64))
+    shift = log_weight.amax(dim, keepdim=True)
+    scaled = torch.exp(log_weight - torch.where(shift == -math.inf, torch.zeros_like(shift), shift))
+    first, second = (mass * scaled).sum(dim), (mass * scaled * scaled).sum(dim)
+    return first * first / (second * mass.sum(dim))
 
 
 def tail_index(log_weight: Tensor) -> Tensor:

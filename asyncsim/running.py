@@ -186,6 +186,7 @@ def _run_part(
         initial=_initial(spec, policy, replicates, seed),
         batches=source.batches,
         updates_per_batch=spec.system.updates_per_batch,
+        micro_batches=spec.micro_batches,
         batches_per_publish=spec.system.batches_per_publish,
         limit=FINITE[spec.precision],
         progress=tick,

@@ -23,6 +23,16 @@ from asyncsim.updates._link import Chain
 
 DTYPES = ("float64", "float32")
 DEVICES = ("cpu", "cuda")
+_REMEDIES = {
+    "value": "use a policy with a critic",
+    "action_value": "use policies.mlp(critic='action')",
+    "action_values": "use policies.mlp(critic='action')",
+    "log_probs": "use policies.tabular or policies.mlp with a finite number of actions",
+    "reference": "use policies.tabular(reference=...)",
+    "log_prob": "the quadratic goes with methods.gradient()",
+    "loss": "the quadratic goes with methods.gradient()",
+}
+"""Where an output that a method reads can be had."""
 ELEMENTS = 1 << 22
 """Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
 ARRAYS = 10
@@ -45,7 +55,8 @@ class Spec:
         `sim.diagnostics`. every: record each so many updates. initial: initial parameters `[P]` or `[R, P]` (default
         the policy's own). dtype of the parameters: "float64" or "float32" (default: float64 for tables, float32 for
         networks). block: replicates computed together (default: as many as fit); does not change the result of tables.
-        device: "cpu" or "cuda" (networks only).
+        device: "cpu" or "cuda" (networks only). micro_batches: passes in which the policy computes a step; sums are
+        over the whole step whatever their number.
 
     Raises `InputError` when the parts do not fit together, before anything is run.
     """
@@ -67,6 +78,7 @@ class Spec:
     dtype: str | None = None
     block: int | None = None
     device: str = "cpu"
+    micro_batches: int = 1
 
     def __post_init__(self) -> None:
         self._check_values()
@@ -82,7 +94,7 @@ class Spec:
         self._check_knobs()
 
     def _check_values(self) -> None:
-        for name in ("samples_per_group", "updates", "replicates", "every"):
+        for name in ("samples_per_group", "updates", "replicates", "every", "micro_batches"):
             checks.integer(name, getattr(self, name), 1, "give a positive integer")
         checks.require(
             self.every <= self.updates, "every", self.every, f"at most updates = {self.updates}", "record more often"
@@ -131,7 +143,7 @@ class Spec:
 
     def _check_outputs(self, policy: Policy) -> None:
         lacking = {*self.method.outputs, *getattr(self.method.advantage, "outputs", ())} - set(policy.outputs)
-        remedy = "use a policy with a critic" if "value" in lacking else "the quadratic goes with methods.gradient()"
+        remedy = next((text for name, text in _REMEDIES.items() if name in lacking), "use a policy that offers it")
         checks.require(
             not lacking,
             "method",

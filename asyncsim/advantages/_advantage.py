@@ -22,7 +22,8 @@ class Samples:
     G, N]` (1 on-policy); `score_norm()`: squared norm of the score vector that the loss applies, weight included,
     `[R, G, N]`; `batch`: where the ends and values of single tokens stand;
     `rewards()`: the reward of each token, with the task's penalty, `[R, G, N, T]`; `likelihoods()`: the ratios;
-    `row_norms()`: squared norm of each token's score in the space of logits, `[R, G, N, T]`.
+    `row_norms()`: squared norm of each token's score in the space of logits, `[R, G, N, T]`; `applied()`: the weight
+    that the loss applies to each token, `[R, G, N, T or 1]`.
     """
 
     reward: Tensor
@@ -34,6 +35,7 @@ class Samples:
     rewards: Callable[[], Tensor] | None = None
     likelihoods: Callable[[], Likelihoods] | None = None
     row_norms: Callable[[], Tensor] | None = None
+    applied: Callable[[], Tensor] | None = None
 
     def token_rewards(self) -> Tensor:
         """Reward of every token, with the task's penalty, `[R, G, N, T]`."""
@@ -49,7 +51,8 @@ class Advantage(Protocol):
     """A baseline rule: samples to advantages `[R, G, N]` or `[R, G, N, T]`, always detached.
 
     `once`: whether it depends on the data only, so that it is computed once for all updates on a batch; `outputs` of
-    the policy that it reads among those recorded at the draw; `targets`, what a critic should say, `[R, G, N, T]`.
+    the policy that it reads among those recorded at the draw; `targets`, what a critic should say, `[R, G, N, T]`. One
+    that reads outputs of the current policy names them in `reads`; its targets are then computed at every update.
     """
 
     once: bool
@@ -69,6 +72,7 @@ class Baseline:
 
     once = False
     outputs: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
 
     def targets(self, samples: Samples) -> Tensor:
         """Sum of the rewards from each token to the end of its episode, undiscounted, `[R, G, N, T]`."""

@@ -11,6 +11,7 @@ from asyncsim import checks
 from asyncsim.advantages._advantage import Samples
 from asyncsim.batch import Batch
 from asyncsim.knobs import per_sample
+from asyncsim.likelihoods import Likelihoods
 
 
 class Tokens(NamedTuple):
@@ -30,6 +31,33 @@ def batch_of(samples: Samples) -> Batch:
     return samples.batch
 
 
+def likelihoods_of(samples: Samples) -> Likelihoods:
+    """The ratios and outputs behind the samples."""
+    if samples.likelihoods is None:
+        raise checks.InputError(
+            "samples.likelihoods", None, "the step's", "hand them on to an advantage that reads them"
+        )
+    return samples.likelihoods()
+
+
+def recorded_value(batch: Batch, name: str) -> Tensor:
+    """The critic's values, recorded when the actions were chosen, for the advantage of that name."""
+    checks.require(
+        "value" in batch.behavior,
+        "advantage",
+        name,
+        "one that needs no critic, for a policy without the output value",
+        "use a policy with a critic, or advantages.returns_to_go()",
+    )
+    return batch.behavior["value"]
+
+
+def state_value(seen: Likelihoods) -> Tensor:
+    """V = sum_a pi(a|s) Q(s, a) of the current policy, `[R, G, N, T]`, 0 on masked tokens."""
+    prob = seen.current["log_probs"].exp()
+    return kept((prob * seen.current["action_values"]).sum(-1), seen.mask)
+
+
 def tokens(samples: Samples, value: Tensor | None) -> Tokens:
     """What a backward sum needs; without values all of them are 0, behind a cut too."""
     batch = batch_of(samples)
@@ -39,22 +67,49 @@ def tokens(samples: Samples, value: Tensor | None) -> Tokens:
         going = going * (~batch.ended).to(mask.dtype)
     nothing = torch.zeros_like(mask)
     if value is None:
-        return Tokens(_kept(reward, mask), nothing, nothing, going)
+        return Tokens(kept(reward, mask), nothing, nothing, going)
     beyond = batch.behavior.get("successor_value")
-    beyond = nothing if beyond is None else _kept(beyond, mask * (1.0 - going))
-    return Tokens(_kept(reward, mask), _kept(value, mask), beyond, going)
+    beyond = nothing if beyond is None else kept(beyond, mask * (1.0 - going))
+    return Tokens(kept(reward, mask), kept(value, mask), beyond, going)
 
 
 def traced(found: Tokens, discount: Any, trace: Any) -> Tensor:
     """A_t = delta_t + discount trace A_(t+1) inside an episode, delta_t = r_t + discount V_(t+1) - V_t."""
-    discount, trace = (x if isinstance(x, float) else per_sample(x)[..., 0] for x in (discount, trace))
-    going = found.going
-    after = torch.nn.functional.pad(found.value[..., 1:], (0, 1)) * going + found.beyond
-    rate = discount if isinstance(discount, float) else discount.unsqueeze(-1)
-    delta = found.reward + rate * after - found.value
+    discount, trace = per_sample(discount), per_sample(trace)
+    delta = found.reward + discount * following(found, found.value) - found.value
+    return _backward(delta, discount * trace * found.going)
+
+
+def following(found: Tokens, each: Tensor) -> Tensor:
+    """Numbers of the next token of the episode, and the value behind it where the trajectory does not go on."""
+    return torch.nn.functional.pad(each[..., 1:], (0, 1)) * found.going + found.beyond
+
+
+def corrected(found: Tokens, discount: Any, weight: Tensor, keep: Tensor) -> Tensor:
+    """x_t = weight_t delta_t + discount keep_t x_(t+1) inside an episode: a correction of V, `[R, G, N, T]`.
+
+    A product of traces begins with the token's own `keep`, but the error of each token has only its own `weight`.
+    `discount` is a number or `[R, 1, 1, 1]`.
+    """
+    delta = weight * (found.reward + discount * following(found, found.value) - found.value)
+    return _backward(delta, discount * keep * found.going)
+
+
+def backed_up(found: Tokens, taken: Tensor, discount: Any, keep: Tensor) -> Tensor:
+    """Q_t + x_t with x_t = r_t + discount V_(t+1) - Q_t + discount keep_(t+1) x_(t+1) inside an episode.
+
+    `found.value` is V of the state, `taken` Q of the action, each `[R, G, N, T]`; the product of traces begins with the
+    next token.
+    """
+    delta = found.reward + discount * following(found, found.value) - taken
+    return taken + _backward(delta, discount * torch.nn.functional.pad(keep[..., 1:], (0, 1)) * found.going)
+
+
+def _backward(delta: Tensor, carried: Tensor) -> Tensor:
+    """x_t = delta_t + carried_t x_(t+1), `[R, G, N, T]`."""
     out, last = torch.empty_like(delta), torch.zeros_like(delta[..., 0])
     for t in range(delta.shape[-1] - 1, -1, -1):
-        last = delta[..., t] + discount * trace * going[..., t] * last
+        last = delta[..., t] + carried[..., t] * last
         out[..., t] = last
     return out
 
@@ -73,6 +128,6 @@ def moments(batch: Batch, each: Tensor) -> tuple[Tensor, Tensor]:
     return mean, (variance * unbiased).sqrt()
 
 
-def _kept(each: Tensor, mask: Tensor) -> Tensor:
+def kept(each: Tensor, mask: Tensor) -> Tensor:
     """Numbers of generated tokens, 0 elsewhere: what stands on masked tokens may be anything."""
     return torch.where(mask > 0, each.to(mask.dtype), torch.zeros((), dtype=mask.dtype, device=mask.device))

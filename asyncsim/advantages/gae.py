@@ -10,8 +10,7 @@ from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.advantages._advantage import Baseline, Samples
-from asyncsim.advantages._traces import Tokens, batch_of, moments, tokens, traced
-from asyncsim.batch import Batch
+from asyncsim.advantages._traces import Tokens, batch_of, moments, recorded_value, tokens, traced
 from asyncsim.knobs import MARK, knob
 
 
@@ -41,19 +40,7 @@ class Gae(Baseline):
         return traced(found, self.discount, self.trace) + found.value
 
     def _tokens(self, samples: Samples) -> Tokens:
-        return tokens(samples, _value(batch_of(samples)))
-
-
-def _value(batch: Batch) -> Tensor:
-    """The critic's values, recorded when the actions were chosen."""
-    checks.require(
-        "value" in batch.behavior,
-        "advantage",
-        "gae",
-        "one that needs no critic, for a policy without the output value",
-        "use a policy with a critic, or advantages.returns_to_go()",
-    )
-    return batch.behavior["value"]
+        return tokens(samples, recorded_value(batch_of(samples), "gae"))
 
 
 def gae(discount: Any = 0.99, trace: Any = 0.95, normalize: bool = False) -> Gae:

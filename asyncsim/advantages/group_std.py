@@ -12,9 +12,10 @@ from asyncsim.advantages._advantage import GroupBaseline, Samples
 
 @dataclass(frozen=True)
 class GroupStd(GroupBaseline):
-    """A = (r - group mean) / (population std + eps); see `group_std`."""
+    """A = (r - group mean) / (std + eps); see `group_std`."""
 
     eps: float
+    unbiased: bool = False
 
     def __call__(self, samples: Samples) -> Tensor:
         """Advantages `[R, G, N]`."""
@@ -24,18 +25,26 @@ class GroupStd(GroupBaseline):
         relative = samples.reward - samples.reward.gather(-1, heaviest)
         centered = relative - (samples.mass * relative).sum(-1, keepdim=True)
         variance = (samples.mass * centered**2).sum(-1, keepdim=True)
+        if self.unbiased:
+            variance = variance / (1.0 - 1.0 / samples.size)
         return centered / (variance.sqrt() + self.eps)
 
 
-def group_std(eps: float = 1e-6) -> GroupStd:
-    """Standardized rewards of the group: A_i = (r_i - mean) / (std + eps), population std (divided by N). Scope: group.
+def group_std(eps: float = 1e-6, unbiased: bool = False) -> GroupStd:
+    """Standardized rewards of the group: A_i = (r_i - mean) / (std + eps), std^2 = sum_j (r_j - mean)^2 / N.
 
-    Equal rewards give 0. Not proportional to the exact gradient across prompts.
+    Equal rewards give 0. Not proportional to the exact gradient across prompts. With `unbiased` the sum is divided by
+    N - 1, as released trainers do: advantages are sqrt(1 - 1/N) times as large (N = 2, rewards 0 and 1: +-0.71 instead
+    of +-1). Scope: group.
 
-    Arguments: `eps` >= 0 in units of reward. Returns an advantage, `[R, G, N]`, a pure number. Raises `InputError` for
-    a negative eps, and in a run with groups of one. Source: 2402.03300.
+    Arguments: `eps` >= 0 in units of reward; `unbiased`, whether variances are divided by N - 1. Returns an advantage,
+    `[R, G, N]`, a pure number. Raises `InputError` for a negative eps, and in a run with groups of one. Source:
+    2402.03300.
 
     >>> group_std().eps
     1e-06
     """
-    return GroupStd(checks.real("eps", eps, "use a small non-negative number", 0.0))
+    return GroupStd(
+        checks.real("eps", eps, "use a small non-negative number", 0.0),
+        checks.boolean("unbiased", unbiased, "say whether variances are divided by N - 1"),
+    )

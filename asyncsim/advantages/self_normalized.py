@@ -6,28 +6,36 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from asyncsim.advantages._advantage import GroupBaseline, Samples, weighted_mean
+from asyncsim import checks
+from asyncsim.advantages._advantage import GroupBaseline, Samples
+from asyncsim.advantages._baselines import location, others, pooled
 
 
 @dataclass(frozen=True)
 class SelfNormalized(GroupBaseline):
     """A = r - sum omega r / sum omega; see `self_normalized`."""
 
+    leave_one_out: bool = False
+
     def __call__(self, samples: Samples) -> Tensor:
         """Advantages `[R, G, N]`."""
-        return samples.reward - weighted_mean(samples, samples.weight())
+        pool = pooled(samples, samples.weight())
+        return samples.reward - (others(pool) if self.leave_one_out else location(pool, "none"))
 
 
-def self_normalized() -> SelfNormalized:
+def self_normalized(leave_one_out: bool = False) -> SelfNormalized:
     """Self-normalized importance-sampling baseline: b = sum_i omega_i r_i / sum_i omega_i, A_i = r_i - b. Scope: group.
 
     omega_i is the weight that the loss applies. With the full ratio b estimates the value of the current policy (the
-    group mean estimates that of the behavior policy); biased O(1/N).
+    group mean estimates that of the behavior policy); biased O(1/N). Without sample i in its own baseline, the gradient
+    is unbiased with the full sequence ratio, and noisy where one weight dominates.
 
-    Returns an advantage, `[R, G, N]` in units of reward. Raises `InputError` in a run with groups of one. Source:
-    textbook (self-normalized importance sampling).
+    Arguments: `leave_one_out`, whether sample i leaves its own baseline. Returns an advantage, `[R, G, N]` in units of
+    reward. Raises `InputError` where `leave_one_out` is no bool, and in a run with groups of one. Source: textbook
+    (self-normalized importance sampling).
 
     >>> self_normalized().describe()
-    {'advantage': 'self_normalized'}
+    {'advantage': 'self_normalized', 'leave_one_out': False}
     """
-    return SelfNormalized()
+    kept = checks.boolean("leave_one_out", leave_one_out, "say whether a sample leaves its own baseline")
+    return SelfNormalized(kept)

@@ -10,7 +10,7 @@ from typing import Any
 class ConformanceError(AssertionError):
     """A component that breaks a rule; `report` is the whole finding."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Any) -> None:
         self.report = report
         super().__init__(str(report))
 

@@ -44,7 +44,9 @@ class Step:
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean over the step's samples of values `[R, G, N]`, by mass, `[R]`."""
-        return (self.signal.step_mass * values).sum((1, 2))
+        mass = self.signal.step_mass
+        # A cell without mass may hold an infinite value.
+        return torch.where(mass > 0, mass * values, torch.zeros((), dtype=values.dtype)).sum((1, 2))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from asyncsim import checks
 from asyncsim.advantages._advantage import Samples
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
-from asyncsim.methods._signal import kept_groups, weighed
+from asyncsim.methods._signal import applied, kept_groups, weighed
 
 _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""
@@ -124,17 +124,25 @@ def loss(method: Method, log_prob: Tensor, behavior_log_prob: Tensor, *arguments
 
 def _samples(method: Method, seen: Likelihoods) -> Samples:
     def weight() -> Tensor:
-        applied = method.weight.applied(seen)
-        if applied.shape[-1] == 1:
-            return applied[..., 0]
-        return (applied * seen.mask).sum(-1) / seen.lengths.clamp(min=1.0)
+        weight = applied(method, seen)
+        if weight.shape[-1] == 1:
+            return weight[..., 0]
+        return (weight * seen.mask).sum(-1) / seen.lengths.clamp(min=1.0)
 
     def norm() -> Tensor:
         raise checks.InputError(
             "advantage", method.advantage.describe()["advantage"], "one of rewards", "scores are not known here"
         )
 
-    return Samples(seen.reward, seen.mass, seen.size, weight, norm, likelihoods=lambda: seen)
+    return Samples(
+        seen.reward,
+        seen.mass,
+        seen.size,
+        weight,
+        norm,
+        likelihoods=lambda: seen,
+        applied=lambda: method.weight.applied(seen),
+    )
 
 
 def _shape(name: str, values: Tensor, expected: tuple[int, ...] | None) -> tuple[int, ...]:

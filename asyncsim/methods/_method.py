@@ -162,6 +162,7 @@ class Method:
             *self.constants,
             *((self.critic_output,) if self.critic else ()),
             *self.weight.outputs,
+            *getattr(self.advantage, "reads", ()),
             *(name for penalty in self.penalties for name in penalty.outputs),
         ]
         return tuple(dict.fromkeys(read))
@@ -175,6 +176,16 @@ class Method:
             or any(part.proximal for part in self.factors)
             or any(part.proximal for part in self.penalties)
         )
+
+    @property
+    def ratio_to(self) -> str:
+        """Policies that its ratios refer to: "none", "behavior", "proximal" or "behavior and proximal"."""
+        anchored = self.weight.anchored and self.anchor == "proximal"
+        if self.proximal and not anchored:
+            return "behavior and proximal"
+        if self.weight.level == "none" and not self.factors:
+            return "none"
+        return "proximal" if anchored else "behavior"
 
     def replace(self, **changes: Any) -> Method:
         """The same method with other parts."""

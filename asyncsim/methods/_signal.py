@@ -14,6 +14,7 @@ from asyncsim import checks, ratios, versions
 from asyncsim.advantages._advantage import Samples
 from asyncsim.batch import Batch, Outputs
 from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods import _parts
 from asyncsim.methods._method import AGGREGATORS, Method
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._task import Task
@@ -115,7 +116,7 @@ class Signal:
     @cached_property
     def applied(self) -> Tensor:
         """Weight that the loss applies, `[R, G, N, T or 1]`."""
-        return self.method.weight.applied(self.likelihoods)
+        return applied(self.method, self.likelihoods)
 
     @property
     def samples(self) -> Samples:
@@ -130,6 +131,7 @@ class Signal:
             lambda: self.task.token_rewards(self.batch, self.outputs),
             lambda: self.likelihoods,
             self._row_norms,
+            lambda: self.applied,
         )
 
     @cached_property
@@ -143,7 +145,7 @@ class Signal:
     @cached_property
     def targets(self) -> Tensor:
         """What the critic should say at each token, `[R, G, N, T]`."""
-        if self.first is not None:
+        if self.first is not None and not getattr(self.method.advantage, "reads", ()):
             return self.first.targets
         return self.method.advantage.targets(self.samples)
 
@@ -156,9 +158,17 @@ class Signal:
             return {name: value * share for name, value in method.constants.items()}
         found, share = weighed(method, self.likelihoods, self.advantages, self.batch.full)
         if method.critic:
-            error = self.targets - self.outputs[method.critic_output]
-            found[method.critic_output] = 2.0 * method.critic * error * share
+            found[method.critic_output] = 2.0 * method.critic * (self.targets - self._said) * share
         return found
+
+    @property
+    def _said(self) -> Tensor:
+        """What the critic says at the parameters of the pullback, `[R, G, N, T]`."""
+        name = self.method.critic_output
+        if self.method.at == "current":
+            return self.outputs[name]
+        said = self.likelihoods.recorded(name)
+        return torch.where(self.batch.mask > 0, said, torch.zeros_like(said))
 
     def _sample_weight(self) -> Tensor:
         """One weight per sample: that of the sequence, or the mean of its tokens' weights."""
@@ -217,14 +227,13 @@ def weighed(method: Method, seen: Likelihoods, advantages: Tensor, full: bool) -
         return found, share
     advantages = advantages if advantages.ndim == 4 else advantages.unsqueeze(-1)
     weight, spread = method.weight.score_weight(seen, advantages), method.weight.spread(seen, advantages)
-    for part in method.factors:
-        factor = part.factor(seen, advantages)
-        # What is masked out may be infinite or NaN: 0 * inf must not reach the sum.
-        weight = torch.where(factor == 0, torch.zeros_like(factor), weight * factor)
-        spread = None if spread is None else spread * factor.unsqueeze(-1)
     if method.factors:
-        nonzero = (weight != 0).to(share.dtype).expand(seen.mask.shape)
-        seen.statistics["kept_tokens"] = (seen.share * nonzero).sum((1, 2, 3))
+        factor = product(method, seen, advantages)
+        weight = masked(weight, factor)
+        spread = None if spread is None else masked(spread, factor.unsqueeze(-1))
+        kept = ((factor != 0) & (mask > 0)).to(share.dtype)
+        seen.statistics["kept_tokens"] = (seen.share * kept).sum((1, 2, 3))
+        seen.statistics["kept_sequences"] = (seen.step_mass * kept.amax(-1)).sum((1, 2))
     for penalty in method.penalties:
         added, wide = penalty.score_weight(seen), penalty.spread(seen)
         weight = weight if added is None else weight + added
@@ -236,6 +245,26 @@ def weighed(method: Method, seen: Likelihoods, advantages: Tensor, full: bool) -
     return found, share
 
 
+def product(method: Method, seen: Likelihoods, advantages: Tensor) -> Tensor:
+    """All factors of a method, `[R, G, N, T or 1]`; one that is 0 stays 0 whatever the others say."""
+    found = method.factors[0].factor(seen, advantages)
+    for part in method.factors[1:]:
+        factor = part.factor(seen, advantages)
+        found = masked(masked(factor, found), factor)
+    return found
+
+
+def masked(weight: Tensor, factor: Tensor) -> Tensor:
+    """weight factor, but 0 where the factor is 0: what is masked out may be infinite or NaN."""
+    return torch.where(factor == 0, torch.zeros((), dtype=weight.dtype, device=weight.device), weight * factor)
+
+
+def applied(method: Method, seen: Likelihoods) -> Tensor:
+    """Weight that the loss applies to a score whatever its advantage, masks included, `[R, G, N, T or 1]`."""
+    weight = method.weight.applied(seen)
+    return masked(weight, product(method, seen, torch.ones_like(seen.mask[..., :1]))) if method.factors else weight
+
+
 def evaluate(
     method: Method,
     task: Task,
@@ -244,11 +273,12 @@ def evaluate(
     batch: Batch,
     first: Signal | None = None,
     also: tuple[str, ...] = (),
+    micro_batches: int = 1,
 ) -> tuple[Signal, Tensor]:
     """The signal of a method on a batch and its ascent direction `[R, P]`.
 
     `weights` are the current ones; `first` is the signal of the first update on the batch (None: this is the first);
-    `also` names further outputs to compute.
+    `also` names further outputs to compute; `micro_batches`, in how many passes the policy does it.
     """
     view = {"current": versions.current(weights), "behavior": batch.view}[method.at]
     if view is None:
@@ -257,6 +287,6 @@ def evaluate(
         )
     names = (*method.outputs, *(name for name in also if name not in method.outputs))
     here = method.at == "current"
-    forward = policy.forward(view, batch, names if here else ())
+    forward = _parts.forward(policy, view, batch, names if here else (), micro_batches)
     signal = Signal(method, task, policy, batch, weights, view, names, forward.outputs if here else None, first)
     return signal, forward.pullback(signal.cotangents)

@@ -21,5 +21,12 @@ def gradient(at: str = "behavior") -> Method:
     'behavior'
     """
     return Method(
-        "gradient", advantages.none(), NoRatio(), "sequence_sum", at=at, scored=False, constants={"loss": -1.0}
+        "gradient",
+        advantages.none(),
+        NoRatio(),
+        "sequence_sum",
+        at=at,
+        scored=False,
+        constants={"loss": -1.0},
+        on_policy="gradient of the loss",
     )

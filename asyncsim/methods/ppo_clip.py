@@ -8,6 +8,7 @@ from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.knobs import knob
 from asyncsim.methods._method import Method
+from asyncsim.methods._surrogates import DualClip, band
 from asyncsim.methods._weights import Clip
 
 
@@ -19,26 +20,31 @@ def ppo_clip(
     aggregator: str = "token_mean",
     critic: float = 0.0,
     entropy: float = 0.0,
+    dual: Any = None,
 ) -> Method:
     """Clipped surrogate: c_it = rho_it A_i where the clip is open, 0 where it is closed.
 
     The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low; rho is the token ratio to `anchor`: "behavior"
     (the policy that generated the token) or "proximal" (the weights at the start of the batch's training, which cannot
-    see staleness in the first update of a batch). With a critic, critic (V - target)^2 is descended beside it, neither
-    its values nor its error clipped.
+    see staleness in the first update of a batch). For A < 0 a ratio above 1 has no bound, unless `dual` is given: the
+    objective is then max(min(rho A, clip(rho) A), dual A) for A < 0, which closes above `dual`. With a critic, critic
+    (V - target)^2 is descended beside it, neither its values nor its error clipped.
 
     Arguments: `low` in [0, 1], `high` >= 0, pure numbers (or one per replicate); `anchor`; `advantage` (default group
     mean; for actor-critic `gae(normalize=True)`); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or
     "constant"; `critic` >= 0, coefficient of the value loss, per unit of reward; `entropy`, coefficient of an entropy
-    bonus, reward per nat. Returns a `Method` whose weight is `[R, G, N, T]`. Raises `InputError` for bounds outside
-    their range, unknown names, or coefficients that are not finite. Source: 1707.06347, equations 7 and 9.
+    bonus, reward per nat; `dual` > 1, a pure number (or one per replicate), 3 as published, None for none. Returns a
+    `Method` whose weight is `[R, G, N, T]`. Raises `InputError` for bounds outside their range, unknown names, or
+    coefficients that are not finite. Source: 1707.06347, equations 7 and 9; 1912.09729 for the dual clip.
 
     >>> ppo_clip(anchor="proximal").describe()["anchor"]
     'proximal'
     """
-    clip = Clip(
-        knob("low", low, "the lower bound is 1 - low", 0.0, 1.0), knob("high", high, "the upper bound is 1 + high", 0.0)
-    )
+    low, high = band(low, high)
+    clip = Clip(low, high)
+    if dual is not None:
+        ceiling = knob("dual", dual, "a ceiling up to 1 would stop unchanged tokens; use 3", 1.0, open_low=True)
+        clip = DualClip(low, high, ceiling)
     bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
     return Method(
         "ppo_clip",

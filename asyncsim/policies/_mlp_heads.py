@@ -17,7 +17,8 @@ class Head(Protocol):
     """`raw` is the last layer's output `[R, n, width]`, `log_std` `[R, 1, spread]`, `action` `[R, n]` or `[R, n, D]`.
 
     `draw` chooses actions `[R, G, N]` or `[R, G, N, D]`; `log_prob` and `entropy` are `[R, n]` in nats; `pull` turns
-    their cotangents `[R, n]` into those of `raw`, and of `log_std` per row (`[R, n, spread]`).
+    their cotangents `[R, n]` (of a softmax also of `log_probs`, `[R, n, width]`) into those of `raw`, and of `log_std`
+    per row (`[R, n, spread]`).
     """
 
     def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor: ...
@@ -49,12 +50,15 @@ class Categorical:
         return -(log_prob.exp() * log_prob).sum(-1)
 
     def pull(self, raw: Tensor, log_std: Tensor, action: Tensor, cotangents: Outputs) -> tuple[Tensor, Tensor]:
-        """d log pi(a)/d raw = e_a - pi; dH/d raw = -pi (log pi + H)."""
+        """d log pi(a)/d raw = e_a - pi, for one action or for all of them; dH/d raw = -pi (log pi + H)."""
         log_prob = raw.log_softmax(-1)
         prob, found = log_prob.exp(), torch.zeros_like(log_prob)
         if "log_prob" in cotangents:
             each = cotangents["log_prob"].unsqueeze(-1)
             found = (-each * prob).scatter_add_(-1, action.unsqueeze(-1), each)
+        if "log_probs" in cotangents:
+            every = cotangents["log_probs"]
+            found = found + every - prob * every.sum(-1, keepdim=True)
         if "entropy" in cotangents:
             entropy = -(prob * log_prob).sum(-1, keepdim=True)
             found = found - cotangents["entropy"].unsqueeze(-1) * prob * (log_prob + entropy)

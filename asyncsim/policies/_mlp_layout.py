@@ -21,14 +21,15 @@ class Layout:
     """Policy layers, the spread of a normal head, value layers, observation normalizer: in this order in `[R, P]`.
 
     `observation` D; `hidden`, units of each hidden layer of both networks; `width`, outputs of the policy network;
-    `spread`, entries of `log_std` (0: none); `critic`, `normalize`: whether there are value layers and a normalizer.
+    `spread`, entries of `log_std` (0: none); `values`, outputs of the value network (0: there is none); `normalize`,
+    whether there is a normalizer.
     """
 
     observation: int
     hidden: tuple[int, ...]
     width: int
     spread: int
-    critic: bool
+    values: int
     normalize: bool
 
     def shapes(self, outputs: int) -> list[tuple[int, int]]:
@@ -49,8 +50,7 @@ class Layout:
     @property
     def trained(self) -> int:
         """Entries that gradients move; the normalizer lies behind them."""
-        values = sum((i + 1) * o for i, o in self.shapes(1)) if self.critic else 0
-        return self.critic_begin + values
+        return self.critic_begin + (sum((i + 1) * o for i, o in self.shapes(self.values)) if self.values else 0)
 
     @property
     def size(self) -> int:
@@ -63,7 +63,7 @@ class Layout:
 
     def valuer(self, flat: Tensor) -> Layers:
         """Views of the value layers."""
-        return self._layers(flat, self.critic_begin, 1)
+        return self._layers(flat, self.critic_begin, self.values)
 
     def log_std(self, flat: Tensor) -> Tensor:
         """View of the spread, `[R, spread]`."""
@@ -85,7 +85,7 @@ class Layout:
     def initial(self, replicates: np.ndarray, seed: int, gain: float, log_std: float) -> Tensor:
         """Orthogonal weights, float64 `[R, P]`: gain sqrt(2) for hidden layers, `gain` and 1 for the last ones."""
         flat = torch.zeros((len(replicates), self.size), dtype=torch.float64)
-        networks = [(self.actor(flat), gain)] + ([(self.valuer(flat), 1.0)] if self.critic else [])
+        networks = [(self.actor(flat), gain)] + ([(self.valuer(flat), 1.0)] if self.values else [])
         layer = 0
         for layers, last in networks:
             for k, (weight, _) in enumerate(layers):

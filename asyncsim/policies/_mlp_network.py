@@ -76,8 +76,11 @@ class Evaluation:
 
     @property
     def value(self) -> Tensor:
-        """Values, `[R, n]`."""
-        return self.valuer.outputs[..., 0]
+        """Values, `[R, n]`: of the state, or expected under the policy where each action has its own."""
+        found = self.valuer.outputs
+        if found.shape[-1] == 1:
+            return found[..., 0]
+        return (self.actor.outputs.softmax(-1) * found).sum(-1)
 
 
 Pass = tuple[Tensor, Tensor | None]

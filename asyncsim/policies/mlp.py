@@ -18,6 +18,8 @@ from asyncsim.policies._mlp_network import Evaluation, merged, passes
 from asyncsim.policies._policy import Act, Forward, Plain
 from asyncsim.versions import View, Weights
 
+_WIDE = ("log_probs", "action_values")
+"""Outputs with one number for each action."""
 _PAIRS = 1 << 27
 """Most pairs of tokens that one score norm may form: 1 GiB in float64."""
 
@@ -34,6 +36,7 @@ class Mlp(Plain):
     normalize: bool
     log_std: float
     gain: float
+    by_action: bool = False
 
     # A second thread gains a factor below 2 and loses one of 10 where another process holds its core.
     threads: ClassVar[int] = 1
@@ -43,13 +46,21 @@ class Mlp(Plain):
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """What it can compute."""
-        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()))
+        values = ("action_value", "action_values") if self.by_action else ("value",)
+        every = ("log_probs",) if self.head == "categorical" else ()
+        return ("log_prob", "entropy", *(values if self.has_critic else ()), *every)
+
+    @property
+    def critic(self) -> bool:
+        """Whether an observation has a value: the critic's own, or its mean over the policy's actions."""
+        return self.has_critic
 
     @property
     def layout(self) -> Layout:
         """Where each layer lies in the flat parameters."""
         spread = self.actions if self.head == "gaussian" else 0
-        return Layout(self.observation, self.hidden, self.actions, spread, self.has_critic, self.normalize)
+        values = int(self.has_critic) * (self.actions if self.by_action else 1)
+        return Layout(self.observation, self.hidden, self.actions, spread, values, self.normalize)
 
     @property
     def size(self) -> int:
@@ -68,13 +79,13 @@ class Mlp(Plain):
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Actions of one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and values."""
+        """Actions of one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and state values."""
         shape, found = seen.shape[:3], []
         for weights, chosen in passes(view, (*shape, 1)):
             at = Evaluation(self.layout, weights, seen.flatten(1, 2))
             action = self._head.draw(at.actor.outputs, at.log_std, draws, token).flatten(1, 2)
             parts = [action, self._head.log_prob(at.actor.outputs, at.log_std, action)]
-            found.append(([*parts, at.value] if self.has_critic else parts, chosen))
+            found.append(([*parts, at.value] if "value" in self.outputs else parts, chosen))
         names = ("action", "log_prob", "value")
         columns = zip(*(parts for parts, _ in found), strict=True)
         each = {
@@ -94,7 +105,7 @@ class Mlp(Plain):
         return merged(found).unflatten(1, shape[1:])
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """Outputs by name, `[R, G, N, T]` each, and the pullback, written out by hand."""
+        """Outputs by name, `[R, G, N, T]` (those of all actions `[R, G, N, T, A]`), and the pullback, by hand."""
         shape, names = batch.action.shape[:4], tuple(names)
         for name in names:
             checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
@@ -108,7 +119,7 @@ class Mlp(Plain):
             gradient = torch.zeros_like(evaluated[0][0].parameters)
             for at, chosen in evaluated:
                 rows = {
-                    name: _masked(cotangent.expand(shape).flatten(1).to(gradient.dtype), chosen)
+                    name: _masked(self._rows(name, cotangent, shape).to(gradient.dtype), chosen)
                     for name, cotangent in cotangents.items()
                 }
                 self._pull(at, action, rows, gradient)
@@ -178,7 +189,7 @@ class Mlp(Plain):
             "actions": self.actions,
             "head": self.head,
             "hidden": list(self.hidden),
-            "critic": self.has_critic,
+            "critic": "action" if self.by_action else self.has_critic,
             "normalize": self.normalize,
             "log_std": self.log_std,
             "gain": self.gain,
@@ -199,24 +210,43 @@ class Mlp(Plain):
     def _output(self, name: str, at: Evaluation, action: Tensor) -> Tensor:
         if name == "value":
             return at.value
+        if name == "action_values":
+            return at.valuer.outputs
+        if name == "action_value":
+            return at.valuer.outputs.gather(-1, action.unsqueeze(-1)).squeeze(-1)
         raw = at.actor.outputs
+        if name == "log_probs":
+            return raw.log_softmax(-1)
         return (
             self._head.log_prob(raw, at.log_std, action) if name == "log_prob" else self._head.entropy(raw, at.log_std)
         )
 
+    def _rows(self, name: str, cotangent: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Cotangents `[R, n]`, or `[R, n, A]` of an output for all actions."""
+        return (cotangent.expand(*shape, self.actions) if name in _WIDE else cotangent.expand(shape)).flatten(1, 3)
+
     def _pull(self, at: Evaluation, action: Tensor, cotangents: Outputs, gradient: Tensor) -> None:
         """Add the gradient for cotangents `[R, n]` of one set of weights."""
         layout = self.layout
-        if "log_prob" in cotangents or "entropy" in cotangents:
+        if not cotangents.keys().isdisjoint(("log_prob", "entropy", "log_probs")):
             raw, spread = self._head.pull(at.actor.outputs, at.log_std, action, cotangents)
             at.actor.pull(raw, layout.actor(gradient))
             layout.log_std(gradient).add_(spread.sum(1))
         if "value" in cotangents:
             at.valuer.pull(cotangents["value"].unsqueeze(-1), layout.valuer(gradient))
+        if not cotangents.keys().isdisjoint(("action_value", "action_values")):
+            every = cotangents.get("action_values")
+            every = torch.zeros_like(at.valuer.outputs) if every is None else every
+            if "action_value" in cotangents:
+                every = every.scatter_add(-1, action.unsqueeze(-1), cotangents["action_value"].unsqueeze(-1))
+            at.valuer.pull(every, layout.valuer(gradient))
 
 
 def _masked(rows: Tensor, chosen: Tensor | None) -> Tensor:
-    return rows if chosen is None else torch.where(chosen, rows, torch.zeros((), dtype=rows.dtype, device=rows.device))
+    if chosen is None:
+        return rows
+    chosen = chosen.reshape(chosen.shape + (1,) * (rows.ndim - 2))
+    return torch.where(chosen, rows, torch.zeros((), dtype=rows.dtype, device=rows.device))
 
 
 def mlp(
@@ -224,7 +254,7 @@ def mlp(
     actions: int,
     head: str = "categorical",
     hidden: tuple[int, ...] = (64, 64),
-    critic: bool = True,
+    critic: bool | str = True,
     normalize: bool = False,
     log_std: float = 0.0,
     gain: float = 0.01,
@@ -237,16 +267,18 @@ def mlp(
 
     Arguments: `observation` D, coordinates of what it reads; `actions`, number of choices, or coordinates of a Gaussian
     action; `head`, "categorical" or "gaussian"; `hidden`, units of each hidden layer; `critic`, whether there is an
-    output `value`; `normalize`: observations become (s - mean) / sqrt(variance + 1e-8), cut to +-10, with the moments
-    of all batches trained so far; they are the last 2 D + 1 parameters, move by no gradient, and are published with the
-    weights; `log_std`, initial log of the spread in units of the action; `gain` >= 0. Returns a policy of P parameters
-    with the outputs `log_prob` and `entropy` in nats and `value` in units of reward, each `[R, G, N, T]`. Raises
-    `InputError` for sizes below 1 (2 choices), an unknown head, or numbers that are not finite. Source: 1707.06347,
-    section 6.1 (shape of the networks); orthogonal weights 1312.6120.
+    output `value` (True or False), or "action": a network with one value Q(s, a) for each action, whose state value is
+    sum_a pi(a|s) Q(s, a); `normalize`: observations become (s - mean) / sqrt(variance + 1e-8), cut to +-10, with the
+    moments of all batches trained so far; they are the last 2 D + 1 parameters, move by no gradient, and are published
+    with the weights; `log_std`, initial log of the spread in units of the action; `gain` >= 0. Returns a policy of P
+    parameters with the outputs `log_prob` and `entropy` in nats and `value` (or `action_value`, Q of the action taken)
+    in units of reward, each `[R, G, N, T]`, and of all choices `log_probs` (and `action_values`), `[R, G, N, T, A]`.
+    Raises `InputError` for sizes below 1 (2 choices), an unknown head or critic, or numbers that are not finite.
+    Source: 1707.06347, section 6.1 (shape of the networks); orthogonal weights 1312.6120.
 
     >>> policy = mlp(observation=4, actions=2)
     >>> policy.size, policy.outputs
-    (9155, ('log_prob', 'entropy', 'value'))
+    (9155, ('log_prob', 'entropy', 'value', 'log_probs'))
     """
     checks.integer("observation", observation, 1, "a policy reads at least one number")
     checks.one_of("head", head, HEADS, "choose how actions are drawn")
@@ -258,9 +290,15 @@ def mlp(
     checks.require(units, "hidden", hidden, "a tuple of layer widths", "write hidden=(64, 64), or () for none")
     for number, width in enumerate(hidden):
         checks.integer(f"hidden[{number}]", width, 1, "give every hidden layer a unit")
-    for name, flag in (("critic", critic), ("normalize", normalize)):
+    by_action = isinstance(critic, str)
+    if by_action:
+        checks.one_of("critic", critic, ("action",), "say whether there is one, or 'action' for a value of each choice")
+        checks.require(head == "categorical", "critic", critic, "True or False for a normal head", "use critic=True")
+    for name, flag in (("critic", by_action or critic), ("normalize", normalize)):
         checks.boolean(name, flag, "say whether there is one")
     checks.real("log_std", log_std, "give a finite logarithm of the spread")
     checks.real("gain", gain, "use 0.01, or 0 for a policy that begins uniform", 0.0)
     widths = tuple(int(width) for width in hidden)
-    return Mlp(observation, actions, head, widths, bool(critic), bool(normalize), float(log_std), float(gain))
+    return Mlp(
+        observation, actions, head, widths, bool(critic), bool(normalize), float(log_std), float(gain), by_action
+    )

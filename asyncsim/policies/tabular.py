@@ -25,7 +25,7 @@ class Tabular(Plain):
     logits: tuple[tuple[float, ...], ...] | None = None
     reference: tuple[tuple[float, ...], ...] | None = None
 
-    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "kl", "log_probs", "reference")
+    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "kl", "log_probs", "reference", "reference_log_probs")
     threads: ClassVar[int] = 1
 
     @property
@@ -65,7 +65,7 @@ class Tabular(Plain):
         return Act(action, {})
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """Outputs by name, `[R, G, N, T]` each (`log_probs` `[R, G, N, T, A]`), and the pullback.
+        """Outputs by name, `[R, G, N, T]` each (those of all actions `[R, G, N, T, A]`), and the pullback.
 
         d log pi(a|s)/d theta_s = e_a - pi_s; dH/d theta = -pi (log pi + H); dKL/d theta = pi (log pi - log ref - KL);
         the log-probs of the reference do not move.
@@ -82,8 +82,9 @@ class Tabular(Plain):
             if name == "log_probs":
                 outputs[name] = view.weights["log_prob"].reshape(-1, self.actions)[self._row(cells)]
                 continue
-            if name == "reference":
-                outputs[name] = self._log_reference()[self._state(cells), batch.action]
+            if name in ("reference", "reference_log_probs"):
+                rows = self._log_reference()[self._state(cells)]
+                outputs[name] = rows if name != "reference" else _taken(rows, batch.action)
                 continue
             index = cells if name == "log_prob" else self._row(cells)
             outputs[name] = _at(tables[name](), index)
@@ -152,9 +153,9 @@ class Tabular(Plain):
                 scattered = _scattered(cotangent, everywhere, prob)
                 table += scattered - scattered.sum(-1, keepdim=True) * prob
                 continue
-            rows = _scattered(cotangent, row, prob[..., 0]).unsqueeze(-1)
-            if name == "reference":
+            if name in ("reference", "reference_log_probs"):
                 continue
+            rows = _scattered(cotangent, row, prob[..., 0]).unsqueeze(-1)
             if name == "entropy":
                 table -= rows * prob * (_finite(log_prob) + self._entropy(view).unsqueeze(-1))
             else:
@@ -185,6 +186,11 @@ def _at(table: Tensor, index: Tensor) -> Tensor:
     return table.reshape(-1).index_select(0, index.reshape(-1)).reshape(index.shape)
 
 
+def _taken(rows: Tensor, action: Tensor) -> Tensor:
+    """What rows `[R, G, N, T, A]` say of the actions that were taken."""
+    return rows.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+
 def _finite(log_prob: Tensor) -> Tensor:
     """Log-probabilities with those of impossible actions replaced by 0: they are multiplied by probability 0."""
     return torch.where(torch.isinf(log_prob), torch.zeros((), dtype=log_prob.dtype), log_prob)
@@ -196,9 +202,9 @@ def tabular(rows: int = 1, actions: int = 2, logits: Any = None, reference: Any 
     Arguments: `rows` S and `actions` A of the table; `logits`, initial values `[S, A]` in nats (default zeros);
     `reference`, logits `[S, A]` of the distribution that the outputs `kl` and `reference` refer to (default uniform).
     Returns a policy of P = S A parameters with the outputs `log_prob`, `entropy`, `kl` = KL(pi || reference) and
-    `reference` (log-prob of the token under it), each per token in nats, `[R, G, N, T]`, and `log_probs` of all
-    actions, `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 actions) or logits of another shape. Source:
-    textbook.
+    `reference` (log-prob of the token under it), each per token in nats, `[R, G, N, T]`, and of all actions `log_probs`
+    and `reference_log_probs`, `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 actions) or logits of another
+    shape. Source: textbook.
 
     >>> policy = tabular(rows=1, actions=2, logits=[[0.0, 1.0]])
     >>> policy.prepare(policy.initial(1))["prob"].round(decimals=3).tolist()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,7 +43,12 @@ class Record:
 
 
 class Link(Protocol):
-    """One transformation with explicit state; one that reads the policy's outputs names them in `outputs`."""
+    """One transformation with explicit state; one that reads the policy's outputs names them in `outputs`.
+
+    Optional: `lost(state, flag)`, the state of replicates whose update was skipped because their direction was lost
+    (not finite), for links that compare directions; `numbered(replicates)`, the same link for replicates with these
+    global numbers, for links that draw.
+    """
 
     def init(self, parameters: Tensor) -> State: ...
 
@@ -75,9 +81,11 @@ class Chain:
         """
         following, nobody = [], record.skip
         for link, state in zip(self.links, states, strict=True):
-            skipped = record.skip
+            skipped, direction = record.skip, record.direction
             record, fresh = link.apply(record, state)
             if skipped is not nobody and bool(skipped.any()):
+                if hasattr(link, "lost"):
+                    state = link.lost(state, skipped & ~torch.isfinite(direction).all(-1))
                 fresh = {name: torch.where(_column(skipped, new), state[name], new) for name, new in fresh.items()}
             following.append(fresh)
         if record.skip is not nobody and bool(record.skip.any()):
@@ -85,6 +93,12 @@ class Chain:
                 record.skip.unsqueeze(-1), torch.zeros_like(record.direction), record.direction
             )
         return record, following
+
+    def numbered(self, replicates: np.ndarray) -> Chain:
+        """The same chain for replicates with these global numbers, so that draws do not depend on blocks."""
+        if not any(hasattr(link, "numbered") for link in self.links):
+            return self
+        return Chain(tuple(x.numbered(replicates) if hasattr(x, "numbered") else x for x in self.links))
 
     def describe(self) -> list[str]:
         """Header of a run."""

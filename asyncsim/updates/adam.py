@@ -10,6 +10,7 @@ from torch import Tensor
 
 from asyncsim.knobs import MARK, knob
 from asyncsim.updates._link import Record, State
+from asyncsim.updates._moments import adam_step, moments
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,9 @@ class Adam:
         """Replace the direction by Adam's step."""
         g = record.direction
         count = state["count"] + 1.0
-        # Factors are worked out in float64 for each replicate, in the same operations whether there is one number or
-        # one for each; the arrays [R, P] stay in the type of the parameters.
         lr, beta1, beta2 = (torch.zeros_like(count) + knob for knob in (self.lr, self.beta1, self.beta2))
-        first = state["first"] * beta1.to(g.dtype) + g * (1.0 - beta1).to(g.dtype)
-        second = (g * g).mul_((1.0 - beta2).to(g.dtype)).add_(state["second"] * beta2.to(g.dtype))
-        size, scale = (lr / (1.0 - beta1**count)).to(g.dtype), (1.0 / (1.0 - beta2**count)).to(g.dtype)
-        root = (second * scale).sqrt_().add_(self.eps)
-        step = (first * size).div_(root)
-        # Without eps a gradient that was always 0 gives 0 / 0, which is no step.
-        record.direction = step if self.eps > 0.0 else torch.where(root > 0.0, step, torch.zeros_like(step))
+        first, second = moments(g, state["first"], state["second"], beta1, beta2)
+        record.direction = adam_step(first, second, lr / (1.0 - beta1**count), 1.0 / (1.0 - beta2**count), self.eps)
         return record, {"first": first, "second": second, "count": count}
 
 

@@ -18,7 +18,7 @@ FLOORS = {
     3: {"spec", "loop", "running", "diagnostics", "oracle"},
     4: {"trials", "validation", "conformance"},
     5: {"plotting"},
-    6: {"verifying", "comparing", "sweeping", "reporting", "wording", "timelines", "commands", "cli"},
+    6: {"verifying", "comparing", "sweeping", "reporting", "wording", "timelines", "conforming", "commands", "cli"},
     7: {""},  # the package itself: lazy public names
 }
 """Every part of the package; a new one takes its place here first."""
@@ -41,8 +41,9 @@ BESIDE = {
     "running": {"spec", "loop", "diagnostics"},
     "trials": {"validation"},
     "timelines": {"wording"},
+    "conforming": {"wording"},
     "commands": {"verifying", "comparing", "sweeping", "reporting", "wording", "timelines"},
-    "cli": {"commands", "wording"},
+    "cli": {"commands", "conforming", "wording"},
 }
 """What a part may import from its own floor."""
 

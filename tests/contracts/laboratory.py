@@ -19,6 +19,7 @@ from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._signal import evaluate
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.policies.causal_lm import CausalLM
+from asyncsim.tasks.gym import Gym
 
 EXAMPLES = {"lr": 0.1, "beta": 0.9, "v": 0.3, "observation": 3, "actions": 3}
 """A value for every argument that a plug-in requires; a new one takes its place here."""
@@ -114,13 +115,22 @@ def knob_fields(value):
     return found
 
 
+class Judged(Gym):
+    """An environment whose critic has a value for each action."""
+
+    def policy(self):
+        return dataclasses.replace(super().policy(), by_action=True)
+
+
 @cache
 def task_for(outputs):
     """A small task whose own policy offers the outputs."""
+    world = make("tasks", "gym", trajectory="segment")
     tasks = [
         sim.tasks.token_bandit(actions=3, horizon=4, dependence="markov", ends=True, rewards="bernoulli"),
         sim.tasks.quadratic((1.0, 0.5)),
-        make("tasks", "gym", trajectory="segment"),
+        world,
+        Judged(**{f.name: getattr(world, f.name) for f in dataclasses.fields(world)}),
     ]
     return next(task for task in tasks if set(outputs) <= set(task.policy().outputs))
 
@@ -164,10 +174,10 @@ def case(seed=0, R=2, G=2, N=5, T=3, A=3, spread=1.0, drift=0.3, ragged=True):
     return _case(policy, old, new, action, state, lengths, reward)
 
 
-def acting(seed=0, R=2, G=2, N=5, T=4, drift=0.3, ragged=True):
+def acting(seed=0, R=2, G=2, N=5, T=4, drift=0.3, ragged=True, critic=True):
     """The same of a small perceptron with a critic: every token is paid, some futures are cut off."""
     random = np.random.default_rng(seed)
-    policy = make("policies", "mlp")
+    policy = make("policies", "mlp", critic=critic)
     begun = policy.initial(R, torch.float64, seed)
     old = begun + 0.3 * torch.from_numpy(random.standard_normal(begun.shape))
     new = old + drift * torch.from_numpy(random.standard_normal(begun.shape))
@@ -187,7 +197,10 @@ def acting(seed=0, R=2, G=2, N=5, T=4, drift=0.3, ragged=True):
 
 def trial_of(method, **changes):
     """A random batch with all that the method reads."""
-    return (acting if "value" in read_by(method) else case)(**changes)
+    read = read_by(method)
+    if "action_value" in read:
+        return acting(critic="action", **changes)
+    return (acting if "value" in read else case)(**changes)
 
 
 def _case(policy, old, new, action, state, lengths, reward):
@@ -202,7 +215,7 @@ def _case(policy, old, new, action, state, lengths, reward):
         behavior={},
         view=versions.current(policy.prepare(old)),
         version=np.zeros((1, 1, 1, 1), dtype=np.int32),
-        train_version=1,
+        train_version=4,
         realization=np.zeros(R, dtype=np.int64),
         trajectory=np.arange(G * N).reshape(1, G, N),
     )

@@ -15,16 +15,22 @@ from hypothesis.extra import numpy as hnp
 import asyncsim as sim
 from asyncsim.advantages._advantage import Samples
 from asyncsim.checks import InputError
-from tests.contracts.laboratory import acting, case, make, names
+from tests.contracts.families import gathered
+from tests.contracts.laboratory import case, likelihoods, make, names, trial_of
 from tests.core import formulas
 
-TOKENWISE = {"gae", "returns_to_go"}
+TOKENWISE = {"gae", "returns_to_go"} | set(gathered("TOKENWISE"))
 """Advantages of single tokens. Their sums over several tokens are compared with loops in tests/core/test_gae.py."""
-RELATIVE = sorted(set(names("advantages")) - {"none", "offset"} - TOKENWISE)
+RELATIVE = sorted(set(names("advantages")) - {"none", "offset"} - (TOKENWISE - {"otb"}))
 GROUPED = sorted(set(RELATIVE) - {"mean"})
 VALUE = 0.7
 """What the critic says of every sample here."""
-FORMULAS = {**formulas.ADVANTAGES, "gae": formulas.offset(VALUE), "returns_to_go": formulas.none}
+FORMULAS = {
+    **formulas.ADVANTAGES,
+    "gae": formulas.offset(VALUE),
+    "returns_to_go": formulas.none,
+    **gathered("ADVANTAGES"),
+}
 """Of one-token trajectories."""
 
 
@@ -37,13 +43,21 @@ def samples(rewards, weights=None, norms=None, mass=None, size=None):
     size = N if size is None else size
     whole = case(R=R, G=G, N=N, T=1, ragged=False).batch
     value = {"value": torch.full_like(whole.mask, VALUE)}
+    seen = likelihoods(torch.zeros_like(whole.mask), reward=rewards)
+    every = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).expand(*whole.mask.shape, 3)
+    acted = {"log_probs": (every / 8.0).log(), "action_values": VALUE + every.flip(-1) - 14.0 / 8.0}
+    seen.current |= {**value, **acted, "action_value": torch.full_like(whole.mask, 0.3)}
+    weights, norms = (ones if x is None else torch.as_tensor(x) for x in (weights, norms))
     return Samples(
         rewards,
         mass,
         size,
-        lambda: ones if weights is None else torch.as_tensor(weights),
-        lambda: ones if norms is None else torch.as_tensor(norms),
+        lambda: weights,
+        lambda: norms,
         dataclasses.replace(whole, reward=rewards, mass=mass, size=size, behavior=value),
+        likelihoods=lambda: seen,
+        row_norms=lambda: norms.unsqueeze(-1),
+        applied=lambda: weights.unsqueeze(-1),
     )
 
 
@@ -85,10 +99,10 @@ def test_every_advantage_has_its_formula():
 
 def test_tokenwise_advantages_are_marked():
     """Of trajectories with several tokens, an advantage has either one number or one for each token."""
-    batch = acting().batch
-    ones = torch.ones_like(batch.reward)
     for name in names("advantages"):
-        found = make("advantages", name)(Samples(batch.reward, batch.mass, 5, lambda: ones, lambda: ones, batch))
+        method = sim.methods.reinforce(make("advantages", name))
+        trial = trial_of(method)
+        batch, found = trial.batch, trial.evaluate(method)[0].advantages
         assert found.shape == (batch.mask.shape if name in TOKENWISE else batch.reward.shape), name
         if name in TOKENWISE:
             assert (found[batch.mask == 0] == 0).all() and (found[batch.mask > 0] != 0).any()
@@ -113,7 +127,7 @@ def test_equal_rewards_are_worth_nothing(name, value, count, level):
     assert found.abs().max() <= 1e-13 * max(1.0, abs(value))
 
 
-@pytest.mark.parametrize("name", [*GROUPED, *sorted(TOKENWISE)])
+@pytest.mark.parametrize("name", sorted({*GROUPED, *TOKENWISE}))
 def test_groups_do_not_touch_each_other(name):
     random = np.random.default_rng(0)
     rewards, weights = random.random((1, 3, 4)), random.random((1, 3, 4))

@@ -11,86 +11,9 @@ import torch
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric, Step
+from tests.contracts import ends
 from tests.contracts.laboratory import acting, case, make, names
-
-UNIFORM, PEAKED, BACK = [0.0, 0.0], [400.0, 0.0], [0.0, 400.0]
-NAN = math.nan
-
-
-def measure(
-    name, *, means=(0.0, 1.0), rewards="fixed", system=None, start=UNIFORM, method=None, links=(), updates=1, **changes
-):
-    """Values [U, R] of a diagnostic in a two-armed bandit."""
-    task = sim.tasks.softmax_bandit(arms=2, means=list(means), rewards=rewards)
-    settings = {"samples_per_group": 4, "replicates": 2, **changes}
-    spec = sim.Spec(
-        task,
-        system or sim.schedules.fixed(0),
-        method or sim.methods.reinforce(sim.advantages.none()),
-        sim.chain(*links),
-        updates=updates,
-        diagnostics=[name],
-        initial=start,
-        **settings,
-    )
-    trace = sim.run(spec, seed=0)
-    return trace.metrics.get(name, trace.accumulated.get(name))
-
-
-class Push:
-    """A link that sets the step, to move the policy at will: [[step of update 0], [of update 1], ...]."""
-
-    def __init__(self, *steps):
-        self.steps = steps
-
-    def init(self, parameters):
-        return {"count": torch.zeros(parameters.shape[0])}
-
-    def apply(self, record, state):
-        step = self.steps[min(int(state["count"][0]), len(self.steps) - 1)]
-        record.direction = torch.tensor(step, dtype=record.direction.dtype).expand_as(record.direction)
-        return record, {"count": state["count"] + 1}
-
-
-FROZEN = sim.schedules.frozen()
-
-
-def stale(name, shift, **changes):
-    """The diagnostic at the second update, after the policy has moved by `shift` from the uniform one that samples."""
-    return measure(name, system=FROZEN, links=[Push(shift)], updates=2, **changes)[1]
-
-
-def ess_ends(name):
-    # Data uniform, policy moved to one arm: half of the population has all the weight.
-    low = stale(name, [40.0, 0.0], sampling="enumerate")
-    return measure(name)[0], 1.0, low, 0.5
-
-
-def told(name, trial, **changes):
-    """The diagnostic on a batch made by hand."""
-    signal, gradient = trial.evaluate(sim.methods.reinforce(sim.advantages.none()), **changes)
-    step = Step(0, signal.task, trial.policy, trial.new, gradient, gradient, None, signal)
-    return make("diagnostics", name).measure(step).numpy()
-
-
-def parted(name, stale=0.0, rounded=0.0):
-    """Two samples of two tokens; the log ratio of one moves by `stale` with the weights, by `rounded` with the sampler.
-
-    Both are spread unevenly over its tokens.
-    """
-    trial = case(G=1, N=2, T=2, ragged=False)
-    current = trial.policy.forward(trial.batch.view, trial.batch, ("log_prob",)).outputs["log_prob"]
-    trial.new, uneven = trial.old, torch.tensor([[1.25, -0.25], [0.0, 0.0]], dtype=torch.float64)
-    scored = current - stale * uneven
-    return told(name, trial, behavior={"log_prob": scored - rounded * uneven, "scored_log_prob": scored})
-
-
-def ending(name, ended, finished):
-    """Two replicates of 40 paid tokens, of which every one or none ends an episode."""
-    shape = (2, 2, 5, 4)
-    changes = {"ended": torch.full(shape, ended), "finished": torch.full(shape, finished, dtype=torch.float64)}
-    return told(name, acting(), **changes)
-
+from tests.contracts.measuring import BACK, FROZEN, NAN, PEAKED, ending, ess_ends, measure, parted, stale, told
 
 ENDS = {
     "batch_return": lambda n: (measure(n, means=(0.0, 0.0))[0], 0.0, measure(n, means=(1.0, 1.0))[0], 1.0),
@@ -165,6 +88,7 @@ ENDS = {
     "episodes": lambda n: (ending(n, False, NAN), 0.0, ending(n, True, 1.0), 40.0),
     "episode_return": lambda n: (ending(n, True, -3.0), -3.0, ending(n, True, 5.0), 5.0),
     "autocorrelogram": None,
+    **ends.ENDS,
 }
 
 

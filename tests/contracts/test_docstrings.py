@@ -11,7 +11,7 @@ import pytest
 from asyncsim import plugins
 from asyncsim.diagnostics._diagnostic import Metric
 
-FACTORIES = ("methods", "advantages", "updates", "policies", "tasks", "schedules", "systems")
+FACTORIES = ("methods", "advantages", "factors", "penalties", "updates", "policies", "tasks", "schedules", "systems")
 
 
 def objects(kind):

@@ -21,7 +21,7 @@ def signal(log_ratios=None):
     """A signal whose sequence log ratios are given, [R, N]; equal to 0 where not."""
     trial = case(R=R, G=1, N=4, T=1, drift=0.0)
     found, _ = trial.evaluate(sim.methods.reinforce())
-    values = torch.zeros(R, 4) if log_ratios is None else torch.as_tensor(log_ratios)
+    values = torch.zeros(R, 4) if log_ratios is None else torch.as_tensor(log_ratios, dtype=torch.float64)
     found.likelihoods.__dict__["log_ratio"] = values.double().reshape(R, 1, -1, 1)
     return found
 
@@ -66,11 +66,11 @@ class SkipSecond(Stateless):
 @pytest.mark.parametrize("name", names("updates"))
 def test_a_skipped_update_does_not_exist_for_links_behind(name):
     """State of the skipped replicate is that after its last update; its step is 0; the others notice nothing."""
-    given = directions()
+    given, ages = directions(), [[t, t + 1.0, t + 2.0] for t in range(6)]
     link = make("updates", name)
-    steps, states, _ = apply(sim.chain(SkipSecond(), link), given)
-    free, free_states, _ = apply(sim.chain(link), given)
-    _, early, _ = apply(sim.chain(link), given[:1])
+    steps, states, _ = apply(sim.chain(SkipSecond(), link), given, ages=ages)
+    free, free_states, _ = apply(sim.chain(link), given, ages=ages)
+    _, early, _ = apply(sim.chain(link), given[:1], ages=ages)
     assert (steps[1:, 1] == 0).all() and torch.equal(steps[0], free[0])
     assert torch.equal(steps[:, [0, 2]], free[:, [0, 2]])
     for key, value in states[1].items():
@@ -103,7 +103,24 @@ def test_a_broken_direction_breaks_only_its_replicate(name):
     steps, _, _ = apply(sim.chain(make("updates", name)), given)
     clean, _, _ = apply(sim.chain(make("updates", name)), directions())
     assert torch.equal(steps[:, [0, 2]], clean[:, [0, 2]])
-    assert not torch.isfinite(steps[2, 1]).all()
+    # One link is there to stop it; no other may hide it.
+    assert (steps[2, 1] == 0).all() if name == "skip_nonfinite" else not torch.isfinite(steps[2, 1]).all()
+
+
+@pytest.mark.parametrize("name", names("updates"))
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_no_link_behind_learns_from_a_lost_direction(name, bad):
+    """Behind `skip_nonfinite` state stays finite, the step is 0, and the next one is finite."""
+    given = directions()
+    given[2][1, 0] = bad
+    steps, states, records = apply(sim.chain(sim.updates.skip_nonfinite(), make("updates", name)), given)
+    clean, _, _ = apply(sim.chain(sim.updates.skip_nonfinite(), make("updates", name)), directions())
+    assert (steps[2, 1] == 0).all() and torch.isfinite(steps).all()
+    assert torch.equal(steps[:, [0, 2]], clean[:, [0, 2]])
+    assert all(torch.isfinite(value).all() for value in states[1].values())
+    if name != "skip_nonfinite":
+        counted = [r.statistics["skip_nonfinite_skipped"].tolist() for r in records]
+        assert counted == [[0.0, float(t == 2), 0.0] for t in range(6)]
 
 
 def test_the_empty_chain_adds_the_gradient():
@@ -300,15 +317,6 @@ def test_align_at_one_never_skips():
     _, _, records = apply(sim.chain(sim.updates.align(-1.0, 1.0)), given)
     assert all((r.statistics["align_skipped"] == 0).all() for r in records)
     assert all((r.statistics["align_projected"] == 1).all() for r in records[1:])
-
-
-def test_align_without_a_usable_direction():
-    """Zero and broken gradients have no cosine: it is NaN, never 0, and a broken one is never remembered."""
-    broken = turned(0.3) * math.nan
-    steps, states, records = apply(sim.chain(sim.updates.align()), [turned(0.0), broken, turned(0.1)])
-    assert torch.isnan(records[1].statistics["align_cosine"]).all() and torch.isnan(steps[1]).any()
-    assert torch.isfinite(states[0]["reference"]).all()
-    assert torch.isnan(records[0].statistics["align_cosine"]).all()
 
 
 def test_a_skipped_update_counts_and_publishes():

@@ -19,7 +19,9 @@ from asyncsim.checks import InputError
 from tests.contracts.laboratory import defined, make, names
 
 R, G, N, T, D = 2, 2, 3, 3, 2
-NETWORKS = ("mlp", "causal_lm")
+ACTION = "mlp of actions"
+"""The perceptron with a value for each action."""
+NETWORKS = ("mlp", ACTION, "causal_lm")
 ELSEWHERE = {
     "causal_lm": {
         "tests/language/test_causal_lm.py": (
@@ -30,7 +32,7 @@ ELSEWHERE = {
     }
 }
 """Policies whose formulas take another program to write down, and the tests that hold it beside them."""
-WRITTEN = [name for name in names("policies") if name not in ELSEWHERE]
+WRITTEN = [*(name for name in names("policies") if name not in ELSEWHERE), ACTION]
 
 
 def perceptron(theta, begin, units, seen):
@@ -56,12 +58,19 @@ def log_density(name, policy, theta, state, action):
             "kl": (rows.exp() * (rows - reference)).sum(-1),
             "log_probs": rows,
             "reference": reference.gather(-1, action.unsqueeze(-1)).squeeze(-1) + 0.0 * rows[..., 0],
+            "reference_log_probs": reference + 0.0 * rows,
         }
-    if name == "mlp":
+    if name in ("mlp", ACTION):
         raw, end = perceptron(theta, 0, (policy.observation, *policy.hidden, policy.actions), state)
         law = torch.distributions.Categorical(logits=raw)
-        value, _ = perceptron(theta[:, end:], 0, (policy.observation, *policy.hidden, 1), state)
-        return {"log_prob": law.log_prob(action), "entropy": law.entropy(), "value": value.squeeze(-1)}
+        found = {"log_prob": law.log_prob(action), "entropy": law.entropy(), "log_probs": law.logits}
+        value, _ = perceptron(
+            theta[:, end:], 0, (policy.observation, *policy.hidden, policy.actions if name == ACTION else 1), state
+        )
+        if name == "mlp":
+            return {**found, "value": value.squeeze(-1)}
+        taken = value.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+        return {**found, "action_value": taken, "action_values": value}
     mean = theta.reshape(R, 1, 1, 1, -1)
     if name == "gaussian":
         return {"log_prob": torch.distributions.Normal(mean, policy.width).log_prob(action).sum(-1)}
@@ -77,6 +86,7 @@ def problem(name, seed=0, tokens=T):
         "gaussian": lambda: sim.policies.gaussian(dimension=D, width=0.6),
         "quadratic": lambda: sim.policies.quadratic((1.0, 0.3)),
         "mlp": lambda: make("policies", "mlp"),
+        ACTION: lambda: make("policies", "mlp", critic="action"),
         "causal_lm": lambda: make("policies", "causal_lm", sampler="float64", compute="float64"),
     }[name]()
     shape = (R, G, N, tokens if name in ("tabular", *NETWORKS) else 1)
@@ -86,6 +96,7 @@ def problem(name, seed=0, tokens=T):
     state = {
         "tabular": lambda: torch.from_numpy(random.integers(0, 2, shape)),
         "mlp": lambda: torch.from_numpy(random.normal(size=(*shape, 3))),
+        ACTION: lambda: torch.from_numpy(random.normal(size=(*shape, 3))),
         "causal_lm": lambda: torch.from_numpy(random.integers(1, 40, (R, G, N, 1, 4))),
     }.get(name, lambda: torch.zeros(shape, dtype=torch.int64))()
     discrete = name in ("tabular", *NETWORKS)
@@ -110,7 +121,7 @@ def problem(name, seed=0, tokens=T):
 
 def wide(policy, output, shape):
     """Shape of an output: one number per token, or one per action."""
-    return (*shape, policy.actions) if output == "log_probs" else shape
+    return (*shape, policy.actions) if output in ("log_probs", "reference_log_probs", "action_values") else shape
 
 
 def mixed_view(policy, theta, slots, realization=None):
@@ -122,7 +133,7 @@ def mixed_view(policy, theta, slots, realization=None):
 
 def test_every_policy_is_tried():
     """Here, or by name elsewhere."""
-    assert set(WRITTEN) == {"tabular", "gaussian", "quadratic", "mlp"}
+    assert set(WRITTEN) == {"tabular", "gaussian", "quadratic", "mlp", ACTION}
     assert all(defined(path, test) for files in ELSEWHERE.values() for path, tests in files.items() for test in tests)
     assert not defined("tests/language/test_causal_lm.py", "test_that_is_not_there")
 
@@ -141,7 +152,7 @@ def slope_error(policy, theta, batch, weight):
     return ((slope - (pulled * direction).sum(1)).abs() / slope.abs().clamp(min=1.0)).max().item()
 
 
-@pytest.mark.parametrize("name", names("policies"))
+@pytest.mark.parametrize("name", [*names("policies"), ACTION])
 def test_the_pullback_is_the_slope_of_the_outputs(name):
     """Of every policy, whatever it computes: truncation and rounding leave 1e-8 of such a difference."""
     assert slope_error(*problem(name)) < 1e-6
@@ -158,7 +169,7 @@ class OneOutput:
         return found._replace(pullback=lambda each: found.pullback({"log_prob": each["log_prob"]}))
 
 
-@pytest.mark.parametrize("name", ["tabular", "mlp", "causal_lm"])
+@pytest.mark.parametrize("name", ["tabular", "mlp", ACTION, "causal_lm"])
 def test_a_forgotten_output_is_seen(name):
     policy, *rest = problem(name)
     assert slope_error(OneOutput(policy), *rest) > 1e-3
@@ -202,7 +213,7 @@ def test_tokens_of_two_versions_are_pulled_back_at_their_own_weights(name, seed)
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-@pytest.mark.parametrize("name", ["tabular", "gaussian", "mlp"])
+@pytest.mark.parametrize("name", ["tabular", "gaussian", "mlp", ACTION])
 @given(seed=st.integers(0, 10**6))
 def test_score_norm_is_brute_force(name, mixed, seed):
     """Squared norm of each sample's own pulled-back vector, tokens in one row and of several versions included."""
@@ -227,6 +238,25 @@ def test_a_loss_has_no_score():
     policy, theta, batch, weight = problem("quadratic")
     with pytest.raises(InputError, match=r"methods.gradient\(\)"):
         policy.score_norm(versions.current(policy.prepare(theta[0])), batch, weight["loss"])
+
+
+def test_the_state_value_of_an_action_critic_is_its_mean_over_actions():
+    """Of observations, for futures that were cut off; the outputs of a batch have no state value."""
+    policy, theta, batch, _ = problem(ACTION)
+    view = versions.current(policy.prepare(theta[0]))
+    found = policy.forward(view, batch, policy.outputs).outputs
+    assert policy.critic and "value" not in policy.outputs
+    expected = (found["log_probs"].exp() * found["action_values"]).sum(-1)
+    for t in range(T):
+        torch.testing.assert_close(policy.value(view, batch.state[..., t, :]), expected[..., t], rtol=0, atol=1e-12)
+    assert set(policy.act(view, batch.state[..., 0, :], draws_of(np.arange(6).reshape(1, 2, 3)), 0).outputs) == {
+        "log_prob"
+    }
+    for bad in ("state", "True"):
+        with pytest.raises(InputError, match=f"critic = '{bad}': must be one of action"):
+            sim.policies.mlp(3, 2, critic=bad)
+    with pytest.raises(InputError, match="critic = 'action': must be True or False for a normal head"):
+        sim.policies.mlp(3, 2, head="gaussian", critic="action")
 
 
 @pytest.mark.parametrize("name", names("policies"))

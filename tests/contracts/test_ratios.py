@@ -21,6 +21,8 @@ STATISTICS = {
     "max_weight_share": ratios.max_weight_share,
     "mean": lambda log, mass: ratios.log_moments(log, mass)[0],
     "variance": lambda log, mass: ratios.log_moments(log, mass)[1],
+    "log_mean_weight": ratios.log_mean_weight,
+    "standard_deviation": ratios.standard_deviation,
 }
 statistic = pytest.mark.parametrize("name", STATISTICS)
 
@@ -66,6 +68,8 @@ def test_formulas(name, values):
         "max_weight_share": w.max() / w.sum(),
         "mean": values.mean(),
         "variance": values.var(),
+        "log_mean_weight": np.log(w.mean()),
+        "standard_deviation": w.std(),
     }[name]
     log = torch.from_numpy(values)
     assert STATISTICS[name](log, equal(log)).item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -172,3 +176,50 @@ def test_cosine_at_its_ends():
     others = torch.tensor([[2.0, 4.0], [-2.0, -4.0], [1.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
     found = ratios.cosine(vectors, others).tolist()
     assert found[:2] == pytest.approx([1.0, -1.0], abs=1e-12) and all(math.isnan(f) for f in found[2:])
+
+
+@given(cap=st.floats(1.0, 20.0), n=st.integers(2, 200))
+def test_an_open_lower_side_has_no_floor(cap, n):
+    """Clamped to [0, C] one heavy weight among vanishing ones reads 1/n, as the truth does."""
+    log = torch.full((1, n), -800.0, dtype=torch.float64)
+    log[0, 0] = 800.0
+    assert ratios.ess(log, equal(log), clamp=cap, low=0.0).item() == pytest.approx(1.0 / n)
+
+
+@given(
+    values=hnp.arrays(np.float64, (2, 9), elements=st.floats(-700, 700)), level=st.sampled_from([0.1, 0.5, 0.95, 1.0])
+)
+def test_quantiles_are_numpys(values, level):
+    log = torch.from_numpy(values)
+    expected = np.quantile(values, level, axis=1, method="inverted_cdf")
+    np.testing.assert_array_equal(ratios.quantile(log, equal(log), level), expected)
+
+
+def test_quantiles_at_their_edges():
+    """Infinities are values, NaN is not; cells without mass are neither the least nor the largest."""
+    log = torch.tensor([[math.inf, 1.0, -math.inf], [math.nan, 1.0, 2.0], [5.0, 1.0, 2.0]], dtype=torch.float64)
+    third, some = equal(log), torch.tensor([[0.0, 0.5, 0.5]], dtype=torch.float64)
+    low, high = (ratios.quantile(log, third, level) for level in (0.0, 1.0))
+    np.testing.assert_array_equal(low, [-math.inf, math.nan, 1.0])
+    np.testing.assert_array_equal(high, [math.inf, math.nan, 5.0])
+    np.testing.assert_array_equal(ratios.quantile(log, some, 1.0), [1.0, 2.0, 2.0])
+    np.testing.assert_array_equal(ratios.quantile(log, some, 0.0), [-math.inf, 1.0, 1.0])
+    assert torch.isnan(ratios.quantile(log, torch.zeros_like(log), 0.5)).all()
+    # Masses in single precision add up to a little less than 1.
+    many = torch.arange(1000.0).reshape(1, -1)
+    assert ratios.quantile(many, torch.full_like(many, 1e-3 * (1 - 1e-6)), 1.0).item() == 999.0
+
+
+def test_beyond_a_bound():
+    log = torch.tensor([[0.0, 1.0, -1.0, math.inf], [0.0, 1.0, math.nan, 0.0]], dtype=torch.float64)
+    np.testing.assert_array_equal(ratios.beyond(log, equal(log), 1.0, "above"), [0.5, math.nan])
+    np.testing.assert_array_equal(ratios.beyond(log, equal(log), 1.0, "below"), [0.25, math.nan])
+    np.testing.assert_array_equal(ratios.beyond(log, equal(log), 0.0, "below"), [0.0, math.nan])
+
+
+def test_ess_along_an_axis():
+    """Each row by itself; a row without mass has none, a broken one is NaN, an overflow is none."""
+    log = torch.tensor([[900.0, 900.0], [0.0, -900.0], [math.nan, 0.0], [0.0, math.inf], [math.nan, 0.0]]).double()
+    mass = torch.tensor([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [0.0, 1.0]]).double()
+    np.testing.assert_allclose(ratios.ess_along(log, mass, -1), [1.0, 0.5, math.nan, math.nan, 1.0])
+    assert torch.isnan(ratios.ess_along(log, torch.zeros_like(mass), -1)).all()

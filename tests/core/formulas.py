@@ -14,40 +14,45 @@ def samples_of(groups):
     return [sample for group in groups for sample in group]
 
 
-# Advantages: (rewards [N], applied weights [N], squared norms of the applied scores [N], mean of the step) -> [N].
+# Advantages: (rewards [N], applied weights [N], squared norms of the applied scores [N], mean of the step, lengths [N],
+# all 1 unless given) -> [N].
 
 
-def none(rewards, weights, norms, step_mean):
+def none(rewards, weights, norms, step_mean, lengths=None):
     return rewards
 
 
-def mean(rewards, weights, norms, step_mean):
+def mean(rewards, weights, norms, step_mean, lengths=None):
     return rewards - step_mean
 
 
 def offset(v):
-    return lambda rewards, weights, norms, step_mean: rewards - v
+    return lambda rewards, weights, norms, step_mean, lengths=None: rewards - v
 
 
-def leave_one_out(rewards, weights, norms, step_mean):
+def leave_one_out(rewards, weights, norms, step_mean, lengths=None):
     others = [np.delete(rewards, i).mean() for i in range(len(rewards))]
     return rewards - np.array(others)
 
 
 def group_mean(shift=0.0):
-    return lambda rewards, weights, norms, step_mean: rewards - (rewards.mean() + shift)
+    return lambda rewards, weights, norms, step_mean, lengths=None: rewards - (rewards.mean() + shift)
 
 
-def group_std(rewards, weights, norms, step_mean):
+def group_std(rewards, weights, norms, step_mean, lengths=None):
     return (rewards - rewards.mean()) / (rewards.std() + 1e-6)
 
 
-def opob(rewards, weights, norms, step_mean):
+def opob(rewards, weights, norms, step_mean, lengths=None):
     return rewards - (norms @ rewards / norms.sum() if norms.sum() > 0 else rewards.mean())
 
 
-def self_normalized(rewards, weights, norms, step_mean):
+def self_normalized(rewards, weights, norms, step_mean, lengths=None):
     return rewards - weights @ rewards / weights.sum()
+
+
+def opo(rewards, weights, norms, step_mean, lengths=None):
+    return rewards - np.average(rewards, weights=lengths)
 
 
 ADVANTAGES = {
@@ -59,6 +64,7 @@ ADVANTAGES = {
     "group_std": group_std,
     "opob": opob,
     "self_normalized": self_normalized,
+    "opo": opo,
 }
 
 
@@ -142,8 +148,10 @@ def method(weight, advantage, aggregator, score_weight=times, entropy=0.0):
         ]
         rewards = np.array([s.reward for s in every])
         norms, averages = np.array([(v**2).sum() for v in vectors]), np.array([w.mean() for w in applied])
-        parts = np.array_split(np.arange(len(every)), len(groups))
-        advantages = np.concatenate([advantage(rewards[p], averages[p], norms[p], rewards.mean()) for p in parts])
+        lengths, parts = np.array([len(s.actions) for s in every]), np.array_split(np.arange(len(every)), len(groups))
+        advantages = np.concatenate(
+            [advantage(rewards[p], averages[p], norms[p], rewards.mean(), lengths[p]) for p in parts]
+        )
         total = np.zeros_like(pi)
         for s, ws, adv, share in zip(every, applied, advantages, shares, strict=True):
             for c, r, a in zip(score_weight(ws, adv), s.rows, s.actions, strict=True):
@@ -195,6 +203,30 @@ def ess_step(power):
 
 def staleness_step():
     return lambda g, groups, age: g / max(1, age)
+
+
+def lr_by_lag():
+    ages = [1]
+
+    def link(g, groups, age):
+        ages.append(age)
+        return g / max(ages)
+
+    return link
+
+
+def gono(lr, gain, low, high, beta1=0.9, beta2=0.999, eps=1e-8):
+    state = [0.0, 0.0, 1.0, 1.0, None]
+
+    def link(g, groups, age):
+        first, second, left1, left2, before = state
+        cosine = 0.0 if before is None else (g * before).sum() / (np.linalg.norm(g) * np.linalg.norm(before))
+        beta = min(max(beta1 * (1 + gain * cosine), low), high)
+        first, second = beta * first + (1 - beta) * g, beta2 * second + (1 - beta2) * g**2
+        state[:] = first, second, left1 * beta, left2 * beta2, g
+        return lr * first / (1 - state[2]) / (np.sqrt(second / (1 - state[3])) + eps)
+
+    return link
 
 
 def align(low, high):

@@ -56,7 +56,8 @@ def problem(head, seed=0, dtype=torch.float64, **changes):
         np.arange(R),
         np.zeros((1, G, N), dtype=np.int64),
     )
-    weight = {name: torch.from_numpy(random.normal(size=shape)) for name in policy.outputs}
+    wide = {"log_probs": (*shape, policy.actions)}
+    weight = {name: torch.from_numpy(random.normal(size=wide.get(name, shape))) for name in policy.outputs}
     return policy, theta.to(dtype), batch, weight
 
 
@@ -96,10 +97,12 @@ class Module(nn.Module):
         if self.head == "categorical":
             chosen = torch.distributions.Categorical(logits=raw)
             log_prob, entropy = chosen.log_prob(action), chosen.entropy()
+            every = {"log_probs": chosen.logits}
         else:
             chosen = torch.distributions.Normal(raw, self.log_std.exp())
             log_prob, entropy = chosen.log_prob(action).sum(-1), chosen.entropy().sum(-1)
-        return {"log_prob": log_prob, "entropy": entropy, "value": self.critic(state)[..., 0]}
+            every = {}
+        return {"log_prob": log_prob, "entropy": entropy, "value": self.critic(state)[..., 0], **every}
 
     def flat(self, total):
         """Gradient in the order of the flat parameters."""
@@ -182,7 +185,8 @@ def test_tokens_are_evaluated_and_pulled_back_at_their_own_version(head, slots):
         alone = policy.forward(versions.current(policy.prepare(theta[version])), batch, policy.outputs)
         for name in policy.outputs:
             assert torch.equal(forward.outputs[name][here == version], alone.outputs[name][here == version])
-        gradient += alone.pullback({name: w * (here == version) for name, w in weight.items()})
+        chosen = {w.ndim: (here == version).reshape(here.shape + (1,) * (w.ndim - 4)) for w in weight.values()}
+        gradient += alone.pullback({name: w * chosen[w.ndim] for name, w in weight.items()})
     torch.testing.assert_close(forward.pullback(weight), gradient, rtol=1e-12, atol=1e-12)
 
 
@@ -394,7 +398,7 @@ def test_tanh_by_way_of_the_logistic_function():
 
 def test_without_critic_there_is_no_value():
     policy = policy_of("categorical", critic=False)
-    assert policy.outputs == ("log_prob", "entropy") and not policy.critic
+    assert policy.outputs == ("log_prob", "entropy", "log_probs") and not policy.critic
     assert policy.size < policy_of("categorical").size
     _, theta, batch, _ = problem("categorical", critic=False)
     view = versions.current(policy.prepare(theta[0]))

@@ -7,6 +7,7 @@ A family file may define
 `KNOBS`: (kind, name) -> {argument: three values}, tried as one per replicate.
 `CASES`: label -> `() -> Method`, further ones that go through every contract of methods.
 `NOT_RISING`: names of methods whose weight is not monotone in the log ratio, by design.
+`ADVANTAGES`, `TOKENWISE`: formulas of advantages, and names of those that differ from token to token.
 `MAKE`: (kind, name) -> arguments in place of defaults that would make a test slow or trivial.
 """
 

@@ -55,6 +55,6 @@ KNOBS = {
     ("updates", "momentum"): {"beta": [0.0, 0.3, 0.99]},
     ("updates", "adam"): {"lr": [0.1, 0.2, 0.3], "beta1": [0.0, 0.5, 0.9], "beta2": [0.9, 0.99, 0.7]},
     ("updates", "clip_norm"): {"limit": [0.01, 0.1, 10.0]},
-    ("updates", "ess_step"): {"reference": [0.3, 0.7, 1.0], "floor": [0.0, 0.1, 0.2]},
+    ("updates", "ess_step"): {"reference": [0.3, 0.7, 1.0], "floor": [0.0, 0.1, 0.2], "deadband": [3.0, 2.0, 1.0]},
     ("updates", "align"): {"low": [-0.5, 0.0, 0.1], "high": [0.2, 0.5, 1.0], "strength": [0.5, 1.0, 2.0]},
 }

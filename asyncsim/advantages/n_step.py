@@ -1,0 +1,60 @@
+"""Returns of n steps, completed by the critic's value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.advantages._advantage import Baseline, Samples
+from asyncsim.advantages._traces import batch_of, following, kept, recorded_value, tokens
+from asyncsim.knobs import MARK, knob, per_sample
+
+
+@dataclass(frozen=True)
+class NStep(Baseline):
+    """A_t = sum_(k < n) discount^k r_(t+k) + discount^n V_(t+n) - V_t; see `n_step`."""
+
+    steps: int = 5
+    discount: Any = field(default=0.99, metadata=MARK)
+
+    once = True
+    outputs = ("value",)
+
+    def __call__(self, samples: Samples) -> Tensor:
+        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
+        batch = batch_of(samples)
+        value = recorded_value(batch, "n_step")
+        return kept(self.targets(samples) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)
+
+    def targets(self, samples: Samples) -> Tensor:
+        """What the critic should say: the return of n steps, `[R, G, N, T]`."""
+        found = tokens(samples, recorded_value(batch_of(samples), "n_step"))
+        out = found.value
+        for _ in range(min(self.steps, out.shape[-1])):
+            out = found.reward + per_sample(self.discount) * following(found, out)
+        return out
+
+
+def n_step(steps: int = 5, discount: Any = 0.99) -> NStep:
+    """Return of n steps minus V: A_t = sum_(k < n) discount^k r_(t+k) + discount^n V_(t+n) - V_t.
+
+    The sum stops where an episode ends; the value behind it is 0 after termination, and the critic's value of the next
+    observation where a limit of time or of the segment cut it off. V is what the critic said when the action was
+    chosen. Targets of the critic are A + V. Every token looks n steps ahead; actors that stop every n steps look less
+    far from the later ones: segments of n tokens with `gae(trace=1)` are those. Scope: token.
+
+    Arguments: `steps` n >= 1, tokens; `discount` in [0, 1] per token, a pure number (or one per replicate). Returns an
+    advantage, `[R, G, N, T]` in units of reward. Raises `InputError` for numbers outside their range, and in a run
+    whose policy has no critic. Source: 1602.01783, section 4.
+
+    >>> n_step(3).describe()
+    {'advantage': 'n_step', 'steps': 3, 'discount': 0.99}
+    """
+    return NStep(
+        checks.integer("steps", steps, 1, "look at least one token ahead", checks.LARGEST),
+        knob("discount", discount, "use 0.99, or 1 for plain sums", 0.0, 1.0),
+    )

@@ -1,0 +1,143 @@
+"""Batches on which a loss is asked: drawn from a seed, with every situation that tells methods apart."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.conformance._loss_subject import Probe
+
+ORDINARY = (
+    # name, sequences, group, tokens, lag, drift
+    ("on policy", 8, 4, 6, 0.0, 0.0),
+    ("hair's breadth", 8, 4, 6, 0.0, 4e-4),
+    ("drift", 8, 4, 6, 0.0, 0.3),
+    ("lag", 8, 4, 6, 0.3, 0.0),
+    ("lag and drift", 8, 4, 6, 0.4, 0.4),
+    ("far", 8, 4, 6, 1.2, 0.8),
+    ("tail", 8, 4, 6, 0.3, 2.0),
+    ("holes in the mask", 8, 4, 6, 0.2, 0.4),
+    ("one group", 4, 4, 9, 0.2, 0.4),
+    ("pairs", 6, 2, 3, 0.3, 0.3),
+    ("single tokens", 2, 2, 1, 0.3, 0.3),
+)
+"""Log ratios of proximal to behavior and of current to proximal policy are normal with these deviations, in nats."""
+
+
+def ordinary(seed: int) -> list[Probe]:
+    """Batches that every loss should survive, of several shapes, with advantages of both signs and zero."""
+    found = [_drawn(np.random.default_rng([seed, index]), *row) for index, row in enumerate(ORDINARY)]
+    return [*found, _probable(np.random.default_rng([seed, 99]))]
+
+
+def on_policy(probes: list[Probe]) -> list[Probe]:
+    """The batches of different shapes with one and the same policy."""
+    names = ("on policy", "one group", "pairs", "single tokens", "holes in the mask")
+    return [p.but(p.name, log_prob=p.behavior, proximal=p.behavior) for p in probes if p.name in names]
+
+
+def by_name(probes: list[Probe], name: str) -> Probe:
+    """One of them."""
+    return next(probe for probe in probes if probe.name == name)
+
+
+def emptied(probe: Probe) -> Probe:
+    """The batch with one sequence without tokens."""
+    mask = probe.mask.clone()
+    mask[1] = 0.0
+    return probe.but("a sequence without tokens", mask=mask)
+
+
+def garbage(probe: Probe, value: float) -> Probe:
+    """The batch with a value on the masked tokens of current and behavior log-probs."""
+    hidden = probe.mask == 0
+    now = torch.where(hidden, torch.full_like(probe.log_prob, 0.0 if math.isfinite(value) else value), probe.log_prob)
+    filled = torch.full_like(probe.behavior, value)
+    then, before = (torch.where(hidden, filled, x) for x in (probe.behavior, probe.proximal))
+    return probe.but("masked tokens", log_prob=now, behavior=then, proximal=before)
+
+
+def _drawn(
+    rng: np.random.Generator, name: str, sequences: int, group: int, tokens: int, lag: float, drift: float
+) -> Probe:
+    shape = (sequences, tokens)
+    behavior = -7.0 - 3.0 * rng.random(shape)
+    proximal = behavior + np.clip(lag * rng.standard_normal(shape), -3.0, 3.0)
+    current = proximal + np.clip(drift * rng.standard_normal(shape), -3.0, 3.0)
+    return _probe(rng, name, group, current, behavior, proximal, holes=name.startswith("holes"))
+
+
+def _probable(rng: np.random.Generator) -> Probe:
+    """Tokens of middling probability, where masks on probabilities bind."""
+    now, before, then = (np.log(rng.uniform(0.15, 0.95, (8, 6))) for _ in range(3))
+    return _probe(rng, "probable tokens", 4, now, then, before)
+
+
+def _probe(
+    rng: np.random.Generator, name: str, group: int, now: np.ndarray, then: np.ndarray, before: np.ndarray,
+    holes: bool = False,
+) -> Probe:
+    sequences, tokens = now.shape
+    lengths = rng.integers(1, tokens + 1, sequences)
+    lengths[0] = tokens
+    mask = (np.arange(tokens) < lengths[:, None]).astype(np.float64)
+    if holes:
+        mask[0, 1] = mask[3, 0] = 0.0
+        mask[3, 2] = 1.0
+    level = rng.uniform(0.3, 2.0, sequences) * np.where(np.arange(sequences) % 2 == 0, 1.0, -1.0)
+    if sequences > 2:
+        level[2] = 0.0
+    advantages = np.repeat(level[:, None], tokens, 1)
+    return Probe.of(name, (torch.from_numpy(x) for x in (now, then, before, advantages, mask)), group)
+
+
+class Points(NamedTuple):
+    """Single tokens, each a batch of its own: log-probs and advantage, `[K]`."""
+
+    log_prob: Tensor
+    behavior: Tensor
+    proximal: Tensor
+    advantage: Tensor
+
+    def probe(self, pair: bool) -> Probe:
+        """All of them in one batch; with `pair`, each beside its like of the other sign."""
+        columns = [x.unsqueeze(-1) for x in (self.log_prob, self.behavior, self.proximal, self.advantage)]
+        if pair:
+            columns = [torch.stack([x, -x if i == 3 else x], 1).reshape(-1, 1) for i, x in enumerate(columns)]
+        return Probe.of("ladder", [*columns, torch.ones_like(columns[0])], len(columns[0]))
+
+    def part(self, index: object) -> Points:
+        """Some of them."""
+        return Points(*(x[index] for x in self))  # type: ignore[index]
+
+
+LADDERS = ("drift", "lag", "snapshot", "probable")
+_BASE = -9.0
+
+
+def points(ladder: str, sign: float, log_ratio: np.ndarray | Tensor) -> Points:
+    """Tokens at the given log ratios: of pi to mu and pi_prox ("drift"; "probable" from a probability of 1/2), of pi
+    and pi_prox to mu ("lag"), or of pi and mu to pi_prox ("snapshot")."""
+    x = torch.as_tensor(log_ratio, dtype=torch.float64)
+    base = torch.full_like(x, math.log(0.5) if ladder == "probable" else _BASE)
+    moved = base + x
+    now, then, before = {
+        "drift": (moved, base, base),
+        "probable": (moved, base, base),
+        "lag": (moved, base, moved),
+        "snapshot": (moved, moved, base),
+    }[ladder]
+    return Points(now, then, before, torch.full_like(x, sign))
+
+
+def grid(ladder: str, thin: int = 1) -> np.ndarray:
+    """Log ratios of a ladder: fine around 0, and 0 itself."""
+    near = np.arange(-100 // thin, 100 // thin + 1) * 0.02 * thin
+    if ladder == "probable":
+        return near[near < 0.68]
+    far = np.arange(21, 81, thin) * 0.1
+    return np.concatenate([-far[::-1], near, far])

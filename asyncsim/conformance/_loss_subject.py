@@ -1,0 +1,130 @@
+"""A loss from outside, asked on batches: its value, its gradient by log-probs, and whether it left its inputs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from asyncsim import checks
+
+Loss = Callable[..., Any]
+"""fn(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar, every tensor `[B, T]`."""
+
+TENSORS = ("log_prob", "behavior", "proximal", "advantages", "mask")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One batch, every tensor `[B, T]`; `group` consecutive sequences answer one prompt."""
+
+    name: str
+    log_prob: Tensor
+    behavior: Tensor
+    proximal: Tensor
+    advantages: Tensor
+    mask: Tensor
+    group: int
+
+    @classmethod
+    def of(cls, name: str, tensors: Iterable[Tensor], group: int) -> Probe:
+        """A batch of the five tensors in their order."""
+        now, then, before, advantages, mask = tensors
+        return cls(name, now, then, before, advantages, mask, group)
+
+    def but(self, name: str, **changes: Any) -> Probe:
+        """The same batch with other tensors."""
+        return replace(self, name=name, **changes)
+
+    def rows(self, index: Any, name: str = "") -> Probe:
+        """Some of its sequences, as one group."""
+        picked = {key: getattr(self, key)[index] for key in TENSORS}
+        return replace(self, name=name or self.name, group=len(picked["mask"]), **picked)
+
+
+class Answer(NamedTuple):
+    """What a loss says: its value, and -dL/d log_prob of every token `[B, T]`, 0 where masked."""
+
+    value: float
+    cotangent: Tensor
+    finite: bool
+    masked: float
+    """Largest gradient of a masked token; infinite where it is not finite."""
+
+
+@dataclass
+class Subject:
+    """The loss of a caller; `mutated` names inputs that it has changed, `attached` those that a gradient reaches."""
+
+    fn: Loss
+    mutated: list[str] = field(default_factory=list)
+    attached: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    def __post_init__(self) -> None:
+        remedy = "give a function (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar"
+        checks.require(callable(self.fn), "loss", self.fn, "a function of five tensors [B, T]", remedy)
+
+    def ask(self, probe: Probe) -> Answer:
+        """The answer on a batch; raises `InputError` where the loss cannot be asked."""
+        given = [getattr(probe, name).clone() for name in TENSORS]
+        leaf = given[0].requires_grad_()
+        # A copy, so that a loss that works in place is found out instead of being stopped by autograd.
+        passed = [leaf + 0.0, *given[1:]]
+        value = self._value(passed)
+        for name, tensor in zip(TENSORS, passed, strict=True):
+            if not torch.equal(tensor.detach().nan_to_num(), getattr(probe, name).nan_to_num()):
+                self.mutated += [] if name in self.mutated else [name]
+        (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True) if value.requires_grad else (None,)
+        gradient = torch.zeros_like(leaf) if gradient is None else gradient
+        kept = probe.mask > 0
+        finite = bool(torch.isfinite(value.detach()).all()) and bool(torch.isfinite(gradient[kept]).all())
+        outside = gradient[~kept].abs()
+        masked = 0.0 if outside.numel() == 0 else float(outside.nan_to_num(torch.inf).max())
+        found = torch.where(kept, -gradient, torch.zeros_like(gradient)).detach()
+        return Answer(float(value.detach()), found, finite, masked)
+
+    def _value(self, passed: Sequence[Tensor]) -> Tensor:
+        self.calls += 1
+        try:
+            value = self.fn(*passed)
+        except checks.InputError:
+            raise
+        except Exception as error:
+            remedy = "it is called with (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask), each [B, T]"
+            raise checks.InputError("loss", f"{type(error).__name__}: {error}", "a loss that runs", remedy) from error
+        scalar = torch.is_tensor(value) and value.numel() == 1
+        shown = tuple(value.shape) if torch.is_tensor(value) else type(value).__name__
+        checks.require(scalar, "loss", shown, "a tensor with one number", "return the loss alone, or use an adapter")
+        return value.reshape(())
+
+    def admit(self, probes: Sequence[Probe]) -> None:
+        """Refuse, by name, what is no loss of log-probs; note which inputs a gradient flows into."""
+        reached: list[str] = []
+        for probe in probes:
+            given = [getattr(probe, name).clone().requires_grad_() for name in TENSORS[:4]]
+            value = self._value([*(x + 0.0 for x in given), probe.mask.clone()])
+            whole = bool(torch.isfinite(value.detach()).all())
+            bound = f"finite on the batch '{probe.name}'"
+            checks.require(whole, "loss", float(value.detach()), bound, "look for 0 / 0")
+            found = torch.autograd.grad(value, given, allow_unused=True) if value.requires_grad else (None,) * 4
+            moved = [x is not None and bool((x != 0).any()) for x in found]
+            reached += [name for name, hit in zip(TENSORS[:4], moved, strict=True) if hit]
+        remedy = "keep the graph: no detach(), item() or no_grad() around log_prob"
+        depends = "log_prob" in reached
+        checks.require(depends, "loss", "no gradient", "a function of log_prob that can be differentiated", remedy)
+        self.attached = [name for name in TENSORS[1:4] if name in reached]
+        once, twice = self.ask(probes[-1]), self.ask(probes[-1])
+        same = torch.equal(once.cotangent, twice.cotangent)
+        remedy = "seed or leave out what is random, and keep no state between calls"
+        checks.require(same, "loss", "two gradients of one batch", "a function of its inputs", remedy)
+
+    def quietly(self, probe: Probe) -> Answer | None:
+        """The answer on a batch that a loss need not survive; None where it raises."""
+        try:
+            return self.ask(probe)
+        except checks.InputError:
+            return None

@@ -1,0 +1,142 @@
+"""What the factors share: bands on a ratio, bounds on a statistic of it, ages of tokens."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim import checks, plugins
+from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.likelihoods import Likelihoods
+
+RATIOS = ("r", "h")
+REDUCED = ("token", "sum", "mean", "max")
+_FARTHEST = 1e30
+"""Log ratios beyond it (in truth: infinite ones) are outside every band, also of one that is open below."""
+
+
+class Factor:
+    """A factor on score weights; a subclass says which. By default it reads no proximal policy."""
+
+    @property
+    def proximal(self) -> bool:
+        """Whether it reads log-probs of the proximal policy."""
+        return False
+
+    def factor(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """What multiplies c, `[R, G, N, T or 1]`; what it says of masked tokens does not matter."""
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {"factor": plugins.name_of(self), **settings}
+
+
+class Mask(Factor):
+    """A factor of 1 or 0; a subclass says what is kept."""
+
+    def factor(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """1 where kept, 0 elsewhere, `[R, G, N, T or 1]`."""
+        return self.keep(seen, advantage).to(seen.mask.dtype)
+
+    def keep(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Which tokens or samples stay, `[R, G, N, T or 1]`; False wherever the statistic is not finite."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Band(Mask):
+    """Keeps a ratio inside [low, high]; a subclass says of what: the log ratio of tokens, sequences or their mean."""
+
+    low: Any = field(metadata=MARK)
+    high: Any = field(metadata=MARK)
+    ratio: str = "r"
+
+    @property
+    def proximal(self) -> bool:
+        """Whether it reads log-probs of the proximal policy."""
+        return self.ratio == "h"
+
+    def keep(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Where the ratio is inside its band, bounds included."""
+        value = self.value(seen, log_ratio(seen, self.ratio))
+        return (value >= log_bound(self.low)) & (value <= log_bound(self.high))
+
+    def value(self, seen: Likelihoods, of_tokens: Tensor) -> Tensor:
+        """Log of the ratio in question, `[R, G, N, T or 1]`, from token log ratios `[R, G, N, T]`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Bounded(Mask):
+    """Keeps what a divergence of tokens, reduced over its sequence, does not exceed; a subclass says which one."""
+
+    high: Any = field(metadata=MARK)
+    reduce: str = "mean"
+    ratio: str = "r"
+
+    @property
+    def proximal(self) -> bool:
+        """Whether it reads log-probs of the proximal policy."""
+        return self.ratio == "h"
+
+    def keep(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Where the reduced statistic is at most `high`."""
+        each = self.statistic(log_ratio(seen, self.ratio).double())
+        if self.reduce == "max":
+            each = each.amax(-1, keepdim=True)
+        elif self.reduce != "token":
+            each = seen.sequence(each) if self.reduce == "sum" else seen.geometric(each)
+        return each <= per_sample(self.high)
+
+    def statistic(self, of_tokens: Tensor) -> Tensor:
+        """Divergence of each token from its log ratio, `[R, G, N, T]`, at least 0 and 0 where masked."""
+        raise NotImplementedError
+
+
+def log_ratio(seen: Likelihoods, ratio: str) -> Tensor:
+    """Token log ratios, `[R, G, N, T]`: of r = pi/mu, or of h = pi_prox/mu."""
+    return seen.lag if ratio == "h" else seen.log_ratio
+
+
+def log_bound(bound: Any) -> Any:
+    """Log of a bound on a ratio; a bound of 0 lets every finite log ratio pass."""
+    value = per_sample(bound)
+    if isinstance(value, float):
+        return math.log(value) if value > 0 else -_FARTHEST
+    return value.log().clamp(min=-_FARTHEST)
+
+
+def within(low: Any, high: Any, ratio: str) -> tuple[Any, Any, str]:
+    """The arguments of a band, checked: it contains 1, so that data of the current policy stays."""
+    return (
+        knob("low", low, "a band that leaves 1 out drops on-policy data; give a ratio such as 0.5", 0.0, 1.0),
+        knob("high", high, "a band that leaves 1 out drops on-policy data; give a ratio such as 2", 1.0),
+        checks.one_of("ratio", ratio, RATIOS, "r is pi/mu, h is pi_prox/mu"),
+    )
+
+
+def at_most(high: Any, reduce: str, ratio: str) -> tuple[Any, str, str]:
+    """The arguments of a bound on a divergence, checked."""
+    return (
+        knob("high", high, "give the largest divergence that stays, in nats", 0.0),
+        checks.one_of("reduce", reduce, REDUCED, "say how tokens of a sequence are put together"),
+        checks.one_of("ratio", ratio, RATIOS, "r is pi/mu, h is pi_prox/mu"),
+    )
+
+
+def ages(seen: Likelihoods) -> tuple[Tensor, Tensor]:
+    """Staleness of every token in versions, and where it is known, each `[R, G, N, T or 1]`.
+
+    The share of the step's tokens whose staleness is unknown goes into the trace.
+    """
+    age = seen.staleness
+    known = (age >= 0) & (age < torch.inf)
+    seen.statistics["unknown_staleness"] = (seen.share * (~known).to(seen.share.dtype)).sum((1, 2, 3))
+    return age, known

@@ -1,0 +1,187 @@
+"""Statistics over the tokens of a step, or of each of its micro-batches, for methods that set thresholds from data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import checks, ratios
+from asyncsim.knobs import per_sample
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods._weights import Weight
+
+
+class Parts:
+    """The tokens of a step in rows `[R, K, n]`: one row for the whole step, or one for each of K micro-batches.
+
+    Micro-batches take the samples in order, all tokens of a sample together; the first ones are larger by one sample
+    where K does not divide their number. `mass` `[R, K, n]`: the share of each token in the step, 0 for masked ones.
+    """
+
+    def __init__(self, seen: Likelihoods, count: int) -> None:
+        self.shape = seen.mask.shape
+        self.count = count
+        tokens = self.shape[3]
+        if count > 1:
+            filled = self._split(seen, self.shape[1] * self.shape[2])
+            self.mass = self.rows(seen.share) * filled.repeat_interleave(tokens, -1)
+        else:
+            self.mass = self.rows(seen.share)
+        self.equal = bool(((seen.mass == seen.mass.max()) | (seen.mass == 0)).all())
+        """Whether all samples that count have the same mass: then sorted masses are known without an order."""
+
+    def _split(self, seen: Likelihoods, samples: int) -> Tensor:
+        """Fix which samples each micro-batch has; returns which places of its row they fill, `[K, most samples]`."""
+        count, remedy = self.count, "use fewer micro-batches, or scope='step'"
+        checks.require(count <= samples, "micro_batches", count, f"at most the samples of a step, {samples}", remedy)
+        checks.require(
+            math.isfinite(seen.size), "micro_batches", count, "1 for a population, whose samples have no order", remedy
+        )
+        sizes = torch.tensor([samples // count + (k < samples % count) for k in range(count)])
+        place, device = torch.arange(int(sizes[0])), seen.mask.device
+        index = (sizes.cumsum(0) - sizes).unsqueeze(-1) + place
+        self.index = index.clamp(max=samples - 1).to(device)
+        self.part = torch.repeat_interleave(torch.arange(count), sizes).to(device)
+        return (place < sizes.unsqueeze(-1)).to(device)
+
+    def rows(self, values: Tensor) -> Tensor:
+        """Values `[R, G, N, T]` in rows `[R, K, n]`; where a micro-batch is smaller, others stand at mass 0."""
+        if self.count == 1:
+            return values.reshape(values.shape[0], 1, -1)
+        samples = values.reshape(values.shape[0], -1, self.shape[3])
+        return samples[:, self.index].reshape(values.shape[0], self.count, -1)
+
+    def back(self, found: Tensor) -> Tensor:
+        """One number for each part `[R, K]`, where its samples stand: `[R, 1, 1, 1]` or `[R, G, N, 1]`."""
+        if self.count == 1:
+            return found.reshape(-1, 1, 1, 1)
+        return found[:, self.part].reshape(-1, *self.shape[1:3], 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptive(Weight):
+    """A weight with a statistic of the whole step (`scope` "step") or of each micro-batch in it."""
+
+    scope: str = "step"
+    micro_batches: int = 1
+
+    level: ClassVar[str] = "token"  # type: ignore[misc]
+    anchored: ClassVar[bool] = True
+
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """Token ratios to the anchor: what is kept has this weight whatever the threshold."""
+        return ratios.usable(seen.anchored)
+
+    def parts(self, seen: Likelihoods) -> Parts:
+        """The step's tokens as the statistic sees them."""
+        return Parts(seen, self.micro_batches)
+
+
+def scoped(scope: str, micro_batches: int) -> dict[str, Any]:
+    """The two settings of every adaptive weight, checked."""
+    checks.one_of("scope", scope, ("step", "micro_batch"), "say over what the statistic is computed")
+    count = checks.integer("micro_batches", micro_batches, 1, "say into how many parts a step is split")
+    checks.require(
+        scope == "micro_batch" or count == 1,
+        "micro_batches",
+        count,
+        "1 with scope='step', which sees all tokens together",
+        "say scope='micro_batch', or leave micro_batches out",
+    )
+    return {"scope": scope, "micro_batches": count}
+
+
+class Ordered(NamedTuple):
+    """Values of positive mass ascending `[R, K, n]`, NaN behind the last, and float64 sums up to and including each.
+
+    `mass`: of the masses; `second`: of mass times squared value.
+    """
+
+    value: Tensor
+    mass: Tensor
+    second: Tensor
+
+    @property
+    def last_of_ties(self) -> Tensor:
+        """Where the next value is another one: equal tokens are kept or dropped together."""
+        ends = torch.ones_like(self.value, dtype=torch.bool)
+        ends[..., :-1] = self.value[..., :-1] != self.value[..., 1:]
+        return ends & ~self.value.isnan()
+
+    def at(self, column: Tensor, position: Tensor) -> Tensor:
+        """Entry of a column at a position `[R, K]`; 0 in front of the first."""
+        found = column.gather(-1, position.clamp(0, column.shape[-1] - 1).unsqueeze(-1))[..., 0]
+        return torch.where(position >= 0, found, torch.zeros_like(found))
+
+
+def ordered(values: Tensor, present: Tensor, parts: Parts) -> Ordered:
+    """Values `[R, K, n]` of the tokens that are present, in ascending order with their masses."""
+    present = present & (parts.mass > 0)
+    count = present.sum(-1, keepdim=True)
+    length = max(1, int(count.max()))
+    key = torch.where(present, values, torch.full((), math.nan, dtype=values.dtype, device=values.device))
+    if parts.equal:
+        # With equal masses no permutation has to be known.
+        value = _sort(key)[..., :length].clone()
+        place = torch.arange(length, device=key.device)
+        weight = torch.where(place < count, parts.mass.amax(-1, keepdim=True), 0.0)
+    else:
+        order = _argsort(key)[..., :length]
+        value, weight = key.gather(-1, order), torch.where(present, parts.mass, 0.0).gather(-1, order)
+    del key
+    # A NaN among the values that count must be seen in their sum; what is filled in behind them must not.
+    second = torch.where(weight > 0, value, torch.zeros((), dtype=value.dtype, device=value.device))
+    second = second.double().square_().mul_(weight)
+    return Ordered(value, weight.cumsum(-1, dtype=torch.float64), second.cumsum_(-1))
+
+
+def row(value: Any) -> Any:
+    """A bound knob for rows `[R, K, n]`; a plain number as it is."""
+    value = per_sample(value)
+    return value if isinstance(value, float) else value[..., 0]
+
+
+def flat(value: Any) -> Any:
+    """A bound knob for numbers of parts `[R, K]`; a plain number as it is."""
+    value = per_sample(value)
+    return value if isinstance(value, float) else value[..., 0, 0]
+
+
+def outward(log_ratio: Tensor, advantage: Tensor) -> Tensor:
+    """Log ratio in the direction in which the advantage pushes, `[R, G, N, T]`: positive where a step widens it."""
+    return log_ratio * advantage.sign()
+
+
+def harmful(signed: Tensor, advantage: Tensor) -> Tensor:
+    """Tokens that a step would move further away; a NaN counts as one, so that no statistic can miss it."""
+    return ~(signed <= 0) & (advantage != 0)
+
+
+def report(seen: Likelihoods, prefix: str, theta: Tensor, closed: Tensor, broken: Tensor) -> None:
+    """Smallest threshold of all parts, share of tokens that it closes, and how many parts had no finite statistic."""
+    seen.statistics[f"{prefix}_theta"] = theta.amin(-1).double()
+    seen.statistics[f"{prefix}_dropped"] = (seen.share * closed).sum((1, 2, 3), dtype=torch.float64)
+    seen.statistics[f"{prefix}_nonfinite"] = broken.sum(-1).double()
+
+
+def stopped(weight: Tensor, closed: Tensor) -> Tensor:
+    """A weight that nobody else holds, with exactly 0 where it is closed, whatever stands there."""
+    return weight.masked_fill_(closed, 0.0)
+
+
+def _sort(key: Tensor) -> Tensor:
+    """Ascending along the last axis, in place on the CPU."""
+    if key.device.type != "cpu":
+        return key.sort(-1).values
+    # torch's sort on the CPU carries an order that is not asked for, at thirty times the price.
+    key.numpy().sort(axis=-1)
+    return key
+
+
+def _argsort(key: Tensor) -> Tensor:
+    return torch.from_numpy(np.argsort(key.numpy(), axis=-1)) if key.device.type == "cpu" else key.argsort(-1)

@@ -1,0 +1,173 @@
+"""A search for clip bounds that give tokens of positive advantage their share of a step's signal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim import checks
+from asyncsim.knobs import MARK, knob
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods import _adaptive
+from asyncsim.methods._adaptive import Adaptive, Parts
+
+COUNTS = ("code", "gradient")
+ROUNDING = 1e-12
+"""A goal that is missed by less is reached: on-policy group means balance exactly but for rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searched(Adaptive):
+    """c = rho A where the clip at [low, high] is open, the bounds found by a search; subclasses say for what."""
+
+    target: Any = field(metadata=MARK)
+    low: Any = field(metadata=MARK)
+    low_cap: Any = field(metadata=MARK)
+    low_step: Any = field(metadata=MARK)
+    high: Any = field(metadata=MARK)
+    high_cap: Any = field(metadata=MARK)
+    high_step: Any = field(metadata=MARK)
+    count: str
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Ratio times A where the clip that was found is open."""
+        parts = self.parts(seen)
+        low, high, broken = self._search(seen, parts, advantage)
+        ratio = self.applied(seen)
+        lowest, highest = (parts.back(bound).to(ratio.dtype) for bound in (low, high))
+        closed = self.closed(ratio, advantage, lowest, highest)
+        return _adaptive.stopped(ratio.mul_(advantage), closed.logical_or_(parts.back(broken)))
+
+    def closed(self, ratio: Tensor, advantage: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
+        """Where PPO's pessimistic clip stops a token."""
+        return ((advantage > 0) & (ratio > highest)).logical_or_((advantage < 0) & (ratio < lowest))
+
+    def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
+        """Whether the search is over, given sums of both signs."""
+        raise NotImplementedError
+
+    def path(self, lows: int, highs: int) -> tuple[list[int], list[int]]:
+        """Positions on the two grids of bounds, in the order in which they are tried."""
+        raise NotImplementedError
+
+    def _search(self, seen: Likelihoods, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Bounds `[R, K]` of each part, and where the sums are not finite: there the tightest bounds."""
+        lows = _grid(self.low, self.low_cap, self.low_step, seen)
+        highs = _grid(self.high, self.high_cap, self.high_step, seen)
+        positive, negative = _sums(seen, parts, advantage, lows, highs, self.count)
+        row, column = self.path(lows.shape[-1], highs.shape[-1])
+        low, high = lows[:, row].unsqueeze(1), highs[:, column].unsqueeze(1)
+        positive, negative = positive[..., column], negative[..., row]
+        met = self.reached(positive, negative)
+        last = met.shape[-1] - 1
+        first = torch.where(met.any(-1), met.to(torch.int8).argmax(-1), last).unsqueeze(-1)
+        shape = (*met.shape[:2], last + 1)
+        broken = ~(positive + negative).isfinite().all(-1)
+        found = [
+            torch.where(broken, tight, bound.expand(shape).gather(-1, first)[..., 0])
+            for bound, tight in ((low, low[..., -1]), (high, high[..., 0]))
+        ]
+        part = positive.gather(-1, first)[..., 0]
+        both = part + negative.gather(-1, first)[..., 0]
+        share = torch.where(both > 0, part / both, torch.full_like(both, torch.nan))
+        seen.statistics["bapo_low"], seen.statistics["bapo_high"] = (bound.mean(-1) for bound in found)
+        seen.statistics["bapo_share"] = share.mean(-1)
+        seen.statistics["bapo_nonfinite"] = broken.sum(-1).double()
+        return found[0], found[1], broken
+
+
+def settings(
+    target: Any, low: tuple[Any, Any, Any], high: tuple[Any, Any, Any], count: str, remedy: str, highest: float
+) -> dict[str, Any]:
+    """The settings of a search, checked; `low` and `high` are (start, cap, step)."""
+    found = {
+        "target": knob("target", target, remedy, 0.0, highest),
+        "low": knob("low", low[0], "the lower bound of the ratio starts there", 0.0, 1.0),
+        "low_cap": knob("low_cap", low[1], "the lower bound of the ratio ends there", 0.0, 1.0),
+        "low_step": knob("low_step", low[2], "give a positive step", 0.0, open_low=True),
+        "high": knob("high", high[0], "the upper bound of the ratio starts there", 1.0),
+        "high_cap": knob("high_cap", high[1], "the upper bound of the ratio ends there", 1.0),
+        "high_step": knob("high_step", high[2], "give a positive step", 0.0, open_low=True),
+        "count": checks.one_of("count", count, COUNTS, "say what tokens beyond a bound contribute"),
+    }
+    for name in ("low", "high"):
+        start, cap = (torch.as_tensor(found[key], dtype=torch.float64) for key in (name, f"{name}_cap"))
+        fits = start.ndim == 0 or cap.ndim == 0 or start.shape == cap.shape
+        # Unequal lengths are refused by name where the replicates are known.
+        checks.require(
+            not fits or bool((start <= cap).all()),
+            f"{name}_cap",
+            found[f"{name}_cap"],
+            f"at least {name} = {checks.shown(found[name])}",
+            "bounds are only raised: start below the cap",
+        )
+    return found
+
+
+def _grid(start: Any, cap: Any, step: Any, seen: Likelihoods) -> Tensor:
+    """Bounds start, start + step, ... up to the cap, `[R or 1, n]`; where a replicate needs fewer, the cap again."""
+    device = seen.mask.device
+    start, cap, step = (
+        torch.as_tensor(_adaptive.flat(x), dtype=torch.float64, device=device).reshape(-1, 1)
+        for x in (start, cap, step)
+    )
+    # A last step that only rounding asks for is none.
+    steps = int(((cap - start) / step - 1e-9).ceil().clamp(min=0).max())
+    return torch.minimum(start + step * torch.arange(steps + 1, device=device), cap)
+
+
+def _sums(
+    seen: Likelihoods, parts: Parts, advantage: Tensor, lows: Tensor, highs: Tensor, count: str
+) -> tuple[Tensor, Tensor]:
+    """What positive advantages contribute for every upper bound and negative ones for every lower, `[R, K, n]`.
+
+    Inside its bound a token contributes ratio |A|; beyond it bound |A| ("code"), or nothing ("gradient"). A NaN is
+    beyond no bound, so that no sum can miss it.
+    """
+    # Not the limited ratio: an absurd one must be seen.
+    ratio = parts.rows(seen.anchored).exp()
+    signed = parts.rows(advantage.expand(seen.mask.shape))
+    up, weight = signed > 0, parts.mass * signed.abs()
+    del signed
+    term = (weight * ratio).masked_fill_(weight == 0, 0.0)
+    first, last = (bound.to(ratio.dtype).reshape(-1, 1, 1) for bound in (highs[:, 0], lows[:, -1]))
+    far = ((ratio > first) & up) | ((ratio < last) & ~up)
+    # Most tokens are inside every bound that is tried; only the others have to be told apart.
+    near = term.masked_fill(far, 0.0)
+    plus, minus = ((near * side).sum(-1, keepdim=True, dtype=torch.float64) for side in (up, ~up))
+    index = far.flatten().nonzero()[:, 0]
+    some = [column.flatten()[index] for column in (ratio, up, term, weight)]
+    inside, outside = _binned(index // far.shape[-1], lows, highs, far.shape[:2], *some)
+    n, edge = lows.shape[-1], lows.shape[-1] + highs.shape[-1] + 1
+    # Gap j of a positive token: below bound j. Gap j of a negative one: at or above bound j - 1.
+    positive = plus + inside[..., :edge].cumsum(-1)[..., n : edge - 1]
+    negative = minus + inside[..., edge:].flip(-1).cumsum(-1).flip(-1)[..., 1 : n + 1]
+    if count == "code":
+        above = outside[..., :edge].flip(-1).cumsum(-1).flip(-1)[..., n + 1 :]
+        below = outside[..., edge:].cumsum(-1)[..., :n]
+        positive, negative = positive + above * highs.unsqueeze(1), negative + below * lows.unsqueeze(1)
+    return positive, negative
+
+
+def _binned(
+    row: Tensor, lows: Tensor, highs: Tensor, shape: tuple[int, ...], ratio: Tensor, up: Tensor, *columns: Tensor
+) -> list[Tensor]:
+    """Sums of each column by the gap between bounds, tokens without a positive advantage behind, `[R, K, 2 edge]`."""
+    below = torch.full((), -torch.inf, dtype=ratio.dtype, device=ratio.device)
+    # A ratio on a bound is inside: to be at least a lower one is to be above the number before it.
+    bounds = (torch.nextafter(lows.to(ratio.dtype), below), highs.to(ratio.dtype))
+    replicates, edge = max(len(bound) for bound in bounds), lows.shape[-1] + highs.shape[-1] + 1
+    grid = torch.cat([bound.expand(replicates, -1) for bound in bounds], -1)
+    if replicates == 1:
+        gap = torch.bucketize(ratio, grid[0])
+    else:
+        gap = (grid[row // shape[1]] < ratio.unsqueeze(-1)).sum(-1)
+    place = 2 * edge * row + gap + edge * ~up
+    sums = torch.zeros((len(columns), shape[0] * shape[1] * 2 * edge), dtype=torch.float64, device=ratio.device)
+    return [
+        into.scatter_add_(0, place, column.double()).reshape(*shape, 2 * edge)
+        for into, column in zip(sums, columns, strict=True)
+    ]

@@ -1,0 +1,115 @@
+"""Weights of importance sampling: normalized over the step, by prefixes, by decisions, with three policies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from asyncsim import checks, ratios
+from asyncsim.knobs import MARK, per_sample
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods._weights import NoRatio, Ratio, Weight, at_most, clipped, times
+
+
+@dataclass(frozen=True)
+class NormalizedRatio(Weight):
+    """c = w A / mean(w), w = min(ratio, cap), with the mean over all tokens or all sequences of the step."""
+
+    level: str
+    cap: Any = field(metadata=MARK)
+    normalize: str = "tokens"
+
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """Truncated ratios over their mean, `[R, G, N, T or 1]`; 0 in a replicate whose mean is not finite."""
+        log_ratio = seen.sequence(seen.log_ratio) if self.level == "sequence" else seen.log_ratio
+        weight = at_most(ratios.usable(log_ratio), self.cap)
+        mean = self._mean(seen, weight)
+        seen.statistics["weight_before_normalization"] = mean[:, 0, 0, 0]
+        seen.statistics["normalization_broken"] = (~torch.isfinite(mean))[:, 0, 0, 0].to(mean.dtype)
+        sound = torch.isfinite(mean) & (mean > 0)
+        return torch.where(sound, weight / torch.where(sound, mean, torch.ones_like(mean)), 0.0)
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Normalized ratio times A."""
+        return self.applied(seen) * advantage
+
+    def _mean(self, seen: Likelihoods, weight: Tensor) -> Tensor:
+        """Mean weight of the step, `[R, 1, 1, 1]`: 0 where the step is empty."""
+        if self.normalize == "tokens":
+            share = seen.share
+        else:
+            mass = seen.mass * (seen.lengths > 0)
+            total = mass.sum((1, 2), keepdim=True)
+            # Each sequence spreads its mass over its own tokens.
+            per_token = mass / (torch.where(total > 0, total, 1.0) * seen.lengths.clamp(min=1.0))
+            share = per_token.unsqueeze(-1) * seen.mask
+        return torch.where(share > 0, share * weight, 0.0).sum((1, 2, 3), keepdim=True)
+
+
+@dataclass(frozen=True)
+class PrefixRatio(Weight):
+    """c_t = P_t A_t with P_t the product of the token ratios up to and including t."""
+
+    level: ClassVar[str] = "prefix"  # type: ignore[misc]
+
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """Prefix ratios, `[R, G, N, T]`."""
+        return ratios.usable(seen.log_ratio.cumsum(-1))
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Prefix ratio times A."""
+        return self.applied(seen) * advantage
+
+
+@dataclass(frozen=True)
+class PerDecision(Weight):
+    """c_t = sum_{k>=t} P_k (A_k - A_{k+1}): every reward under the ratio of the tokens up to it."""
+
+    level: ClassVar[str] = "prefix"  # type: ignore[misc]
+
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """Sequence ratios, `[R, G, N, 1]`: the weight of what is paid at the end."""
+        return ratios.usable(seen.sequence(seen.log_ratio))
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Rewards from each token on, each with its prefix ratio; one advantage per sequence is paid at the end."""
+        if advantage.shape[-1] == 1:
+            return self.applied(seen) * advantage
+        to_go = torch.where(seen.mask > 0, advantage, torch.zeros_like(advantage))
+        paid = to_go - torch.nn.functional.pad(to_go[..., 1:], (0, 1))
+        weighted = ratios.usable(seen.log_ratio.cumsum(-1)) * paid
+        return weighted.flip(-1).cumsum(-1).flip(-1)
+
+
+@dataclass(frozen=True)
+class TruncatedClip(Weight):
+    """c = min(h, cap) u A where the clip on u = pi/pi_prox is open; h = pi_prox/mu carries lag and mismatch."""
+
+    cap: Any = field(metadata=MARK)
+    low: Any = field(metadata=MARK)
+    high: Any = field(metadata=MARK)
+
+    level: ClassVar[str] = "token"  # type: ignore[misc]
+    proximal: ClassVar[bool] = True
+
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """min(h, cap) u, `[R, G, N, T]`."""
+        return times(self._carried(seen), ratios.usable(seen.drift))
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Truncated h times PPO's weight on u."""
+        ratio = ratios.usable(seen.drift)
+        lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
+        return clipped(times(self._carried(seen), ratio), ratio, advantage, lowest, highest)
+
+    def _carried(self, seen: Likelihoods) -> Tensor:
+        return at_most(ratios.usable(seen.lag), self.cap)
+
+
+def under_mask(weight: str, cap: Any, allowed: tuple[str, ...]) -> Weight:
+    """The weight on what a mask leaves: none, or the ratio of the token or sequence, truncated if there is a cap."""
+    checks.one_of("weight", weight, allowed, "say which ratio multiplies what is kept")
+    return NoRatio() if weight == "none" else Ratio(weight, cap)

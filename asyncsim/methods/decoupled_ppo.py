@@ -1,0 +1,76 @@
+"""Decoupled PPO: clip around the start of the batch, importance weight from there to behavior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from asyncsim import advantages, checks, ratios
+from asyncsim.advantages._advantage import Advantage
+from asyncsim.knobs import MARK, per_sample
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods._method import Method
+from asyncsim.methods._surrogates import band, kept, truncation
+from asyncsim.methods._weights import Weight, at_most, clipped, times
+
+
+@dataclass(frozen=True)
+class DecoupledClip(Weight):
+    """c = min(h, cap) u A where the clip of u is open; see `decoupled_ppo`."""
+
+    low: Any = field(metadata=MARK)
+    high: Any = field(metadata=MARK)
+    cap: Any = field(metadata=MARK)
+    beyond: str
+
+    level: ClassVar[str] = "token"  # type: ignore[misc]
+    proximal: ClassVar[bool] = True
+
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """min(h, cap) u, or 0 where h is beyond the cap and such tokens are dropped, `[R, G, N, T]`."""
+        return times(self._lag(seen), ratios.usable(seen.drift))
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """The same times A, 0 where the clip of u is closed."""
+        drift = ratios.usable(seen.drift)
+        lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
+        return clipped(times(self._lag(seen), drift), drift, advantage, lowest, highest)
+
+    def _lag(self, seen: Likelihoods) -> Tensor:
+        weight = ratios.usable(seen.lag)
+        if self.cap is None:
+            return weight
+        if self.beyond == "drop":
+            return kept(weight, weight <= per_sample(self.cap))
+        return at_most(weight, self.cap)
+
+
+def decoupled_ppo(
+    low: Any = 0.2,
+    high: Any = 0.2,
+    cap: Any = 5.0,
+    beyond: str = "truncate",
+    advantage: Advantage | None = None,
+    aggregator: str = "token_mean",
+) -> Method:
+    """Two policies in place of one: c_it = min(h_it, cap) u_it A_i where the clip of u is open, 0 where it is closed.
+
+    u = pi/pi_prox, pi_prox the weights at the start of the batch's training; h = pi_prox/mu, the detached correction of
+    staleness. The gradient of h min(u A, clip(u) A) is h u A grad log pi where the clip, for A > 0 above 1 + high and
+    for A < 0 below 1 - low, is open. The clip sees what the batch's own updates have changed and no staleness; h sees
+    the staleness. In the first update of a batch u = 1 and c = min(h, cap) A.
+
+    Arguments: `low` in [0, 1] and `high` >= 0, pure numbers (or one per replicate); `cap` >= 1 on h (or one per
+    replicate), None for none; `beyond`, what happens to tokens with h > cap: "truncate" (weight cap) or "drop" (weight
+    0, what AReaL does); `advantage` (default group mean); `aggregator`, "sequence_sum", "sequence_mean", "token_mean"
+    or "constant". Returns a `Method` whose weight is `[R, G, N, T]`. Raises `InputError` for bounds outside their range
+    and unknown names. Source: 2110.00641, equation 6; 2505.24298 for language models.
+
+    >>> decoupled_ppo(cap=None).proximal
+    True
+    """
+    beyond = checks.one_of("beyond", beyond, ("truncate", "drop"), "say what happens to tokens above the cap")
+    weight = DecoupledClip(*band(low, high), truncation(cap), beyond)
+    return Method("decoupled_ppo", advantage or advantages.group_mean(), weight, aggregator, anchor="proximal")

@@ -1,0 +1,87 @@
+"""M2PO as in AReaL (a sort of the step's tokens): drop tokens by their lag, then PPO around the proximal policy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from asyncsim import advantages, ratios
+from asyncsim.advantages._advantage import Advantage
+from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods import _adaptive
+from asyncsim.methods._adaptive import Adaptive
+from asyncsim.methods._method import Method
+from asyncsim.methods._weights import clipped
+
+
+@dataclass(frozen=True, kw_only=True)
+class M2poAreal(Adaptive):
+    """PPO's c with the ratio to the proximal policy, 0 for tokens whose lag is too large; see `m2po_areal`."""
+
+    tau: Any = field(metadata=MARK)
+    low: Any = field(metadata=MARK)
+    high: Any = field(metadata=MARK)
+
+    anchored: ClassVar[bool] = False
+    proximal: ClassVar[bool] = True
+
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """Token ratios to the proximal policy."""
+        return ratios.usable(seen.drift)
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Clipped ratio times A where the token is kept."""
+        parts = self.parts(seen)
+        size = seen.lag.abs()
+        order = _adaptive.ordered(parts.rows(size), parts.mass > 0, parts)
+        fits = order.second < _adaptive.row(self.tau) * order.mass
+        # The smallest lag stays whatever it is, as one token does in the release.
+        least = order.value[..., :1]
+        largest = torch.where(fits & order.last_of_ties, order.value, least).amax(-1)
+        theta = torch.where(fits[..., -1] | least[..., 0].isnan(), torch.full_like(largest, math.inf), largest)
+        broken = order.second[..., -1].isnan()
+        closed = size > parts.back(theta)
+        del size, order, fits
+        _adaptive.report(seen, "m2po", theta, closed, broken)
+        ratio = self.applied(seen)
+        weight = clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
+        return _adaptive.stopped(weight, closed | parts.back(broken))
+
+
+def m2po_areal(
+    tau: Any = 0.04,
+    low: Any = 0.2,
+    high: Any = 0.2,
+    advantage: Advantage | None = None,
+    aggregator: str = "token_mean",
+    scope: str = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """Second moment of the lag as a mask: c_it = M_it u_it A_i with PPO's clip on u = pi/pi_prox, M 0 for stale tokens.
+
+    With v = (log mu - log pi_prox)^2 of all generated tokens, the largest are dropped until the mean of the rest is
+    below tau; one token at least stays. Equal tokens go together. Tokens that a step would pull back are dropped like
+    any others, whatever their advantage. Denominators count all tokens; h = pi_prox/mu itself does not enter c.
+
+    Arguments: `tau` > 0, nats squared, published 0.04; `low` in [0, 1] and `high` >= 0, the clip of u is [1 - low, 1 +
+    high] (0.2 each); each a number or one per replicate; `advantage` (default group mean); `aggregator`; `scope`
+    "step", or "micro_batch" as released, with their number `micro_batches` (samples in order). Returns a `Method`
+    whose weight is `[R, G, N, T]`; it reports m2po_theta (nats), m2po_dropped (share of tokens), m2po_nonfinite (parts
+    whose statistic is NaN: their weights are 0). Raises `InputError` for bounds outside their range, unknown names, or
+    micro-batches in scope "step". Source: 2510.01161, in the form of AReaL's code.
+
+    >>> m2po_areal().anchor
+    'proximal'
+    """
+    weight = M2poAreal(
+        tau=knob("tau", tau, "give a positive bound of the second moment", 0.0, open_low=True),
+        low=knob("low", low, "the lower bound is 1 - low", 0.0, 1.0),
+        high=knob("high", high, "the upper bound is 1 + high", 0.0),
+        **_adaptive.scoped(scope, micro_batches),
+    )
+    return Method("m2po_areal", advantage or advantages.group_mean(), weight, aggregator, anchor="proximal")

@@ -1,0 +1,90 @@
+"""M2PO, mask form (a sort of the step's tokens): drop harmful tokens until the mean squared log ratio is tau."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim import advantages, checks
+from asyncsim.advantages._advantage import Advantage
+from asyncsim.knobs import MARK, knob
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods import _adaptive
+from asyncsim.methods._adaptive import Adaptive
+from asyncsim.methods._method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class M2poMask(Adaptive):
+    """c = rho A, 0 for harmful tokens with |log rho| above the threshold of their part; see `m2po_mask`."""
+
+    tau: Any = field(metadata=MARK)
+    over: str = "harmful"
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Ratio times A where kept."""
+        parts = self.parts(seen)
+        signed = _adaptive.outward(seen.anchored, advantage)
+        theta, broken = self._threshold(seen, parts, signed, advantage)
+        closed = signed > parts.back(theta)
+        del signed
+        _adaptive.report(seen, "m2po", theta, closed, broken)
+        return _adaptive.stopped(self.applied(seen) * advantage, closed | parts.back(broken))
+
+    def _threshold(
+        self, seen: Likelihoods, parts: _adaptive.Parts, signed: Tensor, advantage: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Largest |log rho| that is kept `[R, K]` (infinite where nothing is dropped), and where there is none."""
+        found = parts.rows(_adaptive.harmful(signed, advantage))
+        order = _adaptive.ordered(parts.rows(signed), found, parts)
+        second, mass = order.second, order.mass
+        if self.over == "all":
+            rest = parts.mass.masked_fill(found, 0.0).double()
+            square = parts.rows(seen.anchored).masked_fill(rest == 0, 0.0).double().square_()
+            second = second + (rest * square).sum(-1, keepdim=True)
+            mass = mass + rest.sum(-1, keepdim=True)
+        fits = second <= _adaptive.row(self.tau) * mass
+        below = torch.full((), -math.inf, dtype=order.value.dtype, device=order.value.device)
+        largest = torch.where(fits & order.last_of_ties, order.value, below).amax(-1).clamp(min=0.0)
+        whole = fits[..., -1]
+        return torch.where(whole, -below, largest), second[..., -1].isnan()
+
+
+def m2po_mask(
+    tau: Any = 0.04,
+    over: str = "harmful",
+    anchor: str = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: str = "token_mean",
+    scope: str = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """Second-moment trust region as a mask: c_it = rho_it A_i, 0 for the harmful tokens with the largest (log rho)^2.
+
+    Harmful: A > 0 and rho > 1, or A < 0 and rho < 1, where a step widens the gap. The largest are dropped until the
+    mean of (log rho)^2 = M2 <= tau over the harmful tokens that remain (`over` "harmful"), or over all that remain
+    ("all"; only harmful ones can go). Equal tokens go together. Since sorted squares have rising means, keeping every
+    |log rho| <= theta with the largest such theta is the rule. Denominators count all tokens. Reconstruction: the set
+    of the mean is not settled by public text.
+
+    Arguments: `tau` > 0, nats squared (or one per replicate), published 0.04; `over`; `anchor` of rho; `advantage`
+    (default group mean); `aggregator`; `scope` "step" or "micro_batch" with their number `micro_batches` (samples in
+    order). Returns a `Method` whose weight is `[R, G, N, T]`; it reports m2po_theta (nats), m2po_dropped (share of
+    tokens), m2po_nonfinite (parts whose statistic is NaN: their weights are 0). Raises `InputError` for tau <= 0,
+    unknown names, or micro-batches in scope "step". Source: 2510.01161, the masking rule, as described second hand.
+
+    >>> m2po_mask().describe()["over"]
+    'harmful'
+    """
+    weight = M2poMask(
+        tau=knob("tau", tau, "give a positive bound of the second moment", 0.0, open_low=True),
+        over=checks.one_of("over", over, ("harmful", "all"), "say over which tokens the mean runs"),
+        **_adaptive.scoped(scope, micro_batches),
+    )
+    return Method(
+        "m2po_mask", advantage or advantages.group_mean(), weight, aggregator, anchor=anchor, status="reconstruction"
+    )

@@ -1,0 +1,83 @@
+"""P3O (a scan of the step's tokens): ratios capped at the token ESS of the step, KL with what it lacks of 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from asyncsim import advantages, checks, ratios
+from asyncsim.advantages._advantage import Advantage
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods import _adaptive
+from asyncsim.methods._adaptive import Adaptive
+from asyncsim.methods._method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class P3o(Adaptive):
+    """c = min(r, E) A - (1 - E) times the slope of a KL term; see `p3o`."""
+
+    kl: str = "ratio"
+
+    anchored: ClassVar[bool] = False
+
+    def applied(self, seen: Likelihoods) -> Tensor:
+        """min(r, E), without the KL term."""
+        return torch.minimum(ratios.usable(seen.log_ratio), self._ess(seen))
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Capped ratio times A, pulled back by the KL term."""
+        ess = self._ess(seen)
+        ratio = ratios.usable(seen.log_ratio)
+        if self.kl == "ratio":
+            slope = ratio * seen.log_ratio.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT)
+        else:
+            slope = 1.0 - ratios.usable(-seen.log_ratio)
+        return _adaptive.stopped(torch.minimum(ratio, ess) * advantage - (1.0 - ess) * slope, ess == 0)
+
+    def _ess(self, seen: Likelihoods) -> Tensor:
+        """E of each part where its samples stand; 0 where it is not finite."""
+        parts = self.parts(seen)
+        total = parts.mass.sum(-1, keepdim=True)
+        mass = parts.mass / torch.where(total > 0, total, torch.ones_like(total))
+        found = ratios.ess(parts.rows(seen.log_ratio).flatten(0, 1), mass.flatten(0, 1)).reshape(mass.shape[:2])
+        # A part without a single token that counts says nothing.
+        found = torch.where(total[..., 0] > 0, found, torch.ones_like(found))
+        broken = ~found.isfinite()
+        found = torch.where(broken, torch.zeros_like(found), found)
+        seen.statistics["p3o_ess"] = found.mean(-1)
+        seen.statistics["p3o_nonfinite"] = broken.sum(-1).double()
+        return parts.back(found).to(seen.mask.dtype)
+
+
+def p3o(
+    kl: str = "ratio",
+    advantage: Advantage | None = None,
+    aggregator: str = "token_mean",
+    scope: str = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """Policy-on policy-off optimization: c_it = min(r_it, E) A_i - (1 - E) k_it, E the token ESS of the step.
+
+    E = (sum r)^2 / (n sum r^2) over the n generated tokens, detached and unclipped; below 1 it caps ordinary tokens
+    too. k is the slope of an estimate of KL(pi||mu) at tokens of mu. `kl` "ratio": value r (1/r - 1 + l), so k = r l,
+    whose mean under mu is the exact gradient of each state's KL(pi||mu). "code": value 1/r - 1 + l without a ratio, k =
+    1 - 1/r, whose mean descends E_mu[mu/pi] - KL(mu||pi) instead. At E = 1 nothing is left of the term. Where E is not
+    finite nothing moves (weights 0); the release goes on with E = 1. Reconstruction: the estimate is ours to choose.
+
+    Arguments: `kl`; `advantage` (default group mean); `aggregator`; `scope` "step", or "micro_batch" as released, with
+    their number `micro_batches` (samples in order). Returns a `Method` whose weight is `[R, G, N, T]`; it reports
+    p3o_ess (mean over parts, a pure number) and p3o_nonfinite (parts without a finite one). Raises `InputError` for
+    unknown names, or micro-batches in scope "step". Source: 2605.12380, and its code for the form "code".
+
+    >>> p3o().describe()["kl"]
+    'ratio'
+    """
+    weight = P3o(
+        kl=checks.one_of("kl", kl, ("ratio", "code"), "say how the divergence is estimated"),
+        **_adaptive.scoped(scope, micro_batches),
+    )
+    return Method("p3o", advantage or advantages.group_mean(), weight, aggregator, status="reconstruction")

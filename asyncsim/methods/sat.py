@@ -1,0 +1,102 @@
+"""SAT (a sort of the step's tokens): PPO's clip, tightened on the side of log ratios beyond a quantile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim import advantages, checks
+from asyncsim.advantages._advantage import Advantage
+from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods import _adaptive
+from asyncsim.methods._adaptive import Adaptive
+from asyncsim.methods._method import Method
+
+_ROUNDING = 1e-9
+"""Sums of masses may miss a share of the tokens by rounding: nine of ten are 0.9 of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sat(Adaptive):
+    """c = rho A where a clip is open that shrinks for outlying tokens; see `sat`."""
+
+    low: Any = field(metadata=MARK)
+    high: Any = field(metadata=MARK)
+    quantile: Any = field(metadata=MARK)
+    kernel: str = "continuous"
+
+    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+        """Ratio times A inside the band of each token."""
+        parts, log_ratio = self.parts(seen), seen.anchored
+        gate, broken = self._gate(seen, parts, log_ratio.abs())
+        share = self._kernel(log_ratio, parts.back(gate).to(log_ratio.dtype))
+        ratio = self.applied(seen)
+        # Only the endpoint on the token's own side can close, so that one number serves both.
+        up, down = 1.0 + per_sample(self.high) * share, 1.0 - per_sample(self.low) * share
+        closed = ((advantage > 0) & (ratio > up)) | ((advantage < 0) & (ratio < down))
+        return _adaptive.stopped(ratio * advantage, closed | parts.back(broken))
+
+    def _gate(self, seen: Likelihoods, parts: _adaptive.Parts, size: Tensor) -> tuple[Tensor, Tensor]:
+        """Quantile of |log rho| over the tokens of each part `[R, K]`, and where it is not finite."""
+        order = _adaptive.ordered(parts.rows(size), parts.mass > 0, parts)
+        goal = _adaptive.row(self.quantile) * order.mass[..., -1:] * (1.0 - _ROUNDING)
+        found = order.at(order.value, (order.mass < goal).sum(-1))
+        found = torch.where(order.mass[..., -1] > 0, found, torch.zeros_like(found))
+        broken = ~found.isfinite() | order.second[..., -1].isnan()
+        gate = torch.where(broken, torch.zeros_like(found), found)
+        seen.statistics["sat_gate"] = gate.mean(-1).double()
+        seen.statistics["sat_nonfinite"] = broken.sum(-1).double()
+        return gate, broken
+
+    def _kernel(self, log_ratio: Tensor, gate: Tensor) -> Tensor:
+        """Share H of the band that a token keeps; 1 up to the gate, and everywhere without one."""
+        outlying = log_ratio.abs().div_(torch.where(gate > 0, gate, torch.full_like(gate, torch.inf)))
+        # Up to the gate the quotient is at most 1, without one it is 0 (or, of infinities, NaN).
+        plain = ~(outlying > 1.0)
+        outlying = (outlying - 1.0 if self.kernel == "continuous" else outlying).square_()
+        return (1.0 / (1.0 + outlying)).masked_fill_(plain, 1.0)
+
+
+def sat(
+    low: Any = 0.2,
+    high: Any = 0.2,
+    quantile: Any = 0.9,
+    kernel: str = "continuous",
+    anchor: str = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: str = "token_mean",
+    scope: str = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """Clip that adapts to outlying ratios: c_it = rho_it A_i inside [1 - low H, 1 + high H], H < 1 beyond a quantile.
+
+    With x = |log rho| and q its quantile over the tokens (the smallest x below or at which that share of them lies),
+    tokens with x > q keep the share H(x) of the bound on their own side: of the upper one for rho > 1, of the lower one
+    for rho < 1. `kernel` "hill": H = q^2/(q^2 + x^2), 1/2 at the gate; "continuous": 1/(1 + ((x - q)/q)^2), ours, 1 at
+    the gate. The band lies inside PPO's, so the surrogate lies below PPO's token by token, and tokens on their way
+    back keep their gradient. With q = 0 there is no gate. Reconstruction: the kernel's exact form is unseen.
+
+    Arguments: `low` in [0, 1], `high` >= 0, the widest clip (0.2 each); `quantile` in (0, 1] (0.9); each a pure number
+    or one per replicate; `kernel`; `anchor` of rho; `advantage` (default group mean); `aggregator`; `scope` "step", or
+    "micro_batch" with their number `micro_batches` (samples in order). Returns a `Method` whose weight is `[R, G, N,
+    T]`; it reports sat_gate (nats, mean over parts) and sat_nonfinite (parts without a finite one: weights 0). Raises
+    `InputError` for values outside their range, unknown names, or micro-batches in scope "step". Source: 2607.18722,
+    as described second hand.
+
+    >>> sat(kernel="hill").describe()["quantile"]
+    0.9
+    """
+    weight = Sat(
+        low=knob("low", low, "the widest lower bound is 1 - low", 0.0, 1.0),
+        high=knob("high", high, "the widest upper bound is 1 + high", 0.0),
+        quantile=knob("quantile", quantile, "give a share of the tokens", 0.0, 1.0, open_low=True),
+        kernel=checks.one_of("kernel", kernel, ("continuous", "hill"), "say how the band shrinks"),
+        **_adaptive.scoped(scope, micro_batches),
+    )
+    return Method(
+        "sat", advantage or advantages.group_mean(), weight, aggregator, anchor=anchor, status="reconstruction"
+    )

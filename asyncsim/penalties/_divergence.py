@@ -1,0 +1,99 @@
+"""What the penalties share: the gap to the policy that is held close, and the ratio of samples from another one."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim import checks, plugins, ratios
+from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.likelihoods import Likelihoods
+
+ANCHORS = ("reference", "behavior", "proximal")
+RATIOS = ("none", "token", "sequence")
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """-coefficient times a divergence of the current policy from `to`; `ratio` is what samples are weighted with."""
+
+    coefficient: Any = field(default=0.04, metadata=MARK)
+    to: str = "reference"
+    ratio: str = "none"
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What it reads of the current policy besides `log_prob`."""
+        return ("reference",) if self.to == "reference" else ()
+
+    @property
+    def proximal(self) -> bool:
+        """Whether it reads log-probs of the proximal policy."""
+        return self.to == "proximal"
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {"penalty": plugins.name_of(self), **settings}
+
+    def gap(self, seen: Likelihoods) -> Tensor:
+        """D = log pi - log of the other policy at each token, `[R, G, N, T]`, exactly 0 where masked."""
+        if self.to == "reference":
+            return ratios.log_ratio(seen.current["log_prob"], seen.current["reference"], seen.mask)
+        return seen.log_ratio if self.to == "behavior" else seen.drift
+
+    def carried(self, seen: Likelihoods) -> Tensor | None:
+        """Ratio to behavior by which every token's term is multiplied, `[R, G, N, T or 1]`; None: 1."""
+        if self.ratio == "none":
+            return None
+        return ratios.usable(seen.sequence(seen.log_ratio) if self.ratio == "sequence" else seen.log_ratio)
+
+    def report(self, seen: Likelihoods, value: Tensor) -> None:
+        """Leave the mean of the values `[R, G, N, T]` over the step's tokens for the trace, weighted as the terms."""
+        weight = self.carried(seen)
+        value = value if weight is None else value * weight
+        kept = torch.where(seen.mask > 0, seen.share * value, torch.zeros_like(value))
+        seen.statistics[f"{plugins.name_of(self)}_penalty"] = kept.sum((1, 2, 3))
+
+
+@dataclass(frozen=True)
+class Sampled(Penalty):
+    """c_t = -coefficient ratio slope_t, from the gap at the tokens that were drawn."""
+
+    def score_weight(self, seen: Likelihoods) -> Tensor:
+        """What it adds to c, `[R, G, N, T]`."""
+        gap = self.gap(seen)
+        self.report(seen, self.value(seen, gap))
+        # An infinite gap pulls back as hard as the largest that is used; weight 0 would let it go.
+        slope = self.slope(seen, gap.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT))
+        weight = self.carried(seen)
+        return -per_sample(self.coefficient) * (slope if weight is None else weight * slope)
+
+    def spread(self, seen: Likelihoods) -> None:
+        """Nothing: only the token that was drawn is known."""
+
+    def slope(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+        """The number on the score of each token per unit of coefficient."""
+        raise NotImplementedError
+
+    def value(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+        """The estimate of the divergence at each token, in nats."""
+        raise NotImplementedError
+
+
+def k3_value(gap: Tensor) -> Tensor:
+    """exp(-D) - 1 + D; infinite where D is."""
+    return torch.where(torch.isinf(gap), gap.abs(), torch.expm1(-gap) + gap)
+
+
+def settings(coefficient: Any, to: str, ratio: str, allowed: tuple[str, ...] = RATIOS) -> tuple[Any, str, str]:
+    """The three arguments that every penalty has, checked."""
+    return (
+        knob("coefficient", coefficient, "give the price of one nat in units of reward, 0 for none", 0.0),
+        checks.one_of("to", to, ANCHORS, "say which policy is held close"),
+        checks.one_of("ratio", ratio, allowed, "say how samples of another policy are weighted"),
+    )

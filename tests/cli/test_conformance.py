@@ -1,0 +1,162 @@
+"""`asyncsim conformance`: what it prints, writes and answers, by exit status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.test_cli import call
+
+LOSSES = "tests.conformance.trainers"
+STYLES = "tests.conformance.test_losses_adapters"
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A file with losses and a controller, outside any package."""
+    path = tmp_path / "mine.py"
+    path.write_text('''
+from dataclasses import dataclass
+
+import torch
+
+
+def ppo(log_prob, behavior, proximal, advantages, mask):
+    ratio = torch.where(mask > 0, log_prob - behavior, 0.0).exp()
+    clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+    return -(clipped * mask).sum() / mask.sum()
+
+
+def constant(log_prob, behavior, proximal, advantages, mask):
+    return -((log_prob - log_prob.detach()).exp() * advantages * mask).sum() / mask.sum()
+
+
+def matrix(log_prob, *others):
+    return log_prob
+
+
+def blind(log_prob, behavior, proximal, advantages, mask):
+    return (behavior * advantages).sum()
+
+
+def mutating(log_prob, behavior, proximal, advantages, mask):
+    advantages *= 2.0
+    return ppo(log_prob, behavior, proximal, advantages, mask)
+
+
+@dataclass
+class Counter:
+    limit: int = 8
+    free: int = 8
+    taken: int = 0
+
+    def capacity(self):
+        return self.free
+
+    def submitted(self, n):
+        self.free -= n
+
+    def accepted(self, n):
+        pass
+
+    def rejected(self, n):
+        self.free += n
+
+    dropped = rejected
+
+    def consumed(self, n):
+        self.taken += n
+
+    def published(self, version):
+        self.free, self.taken = self.free + self.taken, 0
+
+    def recovered(self, version, kept):
+        self.free, self.taken = self.limit - kept, 0
+
+
+def counter():
+    return Counter()
+''')
+    return path
+
+
+def test_a_loss_that_conforms_ends_in_0(mine, tmp_path):
+    result = call("conformance", f"{mine}:ppo", "--like", "ppo-clip", "--json", tmp_path / "found.json")
+    assert result.exit_code == 0, result.stderr
+    assert result.output.startswith("conforms like ppo_clip(") and "is ppo_clip()" in result.output
+    assert "exact moments" in result.output and "hazard" in result.output
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["conforms"] and found["name"] == "ppo_clip()" and len(found["bias"]) == 9
+
+
+def test_a_loss_that_deviates_ends_in_1(mine):
+    result = call("conformance", f"{mine}:ppo", "--like", "ppo_clip", "--set", "high=0.28")
+    assert result.exit_code == 1 and result.output.startswith("deviates like ppo_clip(low=0.2, high=0.28")
+    assert "first disagreement" in result.output
+    result = call("conformance", f"{mine}:constant", "--like", "grpo")
+    assert result.exit_code == 1 and "ratio identically 1" in result.output
+    result = call("conformance", f"{mine}:mutating")
+    assert result.exit_code == 1 and "inputs changed in place" in result.output
+    assert call("conformance", f"{mine}:mutating", "--allow", "inputs changed in place").exit_code == 0
+    assert call("conformance", f"{mine}:ppo", "--strict").exit_code == 1
+
+
+def test_an_adapter_is_chosen_with_its_settings():
+    result = call(
+        "conformance", f"{STYLES}:verl_style", "--adapter", "verl", "--set", "adapter.old=behavior", "--set",
+        "adapter.cliprange=0.1", "--like", "ppo_clip", "--set", "low=0.1", "--set", "high=0.1",
+    )
+    assert result.exit_code == 0, result.output + result.stderr
+    assert call("conformance", f"{STYLES}:PolicyLoss", "--adapter", "openrlhf").exit_code == 0
+
+
+def test_the_loss_of_a_package_is_checked():
+    pytest.importorskip("torchrl")
+    result = call("conformance", "torchrl", "--set", "adapter.clip_epsilon=0.2", "--like", "ppo_clip")
+    assert result.exit_code == 0, result.output + result.stderr
+
+
+def test_a_controller_is_checked(mine, tmp_path):
+    bounds = ["--set", "batch_size=4", "--set", "max_staleness=1", "--set", "examples=20"]
+    for name in ("Counter", "counter"):
+        result = call("conformance", f"{mine}:{name}", *bounds, "--json", tmp_path / "found.json")
+        assert result.exit_code == 0, result.output + result.stderr
+        assert json.loads((tmp_path / "found.json").read_text())["passed"] is True
+    bounds += ["--set", "controller.free=12", "--json", tmp_path / "found.json"]
+    result = call("conformance", f"{mine}:Counter", *bounds)
+    assert result.exit_code == 1 and "bounded staleness" in result.output
+    assert json.loads((tmp_path / "found.json").read_text())["failure"]["rule"] == "bounded staleness"
+
+
+BAD = {
+    # what is wrong: (arguments behind `conformance FILE`, words of the line)
+    "no colon": ([""], "of the form module:name"),
+    "no file": (["elsewhere.py:ppo"], "a file that exists"),
+    "no module": (["no_such_module:ppo"], "a module that can be imported"),
+    "no name": (["{}:nothing"], "a name in"),
+    "no scalar": (["{}:matrix"], "a tensor with one number"),
+    "no gradient": (["{}:blind"], "a function of log_prob"),
+    "no method": (["{}:ppo", "--like", "ppo_clop"], "did you mean ppo_clip?"),
+    "no argument": (["{}:ppo", "--like", "ppo_clip", "--set", "hihg=1"], "ppo_clip argument = 'hihg'"),
+    "settings without a method": (["{}:ppo", "--set", "high=1"], "used with --like"),
+    "no adapter": (["{}:ppo", "--adapter", "verk"], "--adapter = 'verk'"),
+    "settings without an adapter": (["{}:ppo", "--set", "adapter.old=behavior"], "used with --adapter"),
+    "adapter's settings": (["{}:ppo", "--adapter", "verl", "--set", "adapter.old=x"], "old = 'x'"),
+    "no part": (["{}:ppo", "--set", "method.high=1"], "--set part = 'method'"),
+    "no finding": (["{}:ppo", "--allow", "typo"], "allow = 'typo'"),
+    "controller without bounds": (["{}:Counter"], "given batch_size"),
+    "controller with a method": (["{}:Counter", "--like", "grpo"], "left out for an admission controller"),
+    "controller's arguments": (
+        ["{}:Counter", "--set", "batch_size=1", "--set", "max_staleness=1", "--set", "controller.x=1"], "made with",
+    ),
+    "controller of a loss": (["{}:ppo", "--set", "controller.x=1"], "left out for a loss"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_ends_in_2_with_one_line(name, mine):
+    arguments, words = BAD[name]
+    result = call("conformance", *(text.format(mine) for text in arguments))
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr and result.stderr.count("\n") == 1 and result.output == ""

@@ -1,0 +1,339 @@
+"""The check of losses: right ones are named with their constants, each wrong one with its mistake."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import asyncsim as sim
+from asyncsim.checks import InputError
+from asyncsim.conformance import ConformanceError, _loss_bugs, check_loss
+from asyncsim.conformance._loss_curves import Curves
+from asyncsim.conformance._loss_hazards import ATTACHED, MASKED, OVERFLOW, ZERO
+from asyncsim.conformance._loss_masks import EMPTY, EMPTY_NAN, LEAKS, SHRINKS
+from asyncsim.conformance._loss_methods import families
+from asyncsim.conformance._loss_probes import on_policy, ordinary
+from asyncsim.conformance._loss_subject import Subject
+from tests.conformance import trainers
+
+AGGREGATORS = ("token_mean", "sequence_sum", "sequence_mean", "constant")
+
+
+def checked(loss, like=None, **settings):
+    return check_loss(loss, like, **{"bias": False, **settings})
+
+
+RIGHT = {
+    # name: (loss, the method it is among, aggregator, anchor, coupling)
+    "ppo": (trainers.ppo(), "ppo_clip()", "token_mean", "behavior", "token"),
+    "ppo at the snapshot": (
+        trainers.ppo(proximal=True), "ppo_clip(anchor='proximal')", "token_mean", "proximal", "token",
+    ),
+    "dual clip": (trainers.ppo(dual=3.0), "ppo_clip(dual=3.0)", "token_mean", "behavior", "token"),
+    "dapo": (trainers.ppo(0.2, 0.28), "dapo()", "token_mean", "behavior", "token"),
+    "gspo": (trainers.gspo(), "gspo(low=0.01, high=0.02)", "sequence_mean", "behavior", "sequence"),
+    "cispo": (trainers.cispo(), "cispo(anchor='proximal', high=3.0)", "token_mean", "proximal", "token"),
+    "token truncation": (
+        trainers.truncated(), "truncated_is(level='token', cap=2.5, aggregator='token_mean')", "token_mean", "behavior",
+        "token",
+    ),
+    "sequence truncation": (
+        trainers.truncated(6.0, "sequence", "sequence_mean"), "truncated_is(cap=6.0)", "sequence_mean", "behavior",
+        "sequence",
+    ),
+    "token mask": (trainers.banded(0.4, 3.0), "icepop(low=0.4, high=3.0)", "token_mean", "behavior", "token"),
+    "decoupled": (trainers.decoupled(), "decoupled_ppo()", "token_mean", "behavior and proximal", "token"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_loss_is_named_with_its_constants(name):
+    loss, method, aggregator, anchor, coupling = RIGHT[name]
+    report = checked(loss)
+    assert report.conforms and report.bugs == () and report.disagreement is None, report
+    assert method in (report.name, *report.same), report
+    assert (report.aggregator, report.anchor, report.coupling) == (aggregator, anchor, coupling)
+    assert report.scale == pytest.approx(1.0, abs=1e-12) and report.match.largest < 1e-9
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+def test_every_aggregator_is_told(aggregator):
+    report = checked(trainers.ppo(how=aggregator), sim.methods.grpo(aggregator=aggregator))
+    assert report.conforms and report.aggregator == aggregator
+    assert report.match.method == "grpo"
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS[1:])
+def test_another_aggregator_deviates(aggregator):
+    report = checked(trainers.ppo(), sim.methods.ppo_clip(aggregator=aggregator))
+    assert not report.conforms and report.disagreement is not None
+    assert report.bugs == () and report.name == "ppo_clip()"
+
+
+WRONG = {
+    # bug: (loss, what it is meant to be)
+    "ratio": (_loss_bugs.ONE, trainers.ratio_of_itself, "ppo_clip"),
+    "cap": (_loss_bugs.LOST, trainers.live_truncation, None),
+    "infinities": (ZERO, trainers.infinities_first, None),
+    "denominator, tokens": (SHRINKS, trainers.banded(0.5, 2.0, local="tokens"), None),
+    "denominator, sequences": (SHRINKS, trainers.banded(0.5, 2.0, local="sequence"), None),
+    "empty": (EMPTY, trainers.empty_left_out, None),
+    "unused": (_loss_bugs.UNUSED, trainers.decoupled(applied=False), "decoupled_ppo"),
+    "twice, at the lag": (_loss_bugs.TWICE, trainers.corrected_twice, None),
+    "twice, at the drift": (_loss_bugs.TWICE, trainers.corrected_twice_clipped, None),
+    "inverse": (
+        _loss_bugs.INVERSE, trainers.banded(0.6, 1.6, inverse=True), sim.methods.icepop(low=0.6, high=1.6),
+    ),
+    "sum": (_loss_bugs.DIVISOR, trainers.summed, None),
+    "divided twice": (_loss_bugs.DIVISOR, trainers.divided_twice, None),
+    "threshold": (_loss_bugs.SPLIT, trainers.local_threshold, None),
+    "in place": (_loss_bugs.CHANGED, trainers.mutating, None),
+    "standardized": (_loss_bugs.AGAIN, trainers.standardizing, None),
+    "order": (_loss_bugs.ORDER, trainers.by_position, None),
+    "k1": (_loss_bugs.K1, trainers.penalized("k1"), None),
+    "no clip": (_loss_bugs.OFF, trainers.unclipped, "ppo_clip"),
+    "leak": (LEAKS, trainers.unmasked_sequence_ratio, None),
+    "snapshot": (
+        _loss_bugs.SWAPPED,
+        lambda now, then, before, advantages, mask: trainers.truncated(6.0, "sequence")(
+            now, before, then, advantages, mask
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:std")
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_named_and_nothing_else(name):
+    bug, loss, like = WRONG[name]
+    report = checked(loss, like)
+    assert not report.conforms and report.bugs == (bug,), report
+    found = next(finding for finding in report.findings if finding.name == bug)
+    assert len(found.evidence) > 20 and len(found.remedy) > 10
+    assert bug in str(report) and bug in _loss_bugs.NAMES
+
+
+HAZARDS = {
+    "mask": (MASKED, trainers.multiplied_mask, trainers.ppo()),
+    "overflow": (OVERFLOW, trainers.overflowing, trainers.ppo()),
+    "empty": (EMPTY_NAN, trainers.empty_not_finite, trainers.ppo(how="sequence_mean")),
+    "attached": (ATTACHED, trainers.ppo(), trainers.detached),
+}
+
+
+@pytest.mark.parametrize("name", HAZARDS)
+def test_a_hazard_is_told_and_counts_when_strict(name):
+    hazard, loss, safe = HAZARDS[name]
+    report = checked(loss)
+    assert report.conforms and report.shows(hazard), report
+    assert not checked(loss, strict=True).conforms
+    assert checked(loss, strict=True, allow=[f.name for f in report.findings if f.kind == "hazard"]).conforms
+    assert not checked(safe).shows(hazard)
+
+
+NOTES = {
+    "no ratio": trainers.ratio_of_itself,
+    "the lag is invisible": trainers.ppo(proximal=True),
+    "dual clip": trainers.ppo(dual=3.0),
+    "no dual clip": trainers.ppo(),
+    "no kink": trainers.unclipped,
+    "depends on micro-batches": trainers.ppo(),
+    "a penalty": trainers.penalized("k2"),
+}
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_a_property_is_told(note):
+    report = checked(NOTES[note])
+    assert report.conforms and report.shows(note), report
+    assert note not in _loss_bugs.NAMES
+
+
+def test_notes_are_not_told_of_everything():
+    found = {finding.name for finding in checked(trainers.truncated(6.0, "sequence", "sequence_mean")).findings}
+    assert not found & NOTES.keys()
+
+
+@pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
+def test_a_penalty_is_measured(kind):
+    report = checked(trainers.penalized(kind, coefficient=0.3))
+    assert report.match.settings["penalties"] == f"({kind}(0.3, to='behavior'),)" and report.match.largest < 1e-9
+    assert report.conforms == (kind != "k1")
+
+
+FAMILIES, _ = families()
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_the_loss_of_every_method_is_that_method(family):
+    method = family.method({})
+
+    def loss(now, then, before, advantages, mask):
+        return method.loss(now, then, before, advantages=advantages, rewards=advantages[:, 0], mask=mask)
+
+    report = checked(loss, method)
+    assert report.conforms, report
+    assert report.match.method == family.name and report.aggregator == method.aggregator
+    assert report.name.partition("(")[0] == family.name
+
+
+def test_methods_that_need_more_are_named():
+    _, skipped = families()
+    report = checked(trainers.ppo())
+    assert skipped and all(any(text.startswith(name) for text in report.unchecked) for name in skipped)
+    assert "gradient" in skipped and not skipped.keys() & {family.name for family in FAMILIES}
+
+
+@settings(max_examples=4, deadline=None)
+@given(low=st.floats(0.01, 0.9), high=st.floats(0.01, 4.0), seed=st.integers(0, 99))
+def test_bounds_are_read_off(low, high, seed):
+    report = checked(trainers.ppo(low, high), seed=seed)
+    assert report.conforms, report
+    by_sign = {"A > 0": 1 + high, "A < 0": 1 - low}
+    for sign, bound in by_sign.items():
+        text = next(text for text in report.kinks if sign in text)
+        assert float(text.split(" = ")[1].split()[0]) == pytest.approx(bound, rel=1e-5)
+
+
+def test_a_factor_is_reported_apart():
+    loss = trainers.ppo()
+    report = checked(lambda *tensors: 2.5 * loss(*tensors))
+    assert report.conforms and report.scale == pytest.approx(2.5)
+
+
+def test_the_first_disagreement_is_where_the_band_differs():
+    report = checked(trainers.ppo(0.2, 0.2), "dapo")
+    where = report.disagreement
+    probe = next(probe for probe in ordinary(0) if probe.name == where.probe)
+    ratio = math.exp(float(probe.log_prob[where.sequence, where.token] - probe.behavior[where.sequence, where.token]))
+    assert 1.2 < ratio <= 1.28 and float(probe.advantages[where.sequence, 0]) > 0
+    assert where.found == 0.0
+    assert where.expected == pytest.approx(ratio * float(probe.advantages[where.sequence, 0] / probe.mask.sum()))
+    assert report.name == "ppo_clip()" and not report.conforms
+
+
+def test_moments_are_those_of_the_method():
+    report = check_loss(trainers.ppo(), advantage=sim.advantages.group_mean())
+    assert len(report.bias) == 9 and all(row.same for row in report.bias)
+    row = report.bias[1]
+    task = sim.tasks.token_bandit(actions=2, horizon=2, dependence="position", ends=True)
+    now = torch.linspace(-0.3, 0.4, 4, dtype=torch.float64).numpy()
+    then = now + row.displacement * torch.cos(2.0 * torch.arange(4, dtype=torch.float64)).numpy()
+    moments = sim.oracle.moments(task, sim.methods.ppo_clip(), now, then, samples=row.samples)
+    norm = float((moments.exact**2).sum()) ** 0.5
+    assert row.bias == pytest.approx(float((moments.bias**2).sum()) ** 0.5 / norm)
+    assert row.variance == pytest.approx(moments.variance / norm**2)
+
+
+def test_moments_of_a_loss_of_its_own():
+    def sequence_ratio(now, then, before, advantages, mask):
+        ratio = trainers.log_ratio(now, then, mask).sum(-1).exp()
+        return -(3.0 * ratio * advantages[:, 0]).mean()
+
+    exact = check_loss(sequence_ratio, "full_is").bias
+    assert max(row.bias for row in exact) < 1e-9 and min(row.cosine for row in exact) > 1 - 1e-9
+    stale = check_loss(trainers.ratio_of_itself, sim.methods.full_is(aggregator="token_mean")).bias
+    assert all(row.bias > 0.05 for row in stale) and not all(row.same for row in stale)
+
+
+def test_a_loss_with_float32_inside():
+    def loss(*tensors):
+        return trainers.ppo()(*(x.float() for x in tensors)).double()
+
+    report = checked(loss, tolerance=1e-5)
+    assert report.conforms and report.name == "ppo_clip()" and report.match.largest > 0, report
+
+
+def test_a_shared_threshold_is_asked_token_by_token():
+    assert not Curves(Subject(trainers.local_threshold)).separable
+    assert Curves(Subject(trainers.ppo())).separable
+    assert Curves(Subject(trainers.standardizing)).pair
+
+
+def test_smooth_constants_are_fitted():
+    def sapo(now, then, before, advantages, mask):
+        ratio = trainers.log_ratio(now, then, mask).exp()
+        slope = torch.where(advantages > 0, 1.3, 1.6)
+        gate = torch.sigmoid(slope * (ratio - 1.0)) * 4.0 / slope
+        return -trainers.mean_of(gate * advantages, mask, "sequence_mean")
+
+    report = checked(sapo, tolerance=1e-5)
+    assert report.name == "sapo(positive=1.3, negative=1.6)", report
+
+
+def test_batches_have_what_tells_methods_apart():
+    probes = ordinary(0)
+    assert {len(p.mask) for p in probes} >= {2, 4, 6, 8} and {p.mask.shape[1] for p in probes} >= {1, 3, 6, 9}
+    assert all(float(p.mask[0].sum()) >= p.mask.shape[1] - 1 for p in probes)
+    assert all((p.advantages > 0).any() and (p.advantages < 0).any() for p in probes)
+    assert all((p.log_prob <= 0).all() and (p.behavior <= 0).all() and (p.proximal <= 0).all() for p in probes)
+    assert all(torch.equal(p.log_prob, p.behavior) for p in on_policy(probes))
+    same = ordinary(0), ordinary(1)
+    assert torch.equal(same[0][3].log_prob, probes[3].log_prob)
+    assert not torch.equal(same[1][3].log_prob, probes[3].log_prob)
+
+
+def test_a_report_is_a_value():
+    report = checked(trainers.ratio_of_itself, "ppo_clip")
+    assert str(report) == str(checked(trainers.ratio_of_itself, "ppo_clip")) == report.text()
+    record = json.loads(json.dumps(report.record()))
+    assert record["conforms"] is False and record["match"]["label"] == report.match.label
+    assert record["findings"][0]["name"] == _loss_bugs.ONE
+    with pytest.raises(ConformanceError) as caught:
+        report.raise_for_failure()
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(report)
+    with pytest.raises(ConformanceError, match=_loss_bugs.ONE):
+        checked(trainers.ratio_of_itself, "ppo_clip", check=True)
+    assert checked(trainers.ppo(), check=True).passed
+
+
+def test_an_allowed_bug_does_not_count():
+    assert checked(trainers.penalized("k1"), allow=(_loss_bugs.K1,)).conforms
+    # A gradient that is another one is not allowed by any name.
+    assert not checked(trainers.corrected_twice, allow=(_loss_bugs.TWICE,)).conforms
+
+
+BAD = {
+    "not callable": (3, {}, "loss"),
+    "a matrix": (lambda now, *_: now, {}, "loss"),
+    "a number": (lambda now, *_: 3.0, {}, "loss"),
+    "detached": (lambda now, *_: now.detach().sum(), {}, "loss"),
+    "of others": (lambda now, then, *_: then.sum(), {}, "loss"),
+    "random": (lambda now, *_: (now * torch.rand_like(now)).sum(), {}, "loss"),
+    "fails": (lambda now, *_: now[100].sum(), {}, "loss"),
+    "other arguments": (lambda now: now.sum(), {}, "loss"),
+    "nan": (lambda now, *_: now.sum() * float("nan"), {}, "loss"),
+    "unknown method": (trainers.ppo(), {"like": "ppo_clop"}, "like"),
+    "no method": (trainers.ppo(), {"like": 3}, "like"),
+    "method of more": (trainers.ppo(), {"like": "gradient"}, "like"),
+    "unknown finding": (trainers.ppo(), {"allow": ("typo",)}, "allow"),
+    "tolerance": (trainers.ppo(), {"tolerance": 0.0}, "tolerance"),
+    "seed": (trainers.ppo(), {"seed": -1}, "seed"),
+    "strict": (trainers.ppo(), {"strict": 1}, "strict"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named(name):
+    loss, keywords, field = BAD[name]
+    with pytest.raises(InputError) as caught:
+        check_loss(loss, **keywords)
+    assert caught.value.field == field and caught.value.remedy
+
+
+def test_the_package_stays_light():
+    code = "import sys, asyncsim.conformance; print([n for n in ('torch', 'hypothesis') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert "check_loss" in dir(sim.conformance)
+    with pytest.raises(AttributeError, match="no_such"):
+        sim.conformance.no_such  # noqa: B018

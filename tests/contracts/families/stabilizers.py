@@ -1,0 +1,55 @@
+"""Baselines, links and VCPO: the squared score norms of its baseline are those of the table's own parameters."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+import asyncsim as sim
+
+
+def _opob(p, cap):
+    """r - b, b the rewards' mean weighted by |min(W, cap) sum_t grad log pi / T|^2 in the rows of the table."""
+    states = functional.one_hot(p.batch.state.long()).double()
+    scores = (functional.one_hot(p.batch.action, p.rows.shape[-1]) - p.rows.exp()).detach()
+    vectors = torch.einsum("rgnt,rgnts,rgnta->rgnsa", p.mask, states, scores) / p.lengths[..., None, None]
+    weight = p.sequence[..., 0].detach().clamp(max=cap) ** 2 * (vectors**2).sum((-2, -1))
+    baseline = (weight * p.reward).sum(-1, keepdim=True) / weight.sum(-1, keepdim=True)
+    return (p.reward - baseline).unsqueeze(-1)
+
+
+PAPERS = {
+    "vcpo": (
+        lambda: sim.methods.vcpo(cap=1.2),
+        lambda p: p.sequence_mean(p.sequence.detach().clamp(max=1.2) * _opob(p, 1.2) * p.live),
+    )
+}
+
+
+def _truncated(advantage):
+    return lambda: sim.methods.truncated_is(advantage=advantage)
+
+
+CASES = {
+    "opob step": _truncated(sim.advantages.opob("step")),
+    "opob median": _truncated(sim.advantages.opob(robust="median")),
+    "opob winsorized": _truncated(sim.advantages.opob(robust="winsorized", standardize=True)),
+    "opob left out": _truncated(sim.advantages.opob(leave_one_out=True)),
+    "self_normalized left out": _truncated(sim.advantages.self_normalized(leave_one_out=True)),
+    "opo left out": _truncated(sim.advantages.opo(leave_one_out=True)),
+    "group_std unbiased": _truncated(sim.advantages.group_std(unbiased=True)),
+}
+
+KNOBS = {
+    ("methods", "vcpo"): {"cap": [1.05, 1.5, 8.0]},
+    ("updates", "gono"): {
+        "lr": [0.1, 0.2, 0.3],
+        "gain": [0.0, 0.1, 1.0],
+        "beta1": [0.0, 0.5, 0.9],
+        "beta2": [0.9, 0.99, 0.7],
+        "low": [0.0, 0.1, 0.2],
+        "high": [0.6, 0.8, 0.99],
+    },
+    ("updates", "scale"): {"factor": [0.2, 0.6, 1.4]},
+    ("updates", "random_scale"): {"mean": [0.3, 0.6, 1.0], "spread": [0.0, 0.1, 0.9]},
+}

@@ -1,0 +1,336 @@
+"""Bugs of weights, masks, baselines and aggregators."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import itertools
+import math
+
+import torch
+
+from asyncsim import ratios
+from asyncsim.advantages import _advantage
+from asyncsim.advantages.group_std import GroupStd
+from asyncsim.advantages.otb import Otb
+from asyncsim.factors._factor import Band
+from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods import _bapo, _method, _parts, _signal, _weights
+from asyncsim.methods._adaptive import Adaptive, Parts
+from asyncsim.methods._signal import Signal
+from asyncsim.methods.a3po import InterpolatedClip
+from asyncsim.methods.decoupled_ppo import DecoupledClip
+from asyncsim.methods.m2po_waterfill import M2poWaterfill
+from asyncsim.methods.topr import Tapered
+from asyncsim.methods.truncated_is import truncated_is
+from asyncsim.penalties.k2 import K2
+from asyncsim.updates.ess_step import EssStep
+from tests.defects.plants import plant
+
+METHODS, EVERY = "tests/contracts/test_methods.py", "tests/contracts/test_every_plugin.py"
+ADVANTAGES, FIELD = "tests/contracts/test_advantages.py", "tests/contracts/test_field.py"
+LINKS = "tests/contracts/test_links.py"
+PRINTED = f"{METHODS}::test_score_weights_are_those_of_the_printed_loss"
+SQUARES = f"{ADVANTAGES}::test_opob_minimizes_the_second_moment"
+
+
+@plant(1, "OPOB weights by w^4", "VCPO release", SQUARES, method="full_is", aggregator="sequence_sum")
+def fourth_power():
+    right = Signal._score_norm
+    return [(Signal, "_score_norm", lambda self: right(self) * self._sample_weight() ** 2)]
+
+
+@plant(2, "score norm without 1/T", "VCPO release", SQUARES, method="truncated_is", aggregator="sequence_mean")
+def forgotten_length():
+    def norm(self):
+        share = (self.batch.mask * self.applied).expand(self.batch.mask.shape)
+        return self.policy.score_norm(self.view, self.batch, share)
+
+    return [(Signal, "_score_norm", norm)]
+
+
+@plant(
+    3,
+    "ESS control fails open",
+    "VCPO release, FeynRL",
+    f"{LINKS}::test_ess_step_fails_closed",
+    bad=[torch.inf, 0.0, 0.0, 0.0],
+)
+def open_control():
+    right = EssStep.apply
+
+    def apply(self, record, state):
+        before = record.direction
+        record, state = right(self, record, state)
+        broken = record.statistics["ess_step_broken"] > 0
+        record.direction = torch.where(broken.unsqueeze(-1), before, record.direction)
+        record.statistics["ess_step_scale"] = torch.where(broken, 1.0, record.statistics["ess_step_scale"])
+        return record, state
+
+    return [(EssStep, "apply", apply)]
+
+
+@plant(7, "ratio identically 1", "AReno", PRINTED, name="ppo_clip")
+def detached_anchor():
+    return [(Likelihoods, "log_ratio", property(lambda self: torch.zeros_like(self.mask)))]
+
+
+@plant(8, "anchor recomputed with the current weights", "SkyRL default", PRINTED, name="ppo_clip")
+def clipping_off():
+    return [(Likelihoods, "anchored", property(lambda self: self.drift))]
+
+
+@plant(13, "penalty inside the kept mask only", "prime-rl, earlier", f"{FIELD}::test_masks_leave_penalties_alone")
+def masked_penalty():
+    right = _signal.weighed
+
+    def weighed(method, seen, advantages, full):
+        if not (method.factors and method.penalties):
+            return right(method, seen, advantages, full)
+        found, share = right(method.replace(factors=()), seen, advantages, full)
+        wide = advantages if advantages.ndim == 4 else advantages.unsqueeze(-1)
+        for part in method.factors:
+            found["log_prob"] = found["log_prob"] * part.factor(seen, wide)
+        return found, share
+
+    return [(_signal, "weighed", weighed)]
+
+
+@plant(
+    14, "masked tokens shrink the denominator", "slime, ROLL, TRL, open-instruct",
+    f"{FIELD}::test_rejected_tokens_stay_in_the_denominator", aggregator="token_mean",
+)  # fmt: skip
+def shrunk_denominator():
+    right = _signal.weighed
+
+    def weighed(method, seen, advantages, full):
+        found, share = right(method, seen, advantages, full)
+        kept = (found["log_prob"] != 0).to(share.dtype)
+        whole, left = (x.sum((1, 2, 3), keepdim=True) for x in (share.expand(kept.shape), share * kept))
+        found["log_prob"] = found["log_prob"] * whole / left
+        return found, share
+
+    return [(_signal, "weighed", weighed)]
+
+
+@plant(
+    15, "sequences without tokens dropped from B", "several", f"{FIELD}::test_a_sequence_without_tokens_is_a_sequence",
+    aggregator="sequence_mean",
+)  # fmt: skip
+def dropped_sequences():
+    right = _method.sequence_mean
+
+    def wrong(step):
+        some = (step.lengths > 0).to(step.mass.dtype)
+        return right(step) * some.numel() / some.sum()
+
+    return [(_method.AGGREGATORS, "sequence_mean", wrong)]
+
+
+@plant(16, "truncated ratio left differentiable", "prime-rl, fixed", PRINTED, name="truncated_is token")
+def differentiable_cap():
+    def at_most(weight, cap):
+        return torch.where(weight > _weights.per_sample(cap), torch.zeros_like(weight), weight)
+
+    return [(_weights, "at_most", at_most)]
+
+
+@plant(
+    17, "0 * inf through a multiplicative mask", "prime-rl, NeMo-RL",
+    f"{FIELD}::test_masked_tokens_of_given_tensors_cannot_matter", name="full_is", garbage=torch.inf,
+)  # fmt: skip
+def multiplied_mask():
+    return [(ratios, "log_ratio", lambda current, anchor, mask: (current - anchor) * mask)]
+
+
+@plant(
+    18, "infinite weights mapped to 0 before the cap", "NeMo-RL",
+    f"{EVERY}::test_weights_rise_with_the_log_ratio_to_the_end", method=truncated_is("token"),
+)  # fmt: skip
+def vanishing_infinity():
+    return [(ratios, "usable", lambda log: torch.nan_to_num(log.exp(), posinf=0.0))]
+
+
+@plant(
+    31, "group of one unnoticed", "GRPO and RLOO paths of verl", f"{ADVANTAGES}::test_groups_of_one", name="group_std"
+)
+def lonely_group():
+    return [(_advantage.GroupBaseline, "check", lambda self, samples_per_group: None)]
+
+
+@plant(
+    32,
+    "std with N - 1 where N is meant",
+    "paths of one trainer",
+    f"{METHODS}::test_score_weights_are_those_of_the_printed_loss",
+    name="grpo",
+)
+def other_deviation():
+    right = GroupStd.__call__
+    return [(GroupStd, "__call__", lambda self, samples: right(self, samples) * (1.0 - 1.0 / samples.size) ** 0.5)]
+
+
+@plant(
+    33, "micro-batches averaged by their own denominators", "several",
+    "tests/core/test_micro_batches.py::test_the_split_does_not_change_the_gradient",
+    name="reinforce", groups=3, parts=2,
+)  # fmt: skip
+def local_denominator():
+    right = _parts._cuts
+
+    def forward(policy, view, batch, names, parts):
+        found = _right_forward(policy, view, batch, names, parts)
+        if parts == 1:
+            return found
+        axis, edges = right(batch, parts)
+        sizes = [b - a for a, b in itertools.pairwise(edges)]
+        scale = torch.cat([torch.full((n,), edges[-1] / (n * parts), dtype=torch.float64) for n in sizes])
+        shape = [1, 1, 1, 1]
+        shape[axis] = -1
+
+        def pullback(cotangents):
+            return found.pullback({k: v * scale.reshape(shape + [1] * (v.ndim - 4)) for k, v in cotangents.items()})
+
+        return found._replace(pullback=pullback)
+
+    return [(_parts, "forward", forward)]
+
+
+_right_forward = _parts.forward
+
+
+@plant(
+    39,
+    "ratios pooled over replicates",
+    "a broadcast",
+    f"{METHODS}::test_score_weights_are_those_of_the_printed_loss",
+    name="truncated_is",
+)
+def pooled():
+    return [
+        (Likelihoods, "sequence", lambda self, log: log.mean(0, keepdim=True).expand(log.shape).sum(-1, keepdim=True))
+    ]
+
+
+@plant(
+    9,
+    "bounds on k1 act on 1/r",
+    "verl",
+    "tests/methods/test_factors.py::test_bounds_act_on_the_ratio_and_not_on_its_inverse",
+)
+def inverse_bounds():
+    right = Band.keep
+
+    def keep(self, seen, advantage):
+        value = self.value
+        object.__setattr__(self, "value", lambda *given: -value(*given))
+        try:
+            return right(self, seen, advantage)
+        finally:
+            object.__delattr__(self, "value")
+
+    return [(Band, "keep", keep)]
+
+
+@plant(12, "k1 as a differentiable loss", "prime-rl, earlier", PRINTED, name="dppo_prime")
+def constant_slope():
+    return [(K2, "slope", lambda self, seen, gap: torch.ones_like(gap))]
+
+
+@plant(25, "behavior weight not applied", "AReaL default", PRINTED, name="decoupled_ppo")
+def no_lag_weight():
+    return [(DecoupledClip, "_lag", lambda self, seen: torch.ones_like(seen.mask))]
+
+
+@plant(
+    26,
+    "rollout weight applied twice",
+    "CISPO with TIS",
+    "tests/methods/test_weighted_scores.py::test_a_rollout_weight_is_not_applied_twice",
+)
+def twice():
+    return [(importlib.import_module("asyncsim.methods.cispo"), "_once", lambda anchor: None)]
+
+
+@plant(30, "branch on the score, size from an advantage of the other sign", "ROLL", PRINTED, name="topr shifted")
+def other_sign():
+    def score_weight(self, seen, advantage):
+        ratio = ratios.usable(seen.sequence(seen.log_ratio)).clamp(max=1.0)
+        return torch.where(seen.reward.unsqueeze(-1) > 0, advantage, ratio * advantage)
+
+    return [(Tapered, "score_weight", score_weight)]
+
+
+@plant(40, "A-3PO's snapshot not detached", "a port", PRINTED, name="a3po")
+def live_snapshot():
+    right = InterpolatedClip.score_weight
+    return [
+        (
+            InterpolatedClip,
+            "score_weight",
+            lambda self, seen, advantage: right(self, seen, advantage) / seen.staleness.clamp(min=1.0),
+        )
+    ]
+
+
+@plant(
+    34,
+    "weights outside the running sum, not inside",
+    "verl: code and docstring",
+    "tests/methods/test_distributions.py::test_by_hand",
+)
+def outside_the_sum():
+    right = Otb._energy
+
+    def energy(self, samples, mask):
+        return right(dataclasses.replace(self, where="outside"), samples, mask)
+
+    return [(Otb, "_energy", energy)]
+
+
+@plant(
+    41,
+    "V-trace's product one token off",
+    "several",
+    "tests/methods/test_corrections.py::test_a_product_one_token_off_is_seen",
+)
+def shifted_traces():
+    module = importlib.import_module("asyncsim.advantages.vtrace")
+    right = module.corrected
+
+    def corrected(found, discount, weight, keep):
+        return right(found, discount, weight, torch.nn.functional.pad(keep[..., 1:], (0, 1)))
+
+    return [(module, "corrected", corrected)]
+
+
+@plant(
+    27, "the search for a bound moves its statistic the wrong way", "BAPO release", PRINTED, name="bapo_code gradient"
+)
+def wrong_way():
+    right = _bapo._sums
+
+    def sums(seen, parts, advantage, lows, highs, count):
+        return right(seen, parts, advantage, lows, highs, "code")
+
+    return [(_bapo, "_sums", sums)]
+
+
+@plant(28, "adaptive threshold of a micro-batch", "M2PO, BAPO, P3O releases", PRINTED, name="m2po_mask")
+def split_threshold():
+    def parts(self, seen):
+        several = seen.mask.shape[1] * seen.mask.shape[2] > 1 and math.isfinite(seen.size)
+        return Parts(seen, max(self.micro_batches, 2 if several else 1))
+
+    return [(Adaptive, "parts", parts)]
+
+
+@plant(
+    29,
+    "water level one breakpoint too low",
+    "M2PO release",
+    "tests/methods/test_m2po.py::test_the_exact_level_solves_its_equation",
+)
+def stepped_back():
+    right = M2poWaterfill._level
+    return [(M2poWaterfill, "_level", lambda self, order: right(dataclasses.replace(self, exact=False), order))]

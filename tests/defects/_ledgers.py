@@ -1,0 +1,99 @@
+"""Bugs of versions, ages, counters, and of what staleness is confused with."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from asyncsim.batch import Batch
+from asyncsim.conformance._controllers import VersionCounter
+from asyncsim.diagnostics import _ages
+from asyncsim.methods import _signal
+from asyncsim.methods._signal import Signal
+from asyncsim.policies._language_sampling import Distribution
+from asyncsim.policies._language_scoring import Scoring
+from asyncsim.versions import tensor
+from tests.defects.plants import plant
+
+SAMPLERS = "tests/language/test_samplers.py::test_an_unchanged_policy_has_ratio_one"
+LANGUAGE, LINKS = "tests/language/test_causal_lm.py", "tests/contracts/test_links.py"
+
+
+def scored_with(change):
+    """Scoring of a language model by another distribution than the sampler's."""
+    right = Scoring.outputs
+
+    def outputs(self, network, piece):
+        law, self.law = self.law, change(self.law)
+        try:
+            return right(self, network, piece)
+        finally:
+            self.law = law
+
+    return [(Scoring, "outputs", outputs)]
+
+
+@plant(19, "log-probs of a nucleus against the full softmax", "TRL", SAMPLERS, settings={"top_p": 0.6})
+def full_softmax():
+    return scored_with(lambda law: Distribution(law.temperature, 1.0, 0))
+
+
+@plant(20, "temperature in the sampler, not in the trainer", "several", SAMPLERS, settings={"temperature": 0.7})
+def forgotten_temperature():
+    return scored_with(lambda law: Distribution(1.0, law.top_p, law.top_k))
+
+
+@plant(
+    22,
+    "age from the newest token",
+    "VCPO histogram, slime, miles",
+    f"{LINKS}::test_largest_staleness_is_that_of_the_oldest_token",
+)
+def newest():
+    def update_staleness(self, updates_per_version, since_batch):
+        youngest = self.version.reshape(self.version.shape[0], -1).max(axis=1)
+        gap = (self.train_version - youngest) * updates_per_version + since_batch
+        return tensor(gap[self.realization].astype(np.float64))
+
+    return [(Batch, "update_staleness", update_staleness)]
+
+
+@plant(
+    24, "recovery resets the admission counter", "AReaL", "tests/conformance/test_check_admission.py::test_the_laws_of_real_systems_pass",
+    controller=VersionCounter, batch=4, eta=1, concurrent=None, publish=1,
+)  # fmt: skip
+def reset():
+    def recovered(self, version, kept):
+        self.version_now, self.total, self.running = version, kept, 0
+
+    return [(VersionCounter, "recovered", recovered)]
+
+
+@plant(
+    37, "steps on one drained batch add uncounted lag", "miles",
+    f"{LINKS}::test_staleness_step_counts_updates_not_versions", publish=1, epochs=3,
+)  # fmt: skip
+def uncounted():
+    right = Batch.update_staleness
+    return [(Batch, "update_staleness", lambda self, per_version, since: right(self, per_version, 0))]
+
+
+@plant(
+    38, "numeric mismatch counted as staleness", "RLinf", f"{LANGUAGE}::test_rounding_is_no_staleness",
+    sampler="bfloat16", compute="bfloat16", differs=True,
+)  # fmt: skip
+def mismatch():
+    return [(Signal, "staleness_log_ratio", property(lambda self: self.log_ratio))]
+
+
+@plant(
+    21, "missing version read as fresh", "several",
+    "tests/methods/test_metrics_of_steps.py::test_an_unknown_version_is_missing", name="staleness_mean",
+)  # fmt: skip
+def unknown_is_fresh():
+    right = _signal.token_age
+
+    def token_age(batch):
+        return torch.nan_to_num(right(batch), nan=0.0)
+
+    return [(_signal, "token_age", token_age), (_ages, "token_age", token_age)]

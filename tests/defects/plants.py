@@ -1,0 +1,59 @@
+"""The field's bugs, each as a patch of the product: what trainers have shipped, planted here one by one.
+
+A plant replaces attributes (or entries of tables) of product modules while it is in force. `killer` is a test of this repository that passes
+on the product and must fail on the plant; `python -m tests.defects` writes the table of everything that fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+Patches = list[tuple[Any, str, Any]]
+
+
+@dataclass(frozen=True)
+class Plant:
+    """One bug: where it was seen, how it is planted, and the test that names it."""
+
+    number: int
+    what: str
+    seen: str
+    patches: Callable[[], Patches]
+    killer: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[None]:
+        """The product with the bug in it."""
+        with contextlib.ExitStack() as stack:
+            for target, name, value in self.patches():
+                table = isinstance(target, dict)
+                stack.enter_context(
+                    mock.patch.dict(target, {name: value}) if table else mock.patch.object(target, name, value)
+                )
+            yield
+
+    def test(self) -> Callable[[], Any]:
+        """The killer, ready to be called."""
+        path, _, name = self.killer.partition("::")
+        function = getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), name)
+        return lambda: function(**self.settings)
+
+
+PLANTS: dict[int, Plant] = {}
+
+
+def plant(number: int, what: str, seen: str, killer: str, **settings: Any) -> Callable[[Any], Any]:
+    """Enter the function that returns the patches of a bug."""
+
+    def enter(patches: Callable[[], Patches]) -> Callable[[], Patches]:
+        assert number not in PLANTS
+        PLANTS[number] = Plant(number, what, seen, patches, killer, settings)
+        return patches
+
+    return enter

@@ -1,0 +1,281 @@
+"""Baselines: numbers by hand, leaving out by deleting, and exact moments over every batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import asyncsim as sim
+from asyncsim.checks import InputError
+from tests.contracts.test_advantages import drawn, samples
+
+ADV = sim.advantages
+OPTIONS = {
+    "opob step": lambda: ADV.opob("step"),
+    "opob median": lambda: ADV.opob(robust="median"),
+    "opob winsorized": lambda: ADV.opob(robust="winsorized"),
+    "opob standardized": lambda: ADV.opob(standardize=True),
+    "opob left out": lambda: ADV.opob(leave_one_out=True),
+    "opob step left out": lambda: ADV.opob("step", leave_one_out=True),
+    "self_normalized left out": lambda: ADV.self_normalized(leave_one_out=True),
+    "opo left out": lambda: ADV.opo(leave_one_out=True),
+    "group_std unbiased": lambda: ADV.group_std(unbiased=True),
+}
+each_option = pytest.mark.parametrize("label", OPTIONS)
+LEFT_OUT = [label for label in OPTIONS if "left out" in label and "step" not in label]
+
+
+def with_lengths(lengths, given):
+    """The samples, with so many tokens each."""
+    lengths = torch.as_tensor(np.asarray(lengths, dtype=np.float64))
+    batch = dataclasses.replace(given.batch, mask=(torch.arange(int(lengths.max())) < lengths[..., None]).double())
+    return dataclasses.replace(given, batch=batch, likelihoods=None)
+
+
+def value(advantage, rewards, weights, lengths=None):
+    """Advantages of one group as a list; `weights` are both omega and omega^2 n^2."""
+    weights = np.array([[weights]], dtype=np.float64)
+    found = samples([[rewards]], weights, weights)
+    found = found if lengths is None else with_lengths([[lengths]], found)
+    return advantage(found)[0, 0].tolist()
+
+
+# By hand.
+
+
+def test_group_std_conventions():
+    """Rewards 0 and 1: +-1 with N, +-0.7071 with N - 1; a population has one standard deviation."""
+    for unbiased, expected in ((False, 1.0), (True, math.sqrt(0.5))):
+        found = value(ADV.group_std(eps=0.0, unbiased=unbiased), [0.0, 1.0], [1.0, 1.0])
+        assert found == pytest.approx([-expected, expected], rel=1e-14)
+    whole = samples([[[0.0, 1.0]]], mass=[[[0.25, 0.75]]], size=math.inf)
+    assert torch.equal(ADV.group_std()(whole), ADV.group_std(unbiased=True)(whole))
+
+
+def test_opo_weighs_by_length():
+    """Lengths 1, 3, 4 and rewards 1, 0, 2: b = 9/8. Left out: 8/7, 9/5, 1/4."""
+    rewards, ones, lengths = [1.0, 0.0, 2.0], [1.0, 1.0, 1.0], [1.0, 3.0, 4.0]
+    assert value(ADV.opo(), rewards, ones, lengths) == pytest.approx([-1 / 8, -9 / 8, 7 / 8])
+    assert value(ADV.opo(leave_one_out=True), rewards, ones, lengths) == pytest.approx([-1 / 7, -9 / 5, 7 / 4])
+    # The ratio does not matter to it.
+    assert value(ADV.opo(), rewards, [5.0, 0.1, 1.0], lengths) == value(ADV.opo(), rewards, ones, lengths)
+
+
+def test_robust_locations():
+    """Weights 0.04, 0.5, 0.43, 0.03 on rewards -10, 0, 2, 30: median 0; 5 % and 95 % quantiles 0 and 2."""
+    rewards, weights = [-10.0, 0.0, 2.0, 30.0], [0.04, 0.5, 0.43, 0.03]
+    assert value(ADV.opob(robust="median"), rewards, weights) == [-10.0, 0.0, 2.0, 30.0]
+    winsorized = [r - 2.0 * 0.46 for r in rewards]
+    assert value(ADV.opob(robust="winsorized"), rewards, weights) == pytest.approx(winsorized, rel=1e-12)
+    plain = -10.0 * 0.04 + 2.0 * 0.43 + 30.0 * 0.03
+    assert value(ADV.opob(), rewards, weights) == pytest.approx([r - plain for r in rewards], rel=1e-12)
+
+
+def test_standardized_by_the_plain_deviation():
+    """The deviation is that of the rewards, not of weighted ones; below 1e-8 nothing is divided."""
+    rewards, weights = [1.0, 0.0, 0.0, 0.0], [9.0, 1.0, 1.0, 1.0]
+    plain = np.array(value(ADV.opob(), rewards, weights))
+    found = value(ADV.opob(standardize=True), rewards, weights)
+    np.testing.assert_allclose(found, plain / np.std(rewards), rtol=1e-12)
+    close = [1.0, 1.0 + 1e-9]
+    assert value(ADV.opob(standardize=True), close, [1.0, 1.0]) == value(ADV.opob(), close, [1.0, 1.0])
+
+
+def test_scope_of_a_step():
+    """One baseline for both groups; each group keeps its own by default."""
+    given = samples([[[1.0, 0.0], [5.0, 3.0]]], None, [[[1.0, 3.0], [2.0, 2.0]]])
+    whole = (1.0 + 10.0 + 6.0) / 8.0
+    expected = torch.tensor([[1.0, 0.0], [5.0, 3.0]]).double() - whole
+    torch.testing.assert_close(ADV.opob("step")(given)[0], expected)
+    own = torch.tensor([[0.75, -0.25], [1.0, -1.0]]).double()
+    torch.testing.assert_close(ADV.opob()(given)[0], own)
+    one = samples([[[1.0], [0.0]]])
+    ADV.opob("step").check(1)
+    torch.testing.assert_close(ADV.opob("step")(one).flatten(), torch.tensor([0.5, -0.5]).double())
+    with pytest.raises(InputError, match="samples_per_group = 1"):
+        ADV.opob().check(1)
+
+
+@pytest.mark.parametrize("scope", ["group", "step"])
+@given(data=drawn())
+def test_leaving_out_is_deleting(scope, data):
+    rewards, weights, norms = data
+    found = ADV.opob(scope, leave_one_out=True)(samples(rewards, weights, norms)).numpy()
+    groups = rewards.reshape(len(rewards), -1, rewards.shape[2] if scope == "group" else rewards[0].size)
+    heavy, found = norms.reshape(groups.shape), found.reshape(groups.shape)
+    for index in np.ndindex(groups.shape):
+        others, weight = (np.delete(x[index[:2]], index[2]) for x in (groups, heavy))
+        assert found[index] == pytest.approx(groups[index] - others @ weight / weight.sum(), rel=1e-9, abs=1e-9)
+
+
+def test_an_overwhelming_weight_leaves_the_others_their_digits():
+    """Subtracting one sample from the sum would leave 0/0: others weigh 1e-20 of it."""
+    rewards, weights = [7.0, 1.0, 0.0, 4.0], [1e20, 1.0, 2.0, 1.0]
+    found = value(ADV.self_normalized(leave_one_out=True), rewards, weights)
+    assert found[0] == pytest.approx(7.0 - 5.0 / 4.0, rel=1e-14)
+    assert found[1:] == pytest.approx([-6.0, -7.0, -3.0], rel=1e-14)
+
+
+@pytest.mark.parametrize("label", ["opob left out", "self_normalized left out"])
+def test_vanishing_weights_of_the_others_fall_back_on_their_mean(label):
+    assert value(OPTIONS[label](), [3.0, 1.0, 2.0], [1.0, 0.0, 0.0]) == pytest.approx([1.5, -2.0, -1.0])
+    assert value(OPTIONS[label](), [3.0, 1.0, 2.0], [0.0, 0.0, 0.0]) == pytest.approx([1.5, -1.5, 0.0])
+
+
+def test_an_only_sample_of_a_step_has_no_advantage():
+    assert ADV.opob("step", leave_one_out=True)(samples([[[3.0]]])).item() == 0.0
+
+
+# Every option.
+
+
+@each_option
+@given(number=st.floats(-10, 10, allow_subnormal=False), count=st.integers(2, 40), level=st.floats(0.1, 10.0))
+def test_equal_rewards_are_worth_nothing(label, number, count, level):
+    equal = np.full((1, 2, count), number)
+    weights = np.broadcast_to(np.linspace(level, 2 * level, count), equal.shape).copy()
+    found = OPTIONS[label]()(samples(equal, weights, weights))
+    assert found.abs().max() <= 1e-13 * max(1.0, abs(number))
+
+
+@each_option
+@given(seed=st.integers(0, 10**6))
+def test_counted_samples_are_the_samples(label, seed):
+    """Cells with a joint mass, one of them empty, and the samples one by one."""
+    random = np.random.default_rng(seed)
+    count = random.multinomial(8, [0.4, 0.3, 0.3, 0.0])
+    values, weights = random.random(4), random.uniform(0.5, 2.0, 4)
+    each = np.repeat(np.arange(4), count)
+    alone = OPTIONS[label]()(samples(*(x[each][None, None] for x in (values, weights, weights))))
+    mass = (count / 8)[None, None]
+    cells = OPTIONS[label]()(samples(*(x[None, None] for x in (values, weights, weights)), mass=mass, size=8))
+    torch.testing.assert_close(alone[0, 0], cells[0, 0][each], rtol=1e-9, atol=1e-9)
+
+
+@each_option
+def test_counted_groups_of_a_step_are_its_samples(label):
+    """Two groups of four, in cells: one sample of a cell of three leaves two behind."""
+    cells, count = np.array([[0.0, 1.0], [3.0, 7.0]]), np.array([[3, 1], [2, 2]])
+    weights = np.array([[2.0, 1.0], [4.0, 0.5]])
+    each = np.array([[0, 0, 0, 1], [0, 0, 1, 1]])
+    rows, single = (np.take_along_axis(x, each, 1)[None] for x in (cells, weights))
+    alone = OPTIONS[label]()(samples(rows, single, single))[0].numpy()
+    found = OPTIONS[label]()(samples(cells[None], weights[None], weights[None], mass=count[None] / 4, size=4))[
+        0
+    ].numpy()
+    np.testing.assert_allclose(np.take_along_axis(found, each, 1), alone, rtol=1e-12)
+
+
+def test_one_sample_of_a_step_leaves_nothing_behind():
+    """Masses 1/3 over 5 groups and 1/15 differ in the last digit, which a weight of 1e20 would find."""
+    random = np.random.default_rng(0)
+    rewards, weights = random.normal(size=(1, 5, 3)), np.ones((1, 5, 3))
+    weights[0, 2, 1] = 1e20
+    found = ADV.opob("step", leave_one_out=True)(samples(rewards, weights, weights))
+    others = np.delete(rewards.ravel(), 7).mean()
+    assert found[0, 2, 1].item() == pytest.approx(rewards[0, 2, 1] - others, rel=1e-12)
+
+
+@pytest.mark.parametrize("label", [label for label in LEFT_OUT if label != "group_std unbiased"])
+def test_a_population_loses_nothing_by_leaving_one_out(label):
+    given = samples([[[1.0, 0.0, 3.0]]], [[[1.0, 2.0, 0.5]]], [[[1.0, 2.0, 0.5]]], [[[0.2, 0.5, 0.3]]], math.inf)
+    out = OPTIONS[label]()
+    torch.testing.assert_close(out(given), dataclasses.replace(out, leave_one_out=False)(given))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scope": "batch"}, "scope = 'batch': must be one of group, step"),
+        ({"robust": "mode"}, "robust = 'mode': must be one of none, median, winsorized"),
+        ({"robust": "median", "leave_one_out": True}, "robust = 'median': must be 'none' with leave_one_out=True"),
+        ({"leave_one_out": 1}, "leave_one_out = 1: must be True or False"),
+        ({"standardize": "yes"}, "standardize = 'yes': must be True or False"),
+    ],
+)
+def test_bad_options_are_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        ADV.opob(**settings)
+
+
+# Exact moments over every batch.
+
+TASK = sim.tasks.token_bandit(actions=2, horizon=2, dependence="markov", ends=True)
+"""Lengths 1 and 2, six outcomes and fewer with chance."""
+BANDIT = sim.tasks.softmax_bandit(arms=2, means=[0.2, 1.0], rewards="fixed")
+
+
+def parameters(task, seed, scale=1.0):
+    return scale * np.random.default_rng(seed).standard_normal(task.policy().size)
+
+
+def relative_bias(method, task=BANDIT, samples=3, stale=True, seed=0):
+    """|E g - grad J| / |grad J|."""
+    now = parameters(task, seed)
+    then = now + 0.7 * parameters(task, seed + 1) if stale else now
+    found = sim.oracle.moments(task, method, now, then, samples=samples)
+    return np.linalg.norm(found.bias) / np.linalg.norm(found.exact)
+
+
+@pytest.mark.parametrize("task", [BANDIT, TASK], ids=["bandit", "tokens"])
+@pytest.mark.parametrize("stale", [False, True])
+@pytest.mark.parametrize("label", [*LEFT_OUT, "leave_one_out"])
+def test_leaving_one_out_is_unbiased_with_the_full_ratio(label, stale, task):
+    """And on-policy. The plug-in of the same name is not, which the same bound sees."""
+    advantage = OPTIONS[label]() if label in OPTIONS else ADV.leave_one_out()
+    assert relative_bias(sim.methods.full_is(advantage=advantage), task, 2, stale) < 1e-12
+    plug_in = dataclasses.replace(advantage, leave_one_out=False) if label in OPTIONS else ADV.group_mean()
+    assert relative_bias(sim.methods.full_is(advantage=plug_in), task, 2, stale) > 1e-3
+
+
+@pytest.mark.parametrize("samples", [2, 3, 5])
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_group_mean_costs_one_part_in_n(samples, stale):
+    now, then = parameters(BANDIT, 3), parameters(BANDIT, 4)
+    method = sim.methods.full_is(advantage=ADV.group_mean())
+    found = sim.oracle.moments(BANDIT, method, now, then if stale else now, samples=samples)
+    np.testing.assert_allclose(found.mean, (1 - 1 / samples) * found.exact, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "advantage", [ADV.opob(), ADV.self_normalized(), ADV.opo()], ids=["opob", "self_normalized", "opo"]
+)
+def test_plug_ins_are_biased_by_one_part_in_n(advantage):
+    """The bias halves when the group doubles: |bias| N tends to a constant that is not 0."""
+    found = [n * relative_bias(sim.methods.full_is(advantage=advantage), BANDIT, n) for n in (4, 8, 16)]
+    assert min(found) > 0.05
+    assert abs(found[2] / found[1] - 1) < 0.35
+    assert abs(found[2] / found[1] - 1) <= abs(found[1] / found[0] - 1) + 1e-9
+
+
+def test_truncation_leaves_no_baseline_neutral():
+    """Raising b by delta moves the mean by -delta E_mu[min(W, C) grad log pi], which vanishes only without a cap."""
+    now, then = parameters(BANDIT, 5), parameters(BANDIT, 6)
+    pi, mu = (np.exp(x) / np.exp(x).sum() for x in (now, then))
+    for cap in (1.0, math.inf):
+        weight = np.minimum(pi / mu, cap)
+        shift = -0.5 * sum(mu[a] * weight[a] * (np.eye(2)[a] - pi) for a in range(2))
+
+        def mean(v, cap=cap):
+            method = sim.methods.full_is(advantage=ADV.offset(v))
+            if cap == 1.0:
+                method = sim.methods.truncated_is(cap=cap, advantage=ADV.offset(v), aggregator="sequence_sum")
+            return sim.oracle.moments(BANDIT, method, now, then, samples=2).mean
+
+        np.testing.assert_allclose(mean(0.8) - mean(0.3), shift, rtol=0, atol=1e-12)
+        assert (np.abs(shift).max() > 1e-2) == (cap == 1.0)
+
+
+def test_vcpo_is_truncation_with_its_baseline():
+    """Left-out baselines remove the O(1/N) part of its bias; the cap's part stays."""
+    plain = sim.methods.truncated_is(cap=8.0, advantage=ADV.opob())
+    now, then = parameters(TASK, 1), parameters(TASK, 2)
+    one, two = (sim.oracle.moments(TASK, m, now, then, samples=2) for m in (plain, sim.methods.vcpo()))
+    np.testing.assert_array_equal(one.mean, two.mean)
+    assert sim.methods.vcpo().describe()["cap"] == 8.0 and sim.methods.vcpo().aggregator == "sequence_mean"

@@ -1,0 +1,223 @@
+"""V-trace, Retrace and n-step returns against written-out sums, and the methods on them from run to run."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import asyncsim as sim
+from asyncsim.checks import InputError
+from asyncsim.methods._signal import evaluate
+from tests.contracts.laboratory import NOTHING, trial_of
+from tests.methods.enumerated import Chain, Judge
+from tests.methods.sums import Plain, retrace_target, vtrace_target
+
+tokens = st.sampled_from([1, 2, 6])
+
+
+def agree(found, expected, slack=1e-12):
+    np.testing.assert_allclose(found.numpy(), expected, rtol=slack, atol=slack)
+
+
+rates = st.sampled_from([0.0, 0.5, 0.9, 1.0])
+caps = st.sampled_from([0.3, 1.0, 2.5, 1e9])
+
+
+@given(seed=st.integers(0, 10**6), T=tokens, discount=rates, trace=rates, rho_cap=caps, trace_cap=caps)
+def test_vtrace_is_the_printed_sum(seed, T, discount, trace, rho_cap, trace_cap):
+    plain = Plain(seed, T)
+    advantage = sim.advantages.vtrace(discount, trace, rho_cap, trace_cap)
+    samples = plain.samples()
+    target = vtrace_target(plain, discount, trace, rho_cap, trace_cap)
+    agree(advantage.targets(samples), target, 1e-10)
+    mixed = trace * target + (1 - trace) * plain.value
+    expected = plain.each(lambda i, t: plain.reward[i][t] + discount * plain.after(mixed, i, t) - plain.value[i][t])
+    agree(advantage(samples), expected, 1e-10)
+
+
+def three_steps():
+    """One episode of three tokens with ratios 2, 1/2, 3 (values 1, 2, 3; rewards 1, 1, 1), ended."""
+    plain = Plain(0, 3, masked=False)
+    for name, row in (("reward", [1, 1, 1]), ("value", [1, 2, 3]), ("log_ratio", np.log([2, 0.5, 3])), ("beyond", 0)):
+        getattr(plain, name)[:] = row
+    plain.ended[:], plain.stops[:] = [False, False, True], [False, False, True]
+    return plain
+
+
+def test_vtrace_on_three_tokens_by_hand():
+    """delta = 1 + 2 - 1, 1 + 3 - 2, 1 - 3; rho = 1, 1/2, 1; the trace of token 0 is its own min(1, 2)."""
+    samples = three_steps().samples()
+    advantage = sim.advantages.vtrace(1.0)
+    assert advantage.targets(samples)[0, 0, 0].tolist() == [1 + 2 + 1 * (1 - 1), 2 + 1 + 0.5 * -2, 1]
+    assert advantage(samples)[0, 0, 0].tolist() == [1 + 2 - 1, 1 + 1 - 2, 1 - 3]
+    wide = sim.advantages.vtrace(1.0, rho_cap=10.0, trace_cap=10.0)
+    # delta' = 4, 1, -6: 1 + 4 + 2 (1 + 0.5 * -6), 2 + 1 + 0.5 * -6, 3 - 6
+    assert torch.allclose(wide.targets(samples)[0, 0, 0], torch.tensor([1.0, 0.0, -3.0]).double(), atol=1e-12)
+
+
+def test_a_product_one_token_off_is_seen():
+    """With the ratios of s + 1 to t in place of s to t - 1, as Retrace has them."""
+    plain = Plain(3)
+    right, off = (vtrace_target(plain, 0.9, 1.0, 1.0, 1.0, shift) for shift in (0, 1))
+    agree(sim.advantages.vtrace(0.9).targets(plain.samples()), right)
+    assert np.abs(off - right).max() > 0.1
+
+
+@given(seed=st.integers(0, 10**6), T=tokens, discount=st.sampled_from([0.5, 0.99, 1.0]), caps=st.tuples(caps, caps))
+def test_vtrace_is_that_of_torchrl(seed, T, discount, caps):
+    functional = pytest.importorskip("torchrl.objectives.value.functional")
+    plain = Plain(seed, T, masked=False)
+    # The last token is no end of an episode there: its value is that of the next state.
+    plain.beyond = np.where(plain.ended & ~plain.cut, 0.0, np.random.default_rng(seed).normal(size=plain.mask.shape))
+    plain.stops = plain.ended.copy()
+    plain.stops[..., -1] = True
+    following = np.where(plain.stops, plain.beyond, np.roll(plain.value, -1, -1))
+
+    def column(x):
+        return torch.from_numpy(np.ascontiguousarray(x)).unsqueeze(-1)
+
+    scored, target = functional.vtrace_advantage_estimate(
+        torch.tensor(discount, dtype=torch.float64),
+        column(plain.log_ratio),
+        torch.zeros_like(column(plain.log_ratio)),
+        column(plain.value),
+        column(following),
+        column(plain.reward),
+        column(plain.ended),
+        column(plain.ended & ~plain.cut),
+        *(torch.tensor(cap, dtype=torch.float64) for cap in caps),
+    )
+    advantage, samples = sim.advantages.vtrace(discount, 1.0, *caps), plain.samples()
+    agree(advantage.targets(samples), target[..., 0].numpy(), 1e-11)
+    weight = sim.methods.vtrace(caps[0], advantage).weight
+    found = weight.score_weight(samples.likelihoods(), advantage(samples))
+    agree(found, scored[..., 0].numpy(), 1e-11)
+
+
+@given(seed=st.integers(0, 10**6), T=tokens, discount=rates)
+def test_without_lag_vtrace_is_a_return_minus_the_value(seed, T, discount):
+    plain = Plain(seed, T, drift=0.0)
+    one, two = sim.advantages.vtrace(discount), sim.advantages.gae(discount, 1.0)
+    samples = plain.samples()
+    torch.testing.assert_close(one(samples), two(samples), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(one.targets(samples), two.targets(samples), rtol=1e-11, atol=1e-11)
+
+
+@given(seed=st.integers(0, 10**6), cap=st.sampled_from([0.2, 1.0, 3.0, 1e6]))
+def test_the_cap_of_rho_names_the_policy_whose_value_is_learned(seed, cap):
+    """At V = the value of the policy proportional to min(cap mu, pi), the mean correction is 0."""
+    chain = Chain(seed, A=4, T=1)
+    mu, pi = chain.chance(chain.old), chain.chance(chain.new)
+    mixed = torch.minimum(cap * mu, pi)
+    value = (mixed * chain.worth).sum() / mixed.sum()
+    chain.policy = Judge(chain.policy, torch.zeros_like(chain.new), value.reshape(1))
+    signal, _ = chain.signal(sim.methods.vtrace(advantage=sim.advantages.vtrace(1.0, rho_cap=cap)), chain.worth)
+    assert abs((mu * (signal.targets[0, 0, :, 0] - value)).sum()) < 1e-12
+    if cap == 1e6:
+        assert abs(value - (pi * chain.worth).sum()) < 1e-12
+
+
+@given(seed=st.integers(0, 10**6), T=tokens, discount=rates, trace=rates)
+def test_retrace_is_the_printed_sum(seed, T, discount, trace):
+    plain, advantage = Plain(seed, T), sim.advantages.retrace(discount, trace)
+    target = retrace_target(plain, discount, trace)
+    agree(advantage.targets(plain.samples()), np.where(plain.mask, target, 0.0), 1e-10)
+    agree(advantage(plain.samples()), np.where(plain.mask, target - plain.expected, 0.0), 1e-10)
+
+
+def test_the_value_of_the_next_action_in_place_of_its_mean_is_seen():
+    plain = Plain(1)
+    wrong = retrace_target(plain, 0.9, 1.0, behind=plain.taken)
+    assert np.abs(wrong - retrace_target(plain, 0.9, 1.0)).max() > 0.1
+
+
+@given(seed=st.integers(0, 10**6), T=tokens, discount=rates, steps=st.sampled_from([1, 2, 5, 50]))
+def test_n_step_returns_are_written_out(seed, T, discount, steps):
+    plain = Plain(seed, T)
+
+    def one(i, s):
+        total = 0.0
+        for t in plain.rest(i, s):
+            total += discount ** (t - s) * plain.reward[i][t]
+            if plain.stops[i][t] or t - s + 1 == steps:
+                return total + discount ** (t - s + 1) * plain.after(plain.value, i, t)
+
+    target, advantage = plain.each(one), sim.advantages.n_step(steps, discount)
+    agree(advantage.targets(plain.samples()), target, 1e-11)
+    agree(advantage(plain.samples()), np.where(plain.mask, target - plain.value, 0.0), 1e-11)
+    if steps >= T:
+        torch.testing.assert_close(advantage(plain.samples()), sim.advantages.gae(discount, 1.0)(plain.samples()))
+
+
+@pytest.mark.parametrize("name", ["vtrace", "retrace", "acer"])
+def test_targets_follow_the_critic_from_update_to_update(name):
+    """Of one batch: what reads current outputs is computed again, what reads recorded ones is not."""
+    method = getattr(sim.methods, name)()
+    trial = trial_of(method)
+    middle = trial.policy.prepare(0.5 * trial.new + 0.5 * trial.old)
+    first = evaluate(method, NOTHING, trial.policy, middle, trial.batch)[0]
+    later = evaluate(method, NOTHING, trial.policy, trial.policy.prepare(trial.new), trial.batch, first)[0]
+    alone = trial.evaluate(method)[0]
+    assert torch.equal(later.targets, alone.targets) and not torch.equal(first.targets, alone.targets)
+    assert torch.equal(later.advantages, alone.advantages) and not torch.equal(first.advantages, alone.advantages)
+
+
+@pytest.mark.parametrize("name", ["vtrace", "retrace", "acer", "a3c"])
+def test_a_run_learns_an_environment(name):
+    """Six updates on stale segments of the cart-pole: every replicate moves its own way, nothing is NaN."""
+    critic = "action" if name in ("retrace", "acer") else True
+    run = sim.run(
+        sim.Spec(
+            sim.tasks.gym("CartPole-v1", trajectory="segment", steps=16),
+            sim.schedules.fixed(1, updates_per_batch=2),
+            getattr(sim.methods, name)(),
+            sim.chain(sim.updates.clip_norm(0.5), sim.updates.adam(0.003)),
+            samples_per_group=3,
+            updates=6,
+            replicates=3,
+            policy=sim.policies.mlp(4, 2, hidden=(8,), critic=critic),
+        )
+    )
+    final = torch.as_tensor(np.asarray(run.parameters))
+    assert torch.isfinite(final).all() and ((final[1:] - final[0]).abs().amax(1) > 1e-3).all()
+
+
+def test_what_a_policy_lacks_is_named_and_bad_settings_are_refused():
+    world = sim.tasks.gym("CartPole-v1", trajectory="segment", steps=4)
+    for name, lacks in (("vtrace", "value"), ("retrace", "action_value"), ("acer", "action_value"), ("a3c", "value")):
+        for critic in (False, True, "action"):
+            if (critic == "action") == (lacks == "action_value") and critic:
+                continue
+            with pytest.raises(InputError, match=f"it reads .*{lacks}"):
+                sim.Spec(
+                    world,
+                    sim.schedules.fixed(0),
+                    getattr(sim.methods, name)(),
+                    sim.chain(),
+                    policy=sim.policies.mlp(4, 2, critic=critic),
+                )
+    bad = [
+        (sim.methods.vtrace, {"cap": 0.0}, "cap = 0.0"),
+        (sim.methods.retrace, {"cap": -1.0}, "cap = -1.0"),
+        (sim.methods.acer, {"cap": -0.5}, "cap = -0.5"),
+        (sim.methods.a3c, {"steps": 0}, "steps = 0"),
+        (sim.advantages.vtrace, {"rho_cap": 0.0}, "rho_cap = 0.0"),
+        (sim.advantages.vtrace, {"trace": 1.5}, "trace = 1.5"),
+        (sim.advantages.retrace, {"discount": -0.1}, "discount = -0.1"),
+        (sim.advantages.n_step, {"steps": 0.5}, "steps = 0.5"),
+    ]
+    for make, settings, message in bad:
+        with pytest.raises(InputError, match=message):
+            make(**settings)
+    for make in (sim.methods.vtrace, sim.methods.retrace, sim.methods.acer, sim.methods.a3c):
+        with pytest.raises(InputError, match="critic = -1"):
+            make(critic=-1.0)
+        with pytest.raises(InputError, match="entropy = nan"):
+            make(entropy=float("nan"))
+    with pytest.raises(InputError, match=r"samples\.likelihoods = None"):
+        sim.advantages.vtrace()(dataclasses.replace(Plain(0).samples(), likelihoods=None))

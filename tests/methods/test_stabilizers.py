@@ -1,0 +1,269 @@
+"""Stabilizers: bands, shrinking, lost directions, momentum by alignment, and the controls without a signal."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import asyncsim as sim
+from asyncsim.checks import InputError
+from asyncsim.updates._link import Stateless
+from tests.contracts.test_links import R, SkipSecond, apply, directions, signal, turned
+
+# Steps by the ESS and by the lag.
+
+
+def test_ess_step_deadband():
+    """No braking at reference / D and above, the full rule below; a continuous band is another reference."""
+    given = directions(1)
+    rows = [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, -60.0, -60.0], [0.0, -60.0, -60.0, -60.0]]
+    for deadband, expected in ((1.0, [1.0, 0.5, 0.25]), (2.0, [1.0, 1.0, 0.25]), (4.0, [1.0, 1.0, 1.0])):
+        link = sim.updates.ess_step("linear", deadband=deadband)
+        steps, _, records = apply(sim.chain(link), given, signals=[signal(rows)])
+        expected = torch.tensor(expected).double()
+        torch.testing.assert_close(records[0].statistics["ess_step_scale"], expected, rtol=1e-9, atol=0)
+        torch.testing.assert_close(steps[0], given[0] * expected.unsqueeze(-1), rtol=1e-9, atol=0)
+
+
+def test_ess_step_reports_what_the_ess_is_blind_to():
+    """A common factor e^-7 leaves the scale at 1 and stands in the mean; e^900 neither overflows nor brakes."""
+    rows = [[-7.0] * 4, [900.0] * 4, [0.0, math.log(3.0), -math.inf, -math.inf]]
+    _, _, records = apply(sim.chain(sim.updates.ess_step()), directions(1), signals=[signal(rows)])
+    told = records[0].statistics
+    torch.testing.assert_close(told["ess_step_log_mean"], torch.tensor([-7.0, 900.0, 0.0]).double(), rtol=0, atol=1e-9)
+    assert told["ess_step_ess"].tolist() == pytest.approx([1.0, 1.0, 0.4], rel=1e-9)
+    assert told["ess_step_broken"].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_ess_step_can_skip_what_is_broken():
+    given = directions(1)
+    rows = [[math.inf, 0.0, 0.0, 0.0], [0.0] * 4, [-math.inf] * 4]
+    steps, _, records = apply(sim.chain(sim.updates.ess_step(on_broken="skip")), given, signals=[signal(rows)])
+    assert records[0].skip.tolist() == [True, False, True]
+    assert torch.equal(steps[0, 1], given[0][1]) and (steps[0, [0, 2]] == 0).all()
+
+
+@pytest.mark.parametrize("deadband", [0.9, math.nan, math.inf, [1.0, 0.5, 2.0]])
+def test_ess_step_refuses_a_band_below_one(deadband):
+    with pytest.raises(InputError, match="deadband = "):
+        sim.updates.ess_step(deadband=deadband)
+    with pytest.raises(InputError, match="on_broken = 'ignore': must be one of floor, skip"):
+        sim.updates.ess_step(on_broken="ignore")
+
+
+def test_lr_by_lag_remembers_the_largest():
+    """Of each replicate; a later fresh batch does not raise the step again."""
+    ages = [[0.0, 1.0, 4.0], [0.0, 2.0, 3.0], [0.0, 0.0, 8.0], [0.0, 0.0, 0.0]]
+    given = directions(4)
+    steps, states, records = apply(sim.chain(sim.updates.lr_by_lag()), given, ages=ages)
+    scales = torch.stack([r.statistics["lr_by_lag_scale"] for r in records])
+    assert scales.tolist() == [[1.0, 1.0, 0.25], [1.0, 0.5, 0.25], [1.0, 0.5, 0.125], [1.0, 0.5, 0.125]]
+    torch.testing.assert_close(steps, torch.stack(given) * scales.unsqueeze(-1))
+    assert states[0]["largest"].flatten().tolist() == [0.0, 2.0, 8.0]
+
+
+def test_lr_by_lag_reads_the_realized_lag():
+    """A warm-up of a fixed lag: 1, 1, 1/2, 1/3, then constant at the lag that the run has shown."""
+    spec = sim.Spec(
+        sim.tasks.softmax_bandit(),
+        sim.schedules.fixed(3),
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.lr_by_lag()),
+        samples_per_group=2,
+        updates=6,
+        replicates=2,
+    )
+    expected = [1.0, 1.0, 1 / 2, 1 / 3, 1 / 3, 1 / 3]
+    np.testing.assert_allclose(sim.run(spec)["lr_by_lag_scale"][:, 0], expected, rtol=1e-15)
+
+
+# Adam that trusts alignment.
+
+
+@given(seed=st.integers(0, 10**6), lr=st.sampled_from([1e-3, 2.0]), beta1=st.sampled_from([0.0, 0.5, 0.9]))
+def test_gono_without_gain_is_adam(seed, lr, beta1):
+    given = directions(8, seed)
+    one, _, _ = apply(sim.chain(sim.updates.gono(lr, gain=0.0, beta1=beta1)), given)
+    two, _, _ = apply(sim.chain(sim.updates.adam(lr, beta1)), given)
+    torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-15)
+
+
+@given(seed=st.integers(0, 10**6), gain=st.sampled_from([0.1, 1.0, 50.0]), low=st.sampled_from([0.0, 0.4]))
+def test_gono_by_hand(seed, gain, low):
+    given = directions(6, seed)
+    link = sim.updates.gono(0.1, gain=gain, beta1=0.8, beta2=0.9, low=low, high=0.95)
+    steps, _, records = apply(sim.chain(link), given)
+    for r in range(R):
+        m, v, left1, left2, before = 0.0, 0.0, 1.0, 1.0, None
+        for t, g in enumerate(d[r].numpy() for d in given):
+            cosine = 0.0 if before is None else g @ before / np.linalg.norm(g) / np.linalg.norm(before)
+            beta = min(max(0.8 * (1 + gain * cosine), low), 0.95)
+            assert records[t].statistics["gono_beta1"][r].item() == pytest.approx(beta, abs=1e-12)
+            m, v, left1, left2 = beta * m + (1 - beta) * g, 0.9 * v + 0.1 * g**2, left1 * beta, left2 * 0.9
+            expected = 0.1 * m / (1 - left1) / (np.sqrt(v / (1 - left2)) + 1e-8)
+            np.testing.assert_allclose(steps[t, r].numpy(), expected, rtol=1e-9)
+            before = g
+
+
+def test_gono_raises_momentum_with_the_cosine():
+    """The opposite of `align`: at its upper limit where gradients agree, at its lower one where they alternate."""
+    link = sim.updates.gono(0.1, gain=1.0, beta1=0.6, low=0.3)
+    for angle, expected in ((0.0, 0.99), (math.pi, 0.3), (math.pi / 2, 0.6)):
+        _, _, records = apply(sim.chain(link), [turned(0.0), turned(angle)])
+        assert (records[0].statistics["gono_beta1"] == 0.6).all(), "no cosine, no change"
+        assert torch.isnan(records[0].statistics["gono_cosine"]).all()
+        torch.testing.assert_close(records[1].statistics["gono_beta1"], torch.full((R,), expected).double())
+
+
+def test_gono_forgets_a_lost_direction():
+    link = sim.chain(sim.updates.skip_nonfinite(), sim.updates.gono(0.1, gain=1.0))
+    _, _, records = apply(link, [turned(0.0), turned(0.0) * math.nan, turned(0.0), turned(0.0)])
+    found = torch.stack([r.statistics["gono_cosine"] for r in records])
+    assert torch.isnan(found[:3]).all() and (found[3] == 1.0).all()
+
+
+def test_gono_limits_do_not_cross():
+    with pytest.raises(InputError, match=r"low = 0.9: must be at most high = 0.5; swap the limits"):
+        sim.updates.gono(0.1, low=0.9, high=0.5)
+
+
+# Controls without a signal.
+
+
+def test_constant_scale():
+    given = directions(2)
+    steps, _, records = apply(sim.chain(sim.updates.scale(0.3)), given)
+    torch.testing.assert_close(steps, 0.3 * torch.stack(given))
+    assert all((r.statistics["scale"] == 0.3).all() for r in records)
+
+
+def test_random_scale_has_its_mean_and_spread():
+    """3 x 2000 uniform draws on [0.4, 0.8]: mean within 5 errors of 0.6, and no tie between replicates or updates."""
+    _, _, records = apply(sim.chain(sim.updates.random_scale(0.6, 0.2, seed=3)), directions(1) * 2000)
+    found = torch.stack([r.statistics["random_scale"] for r in records]).numpy()
+    assert found.min() >= 0.4 and found.max() < 0.8 and found.min() < 0.401 and found.max() > 0.799
+    spread = 0.2 / math.sqrt(3)
+    assert abs(found.mean() - 0.6) < 5 * spread / math.sqrt(6000) and found.std() == pytest.approx(spread, rel=0.05)
+    ties = np.corrcoef(np.concatenate([found[1:].T, found[:-1].T]))[np.triu_indices(6, 1)]
+    assert np.abs(ties).max() < 5 / math.sqrt(2000)
+
+
+def test_random_scale_is_keyed_by_replicate_and_update():
+    """Neither the length of the run nor the number of replicates beside a replicate changes its scales."""
+    spec = sim.Spec(
+        sim.tasks.softmax_bandit(),
+        sim.schedules.fixed(1),
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.random_scale()),
+        samples_per_group=2,
+        updates=6,
+        replicates=5,
+    )
+    whole = sim.run(spec, seed=1)["random_scale"]
+    assert len(np.unique(whole)) == 30
+    for changes in ({"block": 2}, {"block": 1}, {"updates": 4}, {"replicates": 3}):
+        part = sim.run(spec.replace(**changes), seed=1)["random_scale"]
+        np.testing.assert_array_equal(part, whole[: part.shape[0], : part.shape[1]])
+    np.testing.assert_array_equal(sim.run(spec, seed=2)["random_scale"], whole)
+    other = spec.replace(update=sim.chain(sim.updates.random_scale(seed=1)))
+    assert (sim.run(other, seed=1)["random_scale"] != whole).all()
+
+
+def test_random_scale_turns_no_step():
+    with pytest.raises(InputError, match=r"spread = 0.6: must be at most mean = 0.5; a negative scale"):
+        sim.updates.random_scale(0.5, 0.6)
+
+
+def test_skip_nonfinite_lets_a_run_go_on():
+    """A replicate that meets one broken direction is not frozen, and counts it."""
+
+    class Break(Stateless):
+        def __init__(self):
+            self.calls = 0
+
+        def apply(self, record, state):
+            self.calls += 1
+            if self.calls == 3:
+                record.direction = record.direction.clone()
+                record.direction[1, 0] = math.inf
+            return record, state
+
+    def run(*links):
+        spec = sim.Spec(
+            sim.tasks.softmax_bandit(),
+            sim.schedules.fixed(0),
+            sim.methods.reinforce(),
+            sim.chain(Break(), *links, sim.updates.adam(0.1)),
+            updates=6,
+            replicates=3,
+        )
+        return sim.run(spec)
+
+    kept, frozen = run(sim.updates.skip_nonfinite()), run()
+    assert kept.diverged.tolist() == [-1, -1, -1] and frozen.diverged.tolist() == [-1, 2, -1]
+    assert kept["skip_nonfinite_skipped"].sum(0).tolist() == [0.0, 1.0, 0.0]
+    np.testing.assert_array_equal(kept.parameters[[0, 2]], frozen.parameters[[0, 2]])
+
+
+# Alignment.
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0])
+@pytest.mark.parametrize("first", [[], [sim.updates.skip_nonfinite()]])
+@pytest.mark.parametrize("reference", ["raw", "applied"])
+def test_a_direction_that_was_lost_clears_the_reference(bad, first, reference):
+    """Its cosine and the next one are invalid: NaN, never 0; no older reference steps in. Skipped or not."""
+    lost = turned(0.3) * bad
+    link = sim.updates.align(high=1.0, reference=reference)
+    _, _, records = apply(sim.chain(*first, link), [turned(0.0), lost, turned(0.1), turned(1.5)])
+    found = torch.stack([r.statistics["align_cosine"] for r in records])
+    assert torch.isnan(found[:3]).all() and torch.isfinite(found[3]).all()
+    torch.testing.assert_close(found[3], torch.full((R,), math.cos(1.4)).double(), rtol=0, atol=1e-7)
+    invalid = torch.stack([r.statistics["align_invalid"] for r in records])
+    assert (invalid[:3] == 1).all() and (invalid[3] == 0).all()
+    _, early, _ = apply(sim.chain(*first, link), [turned(0.0), lost])
+    assert (early[-1]["reference"] == 0).all()
+
+
+def test_a_skip_by_align_is_no_lost_direction():
+    """Its gradient is valid and becomes the reference; a healthy skip before it leaves the reference alone."""
+    _, states, records = apply(sim.chain(sim.updates.align(0.2, 0.9)), [turned(0.0), turned(0.1), turned(0.2)])
+    assert (records[2].statistics["align_invalid"] == 0).all()
+    torch.testing.assert_close(states[0]["reference"], turned(0.2))
+    given = directions()
+    _, behind, _ = apply(sim.chain(SkipSecond(), sim.updates.align()), given)
+    assert torch.equal(behind[1]["reference"][1], given[0][1])
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.5])
+@pytest.mark.parametrize("low", [0.0, 0.2, 0.6])
+def test_align_shrinks_the_parallel_part(low, strength):
+    """As much of it as leaves the cosine at `low`; the orthogonal part is untouched; no shrinking below `low`."""
+    link = sim.updates.align(low, 1.0, strength=strength, removal="shrink")
+    for angle in (0.1, 0.5, 0.9, 1.5):
+        given = 3.0 * turned(angle)
+        steps, _, _ = apply(sim.chain(link), [5.0 * turned(0.0), given])
+        torch.testing.assert_close(steps[1][:, 1], given[:, 1], rtol=1e-12, atol=0)
+        target = low * math.sin(angle) / math.sqrt(1 - low**2)
+        expected = math.cos(angle) - strength * max(0.0, math.cos(angle) - target)
+        torch.testing.assert_close(steps[1][:, 0], torch.full((R,), 3.0 * expected).double(), rtol=1e-6, atol=1e-9)
+        if strength == 1.0:
+            cosine = steps[1][:, 0] / steps[1].norm(dim=-1)
+            torch.testing.assert_close(cosine, torch.full((R,), min(low, math.cos(angle))).double(), rtol=0, atol=1e-7)
+
+
+def test_align_shrinks_parallel_gradients_to_nothing():
+    """Without an orthogonal part no multiple of the reference has the cosine `low`."""
+    steps, _, _ = apply(sim.chain(sim.updates.align(0.3, 1.0, removal="shrink")), [turned(0.4), turned(0.4)])
+    assert steps[1].abs().max() < 1e-7
+
+
+@pytest.mark.parametrize("low", [-0.1, 1.0, [0.0, -0.5, 0.2]])
+def test_align_cannot_shrink_to_any_cosine(low):
+    with pytest.raises(InputError, match=r"low = .*: must be in \[0, 1\) for removal='shrink'"):
+        sim.updates.align(low, 1.0, removal="shrink")
