@@ -59,7 +59,7 @@ def facts(kind: str, name: str) -> dict[str, Any]:
     if kind not in ("methods", "advantages", "factors", "penalties", "updates", "diagnostics"):
         return {}
     part = plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
-    source = re.search(r"Source: (.*?)\.?\s*(?:\n\n|$)", part["doc"], re.DOTALL)
+    source = re.search(r"Source:\s+(.*?)\.?\s*(?:\n\n|$)", part["doc"], re.DOTALL)
     found: dict[str, Any] = {
         "arguments": {a["name"]: a["default"] for a in part["arguments"]},
         "reference": " ".join(source[1].split()) if source else None,

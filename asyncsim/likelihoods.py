@@ -100,6 +100,15 @@ class Likelihoods:
             )
         return self.elsewhere(name)
 
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean of values `[R, G, N, T]` over the step's generated tokens, `[R]`; 0 if there is none."""
+        total = (self.mass * self.lengths).sum((1, 2))
+        sums = (values * self.mask).sum(-1)
+        if sums.device.type != "cpu" or not math.isfinite(sums.sum()):
+            # What stands on masked tokens may be infinite.
+            sums = torch.where(self.mask > 0, values, torch.zeros_like(values)).sum(-1)
+        return (self.mass * sums).sum((1, 2)) / torch.where(total > 0, total, torch.ones_like(total))
+
     def sequence(self, log_ratio: Tensor) -> Tensor:
         """Sum over the tokens of each sample, `[R, G, N, 1]`."""
         return log_ratio if log_ratio.shape[-1] == 1 else log_ratio.sum(-1, keepdim=True)

@@ -28,7 +28,7 @@ def log_ratio(current: Tensor, anchor: Tensor, mask: Tensor) -> Tensor:
 
 def usable(log_weight: Tensor) -> Tensor:
     """Ratio for use in a gradient: exp of the log ratio limited to +-LOG_LIMIT."""
-    return torch.exp(log_weight.clamp(-LOG_LIMIT, LOG_LIMIT))
+    return log_weight.clamp(-LOG_LIMIT, LOG_LIMIT).exp_()
 
 
 def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float | None = None) -> Tensor:

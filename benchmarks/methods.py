@@ -101,9 +101,10 @@ def rate(function: Callable[[], Any]) -> float:
 def passes(method: Any) -> float:
     """Processor time of a method over that of a plain pass: the least of calls in turn, which others disturb least."""
     memory.keep()
+    sides: list[Callable[[], Tensor]] = [functools.partial(weigh, method), plain]
     least = [math.inf, math.inf]
     for _ in range(CALLS):
-        for side, function in enumerate((functools.partial(weigh, method), plain)):
+        for side, function in enumerate(sides):
             start = time.thread_time()
             function()
             least[side] = min(least[side], time.thread_time() - start)

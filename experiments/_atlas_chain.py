@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from asyncsim import rng
-from asyncsim.batch import Batch
-from asyncsim.policies.tabular import Tabular
-from asyncsim.versions import View
 
 DIRECTIONS = 16
 """Random directions of drift; replicate r uses number r mod 16."""
-
-
-@dataclass(frozen=True)
-class Chain(Tabular):
-    """`tabular`, with norms of a sample's whole score that do not compare every pair of its tokens."""
-
-    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """|sum_t w_t grad log pi(a_t|s_t)|^2, `[R, G, N]`, at one set of weights for all tokens."""
-        cell = batch.state * self.actions + batch.action
-        table = torch.zeros((*cell.shape[:3], self.size), dtype=weight.dtype)
-        table = table.scatter_add_(-1, cell, weight.expand(cell.shape)).reshape(*cell.shape[:3], self.rows, -1)
-        prob = view.weights["prob"][0].reshape(-1, 1, 1, self.rows, self.actions)
-        score = table - table.sum(-1, keepdim=True) * prob
-        found: Tensor = (score * score).sum((-1, -2))
-        return found
 
 
 class Law(NamedTuple):

@@ -30,6 +30,7 @@ from asyncsim import checks, oracle, ratios, rng, tasks, theory, versions
 from asyncsim.batch import Batch
 from asyncsim.methods._method import Method
 from asyncsim.methods._signal import Signal
+from asyncsim.policies.tabular import Tabular
 from asyncsim.rollouts import Sampler, monte_carlo
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods
 from experiments._atlas_measures import MEASURES, Found
@@ -139,7 +140,7 @@ class Cell:
         actions, self.length, self.samples = setting["actions"], setting["length"], setting["samples"]
         self.task = tasks.token_bandit(actions, self.length, "markov", logits=self.start)
         rows = tuple(tuple(float(x) for x in row) for row in self.start)
-        self.policy = _atlas_chain.Chain(actions + 1, actions, rows, rows)
+        self.policy = Tabular(actions + 1, actions, rows, rows)
         self.value, gradient = _atlas_chain.exact(self.now, self.length)
         self.truth = gradient.reshape(-1)
         # The oracle knows no versions, so where both are asked neither is told any.

@@ -43,6 +43,14 @@ def test_the_admission_example_prints_what_the_readme_shows() -> None:
     assert output_of(mended) != found[at + 1][1]
 
 
+def test_the_loss_example_prints_what_the_readme_shows() -> None:
+    found = blocks(ROOT / "README.md")
+    at = next(i for i, (_, text) in enumerate(found) if "check_loss" in text and "def my_loss" in text)
+    assert output_of(found[at][1]) == found[at + 1][1]
+    mended = found[at][1].replace(".clamp(max=2.0)", ".clamp(max=2.0).detach()").replace("(ratio *", "(ratio * log_prob *")
+    assert output_of(mended).startswith("conforms")
+
+
 def test_the_comparison_can_fail() -> None:
     (_, code), (_, shown) = blocks(ROOT / "README.md")[:2]
     assert output_of(code.replace("max_head_offpolicyness=4", "max_head_offpolicyness=3")) != shown
@@ -56,11 +64,31 @@ def test_the_commands_of_the_readme_exist() -> None:
     assert named and named <= known
 
 
+def guide(name: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """The example of the extension guide that defines a name, as a module."""
+    found = blocks(ROOT / "asyncsim" / "EXTENDING.md")
+    code = next(text for language, text in found if language == "python" and f"def {name}(" in text)
+    made = types.ModuleType("guide")
+    monkeypatch.setitem(sys.modules, "guide", made)
+    exec(compile(code, "EXTENDING.md", "exec"), vars(made))
+    return made
+
+
+def test_the_method_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    method = guide("smooth", monkeypatch).smooth(cap=4.0)
+    log_ratio = torch.tensor([[0.0], [1.0], [-2.0]], dtype=torch.float64)
+    behavior = torch.full_like(log_ratio, -3.0)
+    found = method.weigh(behavior + log_ratio, behavior, advantages=torch.tensor([1.0, -2.0, 1.0]).double())
+    ratio = log_ratio.exp()
+    expected = 5.0 * ratio / (4.0 + ratio) * torch.tensor([[1.0], [-2.0], [1.0]]).double()
+    torch.testing.assert_close(found.score_weight, expected)
+    spec = sim.Spec(sim.tasks.token_bandit(), sim.schedules.fixed(2), method, sim.chain(), updates=3, replicates=2)
+    assert (sim.run(spec).parameters != 0).any()
+
+
 def test_the_link_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = next(text for language, text in blocks(ROOT / "asyncsim" / "EXTENDING.md") if language == "python")
-    guide = types.ModuleType("guide")
-    monkeypatch.setitem(sys.modules, "guide", guide)
-    exec(compile(code, "EXTENDING.md", "exec"), vars(guide))
     spec = sim.Spec(
         sim.tasks.softmax_bandit(arms=3),
         sim.schedules.fixed(1),
@@ -70,6 +98,6 @@ def test_the_link_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) 
         replicates=2,
         diagnostics="none",
     )
-    stretched = spec.replace(update=sim.chain(guide.stretch(1.0), sim.updates.sgd(0.1)))
+    stretched = spec.replace(update=sim.chain(guide("stretch", monkeypatch).stretch(1.0), sim.updates.sgd(0.1)))
     doubled = spec.replace(update=sim.chain(sim.updates.sgd(0.2)))
     assert (sim.run(stretched).parameters == sim.run(doubled).parameters).all()

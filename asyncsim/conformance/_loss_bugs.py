@@ -63,7 +63,7 @@ def _twice(case: Case) -> Finding | None:
         below, middle, above = case.curves.at(ladder, 1, np.array([-1e-4, 0.0, 1e-4]))
         slope = (above - below) / (2e-4 * middle) if middle != 0 else 0.0
         if abs(slope - 2.0) < 1e-2:
-            evidence = f"the weight grows like the square of the ratio to mu when {moved} moves (power {slope:.3f})"
+            evidence = f"the weight grows like the square of the ratio to mu with a step of {moved} (power {slope:.3f})"
             remedy = "with a surrogate anchored at mu leave the rollout correction out, or anchor it at pi_prox"
             return Finding(TWICE, "bug", evidence, remedy)
     return None
@@ -210,7 +210,8 @@ def _order(case: Case) -> Finding | None:
     size = float(case.ask(probe).abs().max())
     if float((back - case.ask(probe)).abs().max()) <= 1e-9 * size:
         return None
-    return Finding(ORDER, "bug", "the same sequences in reverse order have other gradients", "index nothing by position")
+    evidence = "the same sequences in reverse order have other gradients"
+    return Finding(ORDER, "bug", evidence, "index nothing by position")
 
 
 def _split(case: Case) -> Finding | None:
@@ -249,8 +250,8 @@ def _dual(case: Case) -> Finding | None:
 
 
 CHECKS: tuple[Check, ...] = (
-    _one, _unused, _twice, _lost, _inverse, _off, _k1, _divisor, _halves, _swapped, _again, _changed, _order, _split, _dual,
-    *_loss_masks.CHECKS, *_loss_hazards.CHECKS,
+    _one, _unused, _twice, _lost, _inverse, _off, _k1, _divisor, _halves, _swapped, _again, _changed, _order, _split,
+    _dual, *_loss_masks.CHECKS, *_loss_hazards.CHECKS,
 )
 
 NAMES = (

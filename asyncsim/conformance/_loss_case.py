@@ -96,7 +96,7 @@ class Case:
 
     @property
     def _drifted(self) -> tuple[Probe, ...]:
-        return self.probe("lag and drift"), self.probe("hair's breadth")
+        return tuple(self.probe(name) for name in ("lag and drift", "hair's breadth", "far"))
 
     @cached_property
     def like_kinks(self) -> tuple[Kink, ...]:
@@ -122,7 +122,7 @@ class Case:
     def coupling(self) -> str:
         """How far the ratio of one token reaches: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
         close, near, far = _whole(self.probe("hair's breadth")), _calm(self.probe("drift")), _whole(self.probe("far"))
-        steps = ((close, 1e-5), (close, 0.05), (near, 0.01), (far, 2.0))
+        steps = ((close, 1e-5), (close, 0.05), (close, 2.0), (near, 0.01), (far, 2.0))
         found = {_reach(self.ask, probe, step, row) for probe, step in steps for row in (0, 1)}
         drift, tail = _whole(self.probe("drift")), _whole(self.probe("tail"))
         pairs = ((near, far), (far, near), (drift, tail), (tail, near))
@@ -135,7 +135,8 @@ def read_by(ask: Ask, probes: Sequence[Probe]) -> tuple[str, ...]:
     """Names of the anchors whose log-probs change the gradient."""
     found = []
     for name in ("behavior", "proximal"):
-        moved = [(p, p.but(p.name, **{name: getattr(p, name) - 0.05})) for p in probes]
+        # A small step stays inside narrow bands; a large one closes the clip of a ratio that cancels otherwise.
+        moved = [(p, p.but(p.name, **{name: getattr(p, name) - step})) for p in probes for step in (0.05, 0.5)]
         if any(_differ(ask(one), ask(other), 1e-9) for one, other in moved):
             found.append(name)
     return tuple(found)

@@ -31,7 +31,7 @@ ORDINARY = (
 def ordinary(seed: int) -> list[Probe]:
     """Batches that every loss should survive, of several shapes, with advantages of both signs and zero."""
     found = [_drawn(np.random.default_rng([seed, index]), *row) for index, row in enumerate(ORDINARY)]
-    return [*found, _probable(np.random.default_rng([seed, 99]))]
+    return [*found, _outliers(np.random.default_rng([seed, 98])), _probable(np.random.default_rng([seed, 99]))]
 
 
 def on_policy(probes: list[Probe]) -> list[Probe]:
@@ -69,6 +69,15 @@ def _drawn(
     proximal = behavior + np.clip(lag * rng.standard_normal(shape), -3.0, 3.0)
     current = proximal + np.clip(drift * rng.standard_normal(shape), -3.0, 3.0)
     return _probe(rng, name, group, current, behavior, proximal, holes=name.startswith("holes"))
+
+
+def _outliers(rng: np.random.Generator) -> Probe:
+    """Many tokens that hardly moved and a few inside any usual clip: thresholds taken from the batch bind."""
+    behavior = -7.0 - 3.0 * rng.random((8, 6))
+    moved = behavior + 0.01 * rng.standard_normal((8, 6))
+    moved[0, 1], moved[1, 0] = behavior[0, 1] + 0.15, behavior[1, 0] - 0.15
+    probe = _probe(rng, "outliers", 4, moved, behavior, behavior)
+    return probe.but(probe.name, mask=torch.ones_like(probe.mask))
 
 
 def _probable(rng: np.random.Generator) -> Probe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from asyncsim.conformance._loss_curves import Kink, tidy
 from asyncsim.conformance._loss_methods import Evidence, Family, Fit, combinations
 
 _DESCENTS, _REFINED, _STEPS = 14, 5, 25
-_HOPELESS = 0.9
+_HOPELESS, _NOTHING, _SUBSETS = 0.9, 1e-8, 5
 
 
 def candidates(kinks: Sequence[Kink]) -> list[float | None]:
@@ -20,8 +21,9 @@ def candidates(kinks: Sequence[Kink]) -> list[float | None]:
     found: list[float | None] = [None, 0.0]
     for kink in kinks:
         log_ratio, ratio = kink.log_ratio, math.exp(kink.log_ratio)
-        told = [ratio, abs(ratio - 1.0), abs(log_ratio), log_ratio**2 / 2, ratio - 1.0 - log_ratio, 1.0 / ratio]
-        told += [0.5 * abs(ratio - 1.0), log_ratio**2] if kink.ladder == "probable" else []
+        square, excess = log_ratio**2, ratio - 1.0 - log_ratio
+        told = [ratio, abs(ratio - 1.0), abs(log_ratio), square, square / 2, excess, 1.0 / ratio]
+        told += [0.5 * abs(ratio - 1.0)] if kink.ladder == "probable" else []
         found += [tidy(value) for value in told]
     return list(dict.fromkeys(found))
 
@@ -99,11 +101,14 @@ def _descend(evidence: Evidence, fit: Fit, numbers: Sequence[float | None]) -> F
 
 
 def _bare(evidence: Evidence, fit: Fit) -> Fit:
-    """The fit without settings that change nothing."""
+    """The fit with as few settings as explain the loss as well."""
     assert fit.family is not None
-    for name in list(fit.settings):
-        less = evidence.fit(fit.family, {k: v for k, v in fit.settings.items() if k != name})
-        fit = less if round(less.score, 12) <= round(fit.score, 12) else fit
+    names = list(fit.settings)
+    for size in range(len(names) if len(names) <= _SUBSETS else 0):
+        for kept in itertools.combinations(names, size):
+            less = evidence.fit(fit.family, {name: fit.settings[name] for name in kept})
+            if less.score <= fit.score + _NOTHING:
+                return less
     return fit
 
 

@@ -97,14 +97,34 @@ def scoped(scope: str, micro_batches: int) -> dict[str, Any]:
 
 
 class Ordered(NamedTuple):
-    """Values of positive mass ascending `[R, K, n]`, NaN behind the last, and float64 sums up to and including each.
+    """Values of positive mass ascending `[R, K, n]`, NaN behind the last.
 
-    `mass`: of the masses; `second`: of mass times squared value.
+    `mass`: their masses, `[R, K, n]`, or `[R, K, 1]` where all are equal; `number`: how many there are, `[R, K, 1]`.
     """
 
     value: Tensor
     mass: Tensor
-    second: Tensor
+    number: Tensor
+
+    def masses(self) -> Tensor:
+        """Masses up to and including each value, float64 `[R, K, n]`; a new tensor."""
+        if self.mass.shape == self.value.shape:
+            return self.mass.cumsum(-1, dtype=torch.float64)
+        return torch.ones_like(self.value, dtype=torch.float64).cumsum_(-1).clamp_(max=self.number).mul_(self.mass)
+
+    def squares(self) -> Tensor:
+        """Sums of mass times squared value up to and including each, float64 `[R, K, n]`; a new tensor."""
+        squares = self.value.to(torch.float64, copy=True)
+        if int(self.number.min()) < squares.shape[-1]:
+            # A NaN among the values that count must be seen in their sum; what is filled in behind them must not.
+            squares.masked_fill_(torch.arange(squares.shape[-1], device=squares.device) >= self.number, 0.0)
+        return squares.square_().mul_(self.mass).cumsum_(-1)
+
+    @property
+    def broken(self) -> Tensor:
+        """Whether a value that counts is NaN, `[R, K]`: it would stand last."""
+        last = self.value.gather(-1, (self.number - 1).clamp(min=0))
+        return (last.isnan() & (self.number > 0))[..., 0]
 
     @property
     def last_of_ties(self) -> Tensor:
@@ -119,25 +139,18 @@ class Ordered(NamedTuple):
         return torch.where(position >= 0, found, torch.zeros_like(found))
 
 
-def ordered(values: Tensor, present: Tensor, parts: Parts) -> Ordered:
-    """Values `[R, K, n]` of the tokens that are present, in ascending order with their masses."""
-    present = present & (parts.mass > 0)
-    count = present.sum(-1, keepdim=True)
-    length = max(1, int(count.max()))
-    key = torch.where(present, values, torch.full((), math.nan, dtype=values.dtype, device=values.device))
+def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
+    """Values `[R, K, n]` of the tokens that are present (None: all) ascending; `values` are lost."""
+    absent = parts.mass <= 0
+    absent = absent if present is None else absent.logical_or_(~present)
+    number = absent.shape[-1] - absent.sum(-1, keepdim=True)
+    length = max(1, int(number.max()))
+    values.masked_fill_(absent, math.nan)
     if parts.equal:
         # With equal masses no permutation has to be known.
-        value = _sort(key)[..., :length].clone()
-        place = torch.arange(length, device=key.device)
-        weight = torch.where(place < count, parts.mass.amax(-1, keepdim=True), 0.0)
-    else:
-        order = _argsort(key)[..., :length]
-        value, weight = key.gather(-1, order), torch.where(present, parts.mass, 0.0).gather(-1, order)
-    del key
-    # A NaN among the values that count must be seen in their sum; what is filled in behind them must not.
-    second = torch.where(weight > 0, value, torch.zeros((), dtype=value.dtype, device=value.device))
-    second = second.double().square_().mul_(weight)
-    return Ordered(value, weight.cumsum(-1, dtype=torch.float64), second.cumsum_(-1))
+        return Ordered(_sort(values)[..., :length].clone(), parts.mass.amax(-1, keepdim=True), number)
+    order = _argsort(values)[..., :length]
+    return Ordered(values.gather(-1, order), parts.mass.masked_fill(absent, 0.0).gather(-1, order), number)
 
 
 def row(value: Any) -> Any:
@@ -162,16 +175,24 @@ def harmful(signed: Tensor, advantage: Tensor) -> Tensor:
     return ~(signed <= 0) & (advantage != 0)
 
 
+def widening(log_ratio: Tensor, advantage: Tensor, parts: Parts) -> Ordered:
+    """Harmful log ratios of each part in ascending order, all of them positive."""
+    signed = outward(log_ratio, advantage)
+    return ordered(parts.rows(signed), parts.rows(harmful(signed, advantage)), parts)
+
+
 def report(seen: Likelihoods, prefix: str, theta: Tensor, closed: Tensor, broken: Tensor) -> None:
     """Smallest threshold of all parts, share of tokens that it closes, and how many parts had no finite statistic."""
     seen.statistics[f"{prefix}_theta"] = theta.amin(-1).double()
-    seen.statistics[f"{prefix}_dropped"] = (seen.share * closed).sum((1, 2, 3), dtype=torch.float64)
+    seen.statistics[f"{prefix}_dropped"] = (seen.share * closed.view(torch.uint8)).sum((1, 2, 3), dtype=torch.float64)
     seen.statistics[f"{prefix}_nonfinite"] = broken.sum(-1).double()
 
 
 def stopped(weight: Tensor, closed: Tensor) -> Tensor:
     """A weight that nobody else holds, with exactly 0 where it is closed, whatever stands there."""
-    return weight.masked_fill_(closed, 0.0)
+    # Few tensors of one number a part have anything to close; looking is cheap, filling is not.
+    idle = closed.numel() < weight.numel() and not closed.any()
+    return weight if idle else weight.masked_fill_(closed, 0.0)
 
 
 def _sort(key: Tensor) -> Tensor:

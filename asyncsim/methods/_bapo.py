@@ -13,6 +13,7 @@ from asyncsim.knobs import MARK, knob
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive, Parts
+from asyncsim.methods._weights import movable, times
 
 COUNTS = ("code", "gradient")
 ROUNDING = 1e-12
@@ -38,12 +39,12 @@ class Searched(Adaptive):
         low, high, broken = self._search(seen, parts, advantage)
         ratio = self.applied(seen)
         lowest, highest = (parts.back(bound).to(ratio.dtype) for bound in (low, high))
-        closed = self.closed(ratio, advantage, lowest, highest)
-        return _adaptive.stopped(ratio.mul_(advantage), closed.logical_or_(parts.back(broken)))
+        weight = times(self.open(ratio, advantage, lowest, highest).mul_(ratio), advantage)
+        return _adaptive.stopped(weight, parts.back(broken))
 
-    def closed(self, ratio: Tensor, advantage: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
-        """Where PPO's pessimistic clip stops a token."""
-        return ((advantage > 0) & (ratio > highest)).logical_or_((advantage < 0) & (ratio < lowest))
+    def open(self, ratio: Tensor, advantage: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
+        """1 where PPO's pessimistic clip lets a token pass, 0 elsewhere; a new tensor."""
+        return movable(ratio, advantage, lowest, highest)
 
     def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
         """Whether the search is over, given sums of both signs."""
@@ -127,20 +128,21 @@ def _sums(
     Inside its bound a token contributes ratio |A|; beyond it bound |A| ("code"), or nothing ("gradient"). A NaN is
     beyond no bound, so that no sum can miss it.
     """
+    up, size = (parts.rows(x.expand(seen.mask.shape)) for x in (advantage > 0, advantage.abs()))
+    weight = parts.mass * size
+    del size
     # Not the limited ratio: an absurd one must be seen.
     ratio = parts.rows(seen.anchored).exp()
-    signed = parts.rows(advantage.expand(seen.mask.shape))
-    up, weight = signed > 0, parts.mass * signed.abs()
-    del signed
-    term = (weight * ratio).masked_fill_(weight == 0, 0.0)
     first, last = (bound.to(ratio.dtype).reshape(-1, 1, 1) for bound in (highs[:, 0], lows[:, -1]))
-    far = ((ratio > first) & up) | ((ratio < last) & ~up)
+    far = (ratio > first).logical_and_(up).logical_or_((ratio < last).logical_and_(~up))
     # Most tokens are inside every bound that is tried; only the others have to be told apart.
-    near = term.masked_fill(far, 0.0)
-    plus, minus = ((near * side).sum(-1, keepdim=True, dtype=torch.float64) for side in (up, ~up))
     index = far.flatten().nonzero()[:, 0]
-    some = [column.flatten()[index] for column in (ratio, up, term, weight)]
-    inside, outside = _binned(index // far.shape[-1], lows, highs, far.shape[:2], *some)
+    inside, outside = _binned(
+        index // far.shape[-1], lows, highs, far.shape[:2], *(x.flatten()[index] for x in (ratio, up, weight))
+    )
+    near = ratio.mul_(weight).masked_fill_(far.logical_or_(weight == 0), 0.0)
+    del ratio, weight
+    plus, minus = ((near * side.view(torch.uint8)).sum(-1, keepdim=True, dtype=torch.float64) for side in (up, ~up))
     n, edge = lows.shape[-1], lows.shape[-1] + highs.shape[-1] + 1
     # Gap j of a positive token: below bound j. Gap j of a negative one: at or above bound j - 1.
     positive = plus + inside[..., :edge].cumsum(-1)[..., n : edge - 1]
@@ -153,9 +155,12 @@ def _sums(
 
 
 def _binned(
-    row: Tensor, lows: Tensor, highs: Tensor, shape: tuple[int, ...], ratio: Tensor, up: Tensor, *columns: Tensor
+    row: Tensor, lows: Tensor, highs: Tensor, shape: tuple[int, ...], ratio: Tensor, up: Tensor, weight: Tensor
 ) -> list[Tensor]:
-    """Sums of each column by the gap between bounds, tokens without a positive advantage behind, `[R, K, 2 edge]`."""
+    """Sums of weight ratio and of weight by the gap between bounds, `[R, K, 2 edge]`.
+
+    Tokens without a positive advantage stand behind the others.
+    """
     below = torch.full((), -torch.inf, dtype=ratio.dtype, device=ratio.device)
     # A ratio on a bound is inside: to be at least a lower one is to be above the number before it.
     bounds = (torch.nextafter(lows.to(ratio.dtype), below), highs.to(ratio.dtype))
@@ -166,7 +171,8 @@ def _binned(
     else:
         gap = (grid[row // shape[1]] < ratio.unsqueeze(-1)).sum(-1)
     place = 2 * edge * row + gap + edge * ~up
-    sums = torch.zeros((len(columns), shape[0] * shape[1] * 2 * edge), dtype=torch.float64, device=ratio.device)
+    sums = torch.zeros((2, shape[0] * shape[1] * 2 * edge), dtype=torch.float64, device=ratio.device)
+    columns = (weight * ratio).masked_fill_(weight == 0, 0.0), weight
     return [
         into.scatter_add_(0, place, column.double()).reshape(*shape, 2 * edge)
         for into, column in zip(sums, columns, strict=True)

@@ -111,7 +111,7 @@ def clipped(weight: Tensor, ratio: Tensor, advantage: Tensor, lowest: Any, highe
 
 
 def movable(values: Tensor, advantage: Tensor, lowest: Any, highest: Any) -> Tensor:
-    """1 where a step along A may still move `values`, 0 beyond `highest` for A > 0 and below `lowest` for A < 0; NaN: 0.
+    """1 where a step along A may still move `values`; 0 beyond `highest` for A > 0, below `lowest` for A < 0, for NaN.
 
     A new tensor of numbers: torch takes four times as long to compare into booleans and to select by them.
     """
@@ -122,6 +122,14 @@ def movable(values: Tensor, advantage: Tensor, lowest: Any, highest: Any) -> Ten
         nearest = torch.maximum(values, lowest).clamp_(max=highest)
     beyond = torch.sub(values, nearest, out=nearest)
     return times(beyond, advantage.sign()).le_(0.0)
+
+
+def by_sign(advantage: Tensor, positive: Any, negative: Any) -> Tensor:
+    """One number where A > 0, another elsewhere, shaped like A; each a bound knob."""
+    above, below = (
+        torch.as_tensor(per_sample(x), dtype=advantage.dtype, device=advantage.device) for x in (positive, negative)
+    )
+    return torch.where(advantage > 0, above, below)
 
 
 def times(own: Tensor, factor: Tensor) -> Tensor:

@@ -6,15 +6,17 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.knobs import MARK, knob
 from asyncsim.methods import _adaptive, _bapo
 from asyncsim.methods._adaptive import flat
 from asyncsim.methods._bapo import Searched
 from asyncsim.methods._method import Method
+from asyncsim.methods._weights import by_sign
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +25,10 @@ class BapoCode(Searched):
 
     dual: Any = field(metadata=MARK)
 
-    def closed(self, ratio: Tensor, advantage: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
-        """Where the clip that was found stops a token, or the dual clip does."""
-        lowered = (advantage < 0) & (ratio > per_sample(self.dual))
-        return super().closed(ratio, advantage, lowest, highest).logical_or_(lowered)
+    def open(self, ratio: Tensor, advantage: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
+        """1 where both the clip that was found and the dual clip let a token pass, 0 elsewhere."""
+        below = torch.le(ratio, by_sign(advantage, math.inf, self.dual), out=torch.empty_like(ratio))
+        return below.mul_(super().open(ratio, advantage, lowest, highest))
 
     def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
         """positive >= target negative."""

@@ -37,20 +37,21 @@ class M2poAreal(Adaptive):
     def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
         """Clipped ratio times A where the token is kept."""
         parts = self.parts(seen)
-        size = seen.lag.abs()
-        order = _adaptive.ordered(parts.rows(size), parts.mass > 0, parts)
-        fits = order.second < _adaptive.row(self.tau) * order.mass
+        theta, broken = self._threshold(_adaptive.ordered(parts.rows(seen.lag.abs()), None, parts))
+        closed = seen.lag.abs() > parts.back(theta)
+        _adaptive.report(seen, "m2po", theta, closed, broken)
+        ratio = _adaptive.stopped(self.applied(seen), closed.logical_or_(parts.back(broken)))
+        del closed
+        return clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
+
+    def _threshold(self, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
+        """Largest lag that is kept `[R, K]`, infinite where nothing is dropped, and where there is no statistic."""
+        fits = order.squares() < order.masses().mul_(_adaptive.row(self.tau))
         # The smallest lag stays whatever it is, as one token does in the release.
         least = order.value[..., :1]
         largest = torch.where(fits & order.last_of_ties, order.value, least).amax(-1)
-        theta = torch.where(fits[..., -1] | least[..., 0].isnan(), torch.full_like(largest, math.inf), largest)
-        broken = order.second[..., -1].isnan()
-        closed = size > parts.back(theta)
-        del size, order, fits
-        _adaptive.report(seen, "m2po", theta, closed, broken)
-        ratio = self.applied(seen)
-        weight = clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
-        return _adaptive.stopped(weight, closed | parts.back(broken))
+        whole = fits[..., -1] | least[..., 0].isnan()
+        return torch.where(whole, torch.full_like(largest, math.inf), largest), order.broken
 
 
 def m2po_areal(

@@ -16,6 +16,7 @@ from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
+from asyncsim.methods._weights import times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,21 +29,18 @@ class M2poMask(Adaptive):
     def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
         """Ratio times A where kept."""
         parts = self.parts(seen)
-        signed = _adaptive.outward(seen.anchored, advantage)
-        theta, broken = self._threshold(seen, parts, signed, advantage)
-        closed = signed > parts.back(theta)
-        del signed
+        theta, broken = self._threshold(seen, parts, advantage)
+        closed = _adaptive.outward(seen.anchored, advantage) > parts.back(theta)
         _adaptive.report(seen, "m2po", theta, closed, broken)
-        return _adaptive.stopped(self.applied(seen) * advantage, closed | parts.back(broken))
+        weight = times(self.applied(seen), advantage)
+        return _adaptive.stopped(weight, closed.logical_or_(parts.back(broken)))
 
-    def _threshold(
-        self, seen: Likelihoods, parts: _adaptive.Parts, signed: Tensor, advantage: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _threshold(self, seen: Likelihoods, parts: _adaptive.Parts, advantage: Tensor) -> tuple[Tensor, Tensor]:
         """Largest |log rho| that is kept `[R, K]` (infinite where nothing is dropped), and where there is none."""
-        found = parts.rows(_adaptive.harmful(signed, advantage))
-        order = _adaptive.ordered(parts.rows(signed), found, parts)
-        second, mass = order.second, order.mass
+        order = _adaptive.widening(seen.anchored, advantage, parts)
+        second, mass = order.squares(), order.masses()
         if self.over == "all":
+            found = parts.rows(_adaptive.harmful(_adaptive.outward(seen.anchored, advantage), advantage))
             rest = parts.mass.masked_fill(found, 0.0).double()
             square = parts.rows(seen.anchored).masked_fill(rest == 0, 0.0).double().square_()
             second = second + (rest * square).sum(-1, keepdim=True)

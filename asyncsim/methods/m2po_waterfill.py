@@ -16,6 +16,7 @@ from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
+from asyncsim.methods._weights import times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,24 +29,23 @@ class M2poWaterfill(Adaptive):
     def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
         """Ratio times A, 0 where a harmful log ratio is larger than theta."""
         parts = self.parts(seen)
-        signed = _adaptive.outward(seen.anchored, advantage)
-        found = parts.rows(_adaptive.harmful(signed, advantage))
-        theta, broken = self._level(_adaptive.ordered(parts.rows(signed), found, parts))
-        closed = signed > parts.back(theta)
-        del signed, found
+        theta, broken = self._level(_adaptive.widening(seen.anchored, advantage, parts))
+        closed = _adaptive.outward(seen.anchored, advantage) > parts.back(theta)
         _adaptive.report(seen, "m2po", theta, closed, broken)
-        return _adaptive.stopped(self.applied(seen) * advantage, closed | parts.back(broken))
+        weight = times(self.applied(seen), advantage)
+        return _adaptive.stopped(weight, closed.logical_or_(parts.back(broken)))
 
     def _level(self, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
         """Bound theta of each part `[R, K]`, infinite where no clip is needed, and where there is no statistic."""
-        total, second = order.mass[..., -1], order.second[..., -1]
+        masses, squares = order.masses(), order.squares()
+        total, second = masses[..., -1], squares[..., -1]
         goal = _adaptive.flat(self.tau) * total
         # Sum of mass min(v, v_k) with v = (log rho)^2: what is left if everything above v_k is lowered to it.
-        filled = order.second + order.value.double().square() * (total.unsqueeze(-1) - order.mass)
+        filled = (total.unsqueeze(-1) - masses).mul_(order.value.to(torch.float64, copy=True).square_()).add_(squares)
         before = (filled < goal.unsqueeze(-1)).sum(-1) - 1
         if self.exact:
-            rest = total - order.at(order.mass, before)
-            level = (goal - order.at(order.second, before)) / torch.where(rest > 0, rest, torch.ones_like(rest))
+            rest = total - order.at(masses, before)
+            level = (goal - order.at(squares, before)) / torch.where(rest > 0, rest, torch.ones_like(rest))
             theta = level.clamp(min=0.0).sqrt()
         else:
             theta = order.at(order.value, before)

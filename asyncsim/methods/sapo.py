@@ -10,10 +10,10 @@ from torch import Tensor
 
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.knobs import MARK, knob
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
-from asyncsim.methods._weights import Weight, times
+from asyncsim.methods._weights import Weight, by_sign, times
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,7 @@ class SoftGate(Weight):
     def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
         """Ratio times A times the slope of the gate."""
         ratio = ratios.usable(seen.anchored)
-        either = (
-            torch.as_tensor(per_sample(tau), dtype=ratio.dtype, device=ratio.device)
-            for tau in (self.positive, self.negative)
-        )
-        at = times(ratio - 1.0, torch.where(advantage > 0, *either))
+        at = times(ratio - 1.0, by_sign(advantage, self.positive, self.negative))
         # 1 - S as S of the negative: no digits are lost where the gate is shut.
         slope = torch.sigmoid(at).mul_(at.neg_().sigmoid_())
         return times(slope.mul_(ratio), 4.0 * advantage)

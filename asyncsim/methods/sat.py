@@ -10,11 +10,12 @@ from torch import Tensor
 
 from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.knobs import MARK, knob
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
+from asyncsim.methods._weights import by_sign, times
 
 _ROUNDING = 1e-9
 """Sums of masses may miss a share of the tokens by rounding: nine of ten are 0.9 of them."""
@@ -32,21 +33,21 @@ class Sat(Adaptive):
     def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
         """Ratio times A inside the band of each token."""
         parts, log_ratio = self.parts(seen), seen.anchored
-        gate, broken = self._gate(seen, parts, log_ratio.abs())
+        gate, broken = self._gate(seen, parts, _adaptive.ordered(parts.rows(log_ratio.abs()), None, parts))
         share = self._kernel(log_ratio, parts.back(gate).to(log_ratio.dtype))
         ratio = self.applied(seen)
-        # Only the endpoint on the token's own side can close, so that one number serves both.
-        up, down = 1.0 + per_sample(self.high) * share, 1.0 - per_sample(self.low) * share
-        closed = ((advantage > 0) & (ratio > up)) | ((advantage < 0) & (ratio < down))
-        return _adaptive.stopped(ratio * advantage, closed | parts.back(broken))
+        # Only the endpoint on the side of A can close, so that one bound is enough.
+        bound = times(share, by_sign(advantage, self.high, -self.low)).add_(1.0)
+        still = times(torch.sub(ratio, bound), advantage.sign()).le_(0.0)
+        return _adaptive.stopped(times(still.mul_(ratio), advantage), parts.back(broken))
 
-    def _gate(self, seen: Likelihoods, parts: _adaptive.Parts, size: Tensor) -> tuple[Tensor, Tensor]:
+    def _gate(self, seen: Likelihoods, parts: _adaptive.Parts, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
         """Quantile of |log rho| over the tokens of each part `[R, K]`, and where it is not finite."""
-        order = _adaptive.ordered(parts.rows(size), parts.mass > 0, parts)
-        goal = _adaptive.row(self.quantile) * order.mass[..., -1:] * (1.0 - _ROUNDING)
-        found = order.at(order.value, (order.mass < goal).sum(-1))
-        found = torch.where(order.mass[..., -1] > 0, found, torch.zeros_like(found))
-        broken = ~found.isfinite() | order.second[..., -1].isnan()
+        masses = order.masses()
+        goal = _adaptive.row(self.quantile) * masses[..., -1:] * (1.0 - _ROUNDING)
+        found = order.at(order.value, (masses < goal).sum(-1))
+        found = torch.where(masses[..., -1] > 0, found, torch.zeros_like(found))
+        broken = ~found.isfinite() | order.broken
         gate = torch.where(broken, torch.zeros_like(found), found)
         seen.statistics["sat_gate"] = gate.mean(-1).double()
         seen.statistics["sat_nonfinite"] = broken.sum(-1).double()
@@ -56,9 +57,10 @@ class Sat(Adaptive):
         """Share H of the band that a token keeps; 1 up to the gate, and everywhere without one."""
         outlying = log_ratio.abs().div_(torch.where(gate > 0, gate, torch.full_like(gate, torch.inf)))
         # Up to the gate the quotient is at most 1, without one it is 0 (or, of infinities, NaN).
-        plain = ~(outlying > 1.0)
-        outlying = (outlying - 1.0 if self.kernel == "continuous" else outlying).square_()
-        return (1.0 / (1.0 + outlying)).masked_fill_(plain, 1.0)
+        plain = (outlying > 1.0).logical_not_()
+        if self.kernel == "continuous":
+            outlying.sub_(1.0)
+        return outlying.square_().add_(1.0).reciprocal_().masked_fill_(plain, 1.0)
 
 
 def sat(

@@ -56,8 +56,7 @@ class Penalty:
         """Leave the mean of the values `[R, G, N, T]` over the step's tokens for the trace, weighted as the terms."""
         weight = self.carried(seen)
         value = value if weight is None else value * weight
-        kept = torch.where(seen.mask > 0, seen.share * value, torch.zeros_like(value))
-        seen.statistics[f"{plugins.name_of(self)}_penalty"] = kept.sum((1, 2, 3))
+        seen.statistics[f"{plugins.name_of(self)}_penalty"] = seen.mean(value)
 
 
 @dataclass(frozen=True)

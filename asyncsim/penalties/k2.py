@@ -25,7 +25,7 @@ class K2(Sampled):
     def value(self, seen: Likelihoods, gap: Tensor) -> Tensor:
         """D^2/2; of a sequence, its share per token."""
         if self.level == "token":
-            return 0.5 * gap**2
+            return gap.square().mul_(0.5)
         return 0.5 * seen.sequence(gap) ** 2 / seen.lengths.clamp(min=1.0).unsqueeze(-1)
 
 

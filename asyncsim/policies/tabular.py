@@ -93,11 +93,17 @@ class Tabular(Plain):
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """|sum_t w_t grad log pi(a_t|s_t)|^2 for each sample, `[R, G, N]`; `weight` is `[R, G, N, T]`.
 
-        Tokens of different states are orthogonal; in one state the inner product of the scores of token t under pi and
-        token t' under pi' (the same policy, unless weights changed inside the trajectory) is
-        1[a = a'] - pi(a') - pi'(a) + pi . pi'.
+        At one set of weights the sum stands in a table of its own for each sample. Else pairs of tokens are compared:
+        those of different states are orthogonal; in one state the inner product of the scores of token t under pi and
+        token t' under pi' is 1[a = a'] - pi(a') - pi'(a) + pi . pi'.
         """
         view, cells = _narrow(view), self._cells(view, batch)
+        if view.single and self.size <= cells.shape[3] ** 2:
+            table = weight.new_zeros((*cells.shape[:3], self.size))
+            table.scatter_add_(-1, cells % self.size, weight.expand(cells.shape))
+            table = table.unflatten(-1, (self.rows, self.actions))
+            prob = view.weights["prob"][0].reshape(-1, 1, 1, self.rows, self.actions).to(table.dtype)
+            return (table - table.sum(-1, keepdim=True) * prob).square().sum((-1, -2))
         row = self._row(cells)
         prob = view.weights["prob"].reshape(-1, self.actions)[row]
         action, state = batch.action.unsqueeze(-2), batch.state

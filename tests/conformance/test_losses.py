@@ -186,6 +186,47 @@ def test_the_loss_of_every_method_is_that_method(family):
     assert report.name.partition("(")[0] == family.name
 
 
+@pytest.mark.parametrize("pair", [("ppo_clip", "dapo"), ("ppo_clip", "sat"), ("truncated_is", "full_is")])
+def test_methods_that_differ_are_told_apart(pair):
+    names = {family.name: family for family in FAMILIES}
+    if not names.keys() >= set(pair):
+        pytest.skip(f"no {' or '.join(pair)}")
+    one, other = (names[name].method({}) for name in pair)
+
+    def loss(now, then, before, advantages, mask):
+        return other.loss(now, then, before, advantages=advantages, mask=mask)
+
+    assert not checked(loss, one).conforms
+
+
+SETTINGS = {
+    "icepop": {"ratio": "h", "low": 0.3, "high": 4.0},
+    "geometric_rs": {"low": 0.9, "high": 1.2},
+    "dppo_tv": {"low": 0.1, "high": 0.3, "cap": 5.0},
+    "gmpo": {"low": 0.3, "high": 0.5},
+    "gipo": {"sigma": 0.7},
+    "vespo": {"k_positive": 1.5},
+    "kimi": {"tau": 0.25},
+    "m2po_mask": {"tau": 0.1},
+    "truncated_is": {"level": "token", "normalize": "tokens"},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_are_found(name):
+    family = next((family for family in FAMILIES if family.name == name), None)
+    if family is None:
+        pytest.skip(f"no {name}")
+    method = family.method(SETTINGS[name])
+
+    def loss(now, then, before, advantages, mask):
+        return method.loss(now, then, before, advantages=advantages, mask=mask)
+
+    match = checked(loss).match
+    assert match.method == name
+    assert {key: value for key, value in match.settings.items() if key != "aggregator"} == SETTINGS[name]
+
+
 def test_methods_that_need_more_are_named():
     _, skipped = families()
     report = checked(trainers.ppo())
@@ -253,6 +294,7 @@ def test_a_loss_with_float32_inside():
     assert report.conforms and report.name == "ppo_clip()" and report.match.largest > 0, report
 
 
+@pytest.mark.filterwarnings("ignore:std")
 def test_a_shared_threshold_is_asked_token_by_token():
     assert not Curves(Subject(trainers.local_threshold)).separable
     assert Curves(Subject(trainers.ppo())).separable

@@ -234,6 +234,20 @@ def test_score_norm_is_brute_force(name, mixed, seed):
             torch.testing.assert_close(found[:, g, n], expected, rtol=1e-10, atol=1e-12)
 
 
+@given(seed=st.integers(0, 10**6), tokens=st.sampled_from([1, 2, 3, 5]))
+def test_score_norms_of_one_version_are_those_of_pairs(seed, tokens):
+    """A table for each sample, or every pair of its tokens; one weight for each token, or one for a sequence."""
+    policy, theta, batch, weight = problem("tabular", seed, tokens)
+    same = theta[:1].expand(2, -1, -1)
+    slots = np.random.default_rng(seed).integers(0, 2, batch.mask.shape)
+    for each in (weight["log_prob"], weight["log_prob"][..., :1]):
+        found = policy.score_norm(versions.current(policy.prepare(theta[0])), batch, each)
+        batch.index, batch.realization = None, np.arange(R)
+        pairs = policy.score_norm(mixed_view(policy, same, slots), batch, each)
+        batch.index = None
+        torch.testing.assert_close(found, pairs, rtol=1e-10, atol=1e-12)
+
+
 def test_a_loss_has_no_score():
     policy, theta, batch, weight = problem("quadratic")
     with pytest.raises(InputError, match=r"methods.gradient\(\)"):

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 
 import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import plugins
 from asyncsim.checks import InputError
-from asyncsim.methods._surrogates import DualClip
-from asyncsim.penalties._divergence import k3_value
+from asyncsim.methods._weights import times
 from asyncsim.updates._link import Record, Stateless, advance
-from asyncsim.updates._moments import remembered
-from tests.contracts.laboratory import acting, case, likelihoods, make, names, permuted, trial_of
+from tests.contracts.laboratory import acting, case, likelihoods, make, names, trial_of
 
 R = 3
 
 
-def given(*rows, dtype=torch.float64):
-    return torch.tensor(rows, dtype=dtype)
+def given(*rows):
+    return torch.tensor(rows, dtype=torch.float64)
 
 
 # Updates.
@@ -116,6 +112,19 @@ def test_one_token_for_each_sample_is_plain():
         assert signal.likelihoods.plain == (tokens == 1 and signal.batch.full)
 
 
+def test_tokens_share_the_step_however_few_they_are():
+    """One token in eight sequences has all of it; where every group was dropped nothing is shared."""
+    mask = torch.zeros(2, 2, 4, 3, dtype=torch.float64)
+    mask[0, 1, 2, 0] = 1.0
+    mask[1] = 1.0
+    share = likelihoods(torch.zeros_like(mask), mask=mask).share
+    assert share[0, 1, 2, 0] == 1.0 and share[0].sum() == 1.0
+    torch.testing.assert_close(share[1], torch.full((2, 4, 3), 1 / 24, dtype=torch.float64))
+    nothing = likelihoods(torch.zeros_like(mask))
+    nothing.mass = torch.zeros_like(nothing.mass)
+    assert (nothing.share == 0.0).all()
+
+
 def test_the_deviation_of_a_single_token_is_zero():
     """Its unbiased variance has no degree of freedom left: no division by 0."""
     trial = acting(R=2, G=1, N=1, T=1)
@@ -145,6 +154,37 @@ def test_a_sequence_is_kept_where_a_generated_token_is():
     mask = given([1.0, 0.0], [1.0, 0.0], [1.0, 1.0])
     found = method.weigh(one, one, advantages=given(1.0, 1.0, 1.0), mask=mask).statistics
     assert found["kept_sequences"].item() == pytest.approx(2 / 3) and found["kept_tokens"].item() == 0.5
+
+
+class Signed(Listed):
+    """A factor that is the advantage."""
+
+    def factor(self, seen, advantage):
+        return advantage
+
+
+def test_factors_of_an_applied_weight_see_a_unit_advantage():
+    trial = case(drift=0.5)
+    plain = sim.methods.full_is("token")
+    signed = plain.replace(factors=(Signed(),))
+    found, expected = (trial.evaluate(method)[0].applied for method in (signed, plain))
+    kept = trial.batch.mask > 0
+    assert torch.equal(found[kept], expected[kept]) and (found[kept] != 1.0).any()
+
+
+@pytest.mark.parametrize("own", [torch.float32, torch.float64])
+@pytest.mark.parametrize("other", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shapes", [((2, 3), (2, 3)), ((2, 3), (2, 1)), ((2, 1), (2, 3))])
+def test_a_product_in_place_is_the_product(own, other, shapes):
+    """Of any two types and shapes; in the memory of the first one only where it fits."""
+    first, second = (
+        torch.rand(shape, dtype=dtype, generator=torch.Generator().manual_seed(1))
+        for shape, dtype in zip(shapes, (own, other), strict=True)
+    )
+    expected, memory = first * second, first.data_ptr()
+    found = times(first, second)
+    assert torch.equal(found, expected) and found.dtype == expected.dtype
+    assert (found.data_ptr() == memory) == (expected.dtype == own and expected.shape == first.shape)
 
 
 @pytest.mark.parametrize("name", [name for name in names("methods") if make("methods", name).scored])
@@ -211,127 +251,3 @@ def test_a_group_that_is_dropped_breaks_nothing(name):
     _, expected = weighed(make("advantages", name), dataclasses.replace(trial, batch=first), drop_equal=True)
     assert (found.cotangent[:, 1] == 0.0).all() and expected.cotangent.abs().max() > 1e-3
     torch.testing.assert_close(found.cotangent[:, :1], expected.cotangent, rtol=0, atol=1e-13)
-
-
-# Bounds.
-
-
-@pytest.mark.parametrize(("dual", "weight"), [(1.0, -1.0), (0.99, 0.0)])
-def test_a_ratio_on_the_dual_bound_is_inside(dual, weight):
-    seen, bad = likelihoods(torch.zeros(1, 1, 1, 1).double()), torch.full((1, 1, 1, 1), -1.0).double()
-    assert DualClip(0.2, 0.2, dual).score_weight(seen, bad).item() == weight
-
-
-@pytest.mark.parametrize(("cap", "weight"), [(1.0, 1.0), (0.99, 0.0)])
-def test_a_behavior_weight_on_the_cap_is_kept(cap, weight):
-    """Where all policies agree h is 1."""
-    weighing = dataclasses.replace(sim.methods.decoupled_ppo(beyond="drop").weight, cap=cap)
-    seen = likelihoods(torch.zeros(1, 1, 1, 1).double())
-    assert weighing.score_weight(seen, torch.ones(1, 1, 1, 1).double()).item() == weight
-
-
-@pytest.mark.parametrize("name", ["bapo_code", "bapo_paper", "sat", "m2po_mask", "m2po_waterfill", "m2po_areal", "p3o"])
-def test_statistics_of_equal_parts_are_those_of_one(name):
-    """A step of a group and its copy, each a part of its own."""
-    trial = case(seed=1, G=1, N=6, T=4, drift=0.8)
-    both = permuted(trial.batch, 1, torch.tensor([0, 0]))
-    one, two = (make("methods", name, scope="micro_batch", micro_batches=parts) for parts in (1, 2))
-    found, expected = trial.evaluate(two, **both)[0], trial.evaluate(one)[0]
-    assert expected.cotangents["log_prob"].abs().max() > 1e-3 and found.cotangents
-    assert found.statistics.keys() == expected.statistics.keys() and found.statistics
-    for key, value in expected.statistics.items():
-        if not key.endswith("nonfinite"):
-            torch.testing.assert_close(found.statistics[key], value, rtol=1e-12, atol=1e-12, msg=key)
-
-
-def test_a_part_without_tokens_has_no_gate():
-    """It is not broken either."""
-    method = sim.methods.sat(scope="micro_batch", micro_batches=2)
-    now, then = given([[-1.0, -2.0]] * 2, [[-1.0, -1.0]] * 2), torch.full((2, 2, 2), -1.5, dtype=torch.float64)
-    mask = given([[1.0, 1.0]] * 2, [[0.0, 0.0]] * 2)
-    found = method.weigh(now, then, rewards=given([1.0, 0.0], [0.0, 0.0]), mask=mask)
-    assert found.statistics["sat_nonfinite"].item() == 0.0 and torch.isfinite(found.cotangent).all()
-
-
-@pytest.mark.parametrize("name", names("advantages"))
-def test_advantages_of_masked_tokens_are_zero(name):
-    """Where they differ from token to token."""
-    method = sim.methods.reinforce(make("advantages", name))
-    trial = trial_of(method, T=4)
-    signal, _ = trial.evaluate(method)
-    empty = trial.batch.mask == 0
-    assert empty.any() and (signal.advantages != 0.0).any()
-    if signal.advantages.shape == empty.shape:
-        assert (signal.advantages[empty] == 0.0).all()
-
-
-def test_the_divergence_of_what_cannot_be_is_infinite():
-    """In either direction; and 0 for equal probabilities."""
-    assert k3_value(given(math.inf, -math.inf, 0.0)).tolist() == [math.inf, math.inf, 0.0]
-
-
-def test_a_reference_direction_is_finite_in_every_part():
-    directions = given([1.0, 2.0], [math.nan, 1.0], [1.0, math.inf], [math.nan, math.nan])
-    assert remembered(directions).tolist() == [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
-
-
-def test_a_random_scale_counts_updates_of_each_replicate():
-    link = sim.updates.random_scale(seed=2**63 - 1)
-    assert link.init(torch.zeros(R, 4))["count"].tolist() == [[0]] * R
-    with pytest.raises(InputError, match="seed"):
-        sim.updates.random_scale(seed=2**63)
-
-
-# Numbers that are taken by default.
-
-KINDS = ("methods", "advantages", "factors", "penalties", "updates")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_class_has_the_defaults_of_its_factory(kind):
-    """Where both have a number or a flag."""
-    seen = 0
-    for name in names(kind):
-        factory = plugins.load(f"asyncsim.{kind}", name, kind)
-        arguments = inspect.signature(factory).parameters
-        classes = [x for x in vars(inspect.getmodule(factory)).values() if dataclasses.is_dataclass(x)]
-        for f in (f for each in classes if each.__module__ == factory.__module__ for f in dataclasses.fields(each)):
-            default = arguments[f.name].default if f.name in arguments else None
-            if isinstance(f.default, (int, float)) and isinstance(default, (int, float)):
-                assert f.default == default, (name, f.name)
-                seen += 1
-    assert seen or kind not in ("advantages", "factors")
-
-
-DEFAULTS = {
-    "methods": {
-        "ppo_clip": (0.2, 0.2), "grpo": (0.2, 0.2), "dapo": (0.2, 0.28), "decoupled_ppo": (0.2, 0.2, 5.0),
-        "a3po": (0.2, 0.2), "gspo": (3e-4, 4e-4), "gmpo": (0.4, 0.4), "cispo": (1.0, 4.0), "icepop": (0.5, 2.0),
-        "sequence_mis": (0.5, 2.0), "geometric_rs": (0.999, 1.001), "vcpo": (8.0,), "three_policy_tis": (2.0, 0.2, 0.2),
-        "vespo": (2.0, 3.0, 3.0, 2.0), "sapo": (1.0, 1.05), "gipo": (1.0, 5.0, 0.0067, 148.0),
-        "topr_roll": (1.0, 1.0), "asymre": (-0.1,), "opmd": (1.0,), "kimi": (0.1,), "dro": (0.1,), "tba": (0.014,),
-        "dppo_tv": (0.2, 0.2, 10.0), "dppo_kl": (0.05, 0.05, 10.0), "ipo_mask": (0.1, 1e-3), "vtrace": (1.0, 0.5, 0.0),
-        "acer": (10.0, 0.5, 0.0), "a2c": (0.5, 0.0), "score_centering": (2.0,),
-    },
-    "advantages": {
-        "gae": (0.99, 0.95), "group_std": (1e-6,), "n_step": (5, 0.99), "vtrace": (0.99, 1.0, 1.0, 1.0),
-        "retrace": (0.99, 1.0), "returns_to_go": (1.0,),
-    },
-    "factors": {
-        "geometric_mask": (0.999, 1.001), "token_mask": (0.5, 2.0), "sequence_mask": (0.5, 2.0), "k3_mask": (0.01,),
-        "token_veto": (1e-4,), "opsm": (1e-4,), "staleness_weight": (0.5, 1.0, 0.5, 0.0),
-    },
-    "penalties": {"k1": (0.04,), "k2": (0.04,), "k3": (0.04,), "exact": (0.04,)},
-    "updates": {
-        "adam": (0.9, 0.999, 1e-8), "clip_norm": (1.0,), "ess_step": (1.0, 0.1, 1.0), "align": (0.05, 0.3, 1.0),
-        "random_scale": (0.5, 0.25, 0),
-    },
-}  # fmt: skip
-"""Numbers of a signature, in its order: the published ones, which each docstring names the source of."""
-
-
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in DEFAULTS for name in DEFAULTS[kind]])
-def test_defaults_are_the_published_numbers(kind, name):
-    arguments = inspect.signature(plugins.load(f"asyncsim.{kind}", name, kind)).parameters.values()
-    numbers = tuple(p.default for p in arguments if type(p.default) in (int, float))
-    assert numbers[: len(DEFAULTS[kind][name])] == DEFAULTS[kind][name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from pathlib import Path
 
@@ -11,10 +10,9 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import oracle, plugins, versions
+from asyncsim import oracle, plugins
 from asyncsim.methods._signal import evaluate
 from asyncsim.plotting import _style
-from asyncsim.policies.tabular import tabular
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods, _store, atlas
 from paper_figures import atlas as figure
 
@@ -77,17 +75,6 @@ def test_the_declared_drift_is_heavy_for_long_sequences_only():
 
 def small(**changes):
     return atlas.Cell({**atlas._CELL, "staleness": 16, "length": 6, "samples": 4, "replicates": 5, **changes})
-
-
-def test_norms_of_whole_scores_are_those_of_every_pair_of_tokens():
-    cell = small()
-    batch = cell.batch(0, 5)
-    plain = tabular(cell.policy.rows, cell.policy.actions)
-    view = versions.current(cell.policy.prepare(torch.from_numpy(cell.now.reshape(1, -1)).expand(5, -1)))
-    weight = torch.randn(batch.mask.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    for each in (weight, weight[..., :1]):
-        theirs = plain.score_norm(view, dataclasses.replace(batch, index=None), each)
-        torch.testing.assert_close(cell.policy.score_norm(view, batch, each), theirs)
 
 
 def test_gradients_are_those_of_evaluate_and_see_the_declared_staleness():

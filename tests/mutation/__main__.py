@@ -137,7 +137,7 @@ def report(found: list[Mutant], results: Results) -> float:
         )
     for mutant, outcome in outcomes.items():
         if outcome.result not in NOTICED:
-            print(f"{outcome.result} ({outcome.tried} of {outcome.tests} tests): {mutant}")
+            print(f"{outcome.result} ({outcome.tried} of {outcome.tests} tests): {mutant} {outcome.by}".rstrip())
     for mutant in found:
         if mutant.key in EQUIVALENT:
             print(f"equivalent: {mutant}: {EQUIVALENT[mutant.key]}")

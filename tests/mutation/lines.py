@@ -111,7 +111,7 @@ def digest(paths: Iterable[Path]) -> str:
     """One name for the contents of files."""
     found = hashlib.blake2b(digest_size=12)
     for path in sorted(paths):
-        found.update(f"{path}\0".encode() + path.read_bytes() + b"\0")
+        found.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
     return found.hexdigest()
 
 

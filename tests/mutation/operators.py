@@ -31,6 +31,7 @@ OTHERS = {
 NAMES = {
     "min": "max", "amin": "amax", "minimum": "maximum", "fmin": "fmax", "argmin": "argmax", "any": "all",
     "floor": "ceil", "zeros": "ones", "zeros_like": "ones_like", "logical_and": "logical_or", "cumsum": "cumprod",
+    "mul": "div", "mul_": "div_", "add_": "sub_",
 }  # fmt: skip
 NAMES |= {other: name for name, other in NAMES.items()} | {"sum": "mean", "mean": "sum"}
 
@@ -180,7 +181,7 @@ def _called(node: ast.Call) -> Iterator[Change]:
     name, method = _name(node), isinstance(node.func, ast.Attribute)
     if name in NAMES and (method or name not in ("sum", "mean")):
         yield f"{name} -> {NAMES[name]}", _renamed(node, NAMES[name])
-    if name in REMOVED:
+    if name.rstrip("_") in REMOVED:
         of_module = method and isinstance(node.func.value, ast.Name) and node.func.value.id in ("torch", "np", "math")
         if method and not of_module:
             yield f"drop .{name}()", node.func.value
@@ -188,7 +189,7 @@ def _called(node: ast.Call) -> Iterator[Change]:
             yield f"drop {name}()", node.args[0]
     if name == "where" and len(node.args) == 3:
         yield "where: swap", ast.Call(node.func, [node.args[0], node.args[2], node.args[1]], node.keywords)
-    if name == "clamp" and method:
+    if name in ("clamp", "clamp_") and method:
         yield from _clamped(node)
 
 

@@ -35,7 +35,8 @@ SECONDS, LONGER = 60.0, 4.0
 class Outcome:
     """`result`: "killed", "late" (killed by the time limit), "survived" or "unseen" (no test runs the line).
 
-    `by`: the test that noticed; `tried` of the `tests` that run the line stood ready; `seconds` of the clock.
+    `by`: the test that noticed, or what went wrong; `tried` of the `tests` that run the line stood ready; `seconds` of
+    the clock.
     """
 
     result: str
@@ -75,13 +76,15 @@ class _Hasty:
 
 
 def forked(work: Callable[[], dict[str, Any]], limit: float) -> tuple[dict[str, Any] | None, bool]:
-    """What `work` returns in a silent copy of this process; (None, late) when it ended without a word."""
+    """What `work` returns in a silent copy of this process; (None, late) when it ended without a word.
+
+    An exception is a fault of the machinery and not a test's word: nothing was killed.
+    """
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        code = 1
         try:
             os.close(reader)
             silent = os.open(os.devnull, os.O_WRONLY)
@@ -90,11 +93,14 @@ def forked(work: Callable[[], dict[str, Any]], limit: float) -> tuple[dict[str, 
             resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, int(limit) + 5))
             # Nothing may wait for ever either; the machine may be shared.
             signal.alarm(int(20 * limit))
+            try:
+                answer = work()
+            except Exception as error:
+                answer = {"killed": False, "by": repr(error)}
             with os.fdopen(writer, "wb") as stream:
-                stream.write(json.dumps(work()).encode())
-            code = 0
+                stream.write(json.dumps(answer).encode())
         finally:
-            os._exit(code)
+            os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         text = stream.read()
@@ -125,7 +131,8 @@ def imported(mutant: Mutant, order: list[str]) -> dict[str, Any]:
     patching.install(mutant)
     picked = Picked(order)
     code = pytest_main(picked, list(dict.fromkeys(name.partition("::")[0] for name in order)))
-    return {"killed": code not in (0, 5), "by": picked.by or f"pytest exit {code}"}
+    killed = code not in (0, 5)
+    return {"killed": killed, "by": picked.by or f"pytest exit {code}" * killed}
 
 
 class Collected:
@@ -197,7 +204,7 @@ class Judge:
         seconds = round(time.perf_counter() - began, 2)
         if late or found is None:
             return Outcome("late" if late else "killed", "the process ended", *counts, seconds)
-        return Outcome("killed" if found["killed"] else "survived", found["by"] * found["killed"], *counts, seconds)
+        return Outcome("killed" if found["killed"] else "survived", found["by"], *counts, seconds)
 
     def _hidden(self, mutant: Mutant, found: dict[str, Any]) -> bool:
         return found["by"] == "closure" or self.map.early(mutant)
@@ -219,5 +226,5 @@ def traced() -> Map:
         return vars(tracer.map)
 
     found, _ = forked(work, 1e5)
-    assert found is not None, "the suite did not come to its end"
+    assert found is not None and "tests" in found, f"the suite did not come to its end: {found}"
     return Map(**{name: found[name] for name in ("tests", "seconds", "before", "failing")})

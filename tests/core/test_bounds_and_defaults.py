@@ -1,0 +1,220 @@
+"""Bounds to the point, and numbers that are taken by default: what small changes of the code had left unnoticed."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+
+import pytest
+import torch
+
+import asyncsim as sim
+from asyncsim import plugins
+from asyncsim.checks import InputError
+from asyncsim.methods._surrogates import DualClip
+from asyncsim.penalties._divergence import k3_value
+from asyncsim.updates._link import Record
+from asyncsim.updates._moments import remembered
+from tests.contracts.laboratory import case, likelihoods, make, names, permuted, trial_of
+
+R = 3
+
+
+def given(*rows):
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+BANDS = [
+    name
+    for name in names("methods")
+    if {"low", "high"} <= set(inspect.signature(plugins.load("asyncsim.methods", name, "method")).parameters)
+    and not name.startswith("bapo")
+]
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_a_ratio_on_a_bound_is_inside(name):
+    """Equal policies in a band of no width, around the ratio 1 or the difference 0: nothing is closed.
+
+    The search of BAPO needs room between its bounds.
+    """
+    tried = 0
+    for bound in (0.0, 1.0):
+        try:
+            method = make("methods", name, low=bound, high=bound)
+        except InputError:
+            continue
+        tried += 1
+        signal, _ = trial_of(method, drift=0.0).evaluate(method)
+        seen = signal.likelihoods
+        for sign in (1.0, -1.0):
+            advantage = torch.full_like(seen.mask[..., :1], sign)
+            weight = method.weight.score_weight(seen, advantage)
+            for part in method.factors:
+                weight = weight * part.factor(seen, advantage)
+            assert (weight.expand(seen.mask.shape)[seen.mask > 0] == sign).all()
+    assert tried
+
+
+def test_a_ratio_on_the_veto_is_not_vetoed():
+    seen, one = likelihoods(torch.zeros(1, 1, 1, 2).double()), torch.ones(1, 1, 1, 1).double()
+    for threshold, kept in ((1.0, 1.0), (1.001, 0.0)):
+        assert dataclasses.replace(sim.factors.token_veto(), threshold=threshold).factor(seen, one).item() == kept
+
+
+@pytest.mark.parametrize("name", [name for name in names("methods") if make("methods", name).scored])
+def test_a_term_on_the_distribution_is_that_of_its_own_token(name):
+    """With one advantage for each token, the numbers of a token are those for its advantage on every token."""
+    method = make("methods", name)
+    trial = trial_of(method, T=3, drift=0.3)
+    seen = trial.evaluate(method)[0].likelihoods
+    advantage = torch.linspace(0.5, 2.0, 3, dtype=torch.float64).expand(seen.mask.shape).contiguous()
+    found = method.weight.spread(seen, advantage)
+    for t in range(3 if found is not None else 0):
+        expected = method.weight.spread(seen, advantage[..., t : t + 1])
+        torch.testing.assert_close(found[..., t, :], expected[..., t, :], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [(name, f.name) for name in names("advantages") for f in dataclasses.fields(make("advantages", name))
+     if f.name in ("discount", "trace")],
+)  # fmt: skip
+def test_a_discount_is_at_most_one(name, argument):
+    for bad in (1.0 + 1e-9, -1e-9):
+        with pytest.raises(InputError, match=argument):
+            make("advantages", name, **{argument: bad})
+    for edge in (0.0, 1.0):
+        assert getattr(make("advantages", name, **{argument: edge}), argument) == edge
+
+
+@pytest.mark.parametrize(("dual", "weight"), [(1.0, -1.0), (0.99, 0.0)])
+def test_a_ratio_on_the_dual_bound_is_inside(dual, weight):
+    seen, bad = likelihoods(torch.zeros(1, 1, 1, 1).double()), torch.full((1, 1, 1, 1), -1.0).double()
+    assert DualClip(0.2, 0.2, dual).score_weight(seen, bad).item() == weight
+
+
+@pytest.mark.parametrize(("cap", "weight"), [(1.0, 1.0), (0.99, 0.0)])
+def test_a_behavior_weight_on_the_cap_is_kept(cap, weight):
+    """Where all policies agree h is 1."""
+    weighing = dataclasses.replace(sim.methods.decoupled_ppo(beyond="drop").weight, cap=cap)
+    seen = likelihoods(torch.zeros(1, 1, 1, 1).double())
+    assert weighing.score_weight(seen, torch.ones(1, 1, 1, 1).double()).item() == weight
+
+
+@pytest.mark.parametrize("name", ["bapo_code", "bapo_paper", "sat", "m2po_mask", "m2po_waterfill", "m2po_areal", "p3o"])
+def test_statistics_of_equal_parts_are_those_of_one(name):
+    """A step of a group and its copy, each a part of its own."""
+    trial = case(seed=1, G=1, N=6, T=4, drift=0.8)
+    both = permuted(trial.batch, 1, torch.tensor([0, 0]))
+    one, two = (make("methods", name, scope="micro_batch", micro_batches=parts) for parts in (1, 2))
+    found, expected = trial.evaluate(two, **both)[0], trial.evaluate(one)[0]
+    assert expected.cotangents["log_prob"].abs().max() > 1e-3 and found.cotangents
+    assert found.statistics.keys() == expected.statistics.keys() and found.statistics
+    for key, value in expected.statistics.items():
+        if not key.endswith("nonfinite"):
+            torch.testing.assert_close(found.statistics[key], value, rtol=1e-12, atol=1e-12, msg=key)
+
+
+def test_a_part_without_tokens_has_no_gate():
+    """It is not broken either."""
+    method = sim.methods.sat(scope="micro_batch", micro_batches=2)
+    now, then = given([[-1.0, -2.0]] * 2, [[-1.0, -1.0]] * 2), torch.full((2, 2, 2), -1.5, dtype=torch.float64)
+    mask = given([[1.0, 1.0]] * 2, [[0.0, 0.0]] * 2)
+    found = method.weigh(now, then, rewards=given([1.0, 0.0], [0.0, 0.0]), mask=mask)
+    assert found.statistics["sat_nonfinite"].item() == 0.0 and torch.isfinite(found.cotangent).all()
+
+
+@pytest.mark.parametrize("name", names("advantages"))
+def test_advantages_of_masked_tokens_are_zero(name):
+    """Where they differ from token to token."""
+    method = sim.methods.reinforce(make("advantages", name))
+    trial = trial_of(method, T=4)
+    signal, _ = trial.evaluate(method)
+    empty = trial.batch.mask == 0
+    assert empty.any() and (signal.advantages != 0.0).any()
+    if signal.advantages.shape == empty.shape:
+        assert (signal.advantages[empty] == 0.0).all()
+
+
+def test_the_divergence_of_what_cannot_be_is_infinite():
+    """In either direction; and 0 for equal probabilities."""
+    assert k3_value(given(math.inf, -math.inf, 0.0)).tolist() == [math.inf, math.inf, 0.0]
+
+
+def test_a_reference_direction_is_finite_in_every_part():
+    directions = given([1.0, 2.0], [math.nan, 1.0], [1.0, math.inf], [math.nan, math.nan])
+    assert remembered(directions).tolist() == [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_random_scale_counts_updates_of_each_replicate():
+    link = sim.updates.random_scale(seed=2**63 - 1)
+    state = link.init(torch.zeros(R, 4))
+    signal, _ = case(R=R, G=1, N=4, T=1).evaluate(sim.methods.reinforce())
+    for update in range(3):
+        assert state["count"].tolist() == [[update]] * R
+        _, state = link.apply(Record(torch.ones(R, 4), torch.zeros(R, dtype=torch.bool), signal, 1, 0), state)
+    with pytest.raises(InputError, match="seed"):
+        sim.updates.random_scale(seed=2**63)
+
+
+# Numbers that are taken by default.
+
+KINDS = ("methods", "advantages", "factors", "penalties", "updates")
+PLUGINS = [(kind, name) for kind in KINDS for name in names(kind)]
+
+
+def shared_defaults(kind, name):
+    """Numbers and flags that a factory and a class of its file both take by default: (argument, here, there)."""
+    factory = plugins.load(f"asyncsim.{kind}", name, kind)
+    arguments = inspect.signature(factory).parameters
+    classes = [x for x in vars(inspect.getmodule(factory)).values() if dataclasses.is_dataclass(x)]
+    fields = [f for each in classes if each.__module__ == factory.__module__ for f in dataclasses.fields(each)]
+    both = [(f.name, f.default, arguments[f.name].default) for f in fields if f.name in arguments]
+    return [found for found in both if all(isinstance(value, (int, float)) for value in found[1:])]
+
+
+@pytest.mark.parametrize(("kind", "name"), PLUGINS)
+def test_a_class_has_the_defaults_of_its_factory(kind, name):
+    for argument, here, there in shared_defaults(kind, name):
+        assert here == there, argument
+
+
+def test_some_classes_do_have_defaults():
+    assert {argument for argument, _, _ in shared_defaults("advantages", "vtrace")} >= {"trace_cap", "rho_cap"}
+    assert len([name for kind, name in PLUGINS if shared_defaults(kind, name)]) > 10
+
+
+DEFAULTS = {
+    "methods": {
+        "ppo_clip": (0.2, 0.2), "grpo": (0.2, 0.2), "dapo": (0.2, 0.28), "decoupled_ppo": (0.2, 0.2, 5.0),
+        "a3po": (0.2, 0.2), "gspo": (3e-4, 4e-4), "gmpo": (0.4, 0.4), "cispo": (1.0, 4.0), "icepop": (0.5, 2.0),
+        "sequence_mis": (0.5, 2.0), "geometric_rs": (0.999, 1.001), "vcpo": (8.0,), "three_policy_tis": (2.0, 0.2, 0.2),
+        "vespo": (2.0, 3.0, 3.0, 2.0), "sapo": (1.0, 1.05), "gipo": (1.0, 5.0, 0.0067, 148.0),
+        "topr_roll": (1.0, 1.0), "asymre": (-0.1,), "opmd": (1.0,), "kimi": (0.1,), "dro": (0.1,), "tba": (0.014,),
+        "dppo_tv": (0.2, 0.2, 10.0), "dppo_kl": (0.05, 0.05, 10.0), "ipo_mask": (0.1, 1e-3), "vtrace": (1.0, 0.5, 0.0),
+        "acer": (10.0, 0.5, 0.0), "a2c": (0.5, 0.0), "score_centering": (2.0,),
+    },
+    "advantages": {
+        "gae": (0.99, 0.95), "group_std": (1e-6,), "n_step": (5, 0.99), "vtrace": (0.99, 1.0, 1.0, 1.0),
+        "retrace": (0.99, 1.0), "returns_to_go": (1.0,),
+    },
+    "factors": {
+        "geometric_mask": (0.999, 1.001), "token_mask": (0.5, 2.0), "sequence_mask": (0.5, 2.0), "k3_mask": (0.01,),
+        "token_veto": (1e-4,), "opsm": (1e-4,), "staleness_weight": (0.5, 1.0, 0.5, 0.0),
+    },
+    "penalties": {"k1": (0.04,), "k2": (0.04,), "k3": (0.04,), "exact": (0.04,)},
+    "updates": {
+        "adam": (0.9, 0.999, 1e-8), "clip_norm": (1.0,), "ess_step": (1.0, 0.1, 1.0), "align": (0.05, 0.3, 1.0),
+        "random_scale": (0.5, 0.25, 0),
+    },
+}  # fmt: skip
+"""Numbers of a signature, in its order: the published ones, which each docstring names the source of."""
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in DEFAULTS for name in DEFAULTS[kind]])
+def test_defaults_are_the_published_numbers(kind, name):
+    arguments = inspect.signature(plugins.load(f"asyncsim.{kind}", name, kind)).parameters.values()
+    numbers = tuple(p.default for p in arguments if type(p.default) in (int, float))
+    assert numbers[: len(DEFAULTS[kind][name])] == DEFAULTS[kind][name]
