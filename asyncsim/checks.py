@@ -112,7 +112,8 @@ def memory(parts: Mapping[str, tuple[int, str]]) -> None:
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
     """`value` if it is among the allowed ones; of many, the message names those that are spelled alike."""
     allowed = list(allowed)
-    if value not in allowed:
+    # An array compares with every name, element by element.
+    if getattr(value, "ndim", 0) > 0 or value not in allowed:
         names = [str(name) for name in allowed]
         near = difflib.get_close_matches(str(value), names, n=6, cutoff=0.3)
         some = f"{len(names)} names, {', '.join(near or names[:6])}, ..."

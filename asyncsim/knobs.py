@@ -47,6 +47,8 @@ def lengths(part: Any) -> set[int]:
 
 def bound(part: Any) -> bool:
     """Whether a knob of the value (or of the values inside it) has been turned into a tensor by `bind`."""
+    if isinstance(part, tuple):
+        return any(bound(value) for value in part)
     if not dataclasses.is_dataclass(part):
         return False
     values = [(f.metadata.get("knob"), getattr(part, f.name)) for f in dataclasses.fields(part)]

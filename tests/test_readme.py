@@ -47,7 +47,8 @@ def test_the_loss_example_prints_what_the_readme_shows() -> None:
     found = blocks(ROOT / "README.md")
     at = next(i for i, (_, text) in enumerate(found) if "check_loss" in text and "def my_loss" in text)
     assert output_of(found[at][1]) == found[at + 1][1]
-    mended = found[at][1].replace(".clamp(max=2.0)", ".clamp(max=2.0).detach()").replace("(ratio *", "(ratio * log_prob *")
+    mended = found[at][1].replace(".clamp(max=2.0)", ".clamp(max=2.0).detach()")
+    mended = mended.replace("(ratio *", "(ratio * log_prob *")
     assert output_of(mended).startswith("conforms")
 
 

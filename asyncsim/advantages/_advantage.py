@@ -23,7 +23,8 @@ class Samples:
     `[R, G, N]`; `batch`: where the ends and values of single tokens stand;
     `rewards()`: the reward of each token, with the task's penalty, `[R, G, N, T]`; `likelihoods()`: the ratios;
     `row_norms()`: squared norm of each token's score in the space of logits, `[R, G, N, T]`; `applied()`: the weight
-    that the loss applies to each token, `[R, G, N, T or 1]`.
+    that the loss applies to each token, `[R, G, N, T or 1]`; `counted`: 1 for groups that are left in the step, 0 for
+    those that the method drops, `[R, G, 1]`, None where it drops none.
     """
 
     reward: Tensor
@@ -36,6 +37,7 @@ class Samples:
     likelihoods: Callable[[], Likelihoods] | None = None
     row_norms: Callable[[], Tensor] | None = None
     applied: Callable[[], Tensor] | None = None
+    counted: Tensor | None = None
 
     def token_rewards(self) -> Tensor:
         """Reward of every token, with the task's penalty, `[R, G, N, T]`."""
@@ -45,6 +47,13 @@ class Samples:
     def group_mean(self) -> Tensor:
         """Mass-weighted mean reward of each group, `[R, G, 1]`."""
         return (self.mass * self.reward).sum(-1, keepdim=True)
+
+    def step_mean(self) -> Tensor:
+        """Mean of the group means over the groups that count, `[R, 1, 1]`."""
+        found = self.group_mean()
+        if self.counted is None:
+            return found.mean(1, keepdim=True)
+        return (self.counted * found).sum(1, keepdim=True) / self.counted.sum(1, keepdim=True).clamp(min=1.0)
 
 
 class Advantage(Protocol):

@@ -43,8 +43,14 @@ def pooled(samples: Samples, weight: Tensor, scope: str = "group") -> Pool:
     one = torch.full_like(mass, 1.0 / samples.size)
     if scope == "group":
         return Pool(samples.reward, mass, weight, one)
+    if samples.counted is None:
+        groups: Tensor | int = shape[1]
+    else:
+        # Groups that the method drops are no part of the step.
+        mass, one = mass * samples.counted, one * samples.counted
+        groups = samples.counted.sum(1, keepdim=True).clamp(min=1.0)
     # Both masses in the same operations: what a single sample leaves of its own cell is exactly 0.
-    parts = (samples.reward, mass / shape[1], weight.expand(shape), one / shape[1])
+    parts = (samples.reward, mass / groups, weight.expand(shape), one / groups)
     return Pool(*(x.reshape(shape[0], 1, -1) for x in parts))
 
 

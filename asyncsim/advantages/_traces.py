@@ -114,13 +114,18 @@ def _backward(delta: Tensor, carried: Tensor) -> Tensor:
     return out
 
 
-def moments(batch: Batch, each: Tensor) -> tuple[Tensor, Tensor]:
+def moments(samples: Samples, each: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and unbiased standard deviation over the generated tokens of the step, each `[R, 1, 1, 1]`.
 
-    Tokens count with the mass of their sample. One token, or a population, has no factor n / (n - 1).
+    Tokens count with the mass of their sample, those of dropped groups not at all. One token, or a population, has no
+    factor n / (n - 1).
     """
+    batch = batch_of(samples)
     weight = batch.mask * batch.mass.unsqueeze(-1)
-    share = weight / weight.sum((1, 2, 3), keepdim=True)
+    if samples.counted is not None:
+        weight = weight * samples.counted.unsqueeze(-1)
+    total = weight.sum((1, 2, 3), keepdim=True)
+    share = weight / torch.where(total > 0, total, torch.ones_like(total))
     mean = (share * each).sum((1, 2, 3), keepdim=True)
     variance = (share * (each - mean) ** 2).sum((1, 2, 3), keepdim=True)
     number = (weight * batch.size).sum((1, 2, 3), keepdim=True)

@@ -31,7 +31,7 @@ class Gae(Baseline):
         found = traced(self._tokens(samples), self.discount, self.trace)
         if not self.normalize:
             return found
-        mean, deviation = moments(batch, found)
+        mean, deviation = moments(samples, found)
         return torch.where(batch.mask > 0, (found - mean) / (deviation + 1e-8), torch.zeros_like(found))
 
     def targets(self, samples: Samples) -> Tensor:

@@ -15,7 +15,7 @@ class BatchMean(Baseline):
 
     def __call__(self, samples: Samples) -> Tensor:
         """Advantages `[R, G, N]`."""
-        return samples.reward - samples.group_mean().mean(1, keepdim=True)
+        return samples.reward - samples.step_mean()
 
 
 def mean() -> BatchMean:

@@ -29,7 +29,7 @@ class ReturnsToGo(Baseline):
         found = self.targets(samples)
         if self.baseline == "none":
             return found
-        return torch.where(batch.mask > 0, found - moments(batch, found)[0], torch.zeros_like(found))
+        return torch.where(batch.mask > 0, found - moments(samples, found)[0], torch.zeros_like(found))
 
     def targets(self, samples: Samples) -> Tensor:
         """What a critic should say: the sums without baseline, `[R, G, N, T]`."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim import checks, knobs
 from asyncsim.advantages._advantage import Samples
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
-from asyncsim.methods._signal import applied, kept_groups, weighed
+from asyncsim.methods._signal import applied, counted_groups, kept_groups, weighed
 
 _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""
@@ -47,9 +48,10 @@ def weigh(
 ) -> Weighed:
     """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
     shape = _shape("log_prob", log_prob, None)
-    lifted = {"log_prob": _lift(log_prob.detach(), shape)}
+    method = _bound(method, shape[0] if len(shape) == 4 else 1)
+    lifted = {"log_prob": _lift(_like("log_prob", log_prob, shape), shape)}
     then = {"log_prob": _lift(_like("behavior_log_prob", behavior_log_prob, shape), shape)}
-    kept = torch.ones_like(lifted["log_prob"]) if mask is None else _lift(_like("mask", mask, shape), shape)
+    kept = torch.ones_like(lifted["log_prob"]) if mask is None else _lift(_sized("mask", mask, shape), shape)
     kept = kept.to(lifted["log_prob"].dtype)
     _check_mask(kept)
     if method.proximal:
@@ -77,15 +79,15 @@ def weigh(
     G, N = kept.shape[1:3]
     mass = torch.full((1, G, N), 1.0 / N, dtype=kept.dtype, device=kept.device)
     checks.require(
-        rewards is not None or not method.drop_equal,
+        rewards is not None or not (method.drop_equal or method.weight.rewarded),
         "rewards",
         None,
-        "given for a method that drops groups of equal rewards",
-        "hand over one reward for each sequence beside the advantages, or use drop_equal=False",
+        "given for a method that drops groups of equal rewards, or weighs by rewards",
+        "hand over one reward for each sequence beside the advantages",
     )
     reward = _rewards(rewards, shape, kept)
     kept_mass, groups = kept_groups(method, mass, reward)
-    age = None if staleness is None else _lift(_like("staleness", staleness, shape), shape)
+    age = None if staleness is None else _lift(_sized("staleness", staleness, shape), shape)
     seen = Likelihoods(
         lifted,
         then,
@@ -105,7 +107,7 @@ def weigh(
             rewards is not None, "rewards", None, "given, or advantages", "hand over one reward for each sequence"
         )
         method.advantage.check(N)
-        found = method.advantage(_samples(method, seen))
+        found = method.advantage(_samples(method, seen, mass))
     found = found if found.ndim == 4 else found.unsqueeze(-1)
     cotangents, share = weighed(method, seen, found, full=False)
     cotangent = cotangents["log_prob"]
@@ -116,13 +118,34 @@ def weigh(
 
 def loss(method: Method, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
     """A scalar whose value is -sum a m c and whose gradient descends along the method's direction."""
+    checks.require(
+        method.at == "current",
+        "at",
+        method.at,
+        "current for a loss, which is differentiated at the parameters of log_prob",
+        "use weigh, and pull its cotangent back at the behavior parameters",
+    )
     found = weigh(method, log_prob, behavior_log_prob, *arguments, **settings)
     # Masked log-probs may be infinite: they are taken out before they meet a factor of 0.
     live = torch.where(found.share > 0, log_prob, torch.zeros_like(log_prob))
     return -(found.cotangent * (1.0 + live - live.detach())).sum()
 
 
-def _samples(method: Method, seen: Likelihoods) -> Samples:
+def _bound(method: Method, replicates: int) -> Method:
+    """The method with its knobs of one number per replicate bound to them."""
+    for length in sorted(knobs.lengths(method)):
+        checks.require(
+            length == replicates,
+            "log_prob replicates",
+            replicates,
+            f"{length}, as a knob has one number for each",
+            "give a single number, or log-probs [R, G, N, T]",
+        )
+    bound: Method = knobs.bind(method, np.arange(replicates))
+    return bound
+
+
+def _samples(method: Method, seen: Likelihoods, mass: Tensor) -> Samples:
     def weight() -> Tensor:
         weight = applied(method, seen)
         if weight.shape[-1] == 1:
@@ -136,12 +159,13 @@ def _samples(method: Method, seen: Likelihoods) -> Samples:
 
     return Samples(
         seen.reward,
-        seen.mass,
+        mass,
         seen.size,
         weight,
         norm,
         likelihoods=lambda: seen,
-        applied=lambda: method.weight.applied(seen),
+        applied=lambda: applied(method, seen),
+        counted=counted_groups(method, mass, seen.reward),
     )
 
 
@@ -157,6 +181,13 @@ def _shape(name: str, values: Tensor, expected: tuple[int, ...] | None) -> tuple
 
 
 def _like(name: str, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Log-probs of the given shape, in float32 at least: sums over a step need more digits than half precision has."""
+    found = _sized(name, values, shape)
+    checks.require(found.is_floating_point(), name, str(found.dtype), "of a floating type", "hand over log-probs")
+    return found.float() if found.dtype in (torch.float16, torch.bfloat16) else found
+
+
+def _sized(name: str, values: Tensor, shape: tuple[int, ...]) -> Tensor:
     checks.require(
         torch.is_tensor(values) and tuple(values.shape) == shape,
         name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,7 +60,7 @@ def _part(batch: Batch, axis: int, low: int, high: int) -> Batch:
         return x.narrow(axis, low, high - low) if x.shape[axis] > 1 else x
 
     columns = ("action", "state", "mask", "reward", "mass", "token_reward", "ended", "finished")
-    changes = {name: cut(x) for name in columns if (x := getattr(batch, name)) is not None}
+    changes: dict[str, Any] = {name: cut(x) for name in columns if (x := getattr(batch, name)) is not None}
     behavior = {name: cut(value) for name, value in batch.behavior.items()}
     version, trajectory = (_rows(x, axis, low, high) for x in (batch.version, batch.trajectory))
     return dataclasses.replace(

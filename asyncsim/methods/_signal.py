@@ -132,6 +132,7 @@ class Signal:
             lambda: self.likelihoods,
             self._row_norms,
             lambda: self.applied,
+            counted_groups(self.method, self.batch.mass, self.batch.reward),
         )
 
     @cached_property
@@ -194,13 +195,20 @@ class Signal:
 
 def kept_groups(method: Method, mass: Tensor, reward: Tensor) -> tuple[Tensor, Tensor | int]:
     """Masses of the groups that the method keeps, and how many those are: G, or `[R, 1, 1]` where some were dropped."""
-    if not method.drop_equal:
+    keep = counted_groups(method, mass, reward)
+    if keep is None:
         return mass, mass.shape[1]
+    return mass * keep, keep.sum(1, keepdim=True).clamp(min=1.0)
+
+
+def counted_groups(method: Method, mass: Tensor, reward: Tensor) -> Tensor | None:
+    """1 for groups that the method keeps, 0 for those that it drops, `[R, G, 1]`; None where it keeps all."""
+    if not method.drop_equal:
+        return None
     present = mass.expand(reward.shape) > 0
     some = torch.where(present, reward, torch.full((), -math.inf, dtype=reward.dtype)).amax(-1, keepdim=True)
     other = torch.where(present, reward, torch.full((), math.inf, dtype=reward.dtype)).amin(-1, keepdim=True)
-    keep = (some > other).to(mass.dtype)
-    return mass * keep, keep.sum(1, keepdim=True).clamp(min=1.0)
+    return (some > other).to(mass.dtype)
 
 
 def token_age(batch: Batch) -> Tensor:

@@ -21,13 +21,14 @@ class Weight:
 
     `level`: which product of token ratios enters. `outputs`: what it reads of the current policy besides `log_prob`.
     `anchored`: whether the method's declared anchor matters. `proximal`: whether it reads log-probs of the proximal
-    policy whatever the anchor.
+    policy whatever the anchor. `rewarded`: whether it reads rewards besides the advantages.
     """
 
     level: str
     outputs: ClassVar[tuple[str, ...]] = ()
     anchored: ClassVar[bool] = False
     proximal: ClassVar[bool] = False
+    rewarded: ClassVar[bool] = False
 
     def applied(self, seen: Likelihoods) -> Tensor:
         """Weight that a sample's score has whatever the sign of its advantage, `[R, G, N, T or 1]`: c at A = 1."""

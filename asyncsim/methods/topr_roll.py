@@ -24,6 +24,7 @@ class TaperedTokens(Weight):
     negative: Any = field(metadata=MARK)
 
     level: ClassVar[str] = "token"  # type: ignore[misc]
+    rewarded: ClassVar[bool] = True
 
     def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
         """A of rewarded samples, the truncated token ratio times A of the others, each with its own factor."""

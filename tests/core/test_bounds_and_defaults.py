@@ -159,6 +159,14 @@ def test_a_random_scale_counts_updates_of_each_replicate():
         sim.updates.random_scale(seed=2**63)
 
 
+def test_a_threshold_may_stand_at_the_average():
+    """Beyond it the weight of the average would be 0, by which all others are divided."""
+    settings = {"rule": "threshold", "cutoff": 1.0, "after": 0.0}
+    sim.factors.staleness_weight(**settings, average=1.0)
+    with pytest.raises(InputError):
+        sim.factors.staleness_weight(**settings, average=1.1)
+
+
 # Numbers that are taken by default.
 
 KINDS = ("methods", "advantages", "factors", "penalties", "updates")

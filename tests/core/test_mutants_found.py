@@ -222,9 +222,10 @@ def weighed(advantage, trial, **changes):
 
 
 @pytest.mark.parametrize("name", of_rewards())
-def test_given_tensors_have_the_advantages_of_a_run(name):
+@pytest.mark.parametrize("tokens", [2, 4])
+def test_given_tensors_have_the_advantages_of_a_run(name, tokens):
     """Those that read weights of samples included: the mean of the tokens' weights."""
-    trial = case(G=3, N=4, T=4, drift=0.8)
+    trial = case(G=3, N=4, T=tokens, drift=0.8)
     method, found = weighed(make("advantages", name), trial)
     signal, _ = trial.evaluate(method)
     expected = signal.advantages if signal.advantages.ndim == 4 else signal.advantages.unsqueeze(-1)

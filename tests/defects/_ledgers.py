@@ -59,7 +59,8 @@ def newest():
 
 
 @plant(
-    24, "recovery resets the admission counter", "AReaL", "tests/conformance/test_check_admission.py::test_the_laws_of_real_systems_pass",
+    24, "recovery resets the admission counter", "AReaL",
+    "tests/conformance/test_check_admission.py::test_the_laws_of_real_systems_pass",
     controller=VersionCounter, batch=4, eta=1, concurrent=None, publish=1,
 )  # fmt: skip
 def reset():

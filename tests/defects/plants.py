@@ -1,7 +1,8 @@
 """The field's bugs, each as a patch of the product: what trainers have shipped, planted here one by one.
 
-A plant replaces attributes (or entries of tables) of product modules while it is in force. `killer` is a test of this repository that passes
-on the product and must fail on the plant; `python -m tests.defects` writes the table of everything that fails.
+A plant replaces attributes (or entries of tables) of product modules while it is in force. `killer` is a test of this
+repository that passes on the product and must fail on the plant; `python -m tests.defects` writes the table of
+everything that fails.
 """
 
 from __future__ import annotations

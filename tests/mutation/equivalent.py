@@ -41,6 +41,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "> -> >=",
     ): _UNCHOSEN,
     (
+        "asyncsim/advantages/_baselines.py",
+        "return moment / torch.where(total > 0, total, torch.ones_like(total)), total",
+        "ones_like -> zeros_like",
+    ): _UNCHOSEN,
+    (
         "asyncsim/advantages/vtrace.py",
         "return torch.where(likelihoods_of(samples).mask > 0, error, torch.zeros_like(error))",
         "> -> >=",
