@@ -56,7 +56,7 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
 @app.command("list")
 @guarded
 def list_names(
-    kind: Annotated[str, typer.Argument(help="One of " + ", ".join(KINDS) + ".")],
+    kind: Annotated[str, typer.Argument(help="One of " + ", ".join(KINDS) + " (or metrics).")],
     name: Annotated[str | None, typer.Argument(help="One of them: its arguments and what it is.")] = None,
     json_path: Json = None,
 ) -> int:

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 _FORM = "write module:name or path/to/file.py:name"
 _PARTS = ("adapter", "controller", "names")
+_STYLES = {
+    "verl": ("old_log_prob", "log_prob", "advantages", "response_mask"),
+    "areal": ("logprobs", "proximal_logprobs", "old_logprobs", "advantages"),
+    "roll": ("log_probs", "old_log_probs", "advantages", "response_mask"),
+    "openrlhf": ("log_probs", "old_log_probs", "advantages"),
+}
+"""First arguments of trainers' losses: none of these stands for what a loss of five tensors gets in its place."""
 
 
 def check(
@@ -104,11 +111,17 @@ def _loss(
     from asyncsim.conformance import adapters, check_loss
 
     checks.require(not parts["controller"], "--set", parts["controller"], "left out for a loss", "it is no controller")
-    checks.require(like is not None or not own, "--set", ", ".join(own), "used with --like", "name the method")
+    remedy = "name the method; settings of an adapter are adapter.KEY=VALUE"
+    checks.require(like is not None or not own, "--set", ", ".join(own), "used with --like", remedy)
+    if found is None:
+        checks.require(adapter is None, "--adapter", adapter, "left out for an installed package", "it has its own")
     method = None if like is None else wording.build("methods", like, own)
     name = target if found is None else adapter
     if name is None:
         checks.require(not parts["adapter"], "--set adapter", parts["adapter"], "used with --adapter", "name one")
+        style = _style(found)
+        bound = f"{style}, for these are the arguments of its losses"
+        checks.require(style is None, "--adapter", None, bound, f"add --adapter {style}")
         fn = found
     else:
         known = adapters.INSTALLED if found is None else adapters.ADAPTERS
@@ -117,6 +130,17 @@ def _loss(
     report = check_loss(fn, method, strict=strict, allow=tuple(allow), seed=seed)
     _print(report)
     return report.record(), 0 if report.conforms else 1
+
+
+def _style(found: Any) -> str | None:
+    """The trainer whose losses begin with the arguments of this one."""
+    called = getattr(found, "forward", found)
+    try:
+        names = tuple(inspect.signature(called).parameters)
+    except (TypeError, ValueError):  # what is not callable is refused with the other losses
+        return None
+    names = names[1:] if names[:1] == ("self",) else names
+    return next((style for style, known in _STYLES.items() if names[: len(known)] == known), None)
 
 
 def _adapted(make: Callable[..., Any], name: str, found: Any, settings: dict[str, Any]) -> Any:

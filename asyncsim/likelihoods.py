@@ -23,9 +23,9 @@ class Likelihoods:
     `[R, G, N, T]`; `mass` `[R or 1, G, N]`, total 1 inside a group; `size`, samples that the mass stands for; `reward`
     `[R, G, N]` as paid, without penalties; `anchor` names the policy that anchored ratios refer to; `age`: staleness of
     every token in versions, `[R, G, N, T or 1]`, NaN where unknown; `elsewhere`: outputs of the behavior weights that
-    were not recorded, by name; `plain`: one token per sample and none masked; `groups`: how many there
-    are (G, or `[R, 1, 1]` where some were dropped). Weights leave numbers `[R]` for the
-    trace in `statistics`.
+    were not recorded, by name; `plain`: one token per sample and none masked; `groups`: how many there are (G, or
+    `[R, 1, 1]` where some were dropped); `ended`: where episodes end, bool like `mask`. Weights leave numbers `[R]` for
+    the trace in `statistics`.
     """
 
     current: Outputs
@@ -40,6 +40,7 @@ class Likelihoods:
     elsewhere: Callable[[str], Tensor] | None = None
     plain: bool = False
     groups: Tensor | int = 0
+    ended: Tensor | None = None
     statistics: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

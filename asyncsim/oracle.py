@@ -62,27 +62,28 @@ def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np
 
 
 def limit(
-    task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None
+    task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None, staleness: int = 0
 ) -> np.ndarray:
     """Gradient of a method on the population, N -> infinity, `[P]` or `[R, P]`.
 
-    Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`.
-    Raises `InputError` for tasks that cannot be enumerated.
+    Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`;
+    `staleness` of every token in versions, for methods that read it. It is the first update on the batch: the proximal
+    policy is the current one. Raises `InputError` for tasks that cannot be enumerated.
 
     >>> import asyncsim as sim
     >>> task = sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0])
     >>> limit(task, sim.methods.full_is(), [0.0, 0.0], behavior=[1.0, 0.0]).round(6).tolist()
     [-0.25, 0.25]
     """
-    _, gradient, single = _on_population(task, method, parameters, behavior, policy)
+    _, gradient, single = _on_population(task, method, parameters, behavior, policy, staleness)
     return gradient[0].numpy() if single else gradient.numpy()
 
 
 def population_signal(
-    task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None
+    task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None, staleness: int = 0
 ) -> Signal:
     """The whole signal (ratios, advantages, cotangents) of a method on the population; arguments as in `limit`."""
-    return _on_population(task, method, parameters, behavior, policy)[0]
+    return _on_population(task, method, parameters, behavior, policy, staleness)[0]
 
 
 def moments(
@@ -93,12 +94,13 @@ def moments(
     samples: int = 2,
     policy: Policy | None = None,
     prompt: int = 0,
+    staleness: int = 0,
 ) -> Moments:
     """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples`.
 
     Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their
-    probabilities. Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, which prompt the group asks.
-    The exact gradient is that prompt's.
+    probabilities. Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, which prompt the group asks;
+    `staleness` as in `limit`. The exact gradient is that prompt's.
 
     Raises `InputError` beyond a million batches, or for tasks that cannot be enumerated.
 
@@ -108,7 +110,7 @@ def moments(
     [-0.125, 0.125]
     """
     policy = _fitting(task, policy)
-    _refuse_knobs(method)
+    _check_method(method, policy)
     now, _ = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
     for field, rows in (("parameters", now), ("behavior", then)):
@@ -117,6 +119,7 @@ def moments(
         )
     checks.integer("samples", samples, 1, "a group has at least one sample")
     checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
+    _check_staleness(staleness)
     method.advantage.check(samples)
     found = task.outcomes(torch.tensor([prompt]))
     checks.require(
@@ -135,6 +138,7 @@ def moments(
             np.unravel_index(np.arange(start, min(total, start + BLOCK)), (found.reward.shape[1],) * samples), 1
         )
         batch, probability = _every_batch(task, policy, then, found, chance, torch.from_numpy(picks))
+        batch.train_version = staleness
         gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch)[1].double()
         first += probability @ gradient
         second += (probability.unsqueeze(-1) * gradient).T @ gradient
@@ -162,7 +166,10 @@ def population(signal: Signal) -> Tensor:
 
 
 def batch_variance(signal: Signal) -> Tensor:
-    """Exact total variance over batches `[R]` of the signal's method, for one group at one behavior version."""
+    """Exact total variance over batches `[R]` of the signal's method, for one group at one behavior version.
+
+    NaN as in `population`.
+    """
     batch = signal.batch
     if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
         raise checks.InputError(
@@ -175,6 +182,9 @@ def batch_variance(signal: Signal) -> Tensor:
         "recorded with single numbers as the method's knobs",
         "leave it out, or give one value for all replicates",
     )
+    if signal.method.proximal and signal.first is not None:
+        return torch.full((batch.reward.shape[0],), math.nan, dtype=torch.float64)
+    staleness = batch.train_version - int(batch.version.flat[0])
     prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % signal.task.prompts
     signal.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated
     now = signal.weights["log_prob"].reshape(batch.reward.shape[0], -1)
@@ -182,17 +192,18 @@ def batch_variance(signal: Signal) -> Tensor:
     samples = int(batch.size) if math.isfinite(batch.size) else 1
     # Log-probabilities are logits of the same policy, so they serve as parameters.
     found = [
-        moments(signal.task, signal.method, a, b, samples, signal.policy, prompt).variance
+        moments(signal.task, signal.method, a, b, samples, signal.policy, prompt, staleness).variance
         for a, b in zip(now, then, strict=True)
     ]
     return torch.tensor(found, dtype=torch.float64)
 
 
 def _on_population(
-    task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None
+    task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None, staleness: int
 ) -> tuple[Signal, Tensor, bool]:
     policy = _fitting(task, policy)
-    _refuse_knobs(method)
+    _check_method(method, policy)
+    _check_staleness(staleness)
     now, single = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
     R = max(now.shape[0], then.shape[0])
@@ -202,7 +213,7 @@ def _on_population(
     now, then = now.expand(R, -1), then.expand(R, -1)
     trajectory = np.arange(task.prompts, dtype=np.int64).reshape(1, -1, 1)
     view = versions.current(policy.prepare(then))
-    batch = enumerate_outcomes(_sampler(task, policy, 1, R, 0), _no_version(), 0, trajectory, view)
+    batch = enumerate_outcomes(_sampler(task, policy, 1, R, 0), _no_version(), staleness, trajectory, view)
     signal, gradient = evaluate(method, task, policy, policy.prepare(now), batch)
     return signal, gradient, single and R == 1
 
@@ -246,7 +257,8 @@ def _fitting(task: Task, policy: Policy | None) -> Policy:
     return policy
 
 
-def _refuse_knobs(method: Method) -> None:
+def _check_method(method: Method, policy: Policy) -> None:
+    """Refuse what is no method, knobs with one number per replicate, and methods that read what the policy lacks."""
     checks.require(isinstance(method, Method), "method", method, "a method", "write sim.methods.NAME(...)")
     checks.require(
         not knobs.lengths(method),
@@ -255,6 +267,18 @@ def _refuse_knobs(method: Method) -> None:
         "of single numbers",
         "ask for one value of its knobs at a time",
     )
+    lacking = {*method.outputs, *getattr(method.advantage, "outputs", ())} - set(policy.outputs)
+    checks.require(
+        not lacking,
+        "method",
+        method.name,
+        "computable from the policy's outputs " + ", ".join(policy.outputs),
+        f"it reads {', '.join(sorted(lacking))}; use a policy that offers it",
+    )
+
+
+def _check_staleness(staleness: int) -> None:
+    checks.integer("staleness", staleness, 0, "give the versions between the draw and the training", checks.LARGEST)
 
 
 def _no_version() -> np.ndarray:

@@ -89,6 +89,24 @@ def test_the_method_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch
     assert (sim.run(spec).parameters != 0).any()
 
 
+def test_the_method_of_the_extension_guide_meets_the_contracts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.contracts.families._paper import compared
+    from tests.contracts.test_docstrings import faults_of_function, undescribed
+
+    made = guide("smooth", monkeypatch).smooth
+    assert faults_of_function(made) == [] and undescribed(made) == []
+    monkeypatch.setattr(sim.methods, "smooth", made, raising=False)
+    found = blocks(ROOT / "asyncsim" / "EXTENDING.md")
+    code = next(text for language, text in found if language == "python" and "PAPERS = " in text)
+    family: dict = {}
+    exec(compile(code, "EXTENDING.md", "exec"), family)
+    build, objective = family["PAPERS"]["smooth"]
+    settings = {"seed": 1, "samples": 4, "tokens": 3, "groups": 2, "drift": 0.5}
+    assert compared(build(), objective, **settings) < 1e-12
+    assert compared(made(cap=2.0), objective, **settings) > 1e-3
+    assert family["KNOBS"].keys() == {("methods", "smooth")} and len(family["KNOBS"]["methods", "smooth"]["cap"]) == 3
+
+
 def test_the_link_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = sim.Spec(
         sim.tasks.softmax_bandit(arms=3),

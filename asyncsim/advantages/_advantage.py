@@ -76,6 +76,11 @@ class Advantage(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
+def or_default(advantage: Advantage | None, default: Advantage) -> Advantage:
+    """The advantage, or the default of a method where none is given; what is no advantage is refused by `Method`."""
+    return default if advantage is None else advantage
+
+
 class Baseline:
     """Shared defaults of advantages: nothing to check, the class name as header, the return to go for a critic."""
 

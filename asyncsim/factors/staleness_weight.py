@@ -57,10 +57,10 @@ def staleness_weight(
     exponent 1/2: 1.41), a larger step size in disguise, so the default is 0, where the published default is 1. A token
     of unknown age has weight 0, and the trace reports the share of such tokens as `unknown_staleness`.
 
-    Arguments: `rule`; `exponent` in [0, 1]; `cutoff` >= 0 and `average` >= 0 in versions; `after` >= 0, a pure number
-    (all: or one per replicate). Returns a factor `[R, G, N, T or 1]`. Raises `InputError` for an unknown rule, numbers
-    outside their range, or a weight of 0 at the average age. Source: 2106.06639, section on staleness scaling
-    (polynomial); FLSim for the rules and the division.
+    Arguments: `rule`; `exponent` in [0, 1]; `cutoff` >= 0 and `average` >= 0 in versions; `after` >= 0, a pure number;
+    each of the four may be one per replicate. Returns a factor `[R, G, N, T or 1]`. Raises `InputError` for an unknown
+    rule, numbers outside their range, or a weight of 0 at the average age. Source: 2106.06639, section on staleness
+    scaling (polynomial); FLSim for the rules and the division.
 
     >>> staleness_weight("threshold", cutoff=2).describe()
     {'factor': 'staleness_weight', 'rule': 'threshold', 'cutoff': 2.0, 'after': 0.5, 'average': 0.0}

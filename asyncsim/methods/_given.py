@@ -67,15 +67,19 @@ def weigh(
         lifted["reference"] = _lift(_like("reference_log_prob", reference_log_prob, shape), shape)
     missing = set(method.outputs) - set(lifted)
     checks.require(
-        not missing,
+        missing <= {"reference"},
         "method",
         method.name,
         "one that reads log-probs of tokens only",
         f"run it on a policy with the outputs {', '.join(sorted(missing))}",
     )
+    remedy = "hand over log-probs of the reference policy"
+    checks.require(not missing, "reference_log_prob", None, f"given for {method.name}", remedy)
     if categorical:
-        for name, values in (("log_prob", lifted["log_prob"]), ("behavior_log_prob", then["log_prob"])):
-            _check_log_prob(name, values, kept)
+        others = {"proximal_log_prob": before, "reference_log_prob": lifted.get("reference")}
+        for name, values in {"log_prob": lifted["log_prob"], "behavior_log_prob": then["log_prob"], **others}.items():
+            if values is not None:
+                _check_log_prob(name, values, kept)
     G, N = kept.shape[1:3]
     mass = torch.full((1, G, N), 1.0 / N, dtype=kept.dtype, device=kept.device)
     checks.require(
@@ -88,6 +92,12 @@ def weigh(
     reward = _rewards(rewards, shape, kept)
     kept_mass, groups = kept_groups(method, mass, reward)
     age = None if staleness is None else _lift(_sized("staleness", staleness, shape), shape)
+    if age is not None:
+        known = age[(kept > 0) & ~torch.isnan(age)]
+        sound = bool(((known >= 0) & torch.isfinite(known)).all())
+        checks.require(
+            sound, "staleness", "negative or infinite", "versions >= 0", "say NaN where a version is unknown"
+        )
     seen = Likelihoods(
         lifted,
         then,
@@ -126,8 +136,9 @@ def loss(method: Method, log_prob: Tensor, behavior_log_prob: Tensor, *arguments
         "use weigh, and pull its cotangent back at the behavior parameters",
     )
     found = weigh(method, log_prob, behavior_log_prob, *arguments, **settings)
-    # Masked log-probs may be infinite: they are taken out before they meet a factor of 0.
-    live = torch.where(found.share > 0, log_prob, torch.zeros_like(log_prob))
+    # Masked log-probs may be infinite: they are taken out before they meet a factor of 0. One that counts is that of a
+    # token outside the nucleus, which has no gradient in a run either.
+    live = torch.where((found.share > 0) & ~torch.isinf(log_prob), log_prob, torch.zeros_like(log_prob))
     return -(found.cotangent * (1.0 + live - live.detach())).sum()
 
 
@@ -154,7 +165,10 @@ def _samples(method: Method, seen: Likelihoods, mass: Tensor) -> Samples:
 
     def norm() -> Tensor:
         raise checks.InputError(
-            "advantage", method.advantage.describe()["advantage"], "one of rewards", "scores are not known here"
+            "advantage",
+            method.advantage.describe()["advantage"],
+            "an advantage that needs no score vectors",
+            "hand over advantages, or choose another advantage of the method: only log-probs are known here",
         )
 
     return Samples(
@@ -203,9 +217,9 @@ def _lift(values: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _check_mask(mask: Tensor) -> None:
-    checks.require(
-        bool(((mask == 0) | (mask == 1)).all()), "mask", "other numbers", "0 or 1", "1 marks generated tokens"
-    )
+    odd = mask[(mask != 0) & (mask != 1)]
+    first = odd[0].item() if len(odd) else None
+    checks.require(len(odd) == 0, "mask", first, "0 or 1", "1 marks generated tokens")
     empty = (mask.sum((1, 2, 3)) == 0).nonzero()
     checks.require(
         len(empty) == 0,

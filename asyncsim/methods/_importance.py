@@ -78,6 +78,15 @@ class PerDecision(Weight):
         """Rewards from each token on, each with its prefix ratio; one advantage per sequence is paid at the end."""
         if advantage.shape[-1] == 1:
             return self.applied(seen) * advantage
+        going = torch.nn.functional.pad(seen.mask[..., 1:], (0, 1)) > 0
+        several = seen.ended is not None and bool((seen.ended & going).any())
+        checks.require(
+            not several,
+            "method",
+            "per_decision_is",
+            "given one episode in each row",
+            "use tasks with trajectory='episode'",
+        )
         to_go = torch.where(seen.mask > 0, advantage, torch.zeros_like(advantage))
         paid = to_go - torch.nn.functional.pad(to_go[..., 1:], (0, 1))
         weighted = ratios.usable(seen.log_ratio.cumsum(-1)) * paid

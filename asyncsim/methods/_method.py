@@ -150,8 +150,9 @@ class Method:
         checks.one_of("anchor", self.anchor, ANCHORS, "say which policy ratios refer to")
         checks.real("critic", self.critic, "give the coefficient of the value loss, 0 for none", 0.0)
         for kind, attribute in (("factors", "factor"), ("penalties", "score_weight")):
-            for part in getattr(self, kind):
-                remedy = f"write ({kind}.NAME(...),)"
+            parts, remedy = getattr(self, kind), f"write ({kind}.NAME(...),)"
+            checks.require(isinstance(parts, (tuple, list)), kind, parts, f"a tuple of {kind}", remedy)
+            for part in parts:
                 checks.require(hasattr(part, attribute), kind, part, f"a tuple of {kind}", remedy)
 
     @property
@@ -196,8 +197,9 @@ class Method:
 
         Arguments: `log_prob` (current), `behavior_log_prob` (of the true sampler) and, where the method reads it,
         `proximal_log_prob` (start of the batch), each `[N, T]` (one group), `[G, N, T]` or `[R, G, N, T]` in nats;
-        `rewards` `[..., N]` (the method's own advantage is taken) or `advantages` `[..., N]` or `[..., N, T]`; `mask`
-        0 or 1, like `log_prob`; `staleness` in versions, `reference_log_prob`, both like `log_prob`, where read;
+        `rewards` `[..., N]` (the method's own advantage is taken) or `advantages` `[..., N]` or `[..., N, T]` (taken as
+        they are; then rewards are for methods that drop groups or weigh by them); `mask` 0 or 1, like `log_prob`;
+        `staleness` in versions, NaN where unknown, and `reference_log_prob`, both like `log_prob`, where read;
         `categorical=False` for densities. Returns `Weighed`, every tensor detached and shaped like `log_prob`. Raises
         `InputError` for shapes that do not match, a mask of zeros, a group of one with a group advantage, missing
         log-probs, or log-probs above 0.
@@ -215,7 +217,8 @@ class Method:
     def loss(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
         """A scalar to call `backward` on: its gradient in `log_prob` is -cotangent, its value -sum a m c.
 
-        Arguments as in `weigh`; `log_prob` carries the graph.
+        Arguments as in `weigh`; `log_prob` carries the graph. Tokens that are impossible now, of log-prob -inf, have no
+        gradient. Raises `InputError` also for a method whose gradient belongs to the behavior parameters.
 
         >>> import asyncsim as sim
         >>> now = torch.tensor([[-0.5], [-1.5]], requires_grad=True)
@@ -230,10 +233,13 @@ class Method:
 
     def describe(self) -> dict[str, Any]:
         """Header of a run: what the result depends on, anchor included."""
+        weight = self.weight.describe()
+        # Both may have a setting of one name, as `scope` or `normalize`.
+        baseline = {f"advantage_{k}" if k in weight else k: value for k, value in self.advantage.describe().items()}
         return {
             "method": self.name,
-            **self.advantage.describe(),
-            **self.weight.describe(),
+            **baseline,
+            **weight,
             "aggregator": self.aggregator,
             "at": self.at,
             "anchor": self.anchor,

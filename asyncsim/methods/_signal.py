@@ -72,6 +72,7 @@ class Signal:
             lambda name: behavior_output(policy, batch, name),
             plain,
             groups,
+            batch.ended,
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import NoRatio
 
@@ -33,7 +33,7 @@ def a2c(
     bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
     return Method(
         "a2c",
-        advantage or advantages.gae(trace=1.0),
+        or_default(advantage, advantages.gae(trace=1.0)),
         NoRatio(),
         aggregator,
         at=at,

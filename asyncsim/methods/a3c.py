@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import NoRatio
 
@@ -35,7 +35,7 @@ def a3c(
     bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
     return Method(
         "a3c",
-        advantage or returns,
+        or_default(advantage, returns),
         NoRatio(),
         aggregator,
         at="behavior",

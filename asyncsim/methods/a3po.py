@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -59,4 +59,4 @@ def a3po(low: Any = 0.2, high: Any = 0.2, advantage: Advantage | None = None, ag
     'a3po'
     """
     weight = InterpolatedClip(*band(low, high))
-    return Method("a3po", advantage or advantages.group_mean(), weight, aggregator)
+    return Method("a3po", or_default(advantage, advantages.group_mean()), weight, aggregator)

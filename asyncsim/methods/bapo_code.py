@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob
 from asyncsim.methods import _adaptive, _bapo
 from asyncsim.methods._adaptive import flat
@@ -82,4 +82,4 @@ def bapo_code(
     found = _bapo.settings(target, (low, low_cap, low_step), (high, high_cap, high_step), count, remedy, math.inf)
     dual = knob("dual", dual, "the dual clip lies above the ratio 1", 1.0, open_low=True)
     weight = BapoCode(dual=dual, **found, **_adaptive.scoped(scope, micro_batches))
-    return Method("bapo_code", advantage or advantages.group_mean(), weight, aggregator, anchor=anchor)
+    return Method("bapo_code", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor=anchor)

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.methods import _adaptive, _bapo
 from asyncsim.methods._adaptive import flat
 from asyncsim.methods._bapo import Searched
@@ -51,8 +51,8 @@ def bapo_paper(
     max(rho, c_low) A for A < 0 (`count` "code"). While rho_+ is below the target, c_high rises by high_step up to
     high_cap, then c_low by low_step up to low_cap. Read literally, raising c_low raises the sum of negative tokens and
     so lowers rho_+: once entered, that loop ends at its cap. `count` "gradient" counts what the gradient sees, 0
-    beyond a bound, which rises all along. The clip closes outward only, as PPO's. Reconstruction: target and search
-    are known second hand.
+    beyond a bound, which rises all along. The clip closes outward only, as PPO's. A
+    reconstruction in its edges: the paper takes no shorter last step to a cap and stops once c_low cannot be raised.
 
     Arguments: `target` in [0, 1], a share (0.4; the repository says 0.5); `low`, `low_cap` in [0, 1], `high`,
     `high_cap` >= 1, where bounds start and end (0.6, 0.9, 1.2, 3); `low_step`, `high_step` > 0 (0.02, 0.05); each a
@@ -60,7 +60,7 @@ def bapo_paper(
     `scope` "step", or "micro_batch" with their number `micro_batches` (samples in order). Returns a `Method` whose
     weight is `[R, G, N, T]`; it reports bapo_low, bapo_high, bapo_share (means over parts), bapo_nonfinite (parts
     without finite sums: weights 0). Raises `InputError` for bounds that start above their cap, values outside their
-    range, unknown names, or micro-batches in scope "step". Source: 2510.18927, as described second hand.
+    range, unknown names, or micro-batches in scope "step". Source: 2510.18927, algorithm 1.
 
     >>> bapo_paper().describe()["high_cap"]
     3.0
@@ -69,5 +69,10 @@ def bapo_paper(
     found = _bapo.settings(target, (low, low_cap, low_step), (high, high_cap, high_step), count, remedy, 1.0)
     weight = BapoPaper(**found, **_adaptive.scoped(scope, micro_batches))
     return Method(
-        "bapo_paper", advantage or advantages.group_mean(), weight, aggregator, anchor=anchor, status="reconstruction"
+        "bapo_paper",
+        or_default(advantage, advantages.group_mean()),
+        weight,
+        aggregator,
+        anchor=anchor,
+        status="reconstruction",
     )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from asyncsim import advantages, checks, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -79,7 +79,7 @@ def cispo(
     if cap is not None:
         _once(anchor)
         weight = _Corrected(low, high, truncation(cap))
-    return Method("cispo", advantage or advantages.group_std(), weight, aggregator, anchor=anchor)
+    return Method("cispo", or_default(advantage, advantages.group_std()), weight, aggregator, anchor=anchor)
 
 
 def _once(anchor: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import band
 from asyncsim.methods._weights import Clip
@@ -34,7 +34,7 @@ def dapo(
     """
     return Method(
         "dapo",
-        advantage or advantages.group_std(),
+        or_default(advantage, advantages.group_std()),
         Clip(*band(low, high)),
         aggregator,
         anchor=anchor,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from asyncsim import advantages, checks, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -73,4 +73,6 @@ def decoupled_ppo(
     """
     beyond = checks.one_of("beyond", beyond, ("truncate", "drop"), "say what happens to tokens above the cap")
     weight = DecoupledClip(*band(low, high), truncation(cap), beyond)
-    return Method("decoupled_ppo", advantage or advantages.group_mean(), weight, aggregator, anchor="proximal")
+    return Method(
+        "decoupled_ppo", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor="proximal"
+    )

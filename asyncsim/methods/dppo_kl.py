@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -56,4 +56,4 @@ def dppo_kl(
     0.05
     """
     weight = BinaryKL(truncation(cap), *span(low, high, "the binary KL divergence"))
-    return Method("dppo_kl", advantage or advantages.group_mean(), weight, aggregator)
+    return Method("dppo_kl", or_default(advantage, advantages.group_mean()), weight, aggregator)

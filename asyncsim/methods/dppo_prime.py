@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -45,4 +45,6 @@ def dppo_prime(
     'behavior'
     """
     weight = UncappedVariation(*span(low, high, "the probability"))
-    return Method("dppo_prime", advantage or advantages.group_mean(), weight, aggregator, penalties=square(kl))
+    return Method(
+        "dppo_prime", or_default(advantage, advantages.group_mean()), weight, aggregator, penalties=square(kl)
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -46,4 +46,4 @@ def dppo_tv(
     0.3
     """
     weight = TotalVariation(truncation(cap), *span(low, high, "the probability"))
-    return Method("dppo_tv", advantage or advantages.group_mean(), weight, aggregator)
+    return Method("dppo_tv", or_default(advantage, advantages.group_mean()), weight, aggregator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._method import Method
 from asyncsim.methods._regression import Residual
@@ -29,4 +29,4 @@ def dro(
     0.1
     """
     weight = Residual(level="token", tau=knob("tau", tau, "give the price of squared nats in units of reward", 0.0))
-    return Method("dro", advantage or advantages.group_mean(), weight, aggregator, anchor=anchor)
+    return Method("dro", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor=anchor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Ratio, checked_level
 
@@ -23,4 +23,4 @@ def full_is(level: str = "sequence", advantage: Advantage | None = None, aggrega
     >>> full_is().describe()["level"]
     'sequence'
     """
-    return Method("full_is", advantage or advantages.leave_one_out(), Ratio(checked_level(level)), aggregator)
+    return Method("full_is", or_default(advantage, advantages.leave_one_out()), Ratio(checked_level(level)), aggregator)

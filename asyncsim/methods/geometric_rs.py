@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages, checks, factors
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._importance import under_mask
 from asyncsim.methods._method import Method
@@ -43,4 +43,4 @@ def geometric_rs(
     )
     remedy = "a cap below 1 shrinks on-policy samples; use at least 1"
     held = under_mask(weight, knob("cap", 2.0 if cap is None else cap, remedy, 1.0), ("none", "token", "sequence"))
-    return Method("geometric_rs", advantage or advantages.group_mean(), held, aggregator, factors=(mask,))
+    return Method("geometric_rs", or_default(advantage, advantages.group_mean()), held, aggregator, factors=(mask,))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -62,4 +62,4 @@ def gipo(
         checks.real("lowest", lowest, "give the smallest ratio that is used, at most 1", 0.0, 1.0, open_low=True),
         checks.real("highest", highest, "give the largest ratio that is used, at least 1", 1.0),
     )
-    return Method("gipo", advantage or advantages.group_mean(), weight, aggregator, status="reconstruction")
+    return Method("gipo", or_default(advantage, advantages.group_mean()), weight, aggregator, status="reconstruction")

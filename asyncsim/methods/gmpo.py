@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -67,4 +67,4 @@ def gmpo(
         knob("low", low, "the lower bound of the log ratio is -low", 0.0),
         knob("high", high, "the upper bound of the log ratio is high", 0.0),
     )
-    return Method("gmpo", advantage or advantages.group_std(), weight, aggregator, anchor=anchor)
+    return Method("gmpo", or_default(advantage, advantages.group_std()), weight, aggregator, anchor=anchor)

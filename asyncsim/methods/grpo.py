@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages, checks, penalties
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import band
@@ -43,7 +43,7 @@ def grpo(
     price = knob("kl", kl, "give the price of one nat in units of reward, 0 for none", 0.0)
     return Method(
         "grpo",
-        advantage or advantages.group_std(),
+        or_default(advantage, advantages.group_std()),
         Clip(*band(low, high)),
         aggregator,
         anchor=anchor,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from asyncsim import advantages, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import band
@@ -49,4 +49,4 @@ def gspo(
     'geometric'
     """
     weight = GeometricClip(*band(low, high))
-    return Method("gspo", advantage or advantages.group_std(), weight, aggregator, anchor=anchor)
+    return Method("gspo", or_default(advantage, advantages.group_std()), weight, aggregator, anchor=anchor)

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -53,4 +53,4 @@ def ipo_mask(
     0.1
     """
     weight = SymmetricMask(knob("threshold", threshold, "give how far the probability may have moved", 0.0))
-    return Method("ipo_mask", advantage or advantages.group_mean(), weight, aggregator, penalties=square(kl))
+    return Method("ipo_mask", or_default(advantage, advantages.group_mean()), weight, aggregator, penalties=square(kl))

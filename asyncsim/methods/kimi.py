@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _regression
@@ -54,4 +54,4 @@ def kimi(
         tau=knob("tau", tau, "give the price of squared nats in units of reward", 0.0),
         half=checks.boolean("half", half, "say whether the penalty is tau/2 L^2"),
     )
-    return Method("kimi", advantage or advantages.group_mean(), weight, aggregator, anchor=anchor)
+    return Method("kimi", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor=anchor)

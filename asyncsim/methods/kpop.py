@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -53,11 +53,11 @@ def kpop(
     Arguments: `threshold` >= 0 in nats (or one per replicate); `kl` >= 0 in units of reward (or one per replicate);
     `advantage` (default group mean); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns
     a `Method` whose weight is `[R, G, N, T]`. Raises `InputError` for numbers outside their range and unknown names.
-    Source: prime-rl, KPop loss.
+    Source: prime-rl, KPop loss; the same formula in AReaL.
 
     >>> kpop().describe()["threshold"]
     0.05
     """
     weight = TwoSidedKL(knob("threshold", threshold, "give the largest binary KL divergence in nats", 0.0))
-    default = advantage or advantages.group_mean()
+    default = or_default(advantage, advantages.group_mean())
     return Method("kpop", default, weight, aggregator, penalties=square(kl), status="reconstruction")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
@@ -85,4 +85,4 @@ def m2po_areal(
         high=knob("high", high, "the upper bound is 1 + high", 0.0),
         **_adaptive.scoped(scope, micro_batches),
     )
-    return Method("m2po_areal", advantage or advantages.group_mean(), weight, aggregator, anchor="proximal")
+    return Method("m2po_areal", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor="proximal")

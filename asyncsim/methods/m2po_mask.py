@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
@@ -66,14 +66,14 @@ def m2po_mask(
     Harmful: A > 0 and rho > 1, or A < 0 and rho < 1, where a step widens the gap. The largest are dropped until the
     mean of (log rho)^2 = M2 <= tau over the harmful tokens that remain (`over` "harmful"), or over all that remain
     ("all"; only harmful ones can go). Equal tokens go together. Since sorted squares have rising means, keeping every
-    |log rho| <= theta with the largest such theta is the rule. Denominators count all tokens. Reconstruction: the set
-    of the mean is not settled by public text.
+    |log rho| <= theta with the largest such theta is the rule. Denominators count all tokens. The paper drops equal
+    tokens one by one; the form "all" is a reconstruction.
 
     Arguments: `tau` > 0, nats squared (or one per replicate), published 0.04; `over`; `anchor` of rho; `advantage`
     (default group mean); `aggregator`; `scope` "step" or "micro_batch" with their number `micro_batches` (samples in
     order). Returns a `Method` whose weight is `[R, G, N, T]`; it reports m2po_theta (nats), m2po_dropped (share of
     tokens), m2po_nonfinite (parts whose statistic is NaN: their weights are 0). Raises `InputError` for tau <= 0,
-    unknown names, or micro-batches in scope "step". Source: 2510.01161, the masking rule, as described second hand.
+    unknown names, or micro-batches in scope "step". Source: 2510.01161, algorithm 1.
 
     >>> m2po_mask().describe()["over"]
     'harmful'
@@ -84,5 +84,10 @@ def m2po_mask(
         **_adaptive.scoped(scope, micro_batches),
     )
     return Method(
-        "m2po_mask", advantage or advantages.group_mean(), weight, aggregator, anchor=anchor, status="reconstruction"
+        "m2po_mask",
+        or_default(advantage, advantages.group_mean()),
+        weight,
+        aggregator,
+        anchor=anchor,
+        status="published" if over == "harmful" else "reconstruction",
     )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
@@ -69,7 +69,8 @@ def m2po_waterfill(
     `exact`: theta^2 = x with sum min(v, x) = tau n, which lies in (v_(k-1), v_k]: the release reports the breakpoint
     below, but no token lies between the two, so that both close the same tokens (but for v_k = x to the bit). Steps of
     few tokens, all beyond x, lose every harmful one in either form. No dual clip. The release reads the sign of a
-    sequence's first advantage; here every token has its own.
+    sequence's first advantage, takes 1e-12 off theta^2 (which closes the breakpoint's own token) and has bounds 0.3 and
+    0.5 on top in some copies; here every token has its own sign, the breakpoint is open and there are no such bounds.
 
     Arguments: `tau` > 0, nats squared (or one per replicate), published 0.04; `exact`; `anchor` of rho; `advantage`
     (default group mean); `aggregator`; `scope` "step", or "micro_batch" as released, with their number `micro_batches`
@@ -85,4 +86,4 @@ def m2po_waterfill(
         exact=checks.boolean("exact", exact, "say whether the level is solved for"),
         **_adaptive.scoped(scope, micro_batches),
     )
-    return Method("m2po_waterfill", advantage or advantages.group_mean(), weight, aggregator, anchor=anchor)
+    return Method("m2po_waterfill", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor=anchor)

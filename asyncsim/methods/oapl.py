@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _regression
@@ -40,7 +40,8 @@ def oapl(beta: Any = 1.0, advantage: Advantage | None = None, aggregator: str = 
 
     L_i = sum_t log(pi/mu), V* = beta log mean_j exp(r_j / beta) over the group, whose population value is the
     normalizer of pi* = mu exp((r - V*)/beta): there every weight is 0, not only their mean. From N samples V* is
-    biased. A sample whose L is not finite has weight 0. Reconstruction: the scale 2 beta and beta itself are
+    biased. A sample whose L is not finite has weight 0. `advantage=soft_value(b)` gives V* another beta
+    than the regression's, as implementations do. Reconstruction: the scale 2 beta and beta itself are
     unverified.
 
     Arguments: `beta` > 0, reward per nat (1, ours), a number or one per replicate; `advantage` (default
@@ -54,7 +55,7 @@ def oapl(beta: Any = 1.0, advantage: Advantage | None = None, aggregator: str = 
     checked = knob("beta", beta, "give a positive price of a nat in units of reward", 0.0, open_low=True)
     return Method(
         "oapl",
-        advantage or advantages.soft_value(checked),
+        or_default(advantage, advantages.soft_value(checked)),
         Oapl(checked),
         aggregator,
         on_policy="2 beta times the policy gradient",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -55,7 +55,7 @@ def opmd(
     default = advantages.soft_value(checked) if soft else advantages.group_mean()
     return Method(
         "opmd",
-        advantage or default,
+        or_default(advantage, default),
         Opmd(checked),
         aggregator,
         on_policy="policy gradient / (1 + tau)",

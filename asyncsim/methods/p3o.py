@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, checks, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
@@ -96,4 +96,4 @@ def p3o(
         kl=checks.one_of("kl", kl, ("ratio", "code"), "say how the divergence is estimated"),
         **_adaptive.scoped(scope, micro_batches),
     )
-    return Method("p3o", advantage or advantages.group_mean(), weight, aggregator, status="reconstruction")
+    return Method("p3o", or_default(advantage, advantages.group_mean()), weight, aggregator, status="reconstruction")

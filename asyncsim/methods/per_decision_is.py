@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.methods._importance import PerDecision
 from asyncsim.methods._method import Method
 
@@ -25,7 +25,7 @@ def per_decision_is(advantage: Advantage | None = None, aggregator: str = "seque
     >>> per_decision_is().describe()["advantage"]
     'returns_to_go'
     """
-    advantage = advantage or advantages.returns_to_go()
+    advantage = or_default(advantage, advantages.returns_to_go())
     for rate in ("discount", "trace"):
         checks.require(
             getattr(advantage, rate, 1.0) == 1.0,

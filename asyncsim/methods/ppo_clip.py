@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import DualClip, band
@@ -48,7 +48,7 @@ def ppo_clip(
     bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
     return Method(
         "ppo_clip",
-        advantage or advantages.group_mean(),
+        or_default(advantage, advantages.group_mean()),
         clip,
         aggregator,
         anchor=anchor,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.methods._importance import PrefixRatio
 from asyncsim.methods._method import Method
 
@@ -24,4 +24,4 @@ def prefix_is(advantage: Advantage | None = None, aggregator: str = "sequence_su
     >>> prefix_is().describe()["level"]
     'prefix'
     """
-    return Method("prefix_is", advantage or advantages.leave_one_out(), PrefixRatio(), aggregator)
+    return Method("prefix_is", or_default(advantage, advantages.leave_one_out()), PrefixRatio(), aggregator)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import NoRatio
 
@@ -32,7 +32,7 @@ def reinforce(
     bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
     return Method(
         "reinforce",
-        advantage or advantages.leave_one_out(),
+        or_default(advantage, advantages.leave_one_out()),
         NoRatio(),
         aggregator,
         at=at,

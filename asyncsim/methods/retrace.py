@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Ratio
@@ -38,7 +38,7 @@ def retrace(
     bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
     return Method(
         "retrace",
-        advantage or advantages.retrace(),
+        or_default(advantage, advantages.retrace()),
         Ratio("token", checked),
         aggregator,
         constants={"entropy": bonus} if bonus else {},

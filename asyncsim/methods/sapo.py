@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -60,4 +60,4 @@ def sapo(
         knob("positive", positive, "tau is the steepness of the gate", 0.0, open_low=True),
         knob("negative", negative, "tau is the steepness of the gate", 0.0, open_low=True),
     )
-    return Method("sapo", advantage or advantages.group_std(), weight, aggregator, anchor=anchor)
+    return Method("sapo", or_default(advantage, advantages.group_std()), weight, aggregator, anchor=anchor)

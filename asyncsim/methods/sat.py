@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
@@ -100,5 +100,10 @@ def sat(
         **_adaptive.scoped(scope, micro_batches),
     )
     return Method(
-        "sat", advantage or advantages.group_mean(), weight, aggregator, anchor=anchor, status="reconstruction"
+        "sat",
+        or_default(advantage, advantages.group_mean()),
+        weight,
+        aggregator,
+        anchor=anchor,
+        status="reconstruction",
     )

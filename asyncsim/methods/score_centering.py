@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._corrections import Centered
 from asyncsim.methods._method import Method
@@ -42,7 +42,7 @@ def score_centering(
         checks.integer("top", top, 1, "leave it out for all actions", checks.LARGEST)
     return Method(
         "score_centering",
-        advantage or advantages.group_mean(),
+        or_default(advantage, advantages.group_mean()),
         Centered(truncated, checked, top),
         aggregator,
         status="reconstruction",

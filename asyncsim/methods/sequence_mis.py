@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages, factors
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.methods._importance import under_mask
 from asyncsim.methods._method import Method
 
@@ -35,4 +35,4 @@ def sequence_mis(
     """
     mask = factors.sequence_mask(low, high, ratio)
     held = under_mask(weight, None, ("sequence", "token", "none"))
-    return Method("sequence_mis", advantage or advantages.group_mean(), held, aggregator, factors=(mask,))
+    return Method("sequence_mis", or_default(advantage, advantages.group_mean()), held, aggregator, factors=(mask,))

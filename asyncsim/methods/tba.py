@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _regression
@@ -45,7 +45,8 @@ def tba(beta: Any = 0.014, advantage: Advantage | None = None, aggregator: str =
     """Trajectory balance with a group's normalizer: c_i = (2/beta)(q_i - mean_j q_j), q_i = r_i - beta D_i.
 
     D_i = sum_t (log pi - log pi_ref). It is the gradient of -(log Z + D_i - r_i/beta)^2 with log Z = mean_j(r_j/beta -
-    D_j); whether log Z is detached does not matter, since residuals of a group sum to 0. At pi = pi_ref exp(r/beta)/Z
+    D_j); whether log Z is detached does not matter, since residuals of a group sum to 0. At the default beta 2/beta is
+    143: beside other methods divide the step by that. At pi = pi_ref exp(r/beta)/Z
     every weight is 0 whatever policy drew the samples: staleness does not move the optimum, and no ratio is seen. A
     group with a D that is not finite has weights 0.
 
@@ -61,7 +62,7 @@ def tba(beta: Any = 0.014, advantage: Advantage | None = None, aggregator: str =
     checked = knob("beta", beta, "give a positive price of a nat in units of reward", 0.0, open_low=True)
     return Method(
         "tba",
-        advantage or advantages.group_mean(),
+        or_default(advantage, advantages.group_mean()),
         Tba(checked),
         aggregator,
         on_policy="2/beta times the policy gradient of the reward less beta KL to the reference",

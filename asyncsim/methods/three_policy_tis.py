@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
@@ -34,4 +34,6 @@ def three_policy_tis(
         knob("low", low, "the lower bound is 1 - low", 0.0, 1.0),
         knob("high", high, "the upper bound is 1 + high", 0.0),
     )
-    return Method("three_policy_tis", advantage or advantages.group_mean(), weight, aggregator, anchor="proximal")
+    return Method(
+        "three_policy_tis", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor="proximal"
+    )

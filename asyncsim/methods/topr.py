@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
@@ -31,7 +31,8 @@ def topr(advantage: Advantage | None = None, aggregator: str = "sequence_sum") -
     """Tapered off-policy REINFORCE: c = A for A >= 0 and min(W_i, 1) A for A < 0, W_i = prod_t r_it.
 
     Good samples are imitated whatever the policy thinks of them; bad ones stop pushing once the policy has left them,
-    since W -> 0. A reconstruction: the form is known from second hand. With rewards of +-1 and a share p of good
+    since W -> 0. A reconstruction: the form is known from second hand, there with rewards of +-1 and no
+    baseline (`advantages.none()`). With rewards of +-1 and a share p of good
     samples, a baseline b inside A = r - b acts like another share, p (1 - b) / (1 + (1 - 2 p) b).
 
     Arguments: `advantage` (default group mean; the paper subtracts one number from all rewards, `offset`);
@@ -41,4 +42,6 @@ def topr(advantage: Advantage | None = None, aggregator: str = "sequence_sum") -
     >>> topr().describe()["level"]
     'sequence'
     """
-    return Method("topr", advantage or advantages.group_mean(), Tapered(), aggregator, status="reconstruction")
+    return Method(
+        "topr", or_default(advantage, advantages.group_mean()), Tapered(), aggregator, status="reconstruction"
+    )

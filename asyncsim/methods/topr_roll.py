@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -57,7 +57,7 @@ def topr_roll(
     plain = weight.positive == weight.negative == 1.0
     return Method(
         "topr_roll",
-        advantage or advantages.group_mean(),
+        or_default(advantage, advantages.group_mean()),
         weight,
         aggregator,
         on_policy="policy gradient" if plain else "policy gradient, rewarded and unrewarded samples weighted",

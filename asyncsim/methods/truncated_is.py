@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages, checks
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._importance import NormalizedRatio
 from asyncsim.methods._method import Method
@@ -44,4 +44,6 @@ def truncated_is(
     )
     checks.one_of("normalize", normalize, ("none", "tokens", "sequences"), "say over what weights are averaged")
     weight: Weight = Ratio(level, checked) if normalize == "none" else NormalizedRatio(level, checked, normalize)
-    return Method("truncated_is", advantage or advantages.group_mean(), weight, aggregator or default_aggregator)
+    return Method(
+        "truncated_is", or_default(advantage, advantages.group_mean()), weight, aggregator or default_aggregator
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Ratio
@@ -27,4 +27,4 @@ def vcpo(cap: Any = 8.0, advantage: Advantage | None = None, aggregator: str = "
     'opob'
     """
     checked = knob("cap", cap, "a cap below 1 shrinks on-policy samples; use at least 1", 1.0)
-    return Method("vcpo", advantage or advantages.opob(), Ratio("sequence", checked), aggregator)
+    return Method("vcpo", or_default(advantage, advantages.opob()), Ratio("sequence", checked), aggregator)

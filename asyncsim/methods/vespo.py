@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, ratios
-from asyncsim.advantages._advantage import Advantage
+from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
 from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
@@ -65,4 +65,4 @@ def vespo(
         knob("k_negative", k_negative, "the weight is W^k at small ratios", 0.0),
         knob("lam_negative", lam_negative, "the weight falls as exp(-lam W)", 0.0, open_low=True),
     )
-    return Method("vespo", advantage or advantages.group_std(), weight, aggregator)
+    return Method("vespo", or_default(advantage, advantages.group_std()), weight, aggregator)

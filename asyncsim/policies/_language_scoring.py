@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -147,7 +148,10 @@ def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
 
     def pullback(cotangents: Outputs) -> Tensor:
         flat = {name: c.expand(shape)[..., :T].reshape(-1, T) for name, c in cotangents.items()}
-        return scoring.pull(flat, graphs)
+        if set(flat) <= set(scoring.names):
+            return scoring.pull(flat, graphs)
+        # Outputs that nobody asked for here: those of a gradient at the behavior weights are computed elsewhere.
+        return dataclasses.replace(scoring, names=tuple(flat)).pull(flat, None)
 
     return Forward({name: widened(value, shape) for name, value in found.items()}, pullback)
 

