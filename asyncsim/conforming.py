@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 
 _FORM = "write module:name or path/to/file.py:name"
 _PARTS = ("adapter", "controller", "names")
-_STYLES = {
-    "verl": ("old_log_prob", "log_prob", "advantages", "response_mask"),
-    "areal": ("logprobs", "proximal_logprobs", "old_logprobs", "advantages"),
-    "roll": ("log_probs", "old_log_probs", "advantages", "response_mask"),
-    "openrlhf": ("log_probs", "old_log_probs", "advantages"),
-}
-"""First arguments of trainers' losses: none of these stands for what a loss of five tensors gets in its place."""
 
 
 def check(
@@ -119,37 +112,35 @@ def _loss(
     name = target if found is None else adapter
     if name is None:
         checks.require(not parts["adapter"], "--set adapter", parts["adapter"], "used with --adapter", "name one")
-        style = _style(found)
-        bound = f"{style}, for these are the arguments of its losses"
-        checks.require(style is None, "--adapter", None, bound, f"add --adapter {style}")
         fn = found
     else:
         known = adapters.INSTALLED if found is None else adapters.ADAPTERS
         checks.one_of("--adapter", name, known, "choose the style of the function")
         fn = _adapted(known[name], name, found, parts["adapter"])
-    report = check_loss(fn, method, strict=strict, allow=tuple(allow), seed=seed)
+    anchor = "either" if method is not None and "anchor" not in own else None
+    report = check_loss(fn, method, anchor=anchor, strict=strict, allow=tuple(allow), seed=seed)
     _print(report)
     return report.record(), 0 if report.conforms else 1
 
 
-def _style(found: Any) -> str | None:
-    """The trainer whose losses begin with the arguments of this one."""
-    called = getattr(found, "forward", found)
-    try:
-        names = tuple(inspect.signature(called).parameters)
-    except (TypeError, ValueError):  # what is not callable is refused with the other losses
-        return None
-    names = names[1:] if names[:1] == ("self",) else names
-    return next((style for style, known in _STYLES.items() if names[: len(known)] == known), None)
-
-
 def _adapted(make: Callable[..., Any], name: str, found: Any, settings: dict[str, Any]) -> Any:
+    from asyncsim.conformance.adapters import own_settings
+
     if inspect.isclass(found):
-        found = found()
+        found = _instance(found)
     try:
         return make(**settings) if found is None else make(found, **settings)
     except TypeError as error:
-        raise checks.InputError("--adapter", name, f"called with its settings ({error})", "see adapters.py") from error
+        remedy = f"settings of {name} are {', '.join(own_settings(name))}"
+        raise checks.InputError("--adapter", name, f"called with its settings ({error})", remedy) from error
+
+
+def _instance(kind: type) -> Any:
+    try:
+        return kind()
+    except TypeError as error:
+        remedy = f"name an instance: file.py:loss, with loss = {kind.__name__}(...) in file.py"
+        raise checks.InputError("target", kind.__name__, f"made without arguments ({error})", remedy) from error
 
 
 def _admission(
@@ -162,7 +153,7 @@ def _admission(
     for key in own:
         checks.one_of("--set", key, known, "see asyncsim.conformance.check_admission")
     for key in ("batch_size", "max_staleness"):
-        checks.require(key in own, "--set", None, f"given {key} of the controller", f"add --set {key}=VALUE")
+        checks.require(key in own, "target", found.__name__, f"given {key}", f"add --set {key}=VALUE")
     try:
         found(**parts["controller"])
     except TypeError as error:

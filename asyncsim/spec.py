@@ -24,7 +24,7 @@ from asyncsim.updates._link import Chain
 DTYPES = ("float64", "float32")
 DEVICES = ("cpu", "cuda")
 _REMEDIES = {
-    "value": "use a policy with a critic",
+    "value": "use a policy with a critic: policies.mlp(critic=True)",
     "action_value": "use policies.mlp(critic='action')",
     "action_values": "use policies.mlp(critic='action')",
     "log_probs": "use policies.tabular or policies.mlp with a finite number of actions",

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from asyncsim import checks, plugins
@@ -114,11 +113,3 @@ class GroupBaseline(Baseline):
             "at least 2 for a group advantage",
             "raise samples_per_group, or use advantages.none() or offset()",
         )
-
-
-def weighted_mean(samples: Samples, weight: Tensor) -> Tensor:
-    """Group mean of the reward under extra weights, `[R, G, 1]`; the plain mean where they vanish."""
-    heavy = samples.mass * weight
-    total = heavy.sum(-1, keepdim=True)
-    mean = (heavy * samples.reward).sum(-1, keepdim=True) / torch.where(total > 0, total, torch.ones_like(total))
-    return torch.where(total > 0, mean, samples.group_mean())

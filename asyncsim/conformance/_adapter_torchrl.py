@@ -43,7 +43,7 @@ def loss(old: str, **settings: Any) -> Loss:
         raise checks.InputError("torchrl", None, "installed", "run `pip install torchrl`") from error
     known = {name for kind in ClipPPOLoss.__mro__[:2] for name in inspect.signature(kind.__init__).parameters}
     for name in settings:
-        remedy = "see its arguments"
+        remedy = "settings of this adapter are old, and the arguments of ClipPPOLoss"
         checks.require(name in known, f"torchrl {name}", settings[name], "an argument of ClipPPOLoss", remedy)
     try:
         objective = ClipPPOLoss(_Actor(), None, functional=False, entropy_bonus=False, **settings)

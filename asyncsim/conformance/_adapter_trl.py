@@ -13,6 +13,7 @@ from torch import Tensor
 from asyncsim import checks
 from asyncsim.conformance._loss_subject import Loss
 
+_OWN = "settings of this adapter are loss_type, old, cap, and the fields of GRPOConfig"
 _REFUSED = ("beta", "top_entropy_quantile", "use_liger_kernel", "entropy_coef", "use_adaptive_entropy")
 
 
@@ -73,7 +74,7 @@ def _installed(loss_type: str, settings: dict[str, Any]) -> tuple[Any, Any]:
             warnings.simplefilter("ignore", FutureWarning)  # of its own defaults
             arguments = GRPOConfig(**quiet, loss_type=loss_type, **settings)
     except (TypeError, ValueError) as error:
-        raise checks.InputError("trl settings", settings, f"those of GRPOConfig ({error})", "see its fields") from error
+        raise checks.InputError("trl settings", settings, f"those of GRPOConfig ({error})", _OWN) from error
     return GRPOTrainer, arguments
 
 

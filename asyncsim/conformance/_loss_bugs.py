@@ -30,6 +30,8 @@ ORDER = "depends on the order of sequences"
 SPLIT = "threshold depends on the split"
 HALVES = "depends on micro-batches"
 SWAPPED = "ratio to the snapshot in place of behavior"
+WRONG_SIDE = "clip closes on the wrong side"
+DOWN = "sign turned around"
 
 
 def findings(case: Case) -> Iterator[Finding]:
@@ -49,8 +51,18 @@ def _one(case: Case) -> Finding | None:
     return Finding("no ratio", "note", evidence, remedy)
 
 
+def _anchor(case: Case) -> Finding | None:
+    """The asked method with the other anchor: no mistake of the loss."""
+    found, like = case.other_anchor, case.like
+    if found is None or like is None:
+        return None
+    evidence = f"with anchor={found!r} {like.name} explains every token"
+    remedy = f"compare with anchor={found!r}, or hand over {like.anchor} log-probs (adapter.old={like.anchor})"
+    return Finding(f"anchor: {found} where {like.anchor} was asked for", "note", evidence, remedy)
+
+
 def _unused(case: Case) -> Finding | None:
-    if "behavior" in case.reads or not case.reads:
+    if "behavior" in case.reads or not case.reads or case.other_anchor:
         return None
     evidence = "other behavior log-probs change nothing: in the first update of a batch the lag is invisible"
     if "behavior" in case.like_reads:
@@ -138,6 +150,38 @@ def _off(case: Case) -> Finding | None:
         evidence = "the weight is the ratio itself, neither clipped nor capped"
         return Finding("no kink", "note", evidence, "cap it if that was meant")
     return None
+
+
+def _wrong_side(case: Case) -> Finding | None:
+    """For A > 0 the weight opens below a ratio of 1 and never closes, for A < 0 it is open until it closes above 1."""
+    if case.exact:
+        return None
+    jumps = [kink for kink in case.curves.kinks if kink.kind == "jump" and kink.ladder == "drift"]
+    opens = [kink for kink in jumps if _closed(kink.below, kink.above)]
+    closes = [kink for kink in jumps if _closed(kink.above, kink.below)]
+    # Where a sign is cut on both sides it is a mask.
+    if [(kink.sign, kink.log_ratio < 0) for kink in (*opens, *closes)] != [(1, True), (-1, False)]:
+        return None
+    evidence = (
+        f"for A > 0 tokens have weight 0 below a ratio of {opens[0].ratio:g} and none is cut above 1; "
+        f"for A < 0 they have weight 0 above {closes[0].ratio:g} and none is cut below 1"
+    )
+    remedy = "take the minimum of objectives, the maximum of losses"
+    if case.curves.unit < 0:
+        evidence, remedy = f"{evidence}; the step goes down", "turn the sign of the advantages: a loss is descended"
+    return Finding(WRONG_SIDE, "bug", evidence, remedy)
+
+
+def _down(case: Case) -> Finding | None:
+    """The weights of a method times a negative number: an objective that was handed over as a loss."""
+    if not case.target.exact(case.tolerance) or case.target.scale >= 0:
+        return None
+    evidence = f"-dL/d log pi is {case.target.scale:.3g} times the weights of the method: a step lowers the objective"
+    return Finding(DOWN, "bug", evidence, "return minus the objective: a loss is descended")
+
+
+def _closed(inside: float, outside: float) -> bool:
+    return abs(inside) < 1e-9 < abs(outside)
 
 
 def _k1(case: Case) -> Finding | None:
@@ -250,12 +294,12 @@ def _dual(case: Case) -> Finding | None:
 
 
 CHECKS: tuple[Check, ...] = (
-    _one, _unused, _twice, _lost, _inverse, _off, _k1, _divisor, _halves, _swapped, _again, _changed, _order, _split,
-    _dual, *_loss_masks.CHECKS, *_loss_hazards.CHECKS,
+    _anchor, _one, _unused, _twice, _lost, _inverse, _off, _wrong_side, _down, _k1, _divisor, _halves, _swapped, _again,
+    _changed, _order, _split, _dual, *_loss_masks.CHECKS, *_loss_hazards.CHECKS,
 )
 
 NAMES = (
-    ONE, UNUSED, TWICE, LOST, INVERSE, OFF, K1, DIVISOR, AGAIN, CHANGED, ORDER, SPLIT, SWAPPED, *_loss_masks.NAMES,
-    *_loss_hazards.NAMES,
+    ONE, UNUSED, TWICE, LOST, INVERSE, OFF, K1, DIVISOR, AGAIN, CHANGED, ORDER, SPLIT, SWAPPED, WRONG_SIDE, DOWN,
+    *_loss_masks.NAMES, *_loss_hazards.NAMES,
 )
 """Bugs and hazards by name."""

@@ -15,7 +15,7 @@ from asyncsim.conformance._loss_methods import Evidence, Family, Fit, expected
 from asyncsim.conformance._loss_probes import by_name
 from asyncsim.conformance._loss_search import search
 from asyncsim.conformance._loss_subject import Probe, Subject
-from asyncsim.methods._method import Method
+from asyncsim.methods._method import ANCHORS, Method
 
 Ask = Callable[[Probe], Tensor]
 
@@ -57,11 +57,27 @@ class Case:
         """How well that method explains the loss; a wrong divisor is held against it where it was asked for."""
         if self.like is None:
             return self.best
+        return self._apart(self.like)
+
+    @cached_property
+    def other_anchor(self) -> str | None:
+        """The anchor with which the asked method explains every token, where with its own it does not."""
+        like = self.like
+        if like is None or not like.weight.anchored or self.target.exact(self.tolerance):
+            return None
+        other = next(anchor for anchor in ANCHORS if anchor != like.anchor)
+        return other if self._apart(like.replace(anchor=other)).exact(self.tolerance) else None
+
+    def at(self, anchor: str) -> Case:
+        """The same measurements, beside the asked method with this anchor."""
+        return self if self.like is None else replace(self, like=self.like.replace(anchor=anchor))
+
+    def _apart(self, method: Method) -> Fit:
         one = Evidence(
             self.probes, self.evidence.answers, self.evidence.points, self.evidence.alone, self.evidence.pair,
             None, [1.0] * len(self.probes),
         )
-        return one.compare(self.like, None, {})
+        return one.compare(method, None, {})
 
     @cached_property
     def exact(self) -> bool:

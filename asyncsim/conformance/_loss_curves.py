@@ -37,8 +37,10 @@ class Kink(NamedTuple):
         """The ratio, rounded to six digits where that is what was meant."""
         return tidy(math.exp(self.log_ratio))
 
-    def __str__(self) -> str:
-        moved = {"drift": "pi / mu", "lag": "pi_prox / mu", "snapshot": "pi / pi_prox", "probable": "pi / mu"}
+    def told(self, to_snapshot: bool) -> str:
+        """As text; `to_snapshot`, whether the ratio of the current policy is one to pi_prox."""
+        now = "pi / pi_prox" if to_snapshot else "pi / mu"
+        moved = {"drift": now, "lag": "pi_prox / mu", "snapshot": "pi / pi_prox", "probable": now}
         sign = {1: "A > 0", -1: "A < 0", 0: "A = 0"}[self.sign]
         change = f"weight {self.below:.4g} -> {self.above:.4g}" if self.kind == "jump" else f"from {self.below:.4g} on"
         return f"{self.kind} at {moved[self.ladder]} = {self.ratio:.6g} for {sign} ({change})"

@@ -79,8 +79,8 @@ def _attached(case: Case) -> Finding | None:
         return None
     named = {"advantages": "advantages", "behavior": "behavior log-probs", "proximal": "proximal log-probs"}
     evidence = f"a gradient flows into {', '.join(named[name] for name in case.subject.attached)}"
-    return Finding(ATTACHED, "hazard", evidence, "detach them inside, or make sure that every caller does")
+    return Finding(ATTACHED, "note", evidence, "detach them inside, or make sure that every caller does")
 
 
 CHECKS: tuple[Callable[[Case], Finding | None], ...] = (_zero, _overflow, _masked, _attached)
-NAMES = (ZERO, OVERFLOW, MASKED, ATTACHED)
+NAMES = (ZERO, OVERFLOW, MASKED)

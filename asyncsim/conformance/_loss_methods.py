@@ -16,6 +16,7 @@ from torch import Tensor
 from asyncsim import checks, plugins
 from asyncsim.conformance._loss_probes import Points
 from asyncsim.conformance._loss_subject import Probe
+from asyncsim.conformance.loss_reports import shown
 from asyncsim.methods._method import ANCHORS, Method
 
 _ASIDE = ("advantage", "aggregator", "anchor", "at", "critic", "entropy", "kl")
@@ -271,7 +272,7 @@ class Fit:
     @property
     def label(self) -> str:
         """The call that makes it."""
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        inside = ", ".join(f"{name}={shown(value)}" for name, value in self.settings.items())
         return f"{self.family.name if self.family else 'method'}({inside})"
 
     def exact(self, tolerance: float) -> bool:

@@ -7,7 +7,7 @@ settings it needs; `trl` and `torchrl` take settings and ask the losses of those
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -35,6 +35,7 @@ def verl(fn: Callable[..., Any], old: str = "proximal", cap: float | None = None
     """
     _callable(fn)
     _choice(old)
+    _own("verl", fn, ("old_log_prob", "log_prob", "advantages", "response_mask"), settings)
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         given = {
@@ -44,7 +45,7 @@ def verl(fn: Callable[..., Any], old: str = "proximal", cap: float | None = None
         weights = {} if cap is None else {"rollout_is_weights": _truncated(proximal, behavior, mask, cap)}
         return _first(fn(**given, **weights, **settings))
 
-    return loss
+    return _said(loss, old)
 
 
 def areal(fn: Callable[..., Any], eps_clip: float = 0.2, **settings: Any) -> Loss:
@@ -53,6 +54,8 @@ def areal(fn: Callable[..., Any], eps_clip: float = 0.2, **settings: Any) -> Los
     `old_logprobs` are those of the behavior policy, the mask is boolean; `settings` go to fn.
     """
     _callable(fn)
+    given_names = ("logprobs", "proximal_logprobs", "old_logprobs", "advantages", "loss_mask")
+    _own("areal", fn, given_names, settings)
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         given = {
@@ -61,7 +64,7 @@ def areal(fn: Callable[..., Any], eps_clip: float = 0.2, **settings: Any) -> Los
         }
         return _first(fn(**given, eps_clip=eps_clip, **settings))
 
-    return loss
+    return _said(loss, "proximal")
 
 
 def roll(fn: Callable[..., Any], old: str = "proximal", **settings: Any) -> Loss:
@@ -72,6 +75,7 @@ def roll(fn: Callable[..., Any], old: str = "proximal", **settings: Any) -> Loss
     """
     _callable(fn)
     _choice(old)
+    _own("roll", fn, ("log_probs", "old_log_probs", "advantages", "response_mask", "infer_log_probs"), settings)
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         given = {
@@ -80,17 +84,20 @@ def roll(fn: Callable[..., Any], old: str = "proximal", **settings: Any) -> Loss
         }
         return _first(fn(**given, **_taken(fn, {"infer_log_probs": behavior}), **settings))
 
-    return loss
+    return _said(loss, old)
 
 
 def openrlhf(module: Callable[..., Any], old: str = "proximal", **settings: Any) -> Loss:
     """module(log_probs, old_log_probs, advantages, action_mask=..., ...) -> loss, or a tuple that begins with it.
 
     Where it has an argument `rollout_log_probs`, it gets those of the behavior policy. `old`: "proximal" or "behavior";
-    `settings` go to the call.
+    `settings` go to the call. For the command line, make the module in the file and name the instance: with
+    `loss = PolicyLoss(0.3)` in file.py, `asyncsim conformance file.py:loss --adapter openrlhf`.
     """
     _callable(module)
     _choice(old)
+    given_names = ("log_probs", "old_log_probs", "advantages", "action_mask", "rollout_log_probs")
+    _own("openrlhf", module, given_names, settings)
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         before = proximal if old == "proximal" else behavior
@@ -98,7 +105,7 @@ def openrlhf(module: Callable[..., Any], old: str = "proximal", **settings: Any)
         named = _taken(called, {"action_mask": mask, "rollout_log_probs": behavior})
         return _first(module(log_prob, before, advantages, **named, **settings))
 
-    return loss
+    return _said(loss, old)
 
 
 def trl(loss_type: str = "dapo", **settings: Any) -> Loss:
@@ -109,7 +116,7 @@ def trl(loss_type: str = "dapo", **settings: Any) -> Loss:
     """
     from asyncsim.conformance import _adapter_trl
 
-    return _adapter_trl.loss(loss_type, **settings)
+    return _said(_adapter_trl.loss(loss_type, **settings), settings.get("old", "proximal"))
 
 
 def torchrl(old: str = "behavior", **settings: Any) -> Loss:
@@ -120,7 +127,7 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
     _choice(old)
     from asyncsim.conformance import _adapter_torchrl
 
-    return _adapter_torchrl.loss(old, **settings)
+    return _said(_adapter_torchrl.loss(old, **settings), old)
 
 
 ADAPTERS: Mapping[str, Callable[..., Loss]] = {"verl": verl, "areal": areal, "roll": roll, "openrlhf": openrlhf}
@@ -135,6 +142,31 @@ def _callable(fn: Any) -> None:
 
 def _choice(old: str) -> None:
     checks.one_of("old", old, ("proximal", "behavior"), "say which log-probs are the old ones")
+
+
+def _said(loss: Loss, old: str) -> Loss:
+    """The loss, which tells `check_loss` whose log-probs it gets as old ones."""
+    vars(loss)["old"] = old
+    return loss
+
+
+def own_settings(name: str) -> list[str]:
+    """What the adapter itself can be told, beside settings of the loss."""
+    first = 1 if name in ADAPTERS else 0
+    parameters = list(inspect.signature({**ADAPTERS, **INSTALLED}[name]).parameters.values())[first:]
+    return [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+
+
+def _own(name: str, fn: Callable[..., Any], given: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Refuse settings that neither the adapter nor the function has."""
+    parameters = inspect.signature(getattr(fn, "forward", fn)).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return
+    left = [each for each in parameters if each not in (*given, *own_settings(name))]
+    remedy = f"settings of {name} are {', '.join(own_settings(name))}"
+    remedy += f"; those of the loss {', '.join(left)}" if left else "; the loss has none"
+    for key in settings:
+        checks.require(key in left, f"adapter {name}", key, "a setting of the adapter or of the loss", remedy)
 
 
 def _first(value: Any) -> Any:

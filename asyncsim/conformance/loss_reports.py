@@ -12,6 +12,14 @@ from asyncsim.conformance.reports import ConformanceError
 KINDS = ("bug", "hazard", "note")
 
 
+def shown(value: Any) -> str:
+    """A setting as it is written in a call; of a fraction at most four digits."""
+    if not isinstance(value, float):
+        return repr(value)
+    short = f"{value:.4g}"
+    return repr(value) if float(short) == value else short
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something known that a loss shows.
@@ -42,8 +50,9 @@ class Match:
     @property
     def label(self) -> str:
         """The call that makes the method."""
-        shown = {name: value if name == "penalties" else repr(value) for name, value in self.settings.items()}
-        inside = ", ".join(f"{name}={value}" for name, value in shown.items())
+        # Penalties are written as the call that makes them.
+        told = {name: value if name == "penalties" else shown(value) for name, value in self.settings.items()}
+        inside = ", ".join(f"{name}={value}" for name, value in told.items())
         return f"{self.method}({inside})"
 
 
@@ -106,7 +115,9 @@ class LossReport:
     `conforms`: every token of every ordinary batch has the gradient of the asked method (or of some method), and there
     is no bug that was not allowed. `name`: the best match; `same`: other methods with the same gradient there;
     `scale`: factor of the loss over that method; `aggregator`, `anchor`, `coupling`: how tokens are averaged, which
-    log-probs ratios refer to, and how far one token's ratio reaches.
+    log-probs ratios refer to, and how far one token's ratio reaches; `distance`: largest deviation of a token from the
+    asked (or nearest) method, like `match.largest`; `compared`: the anchor that was chosen for the asked method, and
+    why, where it is not its own; `unchecked`: methods that were not compared; `omitted`: why there are no moments.
     """
 
     conforms: bool
@@ -123,6 +134,9 @@ class LossReport:
     findings: tuple[Finding, ...]
     bias: tuple[BiasRow, ...]
     unchecked: tuple[str, ...] = ()
+    distance: float = 0.0
+    compared: str = ""
+    omitted: str = ""
 
     @property
     def passed(self) -> bool:
@@ -161,6 +175,9 @@ class LossReport:
         """Whether it conforms, to what, and what was measured."""
         asked = f" like {self.like}" if self.like else ""
         lines = [f"{'conforms' if self.conforms else 'deviates'}{asked}", self._matched()]
+        lines += [f"compared with {self.compared}"] if self.compared else []
+        if self.like and self.disagreement:
+            lines.append(f"largest deviation of a token from {self.like}: {self.distance:.2g}")
         lines += [f"same gradient: {', '.join(self.same)}"] if self.same else []
         lines.append(
             f"aggregator: {self.aggregator}; anchor: {self.anchor}; coupling: {self.coupling}; scale: {self.scale:.6g}"
@@ -170,7 +187,8 @@ class LossReport:
 
     def ending(self) -> list[str]:
         """Moments, and what was left out."""
-        return self._biases() + ([f"unchecked: {'; '.join(self.unchecked)}"] if self.unchecked else [])
+        lines = self._biases() + ([f"no moments: {self.omitted}"] if self.omitted else [])
+        return lines + ([f"methods not compared: {'; '.join(self.unchecked)}"] if self.unchecked else [])
 
     def _matched(self) -> str:
         if self.match.largest <= 1e-5:
@@ -183,6 +201,8 @@ class LossReport:
             return []
         same = all(row.same for row in self.bias)
         beside = "those of the method are the same" if same else "in brackets those of the method"
-        return [f"exact moments, bias and variance relative to the exact gradient; {beside}:"] + [
-            row.line(not same) for row in self.bias
+        return [
+            f"exact moments in the first update of a batch (pi_prox = pi), relative to the exact gradient; {beside}:",
+            *(row.line(not same) for row in self.bias),
+            "  bias at displacement 0 is not staleness: it contains the advantage's 1/N and the aggregator's scale",
         ]

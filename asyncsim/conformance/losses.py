@@ -10,7 +10,7 @@ import torch
 
 from asyncsim import advantages, checks, plugins
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.conformance import _loss_bias, _loss_bugs
+from asyncsim.conformance import _loss_anchors, _loss_bias, _loss_bugs, _loss_styles
 from asyncsim.conformance._loss_aggregators import Divisor, aggregator_of
 from asyncsim.conformance._loss_case import Case
 from asyncsim.conformance._loss_curves import Curves
@@ -19,8 +19,8 @@ from asyncsim.conformance._loss_penalties import penalty_of
 from asyncsim.conformance._loss_probes import LADDERS, Points, grid, on_policy, ordinary, points
 from asyncsim.conformance._loss_search import search
 from asyncsim.conformance._loss_subject import Loss, Probe, Subject
-from asyncsim.conformance.loss_reports import Disagreement, LossReport, Match
-from asyncsim.methods._method import Method
+from asyncsim.conformance.loss_reports import Disagreement, LossReport, Match, shown
+from asyncsim.methods._method import ANCHORS, Method
 
 _THIN = 9
 _SAME = 5
@@ -28,8 +28,9 @@ _SAME = 5
 
 
 def check_loss(
-    fn: Loss, like: str | Method | None = None, *, advantage: Advantage | None = None, bias: bool = True,
-    allow: Sequence[str] = (), strict: bool = False, tolerance: float = 1e-6, seed: int = 0, check: bool = False,
+    fn: Loss, like: str | Method | None = None, *, anchor: str | None = None, advantage: Advantage | None = None,
+    bias: bool = True, allow: Sequence[str] = (), strict: bool = False, tolerance: float = 1e-6, seed: int = 0,
+    check: bool = False,
 ) -> LossReport:
     """Ask a loss for its gradient on random batches and compare it, token by token, with that of every method here.
 
@@ -39,7 +40,9 @@ def check_loss(
     over its settings, is compared. Where policies agree c is a constant times A, which tells a; single tokens on a
     ladder of log ratios tell c.
 
-    Arguments: `like`, the method that it is meant to be (a name with its defaults, or a `Method`; None: any);
+    Arguments: `like`, the method that it is meant to be (a name with its defaults, or a `Method`; None: any); `anchor`
+    of its ratios, "behavior", "proximal" or "either": the one that explains the loss, else the adapter's `old` (default
+    "either" for a name, a `Method`'s own);
     `advantage` of the enumeration of bias and variance (default leave-one-out), left out without `bias`; `allow`, names
     of bugs that do not count; `strict`, whether hazards count too; `tolerance`, deviation of one token relative to its
     weight; `seed` of the batches; `check` raises where it does not conform. Returns a `LossReport`. Raises `InputError`
@@ -60,9 +63,13 @@ def check_loss(
     checks.integer("seed", seed, 0, "give a whole number")
     for name in allow:
         checks.one_of("allow", name, _loss_bugs.NAMES, "name findings as a report does")
-    wanted, label = _asked(like)
+    wanted = _asked(like, anchor)
+    _loss_styles.refuse(fn)
     case, fits = _measured(Subject(fn), wanted, tolerance, seed)
-    report = _report(case, fits, label, set(allow), strict)
+    either = anchor == "either" or (anchor is None and isinstance(like, str))
+    case, compared = _loss_anchors.chosen(case, getattr(fn, "old", None)) if either else (case, "")
+    label = _named(like, case.like, anchor) if isinstance(like, str) else _label(case.like)
+    report = replace(_report(case, fits, label, set(allow), strict), compared=compared)
     if bias:
         report = _with_bias(report, case, advantage or advantages.leave_one_out())
     return report.raise_for_failure() if check else report
@@ -80,25 +87,37 @@ def _measured(subject: Subject, wanted: Method | None, tolerance: float, seed: i
     return Case(subject, probes, curves, divisor, evidence, fits[0], wanted, tolerance, found), fits
 
 
-def _asked(like: str | Method | None) -> tuple[Method | None, str | None]:
-    """The method that the loss is meant to be, and what to call it."""
+def _asked(like: str | Method | None, anchor: str | None) -> Method | None:
+    """The method that the loss is meant to be."""
+    if anchor is not None:
+        checks.one_of("anchor", anchor, (*ANCHORS, "either"), "say which policy ratios refer to")
+        checks.require(like is not None, "anchor", anchor, "used with like", "name the method")
     if like is None:
-        return None, None
+        return None
     if isinstance(like, str):
-        made, label = plugins.load("asyncsim.methods", like, "like")(), f"{like.replace('-', '_')}()"
+        made = plugins.load("asyncsim.methods", like, "like")()
     else:
         checks.require(isinstance(like, Method), "like", like, "a name or a method", "write sim.methods.NAME(...)")
-        made, label = like, _label(like)
+        made = like
     why = reason(bare(made))
     remedy = "compare with a method whose weight reads log-probs of tokens only"
     checks.require(why is None, "like", made.name, f"comparable (this one {why})", remedy)
-    return bare(made), label
+    return bare(made if anchor in (None, "either") else made.replace(anchor=anchor))
 
 
-def _label(method: Method) -> str:
+def _named(like: str, method: Method | None, anchor: str | None) -> str:
+    """The call that makes a method which was asked for by name."""
+    own = plugins.load("asyncsim.methods", like, "like")().anchor
+    said = method is not None and (method.anchor != own or anchor in ANCHORS)
+    return f"{like.replace('-', '_')}({f'anchor={method.anchor!r}' if method and said else ''})"
+
+
+def _label(method: Method | None) -> str | None:
+    if method is None:
+        return None
     settings = {k: v for k, v in method.weight.describe().items() if k not in ("weight", "level")}
     settings |= {"aggregator": method.aggregator} | ({"anchor": method.anchor} if method.weight.anchored else {})
-    return f"{method.name}({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
+    return f"{method.name}({', '.join(f'{name}={shown(value)}' for name, value in settings.items())})"
 
 
 def _evidence(subject: Subject, probes: Sequence[Probe], curves: Curves, divisor: Divisor | None) -> Evidence:
@@ -151,6 +170,7 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
         findings=findings,
         bias=(),
         unchecked=tuple(f"{name}: {why}" for name, why in families()[1].items()),
+        distance=target.largest,
     )
 
 
@@ -168,10 +188,12 @@ def _match(fit: Fit, case: Case) -> Match:
 def _told(case: Case) -> tuple[str, ...]:
     """The kinks without those that only repeat another ladder's."""
     told, lines = set(), []
-    for kink in case.curves.kinks:
-        key = (kink.sign, round(kink.log_ratio, 6), kink.kind)
+    keys = [(kink.sign, round(kink.log_ratio, 6), kink.kind) for kink in case.curves.kinks]
+    listed = list(zip(case.curves.kinks, keys, strict=True))
+    snapshot = {key for kink, key in listed if kink.ladder == "snapshot"}
+    for kink, key in listed:
         if key not in told:
-            lines.append(str(kink))
+            lines.append(kink.told(case.reads == ("proximal",) or key in snapshot))
         told.add(key)
     return tuple(lines)
 
@@ -196,5 +218,5 @@ def _with_bias(report: LossReport, case: Case, advantage: Advantage) -> LossRepo
     try:
         rows = _loss_bias.biases(case.ask, case.target.scale, case.method, advantage)
     except checks.InputError as error:
-        return replace(report, unchecked=(*report.unchecked, f"bias and variance: {error}"))
+        return replace(report, omitted=str(error))
     return replace(report, bias=rows)

@@ -1,4 +1,4 @@
-"""Drop what has a large squared log ratio."""
+"""Drop sequences, or single tokens, that have a large squared log ratio."""
 
 from __future__ import annotations
 

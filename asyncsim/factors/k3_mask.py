@@ -1,4 +1,4 @@
-"""Drop what has a large sampled divergence of behavior from the current policy."""
+"""Drop sequences, or single tokens, that have a large sampled divergence of behavior from current policy."""
 
 from __future__ import annotations
 

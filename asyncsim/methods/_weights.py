@@ -73,7 +73,7 @@ class Ratio(Weight):
 
     def applied(self, seen: Likelihoods) -> Tensor:
         """Token ratios `[R, G, N, T]` or the sequence ratio `[R, G, N, 1]`, truncated from above."""
-        log_ratio = seen.anchored
+        log_ratio = seen.log_ratio
         weight = ratios.usable(seen.sequence(log_ratio) if self.level == "sequence" else log_ratio)
         return weight if self.cap is None else at_most(weight, self.cap)
 

@@ -45,6 +45,11 @@ def mutating(log_prob, behavior, proximal, advantages, mask):
     return ppo(log_prob, behavior, proximal, advantages, mask)
 
 
+class Needy(torch.nn.Module):
+    def __init__(self, low):
+        super().__init__()
+
+
 @dataclass
 class Counter:
     limit: int = 8
@@ -111,6 +116,15 @@ def test_an_adapter_is_chosen_with_its_settings():
     assert call("conformance", f"{STYLES}:PolicyLoss", "--adapter", "openrlhf").exit_code == 0
 
 
+def test_the_anchor_need_not_be_named():
+    asked = ["conformance", f"{STYLES}:verl_style", "--adapter", "verl", "--like", "ppo-clip", "--set", "high=0.2"]
+    result = call(*asked)
+    assert result.exit_code == 0 and "anchor='proximal'" in result.output.splitlines()[0]
+    result = call(*asked, "--set", "anchor=behavior")
+    assert result.exit_code == 1 and "anchor: proximal where behavior was asked for" in result.output
+    assert "behavior weight not applied" not in result.output
+
+
 def test_the_loss_of_a_package_is_checked():
     pytest.importorskip("torchrl")
     result = call("conformance", "torchrl", "--set", "adapter.clip_epsilon=0.2", "--like", "ppo_clip")
@@ -151,7 +165,11 @@ BAD = {
     "adapter's settings": (["{}:ppo", "--adapter", "verl", "--set", "adapter.old=x"], "old = 'x'"),
     "no part": (["{}:ppo", "--set", "method.high=1"], "--set part = 'method'"),
     "no finding": (["{}:ppo", "--allow", "typo"], "allow = 'typo'"),
-    "controller without bounds": (["{}:Counter"], "given batch_size"),
+    "adapter's own settings": (
+        [f"{STYLES}:verl_style", "--adapter", "verl", "--set", "adapter.olf=1"], "settings of verl are old, cap",
+    ),
+    "module with arguments": (["{}:Needy", "--adapter", "openrlhf"], "name an instance"),
+    "controller without bounds": (["{}:Counter"], "target = 'Counter': must be given batch_size"),
     "controller with a method": (["{}:Counter", "--like", "grpo"], "left out for an admission controller"),
     "controller's arguments": (
         ["{}:Counter", "--set", "batch_size=1", "--set", "max_staleness=1", "--set", "controller.x=1"], "made with",

@@ -100,6 +100,13 @@ WRONG = {
     "order": (_loss_bugs.ORDER, trainers.by_position, None),
     "k1": (_loss_bugs.K1, trainers.penalized("k1"), None),
     "no clip": (_loss_bugs.OFF, trainers.unclipped, "ppo_clip"),
+    "wrong side": (_loss_bugs.WRONG_SIDE, trainers.wrong_side(), None),
+    "wrong side, at the snapshot": (
+        _loss_bugs.WRONG_SIDE, trainers.wrong_side(0.1, 0.3, True), sim.methods.ppo_clip(0.1, 0.3, anchor="proximal"),
+    ),
+    "wrong side, anchor not named": (_loss_bugs.WRONG_SIDE, trainers.wrong_side(proximal=True), "ppo_clip"),
+    "turned": (_loss_bugs.DOWN, lambda *given: -trainers.ppo()(*given), "ppo_clip"),
+    "turned, not named": (_loss_bugs.DOWN, lambda *given: -trainers.truncated(6.0, "sequence")(*given), None),
     "leak": (LEAKS, trainers.unmasked_sequence_ratio, None),
     "snapshot": (
         _loss_bugs.SWAPPED,
@@ -126,7 +133,6 @@ HAZARDS = {
     "mask": (MASKED, trainers.multiplied_mask, trainers.ppo()),
     "overflow": (OVERFLOW, trainers.overflowing, trainers.ppo()),
     "empty": (EMPTY_NAN, trainers.empty_not_finite, trainers.ppo(how="sequence_mean")),
-    "attached": (ATTACHED, trainers.ppo(), trainers.detached),
 }
 
 
@@ -148,6 +154,7 @@ NOTES = {
     "no kink": trainers.unclipped,
     "depends on micro-batches": trainers.ppo(),
     "a penalty": trainers.penalized("k2"),
+    ATTACHED: trainers.ppo(),
 }
 
 
@@ -160,7 +167,78 @@ def test_a_property_is_told(note):
 
 def test_notes_are_not_told_of_everything():
     found = {finding.name for finding in checked(trainers.truncated(6.0, "sequence", "sequence_mean")).findings}
-    assert not found & NOTES.keys()
+    assert not found & NOTES.keys() - {ATTACHED}
+    assert not checked(trainers.detached).shows(ATTACHED)
+
+
+def test_strict_means_something():
+    assert checked(trainers.ppo(), "ppo_clip", strict=True).conforms
+
+
+def test_a_name_stands_for_both_anchors():
+    report = checked(trainers.ppo(proximal=True), "ppo_clip")
+    assert report.conforms and report.like == "ppo_clip(anchor='proximal')" and report.distance < 1e-9
+    assert "compared with anchor='proximal', with which it explains every token" in str(report)
+    own = checked(trainers.ppo(), "ppo-clip")
+    assert own.conforms and own.like == "ppo_clip()" and own.compared == ""
+    other = checked(trainers.ppo(0.3, proximal=True), "ppo_clip")
+    assert not other.conforms and other.bugs == () and other.like == "ppo_clip(anchor='proximal')"
+    assert "the only log-probs that the loss reads" in other.compared
+
+
+NAMED = {
+    # asked: (how it is asked for, loss with the other anchor)
+    "behavior": ({"like": "ppo_clip", "anchor": "behavior"}, trainers.ppo(proximal=True)),
+    "behavior, a method": ({"like": sim.methods.ppo_clip()}, trainers.ppo(proximal=True)),
+    "proximal": ({"like": "ppo_clip", "anchor": "proximal"}, trainers.ppo()),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_another_anchor_is_no_bug(name):
+    keywords, loss = NAMED[name]
+    asked = name.partition(",")[0]
+    found = "behavior" if asked == "proximal" else "proximal"
+    report = checked(loss, **keywords)
+    assert not report.conforms and report.bugs == ()
+    finding = next(one for one in report.findings if one.name == f"anchor: {found} where {asked} was asked for")
+    assert finding.kind == "note" and finding.remedy.startswith(f"compare with anchor='{found}', or hand over {asked}")
+    assert not report.shows("the lag is invisible") and f"anchor={asked!r}" in report.like
+    assert checked(loss, keywords["like"], anchor="either").conforms
+
+
+@pytest.mark.parametrize(("sign", "remedy"), [(1, "take the minimum of objectives"), (-1, "turn the sign")])
+def test_a_wrong_side_tells_its_cause(sign, remedy):
+    # With advantages of the other sign PPO, too, closes on the wrong side.
+    loss = trainers.wrong_side() if sign > 0 else trainers.ppo()
+    report = checked(lambda now, then, before, advantages, mask: loss(now, then, before, sign * advantages, mask))
+    assert report.bugs == (_loss_bugs.WRONG_SIDE,) and report.scale * sign > 0
+    found = next(finding for finding in report.findings if finding.name == _loss_bugs.WRONG_SIDE)
+    assert found.remedy.startswith(remedy) and "0.8" in found.evidence and "1.2" in found.evidence
+
+
+def test_kinks_name_their_ratio():
+    def kinks(loss):
+        return " ".join(checked(loss).kinks)
+
+    assert "jump at pi / mu = 1.2 " in kinks(trainers.ppo()) and "pi_prox" not in kinks(trainers.ppo())
+    assert "jump at pi / pi_prox = 1.2 " in kinks(trainers.ppo(proximal=True))
+    assert "/ mu" not in kinks(trainers.ppo(proximal=True))
+    assert "jump at pi / pi_prox = 1.2 " in kinks(trainers.decoupled())
+    assert "bend at pi_prox / mu = 5 " in kinks(trainers.decoupled())
+
+
+def test_the_distance_to_the_asked_method_is_printed():
+    report = checked(trainers.truncated(2.5, "token"), sim.methods.truncated_is("token", cap=2.0))
+    assert not report.conforms and report.distance == pytest.approx(0.2)  # (2.5 - 2) / 2.5
+    assert f"largest deviation of a token from {report.like}: 0.2" in str(report)
+    assert "largest deviation of a token from" not in str(checked(trainers.ppo(), "ppo_clip"))
+
+
+def test_settings_have_four_digits():
+    report = checked(trainers.ppo(0.2, 0.123456), sim.methods.ppo_clip(0.2, 0.123456))
+    assert report.conforms and "high=0.1235" in report.like and "high=0.1235" in report.name
+    assert report.match.settings["high"] == pytest.approx(0.123456)
 
 
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
@@ -230,6 +308,7 @@ def test_settings_are_found(name):
 def test_methods_that_need_more_are_named():
     _, skipped = families()
     report = checked(trainers.ppo())
+    assert "methods not compared: " in str(report)
     assert skipped and all(any(text.startswith(name) for text in report.unchecked) for name in skipped)
     assert "gradient" in skipped and not skipped.keys() & {family.name for family in FAMILIES}
 
@@ -265,6 +344,7 @@ def test_the_first_disagreement_is_where_the_band_differs():
 def test_moments_are_those_of_the_method():
     report = check_loss(trainers.ppo(), advantage=sim.advantages.group_mean())
     assert len(report.bias) == 9 and all(row.same for row in report.bias)
+    assert "first update of a batch (pi_prox = pi)" in str(report) and "displacement 0 is not staleness" in str(report)
     row = report.bias[1]
     task = sim.tasks.token_bandit(actions=2, horizon=2, dependence="position", ends=True)
     now = torch.linspace(-0.3, 0.4, 4, dtype=torch.float64).numpy()
@@ -273,6 +353,16 @@ def test_moments_are_those_of_the_method():
     norm = float((moments.exact**2).sum()) ** 0.5
     assert row.bias == pytest.approx(float((moments.bias**2).sum()) ** 0.5 / norm)
     assert row.variance == pytest.approx(moments.variance / norm**2)
+
+
+def test_moments_that_cannot_be_had_are_told():
+    def picky(now, then, before, advantages, mask):
+        assert now.shape[1] != 2, "two tokens"
+        return trainers.ppo()(now, then, before, advantages, mask)
+
+    report = check_loss(picky)
+    assert report.conforms and report.bias == () and "two tokens" in report.omitted
+    assert "no moments: " in str(report) and not any("two tokens" in text for text in report.unchecked)
 
 
 def test_moments_of_a_loss_of_its_own():
@@ -357,6 +447,8 @@ BAD = {
     "unknown method": (trainers.ppo(), {"like": "ppo_clop"}, "like"),
     "no method": (trainers.ppo(), {"like": 3}, "like"),
     "method of more": (trainers.ppo(), {"like": "gradient"}, "like"),
+    "unknown anchor": (trainers.ppo(), {"like": "ppo_clip", "anchor": "mu"}, "anchor"),
+    "anchor of nothing": (trainers.ppo(), {"anchor": "behavior"}, "anchor"),
     "unknown finding": (trainers.ppo(), {"allow": ("typo",)}, "allow"),
     "tolerance": (trainers.ppo(), {"tolerance": 0.0}, "tolerance"),
     "seed": (trainers.ppo(), {"seed": -1}, "seed"),

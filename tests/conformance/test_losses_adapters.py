@@ -105,13 +105,53 @@ def test_a_correction_that_is_configured_and_left_out_is_found():
         (lambda: adapters.verl(verl_style, old="reference"), "old"),
         (lambda: adapters.roll(roll_style, old="mu"), "old"),
         (lambda: checked(adapters.verl(areal_style)), "loss"),
-        (lambda: checked(adapters.verl(verl_style, clip=0.3)), "loss"),
+        (lambda: checked(verl_style), "loss"),
+        (lambda: adapters.verl(verl_style, clip=0.3), "adapter verl"),
+        (lambda: adapters.areal(areal_style, logprobs=0.3), "adapter areal"),
+        (lambda: adapters.openrlhf(PolicyLoss(), low=0.3), "adapter openrlhf"),
     ],
 )
 def test_a_wrong_call_is_named(make, field):
     with pytest.raises(InputError) as caught:
         make()
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("style", "fn"),
+    [
+        ("verl", verl_style), ("areal", areal_style), ("roll", roll_style), ("openrlhf", PolicyLoss()),
+        ("openrlhf", PolicyLoss),
+    ],
+)
+def test_a_style_without_its_adapter_is_refused(style, fn):
+    with pytest.raises(InputError, match=rf"adapters\.{style}\("):
+        checked(fn)
+
+
+def test_a_wrong_setting_is_told_the_right_ones():
+    with pytest.raises(InputError, match="settings of verl are old, cap; those of the loss cliprange"):
+        adapters.verl(verl_style, clip=0.3)
+    anything = adapters.verl(lambda old_log_prob, **others: verl_style(old_log_prob, **others), cliprange=0.1)
+    assert checked(anything, sim.methods.ppo_clip(0.1, 0.1, anchor="proximal")).conforms
+
+
+@pytest.mark.parametrize("name", ["verl", "openrlhf", "roll"])
+def test_the_plain_question_is_answered_at_the_adapter_s_anchor(name):
+    make, fn, like = {
+        "verl": (adapters.verl, verl_style, "ppo_clip"), "openrlhf": (adapters.openrlhf, PolicyLoss(), "dapo"),
+        "roll": (adapters.roll, lambda log_probs, old_log_probs, advantages, response_mask: roll_style(
+            log_probs, old_log_probs, advantages, response_mask), "grpo"),
+    }[name]
+    for old in ("proximal", "behavior"):
+        report = checked(make(fn, old=old), like)
+        assert report.conforms and report.bugs == () and report.anchor == old, report
+
+
+def test_where_neither_anchor_explains_it_the_adapter_decides():
+    report = checked(adapters.verl(verl_style, cap=2.0), "ppo_clip")
+    assert not report.conforms and "the old log-probs of the adapter" in report.compared
+    assert "(anchor='proximal')" in report.like
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +195,7 @@ def test_losses_of_trl_are_those_of_their_papers(trl, name):
 
 
 def test_a_loss_of_trl_is_found_without_a_hint(trl):
+    assert checked(trl("grpo"), "grpo").conforms
     report = checked(trl("grpo"))
     assert report.name == "grpo(anchor='proximal')" and report.anchor == "proximal"
     assert not report.shows("inputs changed in place")

@@ -39,6 +39,17 @@ def ppo(low=0.2, high=0.2, how="token_mean", proximal=False, dual=None):
     return loss
 
 
+def wrong_side(low=0.2, high=0.2, proximal=False):
+    """The maximum of objectives: closed where PPO is open."""
+
+    def loss(log_prob, behavior, snapshot, advantages, mask):
+        ratio = log_ratio(log_prob, snapshot if proximal else behavior, mask).exp()
+        objective = torch.max(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
+        return -mean_of(objective, mask, "token_mean")
+
+    return loss
+
+
 def gspo(low=0.01, high=0.02):
     def loss(log_prob, behavior, snapshot, advantages, mask):
         mean = log_ratio(log_prob, behavior, mask).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)

@@ -11,7 +11,9 @@ import torch
 
 import asyncsim as sim
 from asyncsim.checks import InputError
-from tests.contracts.laboratory import acting, case
+from asyncsim.methods._signal import evaluate
+from asyncsim.methods._weights import Weight
+from tests.contracts.laboratory import NOTHING, acting, case, make, names, trial_of
 
 
 def given(*rows):
@@ -91,3 +93,82 @@ def test_bounds_of_a_momentum_do_not_cross_in_any_replicate():
     for low in ([0.1, 0.95], [0.95, 0.1]):
         with pytest.raises(InputError):
             sim.updates.gono(0.1, low=np.array(low), high=np.array([0.9, 0.9]))
+
+
+@pytest.mark.parametrize(("groups", "samples"), [(2, 3), (3, 2), (1, 2), (2, 2)])
+def test_two_passes_are_one_step(groups, samples):
+    """Also where each pass has one group, or one sample."""
+    trial = case(G=groups, N=samples, T=3, drift=0.5)
+    method, weights = sim.methods.truncated_is("token", cap=1.2), trial.policy.prepare(trial.new)
+    batches = [dataclasses.replace(trial.batch, index=None) for _ in range(2)]
+    one, two = (
+        evaluate(method, NOTHING, trial.policy, weights, batch, micro_batches=passes)[1]
+        for passes, batch in enumerate(batches, 1)
+    )
+    assert one.abs().max() > 1e-3
+    torch.testing.assert_close(two, one, rtol=1e-12, atol=1e-15)
+
+
+def test_terms_on_the_distribution_add_up():
+    """That of a method and that of a penalty: the direction of both is the sum of their directions."""
+    trial, penalty = case(drift=0.5), sim.penalties.exact(0.3)
+    method = sim.methods.score_centering()
+    alone = sim.methods.reinforce(sim.advantages.offset(0.0), aggregator=method.aggregator)
+    pull = [trial.gradient(alone.replace(penalties=parts)) for parts in ((), (penalty,))]
+    both = [trial.gradient(method.replace(penalties=parts)) for parts in ((), (penalty,))]
+    assert (pull[1] - pull[0]).abs().max() > 1e-3
+    torch.testing.assert_close(both[1] - both[0], pull[1] - pull[0], rtol=0, atol=1e-14)
+
+
+def test_published_caps():
+    assert sim.methods.truncated_is().weight.cap == 8.0 and sim.methods.truncated_is("token").weight.cap == 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Unbounded(Weight):
+    """Infinite, and no number, wherever a token was not generated."""
+
+    level = "token"
+
+    def score_weight(self, seen, advantage):
+        return torch.where(seen.mask > 0, advantage, math.inf)
+
+    def spread(self, seen, advantage):
+        return torch.where(seen.mask > 0, 0.5 * advantage, math.nan).unsqueeze(-1).repeat(1, 1, 1, 1, 3)
+
+
+def test_what_a_weight_says_of_masked_tokens_does_not_matter():
+    """An infinite weight times a share of 0 is no number; nothing of it reaches the sum."""
+    trial = case(T=4)
+    method = sim.methods.reinforce(sim.advantages.offset(0.3)).replace(weight=Unbounded())
+    found = trial.evaluate(method)[0].cotangents
+    empty = trial.batch.mask == 0
+    assert empty.any() and (found["log_prob"][empty] == 0.0).all() and (found["log_probs"][empty] == 0.0).all()
+    assert torch.isfinite(trial.gradient(method)).all()
+
+
+@pytest.mark.parametrize("name", [name for name in names("methods") if make("methods", name).scored])
+def test_who_reads_the_anchor_says_so(name):
+    """Another anchor gives other weights where it is declared to matter, and the same ones where it is not."""
+    method = make("methods", name)
+    trial = trial_of(method, drift=1.0)
+    middle = trial.policy.prepare(0.6 * trial.new + 0.4 * trial.old)
+    batch = dataclasses.replace(trial.batch, index=None)
+    first = evaluate(method, NOTHING, trial.policy, middle, batch)[0]
+    seen = trial.evaluate(method)[0].likelihoods
+    before, found = first.outputs, []
+    for anchor in ("behavior", "proximal"):
+        here = dataclasses.replace(seen, anchor=anchor, proximal=lambda: before, statistics={})
+        both = [method.weight.score_weight(here, torch.full_like(seen.mask, sign)) for sign in (1.0, -1.0)]
+        found.append(torch.stack([weight.expand(seen.mask.shape)[seen.mask > 0] for weight in both]))
+    assert torch.equal(*found) != method.weight.anchored
+
+
+def test_a_step_whose_groups_were_all_dropped_is_none():
+    trial = case(G=2, N=4, T=3)
+    now, batch = trial.evaluate(sim.methods.reinforce())[0].outputs["log_prob"], trial.batch
+    for advantage in (sim.advantages.mean(), sim.advantages.group_mean(), sim.advantages.group_std()):
+        method = sim.methods.truncated_is("token", advantage=advantage).replace(drop_equal=True)
+        ones = torch.ones_like(batch.reward)
+        found = method.weigh(now, batch.behavior["log_prob"], rewards=ones, mask=batch.mask)
+        assert (found.cotangent == 0.0).all() and torch.isfinite(found.advantage).all()

@@ -66,6 +66,71 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "clamp: drop min",
     ): "The cosine has been limited to [-1, 1], so that no square exceeds 1.",
     (
+        "asyncsim/methods/_adaptive.py",
+        "self.equal = bool(((seen.mass == seen.mass.max()) | (seen.mass == 0)).all())",
+        "max -> min",
+    ): "Only where some masses are 0 and the others equal is it another answer, and then only a longer way.",
+    (
+        "asyncsim/methods/_corrections.py",
+        "if self.top is not None and self.top < prob.shape[-1]:",
+        "< -> <=",
+    ): "Where every action is among the likeliest nothing is behind them.",
+    (
+        "asyncsim/methods/p3o.py",
+        "return (least >= -ratios.LOG_LIMIT) & (largest <= ratios.LOG_LIMIT)",
+        "drop -",
+    ): "The longer way in log space gives the same number.",
+    (
+        "asyncsim/methods/tba.py",
+        "return 2.0 / per_sample(self.beta) * torch.ones_like(seen.mask[..., :1])",
+        "* -> /",
+    ): "By ones.",
+    (
+        "asyncsim/likelihoods.py",
+        'if sums.device.type != "cpu" or not math.isfinite(sums.sum()):',
+        "!= -> ==",
+    ): "The longer way gives the same number.",
+    (
+        "asyncsim/ratios.py",
+        "reached = (held > 0) & (below >= level * below[:, -1:] - 1e-12)",
+        "> -> >=",
+    ): "What has no mass stands behind all that has.",
+    (
+        "asyncsim/methods/_adaptive.py",
+        'if key.device.type != "cpu":',
+        "!= -> ==",
+    ): "Both ways sort.",
+    (
+        "asyncsim/methods/_bapo.py",
+        '"low": knob("low", low[0], "the lower bound of the ratio starts there", 0.0, 1.0),',
+        "1.0 -> 2.0",
+    ): "A start above 1 is above its cap, which is refused as well.",
+    (
+        "asyncsim/methods/_given.py",
+        "return torch.zeros(like.shape[:3], dtype=like.dtype, device=like.device)",
+        "zeros -> ones",
+    ): "Nobody reads rewards that were not given.",
+    (
+        "asyncsim/methods/vespo.py",
+        "return torch.where(advantage >= 0, above, below).exp() * advantage",
+        ">= -> >",
+    ): "Any finite weight times an advantage of 0 is 0.",
+    (
+        "asyncsim/advantages/_traces.py",
+        "for t in range(delta.shape[-1] - 1, -1, -1):",
+        "-1 -> -2 (2)",
+    ): "One more turn writes the last token again, behind which nothing is carried.",
+    (
+        "asyncsim/likelihoods.py",
+        "return gap.mul_(self.mask).add_(0.0)",
+        "add_ -> sub_",
+    ): "It decides the sign of zeros.",
+    (
+        "asyncsim/ratios.py",
+        "if flat_mass.shape[0] != flat.shape[0]:",
+        "0 -> 1",
+    ): "Expanding a mass to its own shape changes nothing; one that is not expanded is broadcast.",
+    (
         "asyncsim/penalties/exact.py",
         "found = found if weight is None else found * weight.unsqueeze(-1)",
         "-1 -> -2",
