@@ -172,7 +172,7 @@ def other_deviation():
 
 @plant(
     33, "micro-batches averaged by their own denominators", "several",
-    "tests/core/test_micro_batches.py::test_the_split_does_not_change_the_gradient",
+    "tests/contracts/test_micro_batches.py::test_the_split_does_not_change_the_gradient",
     name="reinforce", groups=3, parts=2,
 )  # fmt: skip
 def local_denominator():

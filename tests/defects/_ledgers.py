@@ -15,7 +15,7 @@ from asyncsim.policies._language_scoring import Scoring
 from asyncsim.versions import tensor
 from tests.defects.plants import plant
 
-SAMPLERS = "tests/language/test_samplers.py::test_an_unchanged_policy_has_ratio_one"
+SAMPLERS = "tests/contracts/test_samplers.py::test_an_unchanged_policy_has_ratio_one"
 LANGUAGE, LINKS = "tests/language/test_causal_lm.py", "tests/contracts/test_links.py"
 
 
