@@ -34,6 +34,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON to this path.")]
+_STDOUT = Path("-")
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an argument; repeat for more.")]
 
 
@@ -60,16 +61,23 @@ def list_names(
     name: Annotated[str | None, typer.Argument(help="One of them: its arguments and what it is.")] = None,
     json_path: Json = None,
 ) -> int:
-    """What there is of a kind, with one line about each; or all about one of them."""
-    commands.outputs(json=json_path)
+    """What there is of a kind, with one line about each; or all about one of them. `--json` alone prints JSON."""
+    shown = json_path == _STDOUT
+    commands.outputs(json=None if shown else json_path)
     kind = {"metrics": "diagnostics"}.get(kind, kind)
     checks.one_of("kind", kind, KINDS, "choose what to list")
     if name is not None:
         about = commands.described(kind, name)
+        if shown:
+            print(_json(about))
+            return 0
         print("\n\n".join(text for text in (about["signature"] or about["name"], about["doc"]) if text))
         _write_json(json_path, about)
         return 0
     rows = commands.names(kind)
+    if shown:
+        print(_json([row | commands.facts(kind, row["name"]) for row in rows]))
+        return 0
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         print(f"{row['name']:{width}}  {row['summary']}")
@@ -238,14 +246,22 @@ def _write_json(path: Path | None, value: Any) -> None:
     from asyncsim import records
 
     if path is not None:
-        text = json.dumps(records.plain(value), indent=2) + "\n"
+        text = _json(value) + "\n"
         records.write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def _json(value: Any) -> str:
+    from asyncsim import records
+
+    return json.dumps(records.plain(value), indent=2)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the `asyncsim` command; `arguments` default to those of the process."""
     command = typer.main.get_command(app)
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] == ["list"] and arguments[-1] == "--json":
+        arguments.append(str(_STDOUT))
     try:
         status = command.main(arguments, prog_name="asyncsim", standalone_mode=False)
     except _USAGE as error:

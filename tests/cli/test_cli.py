@@ -50,6 +50,14 @@ def test_list_names_everything_with_a_summary(kind: str, tmp_path: Path) -> None
     assert all(row["name"] in result.output and len(row["summary"]) > 10 for row in rows)
 
 
+def test_list_prints_json_where_no_path_is_given() -> None:
+    rows = json.loads(call("list", "methods", "--json").output)
+    grpo = next(row for row in rows if row["name"] == "grpo")
+    assert {grpo[key] for key in ("level", "anchor", "aggregator")} == {"token", "behavior", "sequence_mean"}
+    assert grpo["on_policy"] == "policy gradient" and grpo["reference"].startswith("2402.03300")
+    assert json.loads(call("list", "metrics", "ess", "--json").output)["name"] == "ess"
+
+
 def test_run_writes_json_and_a_trace_that_loads(tmp_path: Path) -> None:
     import asyncsim as sim
 
