@@ -92,7 +92,12 @@ def run(
     policy: Annotated[
         str | None, typer.Option(help="Policy in place of the task's own; see `asyncsim list policies`.")
     ] = None,
-    method: Annotated[str, typer.Option(help="Estimator; see `asyncsim list methods`.")] = "reinforce",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="Estimator; see `asyncsim list methods`. Aggregators differ in scale: tune steps, or use --link adam."
+        ),
+    ] = "reinforce",
     advantage: Annotated[str | None, typer.Option(help="Baseline; see `asyncsim list advantages`.")] = None,
     staleness: Annotated[int | None, typer.Option(help="Constant staleness in versions (a fixed schedule).")] = None,
     system: Annotated[

@@ -251,6 +251,9 @@ def _rewards(rewards: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Te
         f"one for each sequence, {shape[:-1]}",
         "sum the rewards of a sequence's tokens",
     )
+    bad = rewards[~torch.isfinite(rewards)]
+    remedy = "mend the reward, or map failures to a number"
+    checks.require(bad.numel() == 0, "rewards", bad[0].item() if bad.numel() else 0, "finite", remedy)
     return rewards.detach().to(like.dtype).reshape(like.shape[:3])
 
 

@@ -145,6 +145,7 @@ BAD = {
     "one row": ({"log_prob": torch.zeros(5)}, r"log_prob = \(5,\): must be a tensor \[N, T\]"),
     "advantages of nobody": ({"advantages": torch.zeros(5).double()}, r"advantages = \(5,\): must be one for each"),
     "no advantage at all": ({"advantages": None, "rewards": None}, "rewards = None: must be given, or advantages"),
+    "a broken reward": ({"rewards": torch.tensor([1.0] * 5 + [torch.nan]).double()}, "rewards = nan: must be finite"),
     "rewards of nobody": ({"rewards": torch.zeros(6, 5).double()}, r"rewards = \(6, 5\): must be one for each"),
 }
 
