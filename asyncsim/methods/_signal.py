@@ -259,7 +259,8 @@ def product(method: Method, seen: Likelihoods, advantages: Tensor) -> Tensor:
     found = method.factors[0].factor(seen, advantages)
     for part in method.factors[1:]:
         factor = part.factor(seen, advantages)
-        found = masked(masked(factor, found), factor)
+        nothing = torch.zeros((), dtype=found.dtype, device=found.device)
+        found = torch.where((found == 0) | (factor == 0), nothing, found * factor)
     return found
 
 

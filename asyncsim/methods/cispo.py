@@ -38,7 +38,7 @@ class ClippedWeight(Weight):
 
 @dataclass(frozen=True)
 class _Corrected(ClippedWeight):
-    cap: Any = field(default=2.0, metadata=MARK)
+    cap: Any = field(metadata=MARK)
 
     def applied(self, seen: Likelihoods) -> Tensor:
         return super().applied(seen) * at_most(ratios.usable(seen.lag), self.cap)
