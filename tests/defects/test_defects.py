@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.defects import catalog
+from tests.defects.__main__ import ROWS, TABLE, table
 from tests.defects.plants import PLANTS
 
 ALL = sorted(PLANTS)
@@ -19,6 +22,13 @@ def failures(error):
 
 def test_every_bug_of_the_list_is_planted():
     assert list(range(1, 43)) == ALL and catalog.COUNT == 42
+
+
+def test_the_table_is_that_of_its_rows():
+    """And most bugs are killed by tests that were not written for them."""
+    rows = json.loads(ROWS.read_text(encoding="utf-8"))
+    assert TABLE.read_text(encoding="utf-8") == table(rows)
+    assert {int(number) for number in rows} == set(ALL) and sum(map(bool, rows.values())) >= 30
 
 
 @pytest.mark.parametrize("number", ALL)
