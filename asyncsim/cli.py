@@ -224,7 +224,10 @@ def conformance(
         str,
         typer.Argument(help="Your loss or admission controller, module:name or file.py:name; or trl, torchrl."),
     ],
-    like: Annotated[str | None, typer.Option(help="The method that the loss is meant to be (default: any).")] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(help="The method that the loss is meant to be (default: any), with either anchor unless set."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
