@@ -118,6 +118,12 @@ class Likelihoods:
         """Mean over the tokens of each sample, `[R, G, N, 1]`: the log of the geometric mean."""
         return self.sequence(log_ratio) / self.lengths.clamp(min=1.0).unsqueeze(-1)
 
+    def of_samples(self, weight: Tensor) -> Tensor:
+        """One weight for each sample, `[R, G, N]`: that of the sequence, or the mean of its tokens' weights."""
+        if weight.shape[-1] == 1:
+            return weight[..., 0]
+        return (weight * self.mask).sum(-1) / self.lengths.clamp(min=1.0)
+
     def _between(self, above: Tensor, below: Tensor) -> Tensor:
         gap = above - below
         # A single token was possible where it was drawn; of several, some may be outside both nuclei.

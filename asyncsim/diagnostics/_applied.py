@@ -7,6 +7,7 @@ from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import Step, samples
 from asyncsim.diagnostics._levels import token_count, token_share
+from asyncsim.methods._signal import factored
 
 
 def advantages(step: Step) -> Tensor:
@@ -20,15 +21,6 @@ def score_weight(step: Step, advantage: Tensor) -> Tensor:
     return step.signal.method.weight.score_weight(step.signal.likelihoods, advantage)
 
 
-def factored(step: Step, weight: Tensor) -> Tensor:
-    """A weight times the method's factors; 0 where a factor is 0."""
-    signal = step.signal
-    for part in signal.method.factors:
-        factor = part.factor(signal.likelihoods, advantages(step))
-        weight = torch.where(factor == 0, torch.zeros_like(factor), weight * factor)
-    return weight
-
-
 def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
     """Log of |c / A|, factors included, its masses, and how many there are.
 
@@ -40,7 +32,7 @@ def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
     if bool(silent.any()):
         # Where there is no advantage, the weight that a positive one would have.
         weight = torch.where(silent, score_weight(step, torch.where(silent, torch.ones_like(given), given)), weight)
-    size = factored(step, weight).abs().double().log()
+    size = factored(step.signal.method, step.signal.likelihoods, given, weight).abs().double().log()
     if size.shape[-1] == 1:
         return size, step.signal.step_mass.double().unsqueeze(-1), samples(step)
     return size, token_share(step), token_count(step)
@@ -56,7 +48,8 @@ def masked(step: Step) -> Tensor:
     """Whether the token has no weight whatever the sign of its advantage, factors included, bool `[R, G, N, T]`."""
     one = torch.ones_like(step.signal.batch.reward).unsqueeze(-1)
     closed = (score_weight(step, one) == 0) & (score_weight(step, -one) == 0)
-    weight = factored(step, torch.where(closed, torch.zeros_like(one), one))
+    still = torch.where(closed, torch.zeros_like(one), one)
+    weight = factored(step.signal.method, step.signal.likelihoods, advantages(step), still)
     return (weight == 0).expand(step.signal.batch.mask.shape)
 
 

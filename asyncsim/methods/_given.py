@@ -47,7 +47,7 @@ def weigh(
     categorical: bool = True,
 ) -> Weighed:
     """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
-    shape = _shape("log_prob", log_prob, None)
+    shape = _shape("log_prob", log_prob)
     method = _bound(method, shape[0] if len(shape) == 4 else 1)
     lifted = {"log_prob": _lift(_like("log_prob", log_prob, shape), shape)}
     then = {"log_prob": _lift(_like("behavior_log_prob", behavior_log_prob, shape), shape)}
@@ -157,12 +157,6 @@ def _bound(method: Method, replicates: int) -> Method:
 
 
 def _samples(method: Method, seen: Likelihoods, mass: Tensor) -> Samples:
-    def weight() -> Tensor:
-        weight = applied(method, seen)
-        if weight.shape[-1] == 1:
-            return weight[..., 0]
-        return (weight * seen.mask).sum(-1) / seen.lengths.clamp(min=1.0)
-
     def norm() -> Tensor:
         raise checks.InputError(
             "advantage",
@@ -175,7 +169,7 @@ def _samples(method: Method, seen: Likelihoods, mass: Tensor) -> Samples:
         seen.reward,
         mass,
         seen.size,
-        weight,
+        lambda: seen.of_samples(applied(method, seen)),
         norm,
         likelihoods=lambda: seen,
         applied=lambda: applied(method, seen),
@@ -183,7 +177,7 @@ def _samples(method: Method, seen: Likelihoods, mass: Tensor) -> Samples:
     )
 
 
-def _shape(name: str, values: Tensor, expected: tuple[int, ...] | None) -> tuple[int, ...]:
+def _shape(name: str, values: Tensor) -> tuple[int, ...]:
     checks.require(
         torch.is_tensor(values) and 2 <= values.ndim <= 4,
         name,

@@ -106,15 +106,16 @@ class TruncatedClip(Weight):
 
     def applied(self, seen: Likelihoods) -> Tensor:
         """min(h, cap) u, `[R, G, N, T]`."""
-        return times(self._carried(seen), ratios.usable(seen.drift))
+        return times(self.carried(seen), ratios.usable(seen.drift))
 
     def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
         """Truncated h times PPO's weight on u."""
         ratio = ratios.usable(seen.drift)
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
-        return clipped(times(self._carried(seen), ratio), ratio, advantage, lowest, highest)
+        return clipped(times(self.carried(seen), ratio), ratio, advantage, lowest, highest)
 
-    def _carried(self, seen: Likelihoods) -> Tensor:
+    def carried(self, seen: Likelihoods) -> Tensor:
+        """min(h, cap), `[R, G, N, T]`."""
         return at_most(ratios.usable(seen.lag), self.cap)
 
 

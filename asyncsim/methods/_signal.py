@@ -126,7 +126,7 @@ class Signal:
             self.task.reward(self.batch, self.outputs),
             self.batch.mass,
             self.batch.size,
-            self._sample_weight,
+            lambda: self.likelihoods.of_samples(self.applied),
             self._score_norm,
             self.batch,
             lambda: self.task.token_rewards(self.batch, self.outputs),
@@ -171,13 +171,6 @@ class Signal:
             return self.outputs[name]
         said = self.likelihoods.recorded(name)
         return torch.where(self.batch.mask > 0, said, torch.zeros_like(said))
-
-    def _sample_weight(self) -> Tensor:
-        """One weight per sample: that of the sequence, or the mean of its tokens' weights."""
-        applied = self.applied
-        if applied.shape[-1] == 1:
-            return applied[..., 0]
-        return (applied * self.batch.mask).sum(-1) / self.batch.lengths.clamp(min=1.0)
 
     def _score_norm(self) -> Tensor:
         """Squared norm of the score vector that the loss applies to each sample, `[R, G, N]`."""
@@ -269,10 +262,14 @@ def masked(weight: Tensor, factor: Tensor) -> Tensor:
     return torch.where(factor == 0, torch.zeros((), dtype=weight.dtype, device=weight.device), weight * factor)
 
 
+def factored(method: Method, seen: Likelihoods, advantages: Tensor, weight: Tensor) -> Tensor:
+    """A weight times all factors of the method, 0 where one of them is 0, `[R, G, N, T or 1]`."""
+    return masked(weight, product(method, seen, advantages)) if method.factors else weight
+
+
 def applied(method: Method, seen: Likelihoods) -> Tensor:
     """Weight that the loss applies to a score whatever its advantage, masks included, `[R, G, N, T or 1]`."""
-    weight = method.weight.applied(seen)
-    return masked(weight, product(method, seen, torch.ones_like(seen.mask[..., :1]))) if method.factors else weight
+    return factored(method, seen, torch.ones_like(seen.mask[..., :1]), method.weight.applied(seen))
 
 
 def evaluate(

@@ -13,15 +13,14 @@ from asyncsim import checks, plugins, ratios
 from asyncsim.knobs import MARK, per_sample
 from asyncsim.likelihoods import Likelihoods
 
-LEVELS = ("none", "token", "prefix", "sequence", "geometric")
-
 
 class Weight:
     """What the field calls the estimator; a subclass says what it makes of likelihoods and advantages.
 
-    `level`: which product of token ratios enters. `outputs`: what it reads of the current policy besides `log_prob`.
-    `anchored`: whether the method's declared anchor matters. `proximal`: whether it reads log-probs of the proximal
-    policy whatever the anchor. `rewarded`: whether it reads rewards besides the advantages.
+    `level`: which product of token ratios enters, "none", "token", "prefix", "sequence" or "geometric". `outputs`: what
+    it reads of the current policy besides `log_prob`. `anchored`: whether the method's declared anchor matters.
+    `proximal`: whether it reads log-probs of the proximal policy whatever the anchor. `rewarded`: whether it reads
+    rewards besides the advantages.
     """
 
     level: str

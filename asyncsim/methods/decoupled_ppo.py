@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from asyncsim import advantages, checks, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import MARK, per_sample
+from asyncsim.knobs import per_sample
 from asyncsim.likelihoods import Likelihoods
+from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import band, kept, truncation
-from asyncsim.methods._weights import Weight, at_most, clipped, times
 
 
 @dataclass(frozen=True)
-class DecoupledClip(Weight):
-    """c = min(h, cap) u A where the clip of u is open; see `decoupled_ppo`."""
+class DecoupledClip(TruncatedClip):
+    """c = min(h, cap) u A where the clip of u is open; cap None: h as it is; see `decoupled_ppo`."""
 
-    low: Any = field(metadata=MARK)
-    high: Any = field(metadata=MARK)
-    cap: Any = field(metadata=MARK)
     beyond: str
 
-    level: ClassVar[str] = "token"  # type: ignore[misc]
-    proximal: ClassVar[bool] = True
-
-    def applied(self, seen: Likelihoods) -> Tensor:
-        """min(h, cap) u, or 0 where h is beyond the cap and such tokens are dropped, `[R, G, N, T]`."""
-        return times(self._lag(seen), ratios.usable(seen.drift))
-
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
-        """The same times A, 0 where the clip of u is closed."""
-        drift = ratios.usable(seen.drift)
-        lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
-        return clipped(times(self._lag(seen), drift), drift, advantage, lowest, highest)
-
-    def _lag(self, seen: Likelihoods) -> Tensor:
+    def carried(self, seen: Likelihoods) -> Tensor:
+        """min(h, cap), or 0 where h is beyond the cap and such tokens are dropped, `[R, G, N, T]`."""
+        if self.cap is not None and self.beyond == "truncate":
+            return super().carried(seen)
         weight = ratios.usable(seen.lag)
-        if self.cap is None:
-            return weight
-        if self.beyond == "drop":
-            return kept(weight, weight <= per_sample(self.cap))
-        return at_most(weight, self.cap)
+        return weight if self.cap is None else kept(weight, weight <= per_sample(self.cap))
 
 
 def decoupled_ppo(
@@ -72,7 +55,7 @@ def decoupled_ppo(
     True
     """
     beyond = checks.one_of("beyond", beyond, ("truncate", "drop"), "say what happens to tokens above the cap")
-    weight = DecoupledClip(*band(low, high), truncation(cap), beyond)
+    weight = DecoupledClip(truncation(cap), *band(low, high), beyond)
     return Method(
         "decoupled_ppo", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor="proximal"
     )

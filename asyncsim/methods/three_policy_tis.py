@@ -9,6 +9,7 @@ from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
+from asyncsim.methods._surrogates import band
 
 
 def three_policy_tis(
@@ -31,8 +32,7 @@ def three_policy_tis(
     """
     weight = TruncatedClip(
         knob("cap", cap, "a cap below 1 shrinks on-policy samples; use at least 1", 1.0),
-        knob("low", low, "the lower bound is 1 - low", 0.0, 1.0),
-        knob("high", high, "the upper bound is 1 + high", 0.0),
+        *band(low, high),
     )
     return Method(
         "three_policy_tis", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor="proximal"

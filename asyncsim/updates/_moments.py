@@ -36,6 +36,11 @@ def cosine(g: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
     return (inner / lengths).clamp(-1.0, 1.0), inner
 
 
+def forgotten(reference: Tensor, lost: Tensor) -> Tensor:
+    """The reference `[R, P]` without those of replicates whose direction was lost, bool `[R]`."""
+    return torch.where(lost.unsqueeze(-1), torch.zeros_like(reference), reference)
+
+
 def remembered(direction: Tensor) -> Tensor:
     """The direction as a later reference: zero, which is none, where it is not finite."""
     usable = torch.isfinite(direction).all(-1, keepdim=True)

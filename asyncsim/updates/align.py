@@ -12,7 +12,7 @@ from torch import Tensor
 from asyncsim import checks
 from asyncsim.knobs import MARK, knob
 from asyncsim.updates._link import Record, State
-from asyncsim.updates._moments import cosine, remembered
+from asyncsim.updates._moments import cosine, forgotten, remembered
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Align:
 
     def lost(self, state: State, flag: Tensor) -> State:
         """A direction that was lost leaves nothing to compare the next one with."""
-        previous = state["reference"]
-        return {"reference": torch.where(flag.unsqueeze(-1), torch.zeros_like(previous), previous)}
+        return {"reference": forgotten(state["reference"], flag)}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Pass, project or skip each replicate by its cosine to the reference."""

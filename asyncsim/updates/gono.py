@@ -12,7 +12,7 @@ from torch import Tensor
 from asyncsim import checks
 from asyncsim.knobs import MARK, knob
 from asyncsim.updates._link import Record, State
-from asyncsim.updates._moments import adam_step, cosine, moments, remembered
+from asyncsim.updates._moments import adam_step, cosine, forgotten, moments, remembered
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class Gono:
 
     def lost(self, state: State, flag: Tensor) -> State:
         """A gradient that was lost leaves nothing to compare the next one with."""
-        previous = state["reference"]
-        return {**state, "reference": torch.where(flag.unsqueeze(-1), torch.zeros_like(previous), previous)}
+        return {**state, "reference": forgotten(state["reference"], flag)}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Replace the direction by the step and report the cosine and beta1."""

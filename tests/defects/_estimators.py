@@ -37,7 +37,7 @@ SQUARES = f"{ADVANTAGES}::test_opob_minimizes_the_second_moment"
 @plant(1, "OPOB weights by w^4", "VCPO release", SQUARES, method="full_is", aggregator="sequence_sum")
 def fourth_power():
     right = Signal._score_norm
-    return [(Signal, "_score_norm", lambda self: right(self) * self._sample_weight() ** 2)]
+    return [(Signal, "_score_norm", lambda self: right(self) * self.likelihoods.of_samples(self.applied) ** 2)]
 
 
 @plant(2, "score norm without 1/T", "VCPO release", SQUARES, method="truncated_is", aggregator="sequence_mean")
@@ -239,7 +239,7 @@ def constant_slope():
 
 @plant(25, "behavior weight not applied", "AReaL default", PRINTED, name="decoupled_ppo")
 def no_lag_weight():
-    return [(DecoupledClip, "_lag", lambda self, seen: torch.ones_like(seen.mask))]
+    return [(DecoupledClip, "carried", lambda self, seen: torch.ones_like(seen.mask))]
 
 
 @plant(
