@@ -7,7 +7,7 @@ LLM := $(VENV)/.installed-llm
 WORKERS ?= 2
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test test-long mutants lint figures bench llm clean
+.PHONY: demo test test-long mutants lint figures notebooks bench llm clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,8 +37,11 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-figures: $(STAMP)  ## every figure of paper_figures/ from the committed rows
-	for script in paper_figures/[!_]*.py; do $(BIN)/python -m "paper_figures.$$(basename "$$script" .py)" || exit 1; done
+figures: $(STAMP)  ## every figure of paper_figures/ and their gallery from the committed rows
+	$(BIN)/python -m paper_figures
+
+notebooks: $(STAMP)  ## the notebooks and the solutions of their exercises, run against what is committed
+	$(BIN)/python -m notebooks --check
 
 bench: $(STAMP)  ## writes build/bench.json
 	$(BIN)/python -m benchmarks
@@ -47,4 +50,4 @@ llm: $(LLM)  ## what language models beside the character model need, and one of
 
 clean:
 	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
-	find asyncsim experiments benchmarks paper_figures tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find asyncsim experiments benchmarks notebooks paper_figures tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim import checks, notation
 
 Point = Mapping[str, Any]
 """The parameters at which a claim is tested, by name."""
@@ -26,6 +26,10 @@ Point = Mapping[str, Any]
 KINDS = ("identity", "expectation", "distribution", "bound", "exponent", "ordering", "threshold")
 STATUSES = ("exact", "asymptotic", "conditional", "paper's claim", "open")
 VERDICTS = ("held", "violated", "inconclusive", "outside")
+SHOWN = 6
+"""Comparisons that a printed verdict shows."""
+LONGEST = 60
+"""Signs that name a point there."""
 FORMAT = 1
 """Version of the files that schedules and timelines are saved in."""
 
@@ -96,6 +100,20 @@ class Comparison:
     samples: int
     reason: str = ""
 
+    def __str__(self) -> str:
+        """One line: verdict, quantity, prediction, measurement with half of its interval.
+
+        >>> print(Comparison({}, "mean", 4.0, 3.9978, 3.994, 4.0016, "held", 1e-3, 0.0, 0.02, 22))
+        held: mean predicted 4, measured 3.9978 ± 0.0038
+        """
+        reason = f" ({self.reason})" if self.reason and self.verdict != "held" else ""
+        return f"{self.verdict}: {self._numbers()}{reason}"
+
+    def _numbers(self) -> str:
+        half = (self.high - self.low) / 2.0
+        measured = notation.measurement(self.measured, half, self.predicted)
+        return f"{self.quantity} predicted {notation.number(self.predicted)}, measured {measured}".lstrip()
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -118,6 +136,18 @@ class Verdict:
     defects: tuple[dict[str, str], ...] = ()
     formula_defects: tuple[dict[str, str], ...] = ()
     reason: str = ""
+
+    def __str__(self) -> str:
+        """Verdict and id, then a line for every comparison: those with the least margin where there are many."""
+        shown = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
+        changing = {key for row in self.points for key, value in row.point.items() if value != shown[0].point.get(key)}
+        lines = [f"{self.verdict}: {self.id}"]
+        for row in (row for row in self.points if any(row is kept for kept in shown)):
+            place = ", ".join(f"{key} = {value}" for key, value in row.point.items() if key in changing)
+            place = place if len(place) <= LONGEST else f"{place[: LONGEST - 3]}..."
+            lines.append("  " + (f"at {place}: " if place else "") + str(row).removeprefix("held: "))
+        left = len(self.points) - len(shown)
+        return "\n".join([*lines, f"  and {left} comparisons of more margin"] if left else lines)
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this verdict."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from asyncsim.checks import InputError
@@ -13,23 +14,22 @@ from experiments import _store
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0 done, 2 input refused, 130 interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m experiments", description="Run one experiment and store its rows.")
-    parser.add_argument("name", nargs="?", help="an experiment, see --list")
-    parser.add_argument("--list", action="store_true", help="name all experiments and their questions")
+    parser = argparse.ArgumentParser(prog="python -m experiments", description="Run experiments and store their rows.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments, or papers that ask several; see --list")
+    parser.add_argument("--list", action="store_true", help="name all experiments and their questions, then the papers")
+    parser.add_argument("--all", action="store_true", help="every experiment, once")
     parser.add_argument("--quick", action="store_true", help="the small settings, in seconds, under build/")
-    parser.add_argument("--resume", action="store_true", help="keep the parts that are finished")
+    parser.add_argument("--resume", action="store_true", help="keep the parts that are finished and unchanged")
     parser.add_argument("--device", default="cpu", metavar="cpu|cuda", help="where the networks run")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the rows")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the rows; of several, DIR/NAME for each")
     options = parser.parse_args(arguments)
+    if not (options.list or options.names or options.all):
+        parser.error("give the name of an experiment or of a paper, --all or --list")
     try:
         if options.list:
-            for name, summary in _store.names().items():
-                print(f"{name:24} {summary}")
-        elif options.name is None:
-            parser.error("give the name of an experiment, or --list")
+            _list()
         else:
-            where = _store.make(options.name, options.quick, options.resume, options.out, _bar, options.device)
-            print(f"rows in {where}")
+            _make(options)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -39,22 +39,59 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _bar(indices: Iterable[int]) -> Iterator[int]:
-    """The indices, with a bar and the time left on standard error."""
+def _list() -> None:
+    lines = _store.names()
+    for name, summary in lines.items():
+        print(f"{name:24} {summary}")
+    for paper, asked in _store.papers().items():
+        print(f"\n{paper:24} {_store.summaries('experiments')[paper]}")
+        for name in asked:
+            print(f"  {name!s:22} {lines.get(str(name), f'missing: experiments/{name}.py')}")
+
+
+def _make(options: argparse.Namespace) -> None:
+    names = [*_store.names()] if options.all else []
+    names += [each for name in options.names for each in _store.questions(name)]
+    names = list(dict.fromkeys(names))
+    alone = len(names) == 1 and names[0] == options.names[0].replace("-", "_")
+    folders = [options.out and (options.out if alone else options.out / name) for name in names]
+    plans = [
+        _store.plan(name, options.quick, options.resume, out, options.device)
+        for name, out in zip(names, folders, strict=True)
+    ]
+    with _bar(sum(len(each.left) for each in plans)) as shown:
+        for planned in plans:
+            where = _store.carry_out(planned, shown(planned.name))
+            print(f"rows in {where}")
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[str], Callable[[Iterable[int]], Iterator[int]]]]:
+    """One bar on standard error with the time left over all parts; gives what wraps the loop of each experiment."""
     from rich import progress
     from rich.console import Console
 
-    left = list(indices)
     columns = (
-        progress.TextColumn("settings"),
+        progress.TextColumn("{task.description}"),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TimeElapsedColumn(),
         progress.TextColumn("left"),
-        progress.TimeRemainingColumn(),
+        progress.TimeRemainingColumn(elapsed_when_finished=False),
     )
-    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
-        yield from bar.track(left, total=len(left))
+    with progress.Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as bar:
+        task = bar.add_task("settings", total=total)
+
+        def shown(name: str) -> Callable[[Iterable[int]], Iterator[int]]:
+            def track(indices: Iterable[int]) -> Iterator[int]:
+                bar.update(task, description=name)
+                for index in indices:
+                    yield index
+                    bar.advance(task)
+
+            return track
+
+        yield shown
 
 
 if __name__ == "__main__":

@@ -1,53 +1,46 @@
-"""Result rows on disk: one Parquet file per setting, written whole or not at all, beside a manifest."""
+"""Result rows on disk: one Parquet file per setting, beside a manifest that names the hash and the version of each.
+
+A part counts once the manifest names its hash. Both are written whole or not at all, the part first: whatever moment a
+run is killed at, what is left reads as before, or says how to go on.
+"""
 
 from __future__ import annotations
 
-import difflib
+import errno
 import hashlib
-import importlib
+import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asyncsim import checks
 from asyncsim.manifest import manifest
-from asyncsim.plugins import summaries
 from asyncsim.records import plain, write_atomically
+from experiments import _contract, _source
+from experiments._contract import experiment, names, papers, questions, settings_of, summaries
 
-FORMAT = 1
+__all__ = ["experiment", "make", "names", "papers", "plan", "questions", "read", "settings_of", "summaries", "version"]
+
+FORMAT = 2
 HERE = Path(__file__).resolve().parent
 
 
-def names() -> dict[str, str]:
-    """Experiments with the first line of their docstrings."""
-    return summaries("experiments")
+@dataclass(frozen=True)
+class Plan:
+    """An experiment to be run: where its rows go, and the settings that are left with those already there."""
 
-
-def experiment(name: str) -> Any:
-    """The module of an experiment, its contract checked; kebab and snake case.
-
-    Raises `InputError` for an unknown name or a file that breaks the contract of `experiments`.
-    """
-    snake, known = name.replace("-", "_"), names()
-    near = difflib.get_close_matches(snake, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else "see `python -m experiments --list`"
-    checks.one_of("experiment", snake, known, hint)
-    module = importlib.import_module(f"experiments.{snake}")
-    for field in ("SETTINGS", "QUICK"):
-        settings = getattr(module, field, None)
-        listed = isinstance(settings, list) and bool(settings) and all(isinstance(s, dict) for s in settings)
-        checks.require(listed, f"{snake}.{field}", settings, "a list of dicts", "give one dict per part of the rows")
-    columns = getattr(module, "COLUMNS", None)
-    checks.require(
-        isinstance(columns, (list, tuple)) and bool(columns) and all(isinstance(c, str) for c in columns),
-        f"{snake}.COLUMNS",
-        columns,
-        "a list of names",
-        "name what a row holds",
-    )
-    checks.require(callable(getattr(module, "run", None)), f"{snake}.run", None, "a function", "define run(setting)")
-    return module
+    name: str
+    module: Any
+    where: Path
+    quick: bool
+    device: str
+    command: str
+    before: dict[str, Any]
+    kept: dict[str, Any]
+    left: list[int]
 
 
 def folder(name: str, quick: bool) -> Path:
@@ -57,19 +50,19 @@ def folder(name: str, quick: bool) -> Path:
 
 
 def digest(module: Any, quick: bool) -> str:
-    """Version of the rows: settings and columns, 16 hexadecimal digits."""
-    text = json.dumps(plain([FORMAT, settings_of(module, quick), list(module.COLUMNS)]), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Settings and columns of the rows, 16 hexadecimal digits."""
+    return _contract.digest([settings_of(module, quick), list(module.COLUMNS)])
 
 
-def settings_of(module: Any, quick: bool) -> list[dict[str, Any]]:
-    """SETTINGS, or QUICK."""
-    return module.QUICK if quick else module.SETTINGS
+def version(name: str) -> str:
+    """Digest of the experiment's code, with that of the modules of this folder that it imports."""
+    return _source.version(_contract.HERE, name.replace("-", "_"), ("run", "COLUMNS"))
 
 
-def command(name: str, quick: bool) -> str:
+def command(name: str, quick: bool, out: Path | None = None) -> str:
     """What makes the rows."""
-    return f"python -m experiments {name.replace('-', '_')}" + (" --quick" if quick else "")
+    words = ["python -m experiments", name.replace("-", "_"), "--quick" if quick else ""]
+    return " ".join(filter(None, [*words, f"--out {out}" if out else ""]))
 
 
 def make(
@@ -82,96 +75,170 @@ def make(
 ) -> Path:
     """Run every setting of an experiment and write its rows; returns their folder.
 
-    Arguments: `resume` keeps finished parts of the same settings; `out` overrides `folder`; `track` wraps the loop over
-    the indices of settings that are left, for a progress bar; `device` is where the networks of experiments that take
-    one run, and goes into the manifest.
-    Raises `InputError` for an unknown name, a resume on rows of other settings, or rows without the declared columns.
+    Arguments: `resume` keeps parts of equal settings and code whose hash is right; `out` overrides `folder`; `track`
+    wraps the loop over the indices of settings that are left, for a progress bar; `device` is where the networks of
+    experiments that take one run, and goes into the manifest.
+    Raises `InputError` for an unknown name, rows without the declared columns, or a folder that cannot be written.
     """
+    return carry_out(plan(name, quick, resume, out, device), track)
+
+
+def plan(name: str, quick: bool = False, resume: bool = False, out: Path | None = None, device: str = "cpu") -> Plan:
+    """What `make` would do; nothing is written. Raises `InputError` as `make` does."""
     module = experiment(name)
     where = out or folder(name, quick)
-    settings = settings_of(module, quick)
     known = getattr(module, "DEVICES", ("cpu",))
     checks.one_of("device", device, known, "leave --device out, or choose an experiment on networks")
-    elsewhere = {} if device == "cpu" else {"device": device}
-    try:
-        where.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise checks.InputError("out", str(where), "a writable folder", error.strerror or "choose another") from None
-    _begin(where, name, module, quick, resume, device)
-    left = [index for index in range(len(settings)) if not _part(where, index).exists()]
-    for index in track(left):
-        rows = module.run({**settings[index], **elsewhere})
-        _check(name, rows, module.COLUMNS)
-        _write(_part(where, index), rows, module.COLUMNS)
-    return where
+    before = _manifest(where) or {}
+    kept, source = {}, version(name)
+    for index, setting in enumerate(settings_of(module, quick) if resume else []):
+        path = _part(where, index)
+        entry = before.get("parts", {}).get(path.name)
+        if entry and _agrees(entry, setting, source) and path.exists() and _hash(path.read_bytes()) == entry["sha256"]:
+            kept[path.name] = entry
+    left = [i for i in range(len(settings_of(module, quick))) if _part(where, i).name not in kept]
+    return Plan(name.replace("-", "_"), module, where, quick, device, command(name, quick, out), before, kept, left)
+
+
+def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = iter) -> Path:
+    """Run what a plan leaves to do; returns the folder of the rows."""
+    settings = settings_of(planned.module, planned.quick)
+    elsewhere = {} if planned.device == "cpu" else {"device": planned.device}
+    source = version(planned.name)
+    with _writing(planned):
+        entry = _begin(planned, source)
+    for index in track(planned.left):
+        rows = planned.module.run({**settings[index], **elsewhere})
+        _contract.check_rows(planned.name, rows, planned.module.COLUMNS)
+        data = _parquet(planned.name, rows, planned.module.COLUMNS)
+        own = {"setting": _contract.digest(settings[index]), "source": source, "sha256": _hash(data)}
+        path = _part(planned.where, index)
+        with _writing(planned):
+            write_atomically(path, lambda file, data=data: file.write(data))  # type: ignore[misc]
+            entry["parts"][path.name] = {**own, "run": len(entry["resumed"])}
+            _record(planned.where, entry)
+    return planned.where
 
 
 def read(name: str, quick: bool = False, out: Path | None = None) -> Any:
     """All rows of an experiment as a pandas table with the declared columns.
 
-    Raises `InputError`, naming the command that makes them, where rows are missing, of other settings or other columns.
+    Raises `InputError`, naming the command that makes them, where rows are missing, altered, of other settings or
+    columns, or made by another version of the experiment.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    module = experiment(name)
-    where = out or folder(name, quick)
-    remedy = f"make them with `{command(name, quick)}`"
-    found = _manifest(where)
-    if found is None:
-        raise checks.InputError("rows", where.name, "made before they are read", remedy)
-    _same(found, module, quick, where.name, remedy)
-    parts = [_part(where, index) for index in range(len(settings_of(module, quick)))]
-    missing = [part.name for part in parts if not part.exists()]
-    checks.require(not missing, "rows", missing, "complete", remedy + " --resume")
+    module, parts = _trusted(name, quick, out)
+    remedy = f"make them with `{command(name, quick, out)}`"
     try:
-        tables = [pq.read_table(part) for part in parts]
+        tables = [pq.read_table(io.BytesIO(data)) for data in parts.values()]
     except (pa.ArrowException, OSError):
-        raise checks.InputError("rows", where.name, "whole Parquet files", remedy) from None
+        raise checks.InputError("rows", name, "whole Parquet files", remedy) from None
     table = pa.concat_tables(tables, promote_options="permissive")
     columns = list(module.COLUMNS)
     checks.require(table.column_names == columns, "columns", table.column_names, f"exactly {columns}", remedy)
     return table.to_pandas()
 
 
-def _begin(where: Path, name: str, module: Any, quick: bool, resume: bool, device: str) -> None:
-    """Leave the folder with a manifest of these settings, and only parts that belong to it."""
-    record = where / "manifest.json"
+def content(name: str, quick: bool = False, out: Path | None = None) -> str:
+    """Digest of the rows themselves, 16 hexadecimal digits. Raises `InputError` as `read` does."""
+    return _contract.digest([_hash(data) for data in _trusted(name, quick, out)[1].values()])
+
+
+def _trusted(name: str, quick: bool, out: Path | None) -> tuple[Any, dict[str, bytes]]:
+    """The module and the bytes of its parts in order, each of the current settings and version and unaltered."""
+    module = experiment(name)
+    where = out or folder(name, quick)
+    how = command(name, quick, out)
+    remedy, again = f"make them with `{how}`", f"make them with `{how} --resume`"
     found = _manifest(where)
+    if found is None:
+        raise checks.InputError("rows", where.name, "made before they are read", remedy)
+    mine, theirs = digest(module, quick), found["digest"]
+    checks.require(theirs == mine, f"settings of the rows in {where.name}", theirs, f"{mine}, the experiment's", remedy)
+    source, made = version(name), found.get("source")
+    checks.require(made == source, f"code of the rows in {where.name}", made, f"{source}, the experiment's", remedy)
     settings = settings_of(module, quick)
+    expected = [_part(where, index).name for index in range(len(settings))]
+    listed = found.get("parts", {})
+    missing = [part for part in expected if part not in listed or not (where / part).exists()]
+    checks.require(not missing, f"rows missing in {where.name}", missing, "complete", again)
+    extra = sorted({path.name for path in where.glob("part-*")} - set(expected))
+    checks.require(not extra, f"files among the rows in {where.name}", extra, "the experiment's own", remedy)
+    pairs = zip(expected, settings, strict=True)
+    others = [part for part, setting in pairs if not _agrees(listed[part], setting, source)]
+    checks.require(not others, f"rows in {where.name}", others, "of the current settings and code", again)
+    data = {part: (where / part).read_bytes() for part in expected}
+    altered = [part for part in expected if _hash(data[part]) != listed[part]["sha256"]]
+    checks.require(not altered, f"rows altered in {where.name}", altered, "as they were written", again)
+    return module, data
+
+
+def _agrees(entry: dict[str, Any], setting: dict[str, Any], source: str) -> bool:
+    return bool(entry["setting"] == _contract.digest(setting) and entry["source"] == source)
+
+
+def _begin(planned: Plan, source: str) -> dict[str, Any]:
+    """Leave the folder with a manifest of these settings, and only parts that it names; returns the manifest."""
+    where, module = planned.where, planned.module
+    where.mkdir(parents=True, exist_ok=True)
+    settings = settings_of(module, planned.quick)
     seeds = {setting.get("seed") for setting in settings}
-    spec = {"experiment": name.replace("-", "_"), "quick": quick, "settings": settings}
-    now = manifest(spec, seed=seeds.pop() if len(seeds) == 1 else None, device=device)
-    entry: dict[str, Any] = {"format": FORMAT, "digest": digest(module, quick), **now, "resumed": []}
-    if resume and found is not None:
-        _same(found, module, quick, where.name, "run without --resume to replace them")
-        entry = {**found, "resumed": [*found.get("resumed", []), {**now, "spec": None}]}
-    else:
-        # The manifest goes first: parts without one belong to nobody, so a kill in between leaves nothing to mistake.
-        for path in [record, *where.glob("part-*.parquet")]:
-            path.unlink(missing_ok=True)
-    for abandoned in where.glob(".part-*"):
-        abandoned.unlink()
-    write_atomically(record, lambda file: file.write(json.dumps(entry, indent=1).encode() + b"\n"))
+    spec = {"experiment": planned.name, "quick": planned.quick, "settings": plain(settings)}
+    now = manifest(spec, seed=seeds.pop() if len(seeds) == 1 else None, device=planned.device)
+    first: dict[str, Any] = now
+    resumed: list[Any] = []
+    if planned.kept:
+        first = {**planned.before, "spec": spec, "seed": now["seed"]}
+        resumed = [*planned.before["resumed"], *([{**now, "spec": None}] if planned.left else [])]
+    entry = {
+        **first,
+        "format": FORMAT,
+        "digest": digest(module, planned.quick),
+        "source": source,
+        "resumed": resumed,
+        "parts": dict(planned.kept),
+    }
+    # The manifest goes first: what it does not name belongs to nobody, so a kill in between leaves nothing to mistake.
+    _record(where, entry)
+    for path in [*where.glob("part-*"), *where.glob(".part-*"), *where.glob(".manifest.json.*")]:
+        if path.name not in planned.kept:
+            path.unlink()
+    return entry
 
 
-def _same(found: dict[str, Any], module: Any, quick: bool, where: str, remedy: str) -> None:
-    mine = digest(module, quick)
-    theirs = found.get("digest")
-    checks.require(theirs == mine, f"settings of the rows in {where}", theirs, f"{mine}, the experiment's own", remedy)
+def _record(where: Path, entry: dict[str, Any]) -> None:
+    ordered = {**entry, "parts": dict(sorted(entry["parts"].items()))}
+    write_atomically(where / "manifest.json", lambda file: file.write(json.dumps(ordered, indent=1).encode() + b"\n"))
+
+
+@contextmanager
+def _writing(planned: Plan) -> Iterator[None]:
+    """Say in one line what keeps rows from being written, and how to go on."""
+    try:
+        yield
+    except (OSError, checks.InputError) as error:
+        cause = error if isinstance(error, OSError) else error.__context__
+        full = getattr(cause, "errno", None) in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+        reason = getattr(cause, "strerror", None) or "it cannot be written"
+        on = f"`{planned.command} --resume`"
+        remedy = f"make room and go on with {on}" if full else f"mend that and go on with {on}, or choose another --out"
+        raise checks.InputError("folder of the rows", str(planned.where), f"writable ({reason})", remedy) from None
 
 
 def _manifest(where: Path) -> dict[str, Any] | None:
     """The manifest of the rows there; None where there is none, refused where the file is somebody else's."""
     path = where / "manifest.json"
-    if not path.exists():
-        return None
     try:
+        if not path.exists():
+            return None
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (OSError, ValueError):
         found = None
     ours = isinstance(found, dict) and "digest" in found
-    checks.require(ours, "manifest", str(path), "one that `python -m experiments` wrote", "choose another folder")
+    remedy = "choose another folder, or remove it"
+    checks.require(ours, "manifest", str(path), "one that `python -m experiments` wrote", remedy)
     return found
 
 
@@ -179,27 +246,18 @@ def _part(where: Path, index: int) -> Path:
     return where / f"part-{index:04d}.parquet"
 
 
-def _check(name: str, rows: Any, columns: Iterable[str]) -> None:
-    checks.require(
-        isinstance(rows, list) and bool(rows),
-        f"rows of {name}",
-        rows,
-        "a list of at least one dict",
-        "say in a row why there is nothing",
-    )
-    for row in rows:
-        checks.require(
-            set(row) == set(columns),
-            f"columns of {name}",
-            sorted(row),
-            f"exactly {sorted(columns)}",
-            "let run(setting) give what COLUMNS declares",
-        )
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
-def _write(path: Path, rows: list[dict[str, Any]], columns: Iterable[str]) -> None:
+def _parquet(name: str, rows: list[dict[str, Any]], columns: Iterable[str]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table({column: [row[column] for row in rows] for column in columns})
-    write_atomically(path, lambda file: pq.write_table(table, file))
+    buffer = io.BytesIO()
+    try:
+        pq.write_table(pa.table({column: [row[column] for row in rows] for column in columns}), buffer)
+    except pa.ArrowException as error:
+        line = str(error).splitlines()[0]
+        raise checks.InputError(f"rows of {name}", line, "of one type in each column", "mend run(setting)") from None
+    return buffer.getvalue()

@@ -30,7 +30,7 @@ SETTINGS = [
 QUICK = [
     *(_tier("bandit", s, boundary=4, replicates=8, updates=80, window=20, samples=8) for s in (0, 4)),
     *(_tier("cartpole", s, replicates=2, updates=40, window=20, samples=2) for s in (0, 4)),
-    *(_tier("characters", s, replicates=1, updates=4, window=2, samples=8, steps=20) for s in (0, 2)),
+    *(_tier("characters", s, replicates=2, updates=12, window=4, samples=8, steps=20) for s in (0, 2)),
 ]
 
 

@@ -72,14 +72,12 @@ SETTINGS = [
     *(_speed(name, train) for train in (0.5, 2.0) for name in RACERS),
     *(_learning(regime, eta) for regime in REGIMES for eta in (0, 1, 4, 16)),
 ]
-_TINY = {"batches": 100, "realizations": 2}
-QUICK = [
-    {**_frontier("areal", (1,), 16), **_TINY},
-    {**_frontier("synchronous"), **_TINY},
-    {**_speed("synchronous", 0.5, (1.0,)), **_TINY},
-    {**_speed("open loop", 0.5, (1.0,)), **_TINY},
-    {**_learning("long tails", 4, (SHOWN,)), "updates": 40, "replicates": 4, "realizations": 2},
-]
+_SMALL: dict[str, dict[str, Any]] = {
+    "frontier": {"batches": 100},
+    "speed": {"batches": 100},
+    "learning": {"steps": (SHOWN, 2 * SHOWN), "updates": 60, "replicates": 16},
+}
+QUICK = [{**setting, **_SMALL[setting["part"]], "realizations": 2} for setting in SETTINGS]
 
 
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:

@@ -78,12 +78,8 @@ SETTINGS = [
     *(_cut("open loop", limit, 0.0, batches=2000, realizations=8) for limit in (1, 2, 4)),
     *(_cut(name, 2, 0.25, batches=2000, realizations=8) for name in CUTS),
 ]
-QUICK = [
-    _straggler("areal", "pareto", batches=400, realizations=2),
-    _straggler("nemo_rl_in_order", "pareto", batches=400, realizations=2),
-    _cut("open loop", 1, 0.0, batches=200, realizations=2),
-    _cut("areal", 2, 0.25, batches=200, realizations=2),
-]
+_SMALL: dict[str, dict[str, Any]] = {"straggler": {"batches": 400}, "cut": {"batches": 200}}
+QUICK = [{**setting, **_SMALL[setting["story"]], "realizations": 2} for setting in SETTINGS]
 
 
 def system_of(setting: dict[str, Any]) -> Any:

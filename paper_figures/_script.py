@@ -1,10 +1,8 @@
-"""What figure scripts share: intervals, shades, the text above the panels, and writing the files."""
+"""What figure scripts share: intervals, shades, and the text above the panels."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,6 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from asyncsim import uncertainty
-from asyncsim.checks import InputError
-from asyncsim.plotting import _style
-
-HERE = Path(__file__).resolve().parent
 
 
 def interval(values: Any) -> tuple[float, float]:
@@ -35,13 +29,7 @@ def caption(figure: Figure, *lines: str) -> None:
     figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=8)
 
 
-def make(name: str, draw: Callable[[], Figure]) -> int:
-    """Write NAME.png and NAME.pdf; exit status 2 with one line where rows are missing."""
-    try:
-        figure = draw()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for kind in ("png", "pdf"):
-        _style.write(figure, HERE / f"{name}.{kind}")
-    return 0
+def listed(words: Iterable[str]) -> str:
+    """Words in a sentence: "1, 2 and 3"."""
+    words = list(words)
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from asyncsim.plotting import _style
-from experiments import _store
 from experiments._atlas_methods import FAMILIES
 from paper_figures import _script
 
+EXPERIMENTS = ("atlas",)
 COLORS = dict(zip(FAMILIES, ("#4a5361", "#0b66b0", "#1a7f4e", "#c22f2f", "#d1690e", "#7b4fa3", "#9a6b00"), strict=True))
 """One color per family."""
 SHOWN = {
@@ -317,16 +316,24 @@ def pulls(rows: Any) -> dict[str, dict[int, float]]:
     return found
 
 
-def main() -> int:
-    """Write the picture and print the answer; exit status 2 with one line where rows are missing."""
+def numbers(rows: Any) -> dict[str, str]:
+    """The reading point: its log ratios, the tables, and who cannot be told from the best."""
+    here = part(rows, staleness=STALENESS)
+    cell, clip = here.iloc[0], here[here.method == "ppo_clip"]
+    best = here.loc[here.progress.idxmax()]
+    return {
+        "token": f"{cell.token_rms:.2f}",
+        "sequence": f"{cell.log_deviation:.1f}",
+        "weight": f"{SAMPLES * cell.ess:.1f}",
+        "limit": f"{SAMPLES * cell.ess_limit:.2f}",
+        "best": f"`{best.method}` {best.progress:.3f} ({best.progress_low:.3f} to {best.progress_high:.3f})",
+        "clipped": f"{100 * (1 - clip.kept.iloc[0]):.0f}",
+        **{key: "\n".join(lines) for key, lines in _tables(rows).items()},
+    }
 
-    def drawn() -> Figure:
-        rows = _store.read("atlas")
-        print("\n".join(answer(rows)))
-        return draw(rows)
 
-    return _script.make("atlas", drawn)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _tables(rows: Any) -> dict[str, list[str]]:
+    """Lines of the answer by what they say."""
+    told = answer(rows)
+    ends = [i for i, line in enumerate(told) if not line]
+    return {"methods": told[ends[0] + 1 : ends[1]], "tied": [told[ends[1] + 1]], "others": told[ends[2] + 1 :]}

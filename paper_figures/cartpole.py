@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy import stats
 
 from asyncsim.plotting import _style
-from experiments import _store
 from paper_figures import _script
 
+EXPERIMENTS = ("cartpole_parity", "cartpole_staleness")
 SIDES = {"asyncsim": "measured", "stable-baselines3": "contrast"}
+LEVEL = 0.9
+"""Level of the interval of the difference between both sides."""
 CORRECTIONS = {"none": "Anchor recomputed (blind)", "behavior": "Anchor: behavior log-probs"}
 
 
@@ -70,10 +72,26 @@ def draw(curves: Any, rows: Any) -> Figure:
     return figure
 
 
-def main() -> int:
-    """Write the picture; exit status 2 with one line where rows are missing."""
-    return _script.make("cartpole", lambda: draw(_store.read("cartpole_parity"), _store.read("cartpole_staleness")))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def numbers(curves: Any, rows: Any) -> dict[str, str]:
+    """Areas under the learning curves with the interval of their difference, and the best final returns."""
+    area = {side: curves[curves.side == side].groupby("seed").episode_return.mean() for side in SIDES}
+    ours, theirs = (area[side].to_numpy() for side in SIDES)
+    reach = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(LEVEL)
+    found = {
+        "seeds": f"{len(ours)}",
+        "area": f"{ours.mean():.0f}",
+        "peer_seeds": f"{len(theirs)}",
+        "peer_area": f"{theirs.mean():.0f}",
+        "level": f"{100 * LEVEL:.0f}",
+        "low": f"{100 * reach.low / theirs.mean():+.1f}",
+        "high": f"{100 * reach.high / theirs.mean():+.1f}",
+        "rates": f"{rows.rate.nunique()}",
+        "rate_seeds": f"{rows.seed.nunique()}",
+        "staleness": _script.listed(f"{level}" for level in sorted(rows.staleness.unique())),
+    }
+    final = rows.groupby(["correction", "staleness", "rate"]).final_return.mean()
+    best = final.groupby(["correction", "staleness"]).max()
+    for correction, name in (("none", "blind"), ("behavior", "behavior")):
+        known = best.loc[correction] if correction in best else []
+        found[name] = _script.listed(f"{value:.0f}" for value in known)
+    return found

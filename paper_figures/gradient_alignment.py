@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,12 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from asyncsim.theory._recursion import autocovariance
-from experiments import _store, gradient_alignment
+from experiments import gradient_alignment
 from paper_figures import _script
 
+EXPERIMENTS = ("gradient_alignment",)
+LATE = {"bandit": 0.5, "cartpole": 0.75, "characters": 0.0}
+"""Share of each tier's updates after which cosines are averaged."""
 TIERS = {"bandit": "Gaussian bandit, REINFORCE", "cartpole": "CartPole, A2C", "characters": "Character model, GRPO"}
 
 
@@ -27,9 +29,12 @@ def draw_tier(ax: Axes, rows: Any, tier: str) -> Axes:
     """Mean cosine in windows of updates with 95 percent intervals over replicates."""
     own = rows[rows.tier == tier]
     for staleness, color in zip(sorted(own.staleness.unique()), ("measured", "contrast"), strict=True):
-        one = own[own.staleness == staleness]
-        updates = np.sort(one["update"].unique())
-        mean, half = np.array([_script.interval(one[one["update"] == u].cosine.to_numpy()) for u in updates]).T
+        # Where nothing was rewarded there is no gradient and no cosine.
+        one = own[(own.staleness == staleness) & own.cosine.notna()]
+        counts = one.groupby("update").cosine.count()
+        updates = counts.index[counts > 1].to_numpy()
+        found = [_script.interval(one[one["update"] == u].cosine.to_numpy()) for u in updates]
+        mean, half = np.array(found).reshape(-1, 2).T
         name = "synchronous" if staleness == 0 else f"staleness {staleness}"
         look = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8, "markersize": 2.5}
         ax.errorbar(updates, mean, yerr=half, color=_style.COLORS[color], label=name, **look)
@@ -60,10 +65,19 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def main() -> int:
-    """Write the picture; exit status 2 with one line where rows are missing."""
-    return _script.make("gradient_alignment", lambda: draw(_store.read("gradient_alignment")))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def numbers(rows: Any) -> dict[str, str]:
+    """Mean cosines of each tier over its last updates, and the bandit's predictions."""
+    found = {"staleness": f"{rows.staleness.max()}"}
+    for tier in TIERS:
+        own = rows[rows.tier == tier]
+        for name, staleness in (("fresh", 0), ("stale", own.staleness.max())):
+            one = own[own.staleness == staleness]
+            late = one[one["update"] > LATE[tier] * one["update"].max()]
+            digits = 3 if tier == "bandit" else 2
+            found[f"{tier}_{name}"] = f"{late.cosine.mean():+.{digits}f}"
+            if tier == "bandit":
+                found[f"predicted_{name}"] = f"{predicted(float(one.step.iloc[0]), int(staleness)):+.3f}"
+    cart = rows[rows.tier == "cartpole"]
+    first = cart[cart["update"] == cart["update"].min()].groupby("staleness").cosine.mean()
+    found["early"] = _script.listed(f"{cosine:.2f}" for cosine in first)
+    return {**found, "last": f"{(1 - LATE['cartpole']) * cart['update'].max():.0f}"}

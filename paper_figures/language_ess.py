@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+import math
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments import _store
 from paper_figures import _script
 
+EXPERIMENTS = ("language_ess",)
 CHARACTERS = ("char", "coin", "float32")
 SERIES = {
     CHARACTERS: ("characters, a coin rewards", "measured", "o"),
@@ -99,10 +99,43 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def main() -> int:
-    """Write the picture; exit status 2 with one line where rows are missing."""
-    return _script.make("language_ess", lambda: draw(_store.read("language_ess")))
+def numbers(rows: Any) -> dict[str, str]:
+    """ESS of whole answers beside its prediction: of the coin inside the law's domain, and what lies outside."""
+    own = {key: series(rows, *key) for key in SERIES}
+    whole = {key: one[one.tokens == one.tokens.max()] for key, one in own.items()}
+    coin, words, answer = (whole[key] for key in SERIES)
+    inside = coin[coin.inside]
+    met = inside[(inside.low <= 1.1 * inside.predicted_ess) & (inside.high >= 0.9 * inside.predicted_ess)]
+    held = inside[(inside.low <= inside.predicted_ess) & (inside.high >= inside.predicted_ess)]
+    off = answer[answer.staleness > 1]
+    short = rows[(rows.tokens == rows.tokens.max()) & (rows.part == "even") & (rows.model == "char")]
+    mixed = short.drop_duplicates("sampler").set_index("sampler").ess_mismatch
+    drift = rows[(rows.judge == "coin") & rows.drift_error.notna()].iloc[0]
+    return {
+        "replicates": f"{int(coin.replicates.max())}",
+        "answers": f"{int(coin.samples.max())}",
+        "staleness": _script.listed(f"{level}" for level in inside.staleness),
+        "ess": ", ".join(f"{row.ess:.3f} ({row.low:.3f} to {row.high:.3f})" for row in inside.itertuples()),
+        "predicted": ", ".join(f"{value:.3f}" for value in inside.predicted_ess),
+        "drift": f"{drift.drift:+.3f} ± {drift.drift_error:.3f}".replace("-", "−"),
+        "levels": f"{len(inside)}",
+        "met": f"{len(met)}",
+        "held": f"{len(held)}",
+        **{f"numerics_{name}": f"{mixed.get(name, math.nan):.4f}" for name in ("bfloat16", "int8")},
+        **_words(words),
+        "ratio": _script.listed(f"{row.variance / row.predicted_variance:.1f} at {row.staleness}" for row in
+                                off.itertuples()),
+    }  # fmt: skip
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _words(rows: Any) -> dict[str, str]:
+    """The larger model: what numerics leave, and the whole beside its prediction at the largest staleness."""
+    row = rows.loc[rows.staleness.idxmax()]
+    return {
+        "words_numerics": f"{row.ess_mismatch:.3f}",
+        "words_staleness": f"{row.staleness}",
+        "words_ess": f"{row.ess:.3f} ({row.low:.3f} to {row.high:.3f})",
+        "words_predicted": f"{row.predicted_ess:.3f} ({row.predicted_low:.2f} to {row.predicted_high:.2f})",
+        "words_batches": f"{int(row.replicates)}",
+        "words_answers": f"{int(row.samples)}",
+    }

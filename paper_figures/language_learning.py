@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,15 @@ from matplotlib.ticker import MaxNLocator
 
 from asyncsim import uncertainty
 from asyncsim.plotting import _style
-from experiments import _store
 from paper_figures import _script
 
+EXPERIMENTS = ("language_learning",)
 PANELS = {
     "char": "Character model, 0.9 M weights: two-digit sums",
     "smollm2": "SmolLM2, last 6 of 30 layers: one-digit sums",
 }
-COLORS = {0: "measured", 8: "contrast"}
+COLORS = {False: "measured", True: "contrast"}
+"""Of synchronous and of stale curves."""
 
 
 def curve(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,7 +45,7 @@ def draw_model(ax: Axes, rows: Any, model: str) -> Axes:
     """Batches as a line with a band; problems held out as points at both ends."""
     for staleness in sorted(rows[rows.model == model].staleness.unique()):
         own = rows[(rows.model == model) & (rows.staleness == staleness)]
-        color = _style.COLORS[COLORS[int(staleness)]]
+        color = _style.COLORS[COLORS[bool(staleness > 0)]]
         name = "synchronous" if staleness == 0 else f"staleness {staleness}"
         updates, mean, half = curve(own[own.quantity == "trained"])
         ax.plot(updates, mean, color=color, label=f"{name}, batches")
@@ -77,10 +77,12 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def main() -> int:
-    """Write the picture; exit status 2 with one line where rows are missing."""
-    return _script.make("language_learning", lambda: draw(_store.read("language_learning")))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def numbers(rows: Any) -> dict[str, str]:
+    """Exact match at both ends of each curve, in the batches and held out."""
+    found = {}
+    for (model, staleness), own in rows.groupby(["model", "staleness"]):
+        name = model if staleness == 0 else f"{model}_stale"
+        for quantity, key in (("trained", "batches"), ("held out", "held")):
+            mean = own[own.quantity == quantity].groupby("update").exact_match.mean().sort_index()
+            found |= {f"{name}_{key}_first": f"{mean.iloc[0]:.3f}", f"{name}_{key}_last": f"{mean.iloc[-1]:.3f}"}
+    return {**found, "staleness": f"{rows.staleness.max()}"}

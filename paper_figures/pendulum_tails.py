@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments import _store
 from paper_figures import _script
+
+EXPERIMENTS = ("pendulum_tails",)
 
 
 def predicted(rows: Any, horizons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -81,10 +81,22 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def main() -> int:
-    """Write the picture; exit status 2 with one line where rows are missing."""
-    return _script.make("pendulum_tails", lambda: draw(_store.read("pendulum_tails")))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def numbers(rows: Any) -> dict[str, str]:
+    """ESS at the longest horizon, what the law gives there, and the ends of the tail index."""
+    mean = rows.groupby(["staleness", "horizon"]).mean(numeric_only=True)
+    levels, horizons = sorted(rows.staleness.unique()), sorted(rows.horizon.unique())
+    shown = levels if len(levels) < 5 else [levels[0], *levels[2:]]
+    longest = np.array([float(horizons[-1])])
+    law = {level: float(predicted(rows[rows.staleness == level], longest)[0][0]) for level in levels[-2:]}
+    first, last = mean.loc[(levels[0], horizons[0])], mean.loc[(levels[-1], horizons[-1])]
+    return {
+        "horizon": f"{horizons[-1]}",
+        "shortest": f"{horizons[0]}",
+        "staleness": _script.listed(f"{level}" for level in shown),
+        "ess": _script.listed(f"{mean.loc[(level, horizons[-1])].ess:.3f}" for level in shown),
+        "law": _script.listed(f"{value:.3f} at staleness {level}" for level, value in law.items()),
+        "least": f"{levels[0]}",
+        "most": f"{levels[-1]}",
+        "light": f"{first.tail_index:.0f}",
+        "heavy": f"{last.tail_index:.1f}",
+    }

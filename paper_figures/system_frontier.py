@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,10 @@ from matplotlib.ticker import NullLocator
 
 from asyncsim import theory
 from asyncsim.plotting import _style
-from experiments import _store, system_frontier
+from experiments import system_frontier
 from paper_figures import _script
 
+EXPERIMENTS = ("system_frontier",)
 BLUES = {8: "#9cc4e6", 16: "#4a90cc", 32: _style.COLORS["measured"]}
 LOOKS: dict[str, dict[str, Any]] = {
     "synchronous": {"color": _style.INK, "marker": "*", "markersize": 7, "label": "synchronous"},
@@ -40,6 +40,7 @@ ETAS: dict[int, dict[str, Any]] = {
     4: {"color": _style.COLORS["measured"], "marker": "s", "label": r"areal, $\eta = 4$"},
     16: {"color": _style.COLORS["contrast"], "marker": "x", "label": r"areal, $\eta = 16$"},
 }
+SPREAD = max(system_frontier.SIGMAS)
 TITLES = {
     "long tails": r"Long tails ($\sigma = 1.5$), quick trainer",
     "slow trainer": r"Even lengths ($\sigma = 0.25$), slow trainer",
@@ -150,7 +151,7 @@ def draw_hours(ax: Axes, rows: Any, regime: str) -> Axes:
         for step, part in own[own.knob == eta].groupby("step"):
             if part.value.notna().all():
                 found.append((step, *_script.interval(part.value)))
-        x, mean, half = np.array(found).T
+        x, mean, half = np.array(found).reshape(-1, 3).T
         style = {**_style.MEASURED, **look, "linestyle": "-", "linewidth": 2.4 if eta == 4 else 1.1, "markersize": 4}
         ax.errorbar(x, mean, yerr=half, **style)
     ax.set(xscale="log", yscale="log", xlabel="learning rate")
@@ -206,10 +207,61 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def main() -> int:
-    """Write the picture; exit status 2 with one line where rows are missing."""
-    return _script.make("system_frontier", lambda: draw(_store.read("system_frontier")))
+def numbers(rows: Any) -> dict[str, str]:
+    """Throughputs of the top row, seconds and speed-ups of the middle one, hours to the target of the bottom one."""
+    parts = {name: rows[rows.part == name] for name in ("frontier", "speed", "learning")}
+    return {**_throughputs(parts["frontier"]), **_speeds(parts["speed"]), **_hours(parts["learning"])}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _throughputs(rows: Any) -> dict[str, str]:
+    """Means over realizations; areal's with all places unless said otherwise."""
+    mean = rows.fillna({"knob": -1.0, "places": -1.0}).groupby(["system", "places", "knob", "quantity"]).value.mean()
+
+    def at(system: str, quantity: str, knob: float = -1.0, places: float = -1.0) -> float:
+        return float(mean.get((system, places, knob, quantity), np.nan))
+
+    hard = [at(name, "throughput", 2.0) for name in ("nemo_rl_in_order", "torchtitan", "verl_separate_async")]
+    few = [at("areal", "staleness", knob, 8.0) for knob in (2.0, 4.0, 8.0)]
+    return {
+        "sync": f"{at('synchronous', 'throughput'):.2f}",
+        **{f"areal_{eta}": f"{at('areal', 'throughput', eta, 32.0):.2f}" for eta in (1, 2, 4, 8)},
+        "few": f"{np.mean(few):.1f}",
+        "hard_least": f"{min(hard):.2f}",
+        "hard_most": f"{max(hard):.2f}",
+        "prime": f"{at('prime_rl', 'throughput', 2.0, 32.0):.2f}",
+        "prime_dropped": f"{100 * at('prime_rl', 'dropped', 2.0, 32.0):.0f}",
+    }
+
+
+def _speeds(rows: Any) -> dict[str, str]:
+    """Largest deviation from the predicted seconds, and speed-ups at the widest spread of lengths."""
+    mean = rows.groupby(["system", "train_time", "knob"]).value.mean()
+    known = [key for key in mean.index if key[0] in ("synchronous", "open loop")]
+    off = [abs(mean[key] / predicted(key[0], float(key[2]), float(key[1])) - 1.0) for key in known]
+    found = {"points": f"{len(known)}", "off": f"{100 * max(off):.1f}"}
+    for system in ("open loop", "nemo_rl_in_order", "one_step_off"):
+        for train_time, name in ((0.5, "quick"), (2.0, "slow")):
+            ratio = np.nan
+            if (system, train_time, SPREAD) in mean.index:
+                pair = (rows[(rows.system == s) & (rows.train_time == train_time) & (rows.knob == SPREAD)]
+                        .set_index("realization").value for s in ("synchronous", system))  # fmt: skip
+                ratio = next(pair).div(next(pair)).mean()
+            found[f"{system.replace(' ', '_')}_{name}"] = f"{ratio:.3g}"
+    return found
+
+
+def _hours(rows: Any) -> dict[str, str]:
+    """Least hours to the target over the steps at which every realization gets there, and those of the least step."""
+    own = rows[rows.quantity == "hours_to_target"]
+    found = {}
+    for regime, name in (("long tails", "long"), ("slow trainer", "slow")):
+        for eta in (0, 1, 4):
+            cell = own[(own.regime == regime) & (own.knob == eta)]
+            kept = [part.value for _, part in cell.groupby("step") if part.value.notna().all()]
+            best = _script.interval(min(kept, key=lambda value: value.mean())) if kept else (np.nan, np.nan)
+            found[f"{name}_{eta}"] = f"{best[0]:.3f} ± {best[1]:.3f} h"
+    slow = rows[(rows.regime == "slow trainer") & (rows.quantity == "return")]
+    slow = slow.groupby(["knob", "realization"]).hours.max().groupby("knob").mean()
+    found["saved"] = f"{100 * (1 - slow.get(1, np.nan) / slow.get(0, np.nan)):.0f}"
+    small = own[(own.regime == "slow trainer") & (own.step == system_frontier.STEPS[0])].groupby("knob").value.mean()
+    return {**found, "small_0": f"{small.get(0, np.nan):.2f}", "small_1": f"{small.get(1, np.nan):.2f}"}

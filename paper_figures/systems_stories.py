@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ from matplotlib.figure import Figure
 
 from asyncsim import laws, theory
 from asyncsim.plotting import _style
-from experiments import _store, systems_stories
+from experiments import systems_stories
 from paper_figures import _script
 
+EXPERIMENTS = ("systems_stories",)
 LOOKS: dict[str, dict[str, Any]] = {
     "areal": {"color": _style.COLORS["measured"], "marker": "o", "label": "areal"},
     "torchtitan": {"color": "#7b4fa3", "marker": "v", "label": "torchtitan"},
@@ -32,6 +32,9 @@ CUTS = {
     "nemo_rl_in_order": "nemo_rl, in order", "torchtitan": "torchtitan", "areal": "areal",
 }
 """Systems with limit or allowance 2, those that drop first."""
+WAITING = {"nemo_rl_in_order": "nemo", "torchtitan": "titan", "verl_separate_async wait": "wait"}
+TAIL = (10, 20, 40)
+"""Levels of staleness whose probabilities are quoted."""
 TICKS: dict[str, Any] = {"xticks": [0.1, 1, 10], "xticklabels": ["0.1", "1", "10"]}
 
 
@@ -212,10 +215,66 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def main() -> int:
-    """Write the picture; exit status 2 with one line where rows are missing."""
-    return _script.make("systems_stories", lambda: draw(_store.read("systems_stories")))
+def numbers(rows: Any) -> dict[str, str]:
+    """Stragglers beside their law, what bounds cost, and lengths under an age limit."""
+    first, second = rows[rows.story == "straggler"], rows[rows.story == "cut"]
+    held = [_covered(first, length) for length in systems_stories.HEAVY.values()]
+    found = {"covered": f"{sum(h.sum() for h in held)}", "levels": f"{sum(h.size for h in held)}"}
+    for kind, length in systems_stories.HEAVY.items():
+        own = first[first.length == length]
+        found |= {f"{kind}_{key}": text for key, text in _stragglers(own, length).items()}
+    largest = first[first.quantity == "largest"].groupby("system").value.max()
+    for name, key in (*WAITING.items(), ("verl_separate_async drop", "drop")):
+        found[f"{key}_largest"] = f"{largest.get(name, np.nan):.0f}"
+    return {**found, **_lengths(second)}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _covered(rows: Any, length: str) -> np.ndarray:
+    """Whether areal's interval at each level to which the law applies contains the prediction."""
+    own = rows[(rows.system == "areal") & (rows.length == length)]
+    levels, law = stragglers(length)
+    if own.empty:
+        return np.zeros(0, dtype=bool)
+    known, mean, half = intervals(own, "survival")
+    kept = np.isin(known, levels)
+    return np.abs(mean[kept] - law) <= half[kept]
+
+
+def _stragglers(rows: Any, length: str) -> dict[str, str]:
+    """Of one law of lengths: areal's mean and tail, and the speeds of those that wait or drop."""
+    own = rows[rows.system == "areal"]
+    if own.empty:
+        return dict.fromkeys(("mean", "tail", "predicted", "largest", "waiting", "dropped", "wasted", "kept"), "nan")
+    mean, law = number(own, "mean"), dict(zip(*stragglers(length), strict=True))
+    tail = own[(own.quantity == "survival") & own.level.isin(TAIL)].groupby("level").value.mean()
+    speed = rows[rows.quantity == "throughput"].groupby("system").value.mean()
+    drop = rows[rows.system == "verl_separate_async drop"].groupby("quantity").value.mean()
+    return {
+        "mean": f"{mean[0]:.4f} ± {mean[1]:.4f}",
+        "tail": ", ".join(f"{value:.3g}" for value in tail),
+        "predicted": ", ".join(f"{law[level]:.3g}" for level in TAIL),
+        "largest": f"{number(own, 'largest')[0]:.0f}",
+        "waiting": _script.listed(f"{speed.get(name, np.nan):.1f}" for name in WAITING),
+        "dropped": f"{100 * drop.get('dropped', np.nan):.1f}",
+        "wasted": f"{100 * drop.get('wasted', np.nan):.0f}",
+        "kept": f"{drop.get('length_trained', np.nan):.3f}",
+    }
+
+
+def _lengths(rows: Any) -> dict[str, str]:
+    """Mean lengths trained under an age limit: of the open loop, and of every system."""
+    mean = rows[rows.level.isna()].groupby(["system", "limit", "quantity"]).value.mean()
+    loop = mean.get("open loop")
+    limits = sorted(rows[rows.system == "open loop"].limit.unique())
+    dropping = [name for name in CUTS if mean.get((name, 2, "dropped"), 0.0) > 0]
+    wasted = [100 * mean[name, 2, "wasted"] for name in dropping] or [np.nan]
+    return {
+        "limits": _script.listed(f"{limit:g}" for limit in limits),
+        "drawn": f"{loop.loc[(slice(None), 'length_drawn')].mean():.2f}",
+        "trained": _script.listed(f"{loop[limit, 'length_trained']:.3f}" for limit in limits),
+        "law": _script.listed(f"{cut_law(int(limit))['mean_length']:.3f}" for limit in limits),
+        "cut": _script.listed(f"{mean[name, 2, 'length_trained']:.2f}" for name in dropping),
+        "waste_least": f"{min(wasted):.0f}",
+        "waste_most": f"{max(wasted):.0f}",
+        "keeping": f"{len(CUTS) - len(dropping)}",
+    }

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asyncsim import checks, records, trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["plot"]
+    from asyncsim.plotting._points import points
+
+__all__ = ["plot", "points"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "points":
+        from asyncsim.plotting._points import points
+
+        return points
+    raise AttributeError(f"asyncsim.plotting has no {name!r}")
 
 
 def plot(

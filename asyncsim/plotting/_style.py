@@ -32,9 +32,17 @@ COLORS: Mapping[str, str] = MappingProxyType(
         "violated": "#c22f2f",
         "inconclusive": "#9a6b00",
         "outside": "#77808c",
+        "synchronous": "#1a7f4e",
+        "stale": "#d1690e",
+        "controlled": "#0b66b0",
+        "tuned": "#7b3fa0",
+        "partial": "#4aa3c7",
+        "random": "#9a6b00",
     }
 )
-"""One color per concept; `contrast` is the measurement that stands beside another."""
+"""One color per concept; `contrast` is the measurement that stands beside another. Arms of a training comparison:
+`stale` nothing is done about it or ratios are truncated, `controlled` the method under study, `partial` a part of it
+alone, `tuned` a smaller or retuned step instead, `random` an intervention at random times instead."""
 
 MEASURED: Mapping[str, Any] = MappingProxyType(
     {"linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0}
@@ -105,11 +113,11 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     return kind
 
 
-def encode(figure: Figure, kind: str) -> bytes:
-    """The figure as the bytes of a file, without a date."""
+def encode(figure: Figure, kind: str, notes: Mapping[str, str] | None = None) -> bytes:
+    """The figure as the bytes of a file, without a date; `notes` are texts that go beside the picture, by key."""
     buffer = io.BytesIO()
     with applied():
-        figure.savefig(buffer, format=kind, metadata=UNDATED[kind])
+        figure.savefig(buffer, format=kind, metadata={**UNDATED[kind], **(notes or {})})
     return buffer.getvalue()
 
 

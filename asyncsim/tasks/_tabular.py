@@ -126,7 +126,7 @@ class TabularTask(Simple):
                 "use sampling='monte_carlo', or rewards='bernoulli'",
             )
         limit = OUTCOME_LIMIT // (2 if self.rewards == "bernoulli" else 1)
-        remedy = "shorten the horizon or use sampling='monte_carlo'"
+        remedy = "shorten the horizon, or use sampling='monte_carlo' without diagnostics like exact_return"
         checks.power("actions ** horizon", self.actions, self.horizon, limit, "outcomes", remedy)
         return self._enumerate(prompt)
 

@@ -15,9 +15,9 @@ from asyncsim.validation.rates import missed_rate, sides
 def judge(
     estimate: Estimate,
     predicted: float,
-    kind: str,
-    scale: float,
-    effect: float,
+    kind: str = "expectation",
+    scale: float | None = None,
+    effect: float = 0.05,
     false_fail: float = 1e-3,
     false_pass: float = 0.05,
     comparisons: int = 1,
@@ -33,20 +33,22 @@ def judge(
     A bound is an upper bound, held as a plain inequality; its missed rate is for a bound lower by D, so it is small
     only where the measurement lies close below the bound, and it decides only where the measurement exceeds the bound.
 
-    Arguments: `estimate`; `predicted`, finite; `kind` of the claim; `scale` >= 0, what the fraction `effect` refers to;
-    `false_fail` of all `comparisons` of the claim together; `false_pass` of this one; `point`, `quantity` for the row.
+    Arguments: `estimate`, as `Trace.final` gives it; `predicted`, finite; `kind` of the claim; `scale` >= 0, what the
+    fraction `effect` refers to (|predicted| unless given); `effect`, the least deviation worth seeing; `false_fail` of
+    all `comparisons` of the claim together; `false_pass` of this one; `point`, `quantity` for the row.
     Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the missed rate at the realized error,
     [low, high] = measured -+ (c error + tolerance), `margin` = (c error + tolerance - deviation)/D.
     Raises `InputError` for an error bar known to be false, a negative error or a prediction that is not finite.
     Assumes a normal estimate with an independent error of `freedom` degrees of freedom.
 
-    >>> judge(Estimate(1.001, 0.002), 1.0, "expectation", 1.0, 0.02).verdict
-    'held'
+    >>> print(judge(Estimate(1.001, 0.002), 1.0))
+    held: predicted 1, measured 1.0010 ± 0.0066
     >>> judge(Estimate(1.02, 0.002), 1.0, "expectation", 1.0, 0.02).verdict
     'violated'
     >>> judge(Estimate(1.02, 0.02), 1.0, "expectation", 1.0, 0.02).verdict
     'inconclusive'
     """
+    scale = abs(predicted) if scale is None else scale
     _refuse(estimate, predicted, kind, scale, effect, false_fail, false_pass, comparisons)
     value, error, freedom, tolerance = estimate.value, estimate.error, estimate.freedom, estimate.tolerance
     row: dict[str, Any] = {"point": dict(point or {}), "quantity": quantity, "predicted": float(predicted)}

@@ -188,7 +188,7 @@ def test_a_figure_has_the_same_bytes_twice_and_names_missing_rows(figure, name, 
     assert _style.encode(figure.draw(rows), "pdf") == _style.encode(figure.draw(rows), "pdf")
     code = (
         "import sys; from experiments import _store; from pathlib import Path; _store.HERE = Path(sys.argv[1]); "
-        f"from paper_figures import {name}; sys.exit({name}.main())"
+        f"from paper_figures.__main__ import main; sys.exit(main(['{name}']))"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -204,11 +204,15 @@ def test_nothing_is_claimed_where_the_judge_answers_back(ess):
 
 
 def test_numbers_of_the_gallery_are_those_of_the_rows(ess, learning):
-    text = " ".join((ROOT / "paper_figures" / "README.md").read_text(encoding="utf-8").split())
+    told = ess_figure.numbers(ess)
     inside = characters(ess)
     inside = inside[inside.inside]
-    assert ", ".join(f"{row.ess:.3f} ({row.low:.3f} to {row.high:.3f})" for row in inside.itertuples()) in text
-    assert "predicted " + ", ".join(f"{row.predicted_ess:.3f}" for row in inside.itertuples()) in text
-    own = learning[(learning.model == "char") & (learning.staleness == 0) & (learning.quantity == "trained")]
-    mean = own.groupby("update").exact_match.mean().sort_index()
-    assert f"rises from {mean.iloc[0]:.3f} to {mean.iloc[-1]:.3f}" in text
+    assert told["ess"] == ", ".join(f"{row.ess:.3f} ({row.low:.3f} to {row.high:.3f})" for row in inside.itertuples())
+    assert told["predicted"] == ", ".join(f"{row.predicted_ess:.3f}" for row in inside.itertuples())
+    assert int(told["met"]) == sum(meets(row.low, row.high, row.predicted_ess) for row in inside.itertuples())
+    told = learning_figure.numbers(learning)
+    for staleness, name in ((0, "char"), (8, "char_stale")):
+        own = learning[(learning.model == "char") & (learning.staleness == staleness)]
+        mean = own[own.quantity == "trained"].groupby("update").exact_match.mean().sort_index()
+        assert told[f"{name}_batches_first"] == f"{mean.iloc[0]:.3f}"
+        assert told[f"{name}_batches_last"] == f"{mean.iloc[-1]:.3f}"

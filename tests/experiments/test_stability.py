@@ -99,31 +99,30 @@ def test_the_figure_has_the_same_bytes_twice(rows):
 
 
 def test_numbers_of_the_gallery_are_those_of_the_rows(rows):
-    text = " ".join((ROOT / "paper_figures" / "README.md").read_text(encoding="utf-8").split())
+    told = {key: text.replace("−", "-") for key, text in figure.numbers(rows).items()}
     boundary, lags, growth = (of(rows, name) for name in ("boundary", "autocorrelation", "growth"))
     pairs = zip(boundary.schedule, boundary.staleness, strict=True)
-    predicted = np.array([figure.boundary(schedule, int(tau)) for schedule, tau in pairs])
+    predicted = np.array([constant(tau) if schedule == "fixed" else 2.0 / (tau + 1) for schedule, tau in pairs])
     off = 100 * np.abs(boundary.value * boundary.curvature / predicted - 1).max()
-    assert f"the furthest lies {off:.2f} percent" in text
+    assert told["off"] == f"{off:.2f}" and told["bracket"] == "0.5" and told["margin"] == "5"
     np.testing.assert_allclose((boundary.high - boundary.low) / boundary.value, 0.01, rtol=1e-9)
-    assert "bracketed to 0.5 percent" in text
-    assert len(boundary) == 10 and "Ten boundaries, staleness 0 to 16" in text and boundary.staleness.max() == 16
+    assert (told["boundaries"], told["least"], told["largest"]) == ("10", "0", "16") and len(boundary) == 10
     shrinks, grows = growth[growth.staleness == 16].value
-    assert f"factors of only {shrinks:.4f} and {grows:.4f} an update" in text
+    assert (told["shrinks"], told["grows"]) == (f"{shrinks:.4f}", f"{grows:.4f}")
     assert ((growth.value < 1).to_numpy() == ([True, False] * 10)).all()
-    four, five = (lags[lags.lag == lag].iloc[0] for lag in (4, 5))
-    half = (four.high - four.low) / 2
-    assert f"over {four.samples} replicates, the correlation is {four.value:+.4f} ± {half:.4f} at lag 4" in text
-    assert f"and {five.value:+.4f} ± {(five.high - five.low) / 2:.4f} at lag 5".replace("-", "−") in text
+    for name, lag in (("before", 4), ("after", 5)):
+        row = lags[lags.lag == lag].iloc[0]
+        assert told[name] == f"{row.value:+.4f} ± {(row.high - row.low) / 2:.4f}" and told[f"{name}_lag"] == f"{lag}"
+    assert (told["before_predicted"], told["after_predicted"], told["replicates"]) == ("+0.14", "-0.14", "4096")
     rest = lags[lags.lag > 0]
     gap = np.abs(rest.value - figure.correlations(4, 1.0, 0.28, rest.lag))
-    assert f"largest deviation is {gap.max():.4f}, {(gap / rest.error).max():.1f} standard errors" in text
+    assert told["gap"] == f"{gap.max():.4f}" and told["errors"] == f"{(gap / rest.error).max():.1f}"
 
 
 def test_missing_rows_are_reported_in_one_line(tmp_path):
     code = (
         "import sys; from experiments import _store; from pathlib import Path; _store.HERE = Path(sys.argv[1]); "
-        "from paper_figures import stability; sys.exit(stability.main())"
+        "from paper_figures.__main__ import main; sys.exit(main(['stability']))"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)

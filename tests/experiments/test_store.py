@@ -52,7 +52,7 @@ def lab(tmp_path):
     """A checkout with the real runner and one fake experiment."""
     package = tmp_path / "experiments"
     package.mkdir()
-    for name in ("__init__.py", "__main__.py", "_store.py"):
+    for name in ("__init__.py", "__main__.py", "_contract.py", "_source.py", "_store.py"):
         shutil.copy(ROOT / "experiments" / name, package / name)
     (package / "squares.py").write_text(FAKE)
     return tmp_path
@@ -127,7 +127,7 @@ def test_a_killed_run_resumes_where_it_was(lab):
     process.communicate()
     assert ran(lab) == ["1", "2"]
     (results(lab) / ".part-0001.parquet.abandoned").write_text("half")
-    assert "complete" in read(lab) and "python -m experiments squares` --resume" in read(lab)
+    assert "rows missing" in read(lab) and "`python -m experiments squares --resume`" in read(lab)
     assert run(lab, "squares", "--resume")[0] == 0
     assert ran(lab) == ["1", "2", "2", "3"]
     assert [row["square"] for row in read(lab)] == [1.0, 4.0, 9.0]
@@ -145,15 +145,24 @@ def test_an_interrupt_says_how_to_go_on(lab):
     assert process.returncode == 130 and "--resume" in err and "Traceback" not in err
 
 
-def test_resume_refuses_rows_of_other_settings_and_a_fresh_run_replaces_them(lab):
+def test_resume_keeps_parts_of_equal_settings_and_makes_the_others_again(lab):
     assert run(lab, "squares")[0] == 0
-    edit(lab, '{"x": 3, "seed": 5}]', '{"x": 4, "seed": 5}]')
-    status, _, err = run(lab, "squares", "--resume")
-    assert status == 2 and "settings of the rows in squares" in err and "Traceback" not in err
-    assert ran(lab) == ["1", "2", "3"]
-    assert "python -m experiments squares" in read(lab)
+    edit(lab, '{"x": 3, "seed": 5}]', '{"x": 4, "seed": 5}, {"x": 1, "seed": 6}]')
+    told = read(lab)
+    assert "settings of the rows in squares" in told and "`python -m experiments squares`" in told
+    assert run(lab, "squares", "--resume")[0] == 0
+    assert ran(lab) == ["1", "2", "3", "4", "1"]
+    assert [row["x"] for row in read(lab)] == [1, 2, 4, 1]
+    record = json.loads((results(lab) / "manifest.json").read_text())
+    assert [part["run"] for part in record["parts"].values()] == [0, 0, 1, 1]
+    assert len(record["resumed"]) == 1 and record["spec"]["settings"][2]["x"] == 4
+
+
+def test_a_fresh_run_replaces_rows_of_other_settings(lab):
     assert run(lab, "squares")[0] == 0
-    assert [row["x"] for row in read(lab)] == [1, 2, 4]
+    edit(lab, '{"x": 2, "seed": 5}, {"x": 3, "seed": 5}]', '{"x": 4, "seed": 5}]')
+    assert run(lab, "squares")[0] == 0
+    assert [row["x"] for row in read(lab)] == [1, 4] and len(list(results(lab).glob("part-*"))) == 2
 
 
 def test_resume_of_a_finished_run_computes_nothing(lab):
@@ -173,7 +182,9 @@ def test_damaged_rows_are_refused_by_the_command_that_makes_them(lab):
     assert run(lab, "squares")[0] == 0
     part = results(lab) / "part-0001.parquet"
     part.write_bytes(part.read_bytes()[:50])
-    assert "whole Parquet files" in read(lab) and "python -m experiments squares" in read(lab)
+    assert "rows altered" in read(lab) and "`python -m experiments squares --resume`" in read(lab)
+    assert run(lab, "squares", "--resume")[0] == 0 and ran(lab) == ["1", "2", "3", "2"]
+    assert [row["square"] for row in read(lab)] == [1.0, 4.0, 9.0]
 
 
 def test_a_folder_of_somebody_else_is_left_alone(lab):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from paper_figures import gradient_alignment as alignment
 from paper_figures import pendulum_tails as tails
 
 LEVEL = 0.90
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def areas(rows, side):
@@ -159,17 +157,20 @@ def test_a_figure_has_labels_intervals_and_the_same_bytes_twice(name):
 
 
 def test_numbers_of_the_gallery_are_those_of_the_rows(parity, staleness):
-    text = " ".join((ROOT / "paper_figures" / "README.md").read_text(encoding="utf-8").split())
+    told = cartpole.numbers(parity, staleness)
     ours, theirs = areas(parity, "asyncsim"), areas(parity, "stable-baselines3")
     low, high = difference(ours, theirs)
-    assert f"of {len(ours)} seeds is {ours.mean():.0f}, stable-baselines3's of {len(theirs)} seeds" in text
-    assert f"hyperparameters {theirs.mean():.0f}; the 90 percent interval of the difference is" in text
-    assert f"difference is {100 * low:+.1f} to {100 * high:+.1f} percent" in text
-    for correction in ("none", "behavior"):
+    assert (told["seeds"], told["area"]) == (f"{len(ours)}", f"{ours.mean():.0f}")
+    assert (told["peer_seeds"], told["peer_area"]) == (f"{len(theirs)}", f"{theirs.mean():.0f}")
+    assert (told["low"], told["high"], told["level"]) == (f"{100 * low:+.1f}", f"{100 * high:+.1f}", "90")
+    for correction, name in (("none", "blind"), ("behavior", "behavior")):
         best = [final(staleness, level, correction).max() for level in cartpole_staleness.STALENESS]
-        assert ", ".join(f"{value:.0f}" for value in best[:4]) + f" and {best[4]:.0f}" in text
-    rows = _store.read("pendulum_tails").groupby(["staleness", "horizon"]).mean(numeric_only=True)
-    assert ", ".join(f"{rows.loc[(level, 200)].ess:.3f}" for level in (1, 4, 8)) in text
+        assert told[name] == ", ".join(f"{value:.0f}" for value in best[:4]) + f" and {best[4]:.0f}"
+    pendulum = _store.read("pendulum_tails")
+    mean = pendulum.groupby(["staleness", "horizon"]).mean(numeric_only=True)
+    shown = [f"{mean.loc[(level, 200)].ess:.3f}" for level in (1, 4, 8, 16)]
+    assert tails.numbers(pendulum)["ess"] == ", ".join(shown[:3]) + f" and {shown[3]}"
     aligned = _store.read("gradient_alignment")
     late = aligned[(aligned.tier == "bandit") & (aligned["update"] > 400)].groupby("staleness").cosine.mean()
-    assert f"the cosine is {late[0]:+.3f} synchronous and {late[8]:+.3f} at staleness 8" in text
+    told = alignment.numbers(aligned)
+    assert (told["bandit_fresh"], told["bandit_stale"]) == (f"{late[0]:+.3f}", f"{late[8]:+.3f}")

@@ -25,6 +25,7 @@ CLOCKED = {"length": "lognormal:1.0:0.8", "period": 0.4, "places": 64, "groups_p
 
 STATED: dict[str, dict[str, Any]] = {
     "staleness/stability-boundary": {"staleness": 4, "curvatures": (1.0, 0.5, 3.0)},
+    "staleness/heavy-ball": {"staleness": 4, "momentum": 0.5, "curvatures": (1.0, 0.5, 3.0)},
     "staleness/soft-optimum-step": {
         "workers": 5,
         "rewards": (0.0, 0.5, 1.0),
@@ -88,6 +89,19 @@ STATED: dict[str, dict[str, Any]] = {
     },
     "alignment/lag-identity": {"staleness": 2, "curvatures": (1.0, 0.3, 0.7), "noise": 0.5, "step": 0.55},
     "alignment/lag1-closed-form": {"staleness": 4, "curvature": 2.0, "noise": 0.5, "step": 0.12},
+    "alignment/adam-inflation": {"dimension": 3, "signal": 0.7, "strength": 0.8, "reference": "previous"},
+    "alignment/projection-restores-sync-boundary": {
+        "staleness": 4,
+        "curvature": 2.0,
+        "noise": 0.5,
+        "others": 7,
+        "step": 0.3,
+        "reference": "raw",
+    },
+    "alignment/sawtooth-cosine": {"updates": 4, "curvature": 2.0, "noise": 0.5, "step": 0.15},
+    "alignment/random-delay-cosine": {"law": (0.4, 0.0, 0.2, 0.4), "curvature": 2.0, "noise": 0.5, "step": 0.2},
+    "alignment/noise-floor": {"dimension": 5, "threshold": 0.6},
+    "alignment/snr": {"dimension": 3, "signal": 0.8, "noise": 2.0, "samples": 4},
     "ratio/gaussian-shift": {"shift": 0.7},
     "ratio/sequence-product": SEQUENCE,
     "ratio/chain-moments": CHAIN,
@@ -106,6 +120,7 @@ STATED: dict[str, dict[str, Any]] = {
     "sequence/gradient": CHAIN | {"fraction": 0.75},
     "ess/limit": {"behavior_logits": BEHAVIOR, "current_logits": CURRENT},
     "ess/clamp-floor": {"clamp": 2.0},
+    "ess/finite-sample": {"samples": 4, "horizon": 3, "behavior_logits": BEHAVIOR, "current_logits": CURRENT},
     "estimator/full-is": SEQUENCE | {"success": 0.6},
     "estimator/truncation-bias": SEQUENCE | {"cap": 1.1, "success": None},
     "estimator/optimal-baseline": {
@@ -129,6 +144,18 @@ STATED: dict[str, dict[str, Any]] = {
         "start": 1.0,
         "updates": 400,
     },
+    "convergence/arbitrary-delay": {
+        "curvature": 2.0,
+        "maximum": 6,
+        "mean": 3.5,
+        "in_flight": 5,
+        "step": 0.05,
+        "noise": 1.0,
+        "start": 1.0,
+        "updates": 400,
+    },
+    "convergence/bandit-smoothness": {"rewards": (0.1, 0.4, 0.9)},
+    "convergence/bandit-noise": {"rewards": (0.0, 0.4, 1.0), "behavior_logits": BEHAVIOR, "samples": 5},
     "optimum/asymre-projection": {
         "behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0),
         "rewards": (0.0, 0.3, 0.9, 1.0, 0.5),
@@ -147,10 +174,11 @@ def tuples(low: float, high: float, length: int) -> st.SearchStrategy[tuple[floa
 
 
 @st.composite
-def curvatures(draw: Any) -> dict[str, Any]:
+def curvatures(draw: Any, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
     return {
         "staleness": draw(st.integers(0, 24)),
         "curvatures": draw(st.lists(numbers(0.1, 9.0), min_size=1, max_size=3)),
+        **{name: draw(strategy) for name, strategy in more.items()},
     }
 
 
@@ -216,6 +244,22 @@ def stationary(draw: Any, modes: bool) -> dict[str, Any]:
 
 
 @st.composite
+def sawtooths(draw: Any) -> dict[str, Any]:
+    updates, curvature = draw(st.integers(1, 16)), draw(numbers(0.1, 5.0))
+    step = draw(numbers(0.02, 0.98)) * 2.0 / updates / curvature
+    return {"updates": updates, "curvature": curvature, "noise": draw(numbers(0.1, 3.0)), "step": step}
+
+
+@st.composite
+def random_delays(draw: Any) -> dict[str, Any]:
+    weights = [*draw(st.lists(numbers(0.0, 1.0), max_size=8)), 1.0]
+    law = tuple(weight / sum(weights) for weight in weights)
+    curvature = draw(numbers(0.1, 5.0))
+    step = draw(numbers(0.05, 0.9)) * 2.0 * math.sin(math.pi / (2.0 * (2 * len(law) - 1))) / curvature
+    return {"law": law, "curvature": curvature, "noise": draw(numbers(0.1, 3.0)), "step": step}
+
+
+@st.composite
 def chains(draw: Any, longest: int, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
     point: dict[str, Any] = {"horizon": draw(st.integers(1, longest))}
     point |= {f"{name}_margins": draw(tuples(-2.0, 2.0, 2)) for name in ("behavior", "current")}
@@ -258,6 +302,24 @@ def delayed_bounds(draw: Any) -> dict[str, Any]:
         "start": draw(numbers(-2.0, 2.0)),
         "updates": draw(st.integers(1, 300)),
     }
+
+
+@st.composite
+def arbitrary_delays(draw: Any) -> dict[str, Any]:
+    maximum, curvature = draw(st.integers(0, 20)), draw(numbers(0.1, 5.0))
+    in_flight = draw(st.integers(1, maximum)) if maximum else 0
+    allowed = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * maximum * in_flight))
+    return {
+        "curvature": curvature,
+        "maximum": maximum,
+        "mean": draw(numbers(0.0, 1.0)) * maximum,
+        "in_flight": in_flight,
+        "step": draw(numbers(0.02, 1.0)) * allowed / curvature,
+        "noise": draw(numbers(0.1, 2.0)),
+        "start": draw(numbers(-2.0, 2.0)),
+        "updates": draw(st.integers(1, 300)),
+    }
+
 
 LENGTHS = ("exponential:2.0", "lognormal:1.0:0.8", "lognormal:0.3:0.1", "gamma:1.0:0.5", "gamma:2.0:9.0")
 HEAVY = (*LENGTHS, "pareto:0.5:1.5")
@@ -348,6 +410,7 @@ SLOPES = st.fixed_dictionaries(
 
 DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "staleness/stability-boundary": curvatures(),
+    "staleness/heavy-ball": curvatures(momentum=numbers(0.0, 0.99)),
     "staleness/soft-optimum-step": soft_optimum(),
     "staleness/mean-staleness": arrivals(law=st.just("exponential:1"), updates=st.integers(1, 200)),
     "staleness/stale-reinforce-is-delayed-ascent": reinforce(),
@@ -367,6 +430,35 @@ DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "systems/age-cut-length-bias": age_cuts(),
     "alignment/lag-identity": stationary(True),
     "alignment/lag1-closed-form": stationary(False),
+    "alignment/adam-inflation": st.fixed_dictionaries(
+        {
+            "dimension": st.integers(2, 40),
+            "signal": numbers(0.01, 100.0),
+            "strength": numbers(0.05, 0.95),
+            "reference": st.sampled_from(["known", "previous"]),
+        }
+    ),
+    "alignment/projection-restores-sync-boundary": st.fixed_dictionaries(
+        {
+            "staleness": st.integers(1, 24),
+            "curvature": numbers(0.1, 5.0),
+            "noise": numbers(0.1, 3.0),
+            "others": st.integers(1, 100),
+            "step": numbers(0.01, 2.0),
+            "reference": st.sampled_from(["raw", "applied"]),
+        }
+    ),
+    "alignment/sawtooth-cosine": sawtooths(),
+    "alignment/random-delay-cosine": random_delays(),
+    "alignment/noise-floor": st.fixed_dictionaries({"dimension": st.integers(2, 300), "threshold": numbers(0.01, 0.9)}),
+    "alignment/snr": st.fixed_dictionaries(
+        {
+            "dimension": st.integers(2, 200),
+            "signal": numbers(0.05, 5.0),
+            "noise": numbers(0.1, 3.0),
+            "samples": st.integers(1, 16),
+        }
+    ),
     "ratio/gaussian-shift": st.fixed_dictionaries({"shift": numbers(0.01, 8.0)}),
     "ratio/sequence-product": sequences(),
     "ratio/chain-moments": chains(200),
@@ -387,11 +479,17 @@ DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "sequence/gradient": chains(30, fraction=numbers(0.0, 1.0)),
     "ess/limit": bandits(),
     "ess/clamp-floor": st.fixed_dictionaries({"clamp": numbers(1.0, 50.0)}),
+    "ess/finite-sample": bandits(3, samples=st.integers(2, 40), horizon=st.integers(1, 8)),
     "estimator/full-is": sequences(success=SUCCESS),
     "estimator/truncation-bias": sequences(success=SUCCESS, cap=numbers(0.2, 2.0)),
     "estimator/optimal-baseline": bandits(rewards=tuples(0.1, 1.0, 4), cap=st.none() | numbers(0.3, 3.0)),
     "convergence/bias-slope": SLOPES,
     "convergence/constant-delay": delayed_bounds(),
+    "convergence/arbitrary-delay": arbitrary_delays(),
+    "convergence/bandit-smoothness": st.fixed_dictionaries({"rewards": tuples(-1.0, 2.0, 4)}),
+    "convergence/bandit-noise": bandits(rewards=tuples(-1.0, 2.0, 4), samples=st.integers(2, 60)).map(
+        lambda point: {key: value for key, value in point.items() if key != "current_logits"}
+    ),
     "optimum/asymre-projection": st.builds(
         lambda point, rewards, offset: {
             "behavior_logits": point["behavior_logits"],

@@ -28,6 +28,19 @@ def test_stability_boundary(staleness: int, boundary: float) -> None:
     assert step == pytest.approx(boundary / 2.0, abs=5e-7)
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.9, 0.99])
+def test_heavy_ball(momentum: float) -> None:
+    """By hand where there is no delay or one update; 1/tau (1 - beta) as beta goes to 1; plain descent at beta = 0."""
+    found = [predict("staleness/heavy-ball", staleness=t, momentum=momentum, curvatures=(0.5, 2.0)) for t in range(9)]
+    steps = [2.0 * each["step"] for each in found]
+    assert steps[:2] == pytest.approx([2.0 * (1.0 + momentum), 1.0 - momentum], rel=1e-12)
+    if momentum == 0.0:
+        plain = [predict("staleness/stability-boundary", staleness=t, curvatures=(1.0,))["step"] for t in range(9)]
+        assert steps == pytest.approx(plain, rel=1e-12)
+    if momentum == 0.99:
+        assert steps[2:] == pytest.approx([(1.0 - momentum) / t for t in range(2, 9)], rel=0.02)
+
+
 @pytest.mark.parametrize("factor", [0.98, 1.02])
 def test_delayed_descent_flips_at_the_boundary(factor: float) -> None:
     """Noiseless recursion at 0.98 and 1.02 of the boundary: amplitude falls or rises tenfold in 3000 updates."""
@@ -200,6 +213,76 @@ def test_correlation_across_the_staleness_is_half_the_step() -> None:
     assert edge["corr[1]"] == pytest.approx(math.cos(math.pi / 7), rel=1e-6)
 
 
+def test_what_adam_makes_of_a_projection_in_its_limits() -> None:
+    """A coordinate: undone whole; noise alone: not at all; full projection on the last of many: 1/sqrt(1 + 2 rho)."""
+    known = {"strength": 0.75, "reference": "known"}
+    found = predict("alignment/adam-inflation", dimension=1, signal=0.3, **known)
+    assert found == pytest.approx({"before": 1.0, "behind": 0.25, "inflation": 4.0}, rel=1e-12)
+    drowned = predict("alignment/adam-inflation", dimension=500, signal=1e-6, **known)
+    assert drowned["inflation"] == pytest.approx(1.0, abs=1e-3)
+    paper = predict("alignment/adam-inflation", dimension=500, signal=900.0, **known)
+    assert paper["inflation"] == pytest.approx(1.0 / (1.0 - 0.75), rel=0.01)
+    for rho in (0.1, 1.0, 10.0):
+        full = predict("alignment/adam-inflation", dimension=512, signal=rho, strength=1.0, reference="previous")
+        assert full["behind"] == pytest.approx(1.0 / (1.0 + rho), rel=0.01)
+        assert full["before"] == pytest.approx(1.0 / math.sqrt(1.0 + 2.0 * rho), rel=0.01)
+
+
+def test_moments_behind_a_projection_by_drawing() -> None:
+    """d = 2, 4e6 pairs: 5 standard errors of 2.5e-4 in the mean and the moment; every wrong formula is off by 1e-2."""
+    point = {"dimension": 2, "signal": 0.5, "strength": 0.6, "reference": "previous"}
+    g, h = math.sqrt(0.5) + np.random.default_rng(3).standard_normal((2, 4_000_000, 2))
+    left = g - 0.6 * ((g * h).sum(1) / (h * h).sum(1))[:, None] * h
+    behind = float(left.mean()) / math.sqrt(0.5)
+    drawn = {"behind": behind, "inflation": math.sqrt(1.5 / float((left**2).mean()))}
+    claim = theory.claim("alignment/adam-inflation")
+    assert {k: claim.predict(point)[k] for k in drawn} == pytest.approx(drawn, rel=2e-3)
+    for name, wrong in claim.formula_defects.items():
+        assert max(abs(wrong(point)[k] / drawn[k] - 1.0) for k in drawn) > 1e-2, name
+
+
+@pytest.mark.parametrize(("a", "tau"), [(1.4, 3), (2.2, 1), (0.6, 4)])
+def test_projection_far_away_by_the_whole_map(a: float, tau: int) -> None:
+    """Five coordinates, noise in all of them, the rule as written: factor to 1e-4, fall to 8 errors of 0.6 percent."""
+    rng, distance = np.random.default_rng(5), 1e6 if a > 1.0 else 1e5
+    x = [np.array([distance, 0.0, 0.0, 0.0, 0.0])] * (tau + 1)
+    previous = np.zeros(5)
+    squares, start = [], distance
+    for update in range(4 * (tau + 1) if a > 1.0 else 20_000):
+        g = np.array([x[-1 - tau][0], 0.0, 0.0, 0.0, 0.0]) + rng.standard_normal(5)
+        inner = float(g @ previous)
+        x = [*x[-tau - 1 :], x[-1] - a * (g - inner / float(previous @ previous) * previous if inner > 0.0 else g)]
+        previous = g
+        squares.append(float(x[-1][0]) ** 2)
+        if update == tau:
+            start = abs(float(x[-1][0]))
+    point = {"staleness": tau, "curvature": 1.0, "noise": 1.0, "others": 4, "step": a, "reference": "raw"}
+    found = predict("alignment/projection-restores-sync-boundary", **point)
+    assert start / distance == pytest.approx(found["factor"], rel=1e-4)
+    if a > 1.0:
+        assert (abs(float(x[-1][0])) / distance) ** 0.25 == pytest.approx(found["factor"], rel=1e-3)
+    else:
+        steady = squares[2 * (tau + 1) :]
+        assert (steady[0] - steady[-1]) / (len(steady) - 1) == pytest.approx(found["fall"], rel=0.05)
+
+
+@pytest.mark.parametrize(("tau", "boundary"), [(1, 2.0), (2, 1.0), (3, 1.0), (4, 0.618034), (9, 0.347296)])
+def test_against_the_applied_direction_half_the_staleness_counts(tau: int, boundary: float) -> None:
+    """The map without noise, changes of sign included: it shrinks 1 percent below and grows 1 percent above."""
+    point = {"curvature": 2.0, "noise": 1.0, "others": 5, "step": 1.0, "reference": "applied"}
+    step = predict("alignment/projection-restores-sync-boundary", staleness=tau, **point)["step"]
+    assert 2.0 * step == pytest.approx(boundary, abs=5e-7)
+    for factor in (0.99, 1.01):
+        path, reference = [1.0] * (tau + 1), 0.0
+        for _ in range(600 * (tau + 1)):
+            stale = path[-1 - tau]
+            passes = stale * reference <= 0.0
+            path.append(path[-1] - (factor * boundary * stale if passes else 0.0))
+            reference = stale if passes else 0.0
+        late = max(map(abs, path[-8 * (tau + 1) :]))
+        assert late < 0.5 if factor < 1.0 else late > 2.0
+
+
 def test_ratios_and_ess() -> None:
     shift = predict("ratio/gaussian-shift", shift=1.0)
     assert shift["second_moment"] == pytest.approx(math.e) and shift["mean_log"] == -0.5
@@ -314,6 +397,42 @@ def test_constant_delay_defects_are_violated_by_the_quadratic() -> None:
         assert exact > claim.formula_defects[name](point)["bound"]
 
 
+def test_arbitrary_delay_bound_by_hand() -> None:
+    """Gap 1/2, step 1/10, 20 updates: 1/2 of descent, 1/10 of noise, and 2 times 3/100 for a mean delay of 3."""
+    point = {"curvature": 1.0, "maximum": 5, "mean": 3.0, "in_flight": 4, "step": 0.1, "noise": 1.0, "start": 1.0}
+    assert predict("convergence/arbitrary-delay", **point, updates=20)["bound"] == pytest.approx(0.66, rel=1e-12)
+
+
+def test_arbitrary_delay_without_its_delay_noise_is_violated() -> None:
+    """Constant delays at the largest allowed step: 10 to 15 percent above the bound without that term."""
+    claim = theory.claim("convergence/arbitrary-delay")
+    for tau in (2, 4, 10):
+        step = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * tau**2))
+        delays = {"maximum": tau, "mean": float(tau), "in_flight": tau}
+        point = {"curvature": 1.0, **delays, "step": step, "noise": 1.0, "start": 0.0, "updates": 20_000}
+        exact = second_moments(1.0, 0.0, 1.0, step, tau, 20_000).mean()
+        wrong = claim.formula_defects["noise carried by the delay omitted"](point)["bound"]
+        assert exact < claim.predict(point)["bound"] and 1.08 < exact / wrong < 1.17
+
+
+def test_bandit_smoothness_by_calculus_on_two_arms() -> None:
+    """J = s(u) with u = theta_2 - theta_1: |s''| is largest at p = 1/2 - 1/(2 sqrt 3), and twice that in the logits."""
+    p = 0.5 - 0.5 / math.sqrt(3.0)
+    claimed = predict("convergence/bandit-smoothness", rewards=(0.0, 1.0))["bound"]
+    assert claimed == pytest.approx(2.0 * p * (1.0 - p) * (1.0 - 2.0 * p), rel=1e-12)
+    assert claimed == pytest.approx(0.19245, abs=5e-6)
+
+
+def test_bandit_noise_of_two_samples_by_hand() -> None:
+    """Even odds of 0 and 1: half of the pairs differ and give (1/2)(e_2 - e_1), the others nothing: 1/4 - 1/8."""
+    even = {"rewards": (0.0, 1.0), "behavior_logits": (0.0, 0.0)}
+    assert predict("convergence/bandit-noise", **even, samples=2)["variance"] == pytest.approx(0.125, rel=1e-12)
+    # Many samples: N Var -> 4 zeta_1, and E[h | a] does not depend on a at even odds.
+    assert predict("convergence/bandit-noise", **even, samples=1000)["variance"] == pytest.approx(
+        2.0 * 0.125 / (1000 * 999), rel=1e-9
+    )
+
+
 def test_asymre_projection_by_explicit_flow() -> None:
     point = STATED["optimum/asymre-projection"]
     mu, rewards = _bandit.softmax(np.array(point["behavior_logits"])), np.array(point["rewards"])
@@ -323,6 +442,81 @@ def test_asymre_projection_by_explicit_flow() -> None:
         theta += 2.0 * (mu * (rewards - point["offset"]) - (mu @ rewards - point["offset"]) * pi)
     claimed = list(theory.claim("optimum/asymre-projection").predict(point).values())
     assert 0.0 in claimed and _bandit.softmax(theta) == pytest.approx(claimed, abs=1e-9)
+
+
+def test_a_publish_after_every_second_update_by_hand() -> None:
+    """s = 2, a = 1/2: x halves nothing and noise doubles, E x^2 = 2 noise^2 step^2, so rho = 1/3, energy = 3/2."""
+    found = predict("alignment/sawtooth-cosine", updates=2, curvature=1.0, noise=1.0, step=0.5)
+    assert found == pytest.approx({"amplification": 1.5, "across": -1 / 3, "inside": 1 / 3}, rel=1e-14)
+    every = predict("alignment/sawtooth-cosine", updates=1, curvature=2.0, noise=3.0, step=0.25)
+    closed = predict("alignment/lag1-closed-form", staleness=0, curvature=2.0, noise=3.0, step=0.25)
+    assert (every["lag1"], every["amplification"]) == pytest.approx((closed["corr[1]"], closed["amplification"]))
+
+
+def test_a_delay_that_cannot_vary_is_a_constant_one() -> None:
+    for tau in (1, 4, 8):
+        a = 1.4 * math.sin(math.pi / (2 * (2 * tau + 1)))
+        law = (*[0.0] * tau, 1.0)
+        found = predict("alignment/random-delay-cosine", law=law, curvature=1.0, noise=1.0, step=a)
+        constant = predict("alignment/lag1-closed-form", staleness=tau, curvature=1.0, noise=1.0, step=a)
+        assert {name: found[name] for name in constant} == pytest.approx(constant, rel=1e-10)
+        assert found[f"corr[{tau + 1}]"] == pytest.approx(-a / 2.0, rel=1e-10)
+
+
+def test_a_fair_coin_between_no_delay_and_one_update() -> None:
+    """E x^2 is infinite from sqrt(5) - 1 on, and neighbors never correlate: (1/2)(-a) + (1/2)(a) of each noise."""
+    coin = {"law": (0.5, 0.5), "curvature": 1.0, "noise": 1.0}
+    claim = theory.claim("alignment/random-delay-cosine")
+    edge = math.sqrt(5.0) - 1.0
+    assert claim.domain(coin | {"step": edge * (1 + 1e-9)}) and not claim.domain(coin | {"step": edge * (1 - 1e-9)})
+    assert claim.predict(coin | {"step": 1.2})["corr[1]"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_random_delays_hide_what_the_largest_constant_one_shows() -> None:
+    """Uniform on 0..8 next to the boundary of constant 8: a fifth of its correlation."""
+    a = 0.95 * 2.0 * math.sin(math.pi / 34.0)
+    point = {"curvature": 1.0, "noise": 1.0, "step": a}
+    drawn = predict("alignment/random-delay-cosine", law=(1 / 9,) * 9, **point)["corr[1]"]
+    constant = predict("alignment/lag1-closed-form", staleness=8, **point)["corr[1]"]
+    assert 0.05 < drawn < 0.2 * constant
+
+
+def test_cosines_of_chance() -> None:
+    """On a circle |c| has mean 2/pi; on a sphere c is uniform; mean cosine .310 where the ratio of averages is 1/3."""
+    circle = predict("alignment/noise-floor", dimension=2, threshold=0.5)
+    assert circle == pytest.approx({"mean_size": 2 / math.pi, "square": 0.5, "exceeds": 1 / 3}, rel=1e-12)
+    sphere = predict("alignment/noise-floor", dimension=3, threshold=0.5)
+    assert sphere == pytest.approx({"mean_size": 0.5, "square": 1 / 3, "exceeds": 0.25}, rel=1e-12)
+    found = predict("alignment/snr", dimension=2, signal=1.0, noise=1.0, samples=1)
+    assert found == pytest.approx({"corr[1]": 1 / 3, "cosine": 0.310449}, rel=1e-6)
+
+
+def test_two_samples_of_two_weights_by_hand() -> None:
+    """Fair coin, ratios 9/5 and 1/5, two samples: equal ones (chance 1/2) read 1, the others (2)^2 / (3.28 * 2)."""
+    coin = {"samples": 2, "horizon": 1, "behavior_logits": (0.0, 0.0), "current_logits": (math.log(9.0), 0.0)}
+    found = predict("ess/finite-sample", **coin)
+    assert found["ess"] == pytest.approx(0.5 + 0.5 * 4.0 / 6.56, rel=1e-12)
+    assert found["largest_share"] == pytest.approx(0.5 * 0.5 + 0.5 * 0.9, rel=1e-12)
+
+
+def test_the_bias_of_a_batch_is_upward_with_the_leading_term() -> None:
+    """E[w^2 (w - e)^2] / (N e^3), e = E w^2: within 10 percent at N = 2000; and never below 0."""
+    policies = {"horizon": 1, "behavior_logits": BEHAVIOR, "current_logits": CURRENT}
+    mu, pi = (np.exp(x) / np.exp(x).sum() for x in (np.array(BEHAVIOR), np.array(CURRENT)))
+    w, e = pi / mu, float((pi**2 / mu).sum())
+    bias = [predict("ess/finite-sample", samples=N, **policies)["ess"] - 1.0 / e for N in (2, 20, 2000)]
+    assert bias[0] > bias[1] > bias[2] > 0.0
+    assert bias[2] == pytest.approx(float(mu @ (w**2 * (w - e) ** 2)) / (2000 * e**3), rel=0.1)
+
+
+def test_log_normal_weights_may_be_read_up_to_a_quarter_of_log_n() -> None:
+    """Long sequences near normal log ratios, N = 64: +12 to 20 percent at v = ln(N)/4, twice at ln(N)/2."""
+    for share, low, high in ((0.25, 1.08, 1.25), (0.5, 1.7, 2.3)):
+        shift = math.sqrt(share * math.log(64.0) / 400.0) * 2.0
+        half = {"behavior_logits": (0.0, 0.0), "current_logits": (shift, 0.0)}
+        read = predict("ess/finite-sample", samples=64, horizon=400, **half)["ess"]
+        limit = predict("ess/limit", **half)["ess"] ** 400
+        assert low < read / limit < high
 
 
 def test_ess_limit_needs_both_policies() -> None:

@@ -1,0 +1,94 @@
+"""Measured points on predicted lines, for numbers that a reader has measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator
+
+from asyncsim import checks, uncertainty
+from asyncsim.plotting import _style
+from asyncsim.records import Estimate
+
+SERIES = (("measured", "o"), ("contrast", "s"), ("tuned", "^"), ("synchronous", "D"), ("random", "v"))
+"""Color and marker of each series in turn: no two are told apart by color alone."""
+NARROW = 300.0
+"""Ratio of the ends of a logarithmic axis up to which its numbers stand in plain figures."""
+
+
+def points(
+    x: Sequence[Any],
+    measured: Any,
+    predicted: Any = None,
+    at: Sequence[float] | None = None,
+    *,
+    xlabel: str = "",
+    ylabel: str = "",
+    title: str = "",
+    xscale: str = "linear",
+    yscale: str = "linear",
+    joined: bool = False,
+) -> Figure:
+    """Draw measured points with 95 percent intervals, and predictions as dashed lines.
+
+    Arguments: `x`, a number (or a name) for each point; `measured`, an `Estimate` or a number for each x, or a mapping
+    from the name of a series to such a sequence (five at most); `predicted`, numbers in the same form, for each `at`
+    (default: for each x); labels of the axes, with units; `xscale`, `yscale` as in matplotlib; `joined`, whether a
+    thin line joins the points of a series (a path in time). Returns a matplotlib figure that a notebook shows. Raises
+    `InputError` for sequences that do not fit.
+
+    >>> from asyncsim.records import Estimate
+    >>> figure = points([1, 2], [Estimate(1.1, 0.1), Estimate(1.9, 0.1)], predicted=[1.0, 2.0], xlabel="lag (versions)")
+    >>> figure.axes[0].get_xlabel()
+    'lag (versions)'
+    """
+    found = measured if isinstance(measured, Mapping) else {"": measured}
+    lines = predicted if isinstance(predicted, Mapping) else {} if predicted is None else {"": predicted}
+    checks.require(1 <= len(found) <= len(SERIES), "measured", len(found), f"1 to {len(SERIES)} series", "draw fewer")
+    along = x if at is None else at
+    for field, rows, places in (("measured", found, x), ("predicted", lines, along)):
+        for name, row in rows.items():
+            remedy = f"give one for each of the x{f' of {name}' if name else ''}"
+            checks.require(len(row) == len(places), field, len(row), f"{len(places)} numbers", remedy)
+    with _style.applied():
+        named = [*filter(None, found), *(name for name in lines if name not in found)]
+        figure = _style.picture((1.9 if named else 1.5) * _style.COLUMN, 2.6)
+        ax = figure.subplots()
+        for name, row in lines.items():
+            ax.plot(along, [float(y) for y in row], **_style.PREDICTED, label="" if name in found else name, zorder=3)
+        sure = [_series(ax, x, row, n, *look, joined) for (n, row), look in zip(found.items(), SERIES, strict=False)]
+        ax.set(xlabel=xlabel, ylabel=ylabel, title=title, xscale=xscale, yscale=yscale)
+        _plain_numbers(ax, all(isinstance(place, (int, np.integer)) for place in x))
+        if named:
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        said = "points: measured" + (", with 95% intervals" if not all(sure) else "")
+        said += "; dashed: predicted" if lines else ""
+        figure.supxlabel(said, x=0.99, ha="right", fontsize=6.5, color=_style.COLORS["muted"])
+    return figure
+
+
+def _series(ax: Axes, x: Sequence[Any], row: Sequence[Any], name: str, color: str, marker: str, joined: bool) -> bool:
+    """One series with its intervals; whether it has none, as plain numbers have not."""
+    estimates = [y if isinstance(y, Estimate) else Estimate(float(y)) for y in row]
+    reach = [y.tolerance + (uncertainty.critical(0.05, y.freedom) * y.error if y.error else 0.0) for y in estimates]
+    style = {**_style.MEASURED, "marker": marker, "color": _style.COLORS[color]}
+    if joined:
+        style |= {"linestyle": "-", "linewidth": 0.7, "markersize": 2.5, "capsize": 0.0}
+    ax.errorbar(x, [y.value for y in estimates], yerr=reach if any(reach) else None, label=name, **style)
+    return not any(reach)
+
+
+def _plain_numbers(ax: Axes, whole: bool) -> None:
+    """Plain figures on logarithmic axes that span little, where powers of ten leave them bare; whole ones of counts."""
+    if whole and ax.get_xscale() == "linear":
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+        if axis.get_scale() == "log" and high < NARROW * low:
+            steps = (1.0, 2.0, 5.0) if high > 10.0 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+            axis.set_major_locator(LogLocator(subs=steps))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")

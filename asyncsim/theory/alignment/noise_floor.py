@@ -1,0 +1,82 @@
+r"""Cosine of two unrelated gradients: how large chance alone makes it, and how often a threshold fires by chance.
+
+(1 + c)/2 ~ Beta((d-1)/2, (d-1)/2), so E|c| = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)), E c^2 = 1/d and P(c > threshold)
+is a tail of that law. Derivation: given one direction, the other is uniform on the sphere, whose first coordinate has
+density proportional to (1 - c^2)^{(d-3)/2}. Domain: independent, isotropic, no mean; d >= 2, 0 < threshold < 1. Second
+route: quadrature over the angle, weight sin^{d-2}. Source: elementary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from scipy.integrate import quad
+from scipy.special import betainc, gammaln, ndtr
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+
+
+class _Setting(NamedTuple):
+    dimension: int
+    threshold: float
+
+
+def _read(point: Point) -> _Setting:
+    dimension, threshold = _points.select(point, "dimension threshold")
+    remedy = "in one dimension every cosine is 1 or -1"
+    found = checks.real("threshold", threshold, "give a positive cosine", 0.0, open_low=True)
+    checks.require(found < 1.0, "threshold", threshold, "below 1", "no cosine exceeds 1")
+    return _Setting(checks.integer("dimension", dimension, 2, remedy, 100_000), found)
+
+
+def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, float]:
+    return {"mean_size": mean_size, "square": square, "exceeds": exceeds}
+
+
+def _predict(point: Point) -> dict[str, float]:
+    d, threshold = _read(point)
+    size = math.exp(gammaln(d / 2.0) - gammaln((d + 1) / 2.0)) / math.sqrt(math.pi)
+    half = (d - 1) / 2.0
+    return _quantities(size, 1.0 / d, float(betainc(half, half, (1.0 - threshold) / 2.0)))
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    d, threshold = _read(point)
+    # Beyond twelve standard deviations of the angle nothing is left; a wider range would hide the peak.
+    reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
+
+    def moment(power: int, low: float, high: float) -> float:
+        found = quad(lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power, low, high, epsabs=0.0, epsrel=1e-12)
+        return float(found[0])
+
+    total = 2.0 * moment(0, 0.0, reach)
+    angle = math.asin(threshold)
+    far = moment(0, angle, min(math.pi / 2.0, angle + reach))
+    size, square = (2.0 * moment(power, 0.0, reach) / total for power in (1, 2))
+    return _quantities(size, square, far / total)
+
+
+def _asymptote(point: Point) -> dict[str, float]:
+    d, threshold = _read(point)
+    return _quantities(math.sqrt(2.0 / (math.pi * d)), 1.0 / d, float(ndtr(-threshold * math.sqrt(d))))
+
+
+def _one_fewer(point: Point) -> dict[str, float]:
+    d, threshold = _read(point)
+    return _predict({"dimension": d + 1, "threshold": threshold})
+
+
+claim = Claim(
+    id="alignment/noise-floor",
+    statement="cosines of unrelated gradients follow a Beta law of the dimension: chance alone makes them 1/sqrt(d)",
+    kind="distribution",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="elementary: one coordinate of a uniform direction",
+    formula_defects={"normal law of variance 1/d": _asymptote, "one dimension too many": _one_fewer},
+)

@@ -1,0 +1,155 @@
+r"""Taking from a stale gradient its component along the previous raw one restores the synchronous boundary, far away.
+
+x' = x - step (curvature x_{t-tau} + xi), beside `others` coordinates that carry noise alone, energy n^2 = others
+noise^2; projection whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a = step
+curvature: `step` = 2 / curvature is the largest at which |x| does not grow. The first tau + 1 updates take |x| by the
+`factor` |1 - a|, and for a > 1 every further tau + 1 do; for a < 1 x never changes sign, and x^2 has from there on a
+`fall` of 2 a n^2 / curvature^2 an update. Against the previous `applied` direction instead, `step` is that of half the
+staleness, a_c(floor(tau / 2)) / curvature, about twice the uncontrolled one.
+
+Derivation: while signs agree, what is left of the gradient along x is curvature x (|xi'|^2 - xi xi') / |g'|^2, of mean
+n^2 / (curvature x); a gradient passes whole where x changed sign tau updates ago, once every tau + 1 updates, and is
+then curvature x, as in a synchronous step. An applied direction that was projected is noise, so the gradient after it
+passes whole and the next one is projected: x moves at every second update, and tau updates are floor(tau / 2) moves
+(where x changes sign two in a row pass; the map with that has the same boundary to nine digits). Domain: full
+projection, threshold 0, one mode, |x| large; it bounds, it does not converge. Second route: the map of the limit
+iterated and its neutral step found by root finding, that of two updates by its spectral radius; the mean of what is
+left integrated over the chi-square law of |xi'|^2. Source: derived; family of arXiv 2603.01501.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import chi2
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._delay import critical
+
+_FLIPS = 6
+
+
+class _Setting(NamedTuple):
+    staleness: int
+    curvature: float
+    noise: float
+    others: int
+    step: float
+    reference: str
+
+    @property
+    def share(self) -> float:
+        return self.step * self.curvature
+
+
+def _read(point: Point) -> _Setting:
+    names = "staleness curvature noise others step reference"
+    tau, curvature, noise, others, step, reference = _points.select(point, names)
+    setting = _Setting(
+        _points.staleness(tau),
+        _points.positive("curvature", curvature),
+        _points.positive("noise", noise),
+        checks.integer("others", others, 1, "count the coordinates that carry noise alone"),
+        _points.positive("step", step),
+        checks.one_of("reference", reference, ("raw", "applied"), "say which direction is remembered"),
+    )
+    checks.require(setting.staleness >= 1, "staleness", tau, "an integer >= 1", "without it nothing is to be restored")
+    usual = abs(setting.share - 1.0) > 1e-3
+    checks.require(usual, "step", step, "not 1 / curvature", "there one update ends at the minimum")
+    return setting
+
+
+def _quantities(s: _Setting, step: float, factor: float, fall: float) -> dict[str, float]:
+    if s.reference == "applied":
+        return {"step": step}
+    return {"step": step, "factor": factor} | ({} if s.share > 1.0 else {"fall": fall})
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    a, energy = s.share, s.others * s.noise**2
+    limit = 2.0 if s.reference == "raw" else critical(s.staleness // 2)
+    return _quantities(s, limit / s.curvature, abs(1.0 - a), 2.0 * a * energy / s.curvature**2)
+
+
+def _multiplied(a: float, tau: int) -> float:
+    """Factor per tau + 1 updates of the map without noise, from a constant history behind a gradient of other sign."""
+    path, previous = [1.0] * (tau + 1), -1.0
+    flips = _FLIPS if a > 1.0 else 1
+    for _ in range(flips * (tau + 1)):
+        stale = path[-1 - tau]
+        path.append(path[-1] - (a * stale if stale * previous < 0.0 else 0.0))
+        previous = stale
+    return float(abs(path[-1]) ** (1.0 / flips))
+
+
+def _every_second(a: float, tau: int) -> float:
+    """Spectral radius of two updates of which one moves."""
+    still = np.eye(tau + 1, k=-1)
+    still[0, 0] = 1.0
+    moving = still.copy()
+    moving[0, tau] -= a
+    return float(np.abs(np.linalg.eigvals(still @ moving)).max())
+
+
+def _left(s: _Setting) -> float:
+    """Fall of x^2 an update at curvature |x| = 1e7 n: what is left of the gradient, integrated over |xi'|^2."""
+    far = 1e14 * s.others
+    law = chi2(s.others)
+    top = float(law.isf(1e-16))
+    share = quad(lambda q: law.pdf(q) * far * q / (far + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
+    return 2.0 * s.share * share * s.noise**2 / s.curvature**2
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    s = _read(point)
+    tau = s.staleness
+    if s.reference == "raw":
+        neutral = brentq(lambda a: math.log(_multiplied(a, tau)), 1.25, 3.5, xtol=1e-14, rtol=1e-14)
+    else:
+        neutral = brentq(lambda a: _every_second(a, tau) - 1.0, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
+    return _quantities(s, neutral / s.curvature, _multiplied(s.share, s.staleness), _left(s))
+
+
+def _uncontrolled(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _predict(point) | {"step": critical(s.staleness) / s.curvature}
+
+
+def _twice(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _predict(point) | {"step": 2.0 * critical(s.staleness) / s.curvature}
+
+
+def _every_update(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _quantities(s, 2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), _predict(point).get("fall", 0.0))
+
+
+def _one_coordinate(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _predict(dict(point) | {"others": s.others + 1})
+
+
+claim = Claim(
+    id="alignment/projection-restores-sync-boundary",
+    statement="projection on the previous raw gradient lets a stale mode far away take steps up to 2 / curvature",
+    kind="threshold",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived; family of arXiv 2603.01501",
+    formula_defects={
+        "boundary without control": _uncontrolled,
+        "twice the uncontrolled boundary": _twice,
+        "one full step per update": _every_update,
+        "noise of the mode counted among the others": _one_coordinate,
+    },
+)

@@ -1,0 +1,125 @@
+r"""Delays drawn anew for every update hide the signature of staleness: correlations of the averaged recursion.
+
+corr_k = (2 gamma_k - gamma_{k-1} - gamma_{k+1}) / (2 (gamma_0 - gamma_1)) because x_{t+1} - x_t = -step g_t, with gamma
+of `_random`: the law of delays enters the correlations through its average alone, while E g^2 / sigma^2 = 2 V (phi_0 -
+phi_1) / (step sigma)^2 diverges at the mean-square boundary. Domain: one mode, white noise, one delay per update,
+stationary, below that boundary. Second route: Kronecker solution of P = sum p_d A_d P A_d^T + noise, E g_t g_{t+k} =
+curvature p . A^{k-1} (curvature sum p_d A_d P_d - step sigma^2 e_0), A = sum p_d A_d; the last term gives corr_1 its
+-a sigma^2 p_0. Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory.alignment import _random
+
+_LONGEST = 40
+
+
+class _Setting(NamedTuple):
+    law: np.ndarray
+    curvature: float
+    noise: float
+    step: float
+
+    @property
+    def share(self) -> float:
+        return self.step * self.curvature
+
+
+def _read(point: Point) -> _Setting:
+    law, curvature, noise, step = _points.select(point, "law curvature noise step")
+    weights = checks.finite_array("law", law, [None], "give the probabilities of staleness 0, 1, ...")
+    fits = bool((weights >= 0.0).all()) and abs(float(weights.sum()) - 1.0) < 1e-9 and weights[-1] > 0.0
+    bound = f"probabilities of at most {_LONGEST + 1} values that add up to 1, the last above 0"
+    checks.require(fits and len(weights) <= _LONGEST + 1, "law", law, bound, "divide by their sum")
+    setting = _Setting(
+        weights,
+        _points.positive("curvature", curvature),
+        _points.positive("noise", noise),
+        _points.positive("step", step),
+    )
+    _random.stable(setting.step, setting.curvature, setting.law)
+    return setting
+
+
+def _lags(s: _Setting) -> range:
+    return range(1, len(s.law) + 1)
+
+
+def _correlations(s: _Setting, phi: np.ndarray) -> dict[str, float]:
+    power = 2.0 * (phi[0] - phi[1])
+    return {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in _lags(s)}
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
+    return {"amplification": float(2.0 * (phi[0] - phi[1]) / _random.slack(s.law, s.share)), **_correlations(s, phi)}
+
+
+def _products(s: _Setting, own_noise: bool = True) -> dict[str, float]:
+    """Kronecker route; `own_noise`: whether an update's noise reaches the gradients that read the moved iterate."""
+    size, matrices = len(s.law), _random.companions(s.law, s.share)
+    spread = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
+    push = np.zeros(size * size)
+    push[0] = (s.step * s.noise) ** 2
+    law = np.linalg.solve(np.eye(size * size) - spread, push).reshape(size, size)
+    power = s.curvature**2 * law[0, 0] + s.noise**2
+    seen = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
+    seen[0] -= s.step * s.noise**2 * own_noise
+    average, values = _random.averaged(s.law, s.share), {"amplification": float(power / s.noise**2)}
+    for k in _lags(s):
+        values[f"corr[{k}]"] = float(s.curvature * s.law @ seen / power)
+        seen = average @ seen
+    return values
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    return _products(_read(point))
+
+
+def _no_own_noise(point: Point) -> dict[str, float]:
+    return _products(_read(point), own_noise=False)
+
+
+def _always_largest(point: Point) -> dict[str, float]:
+    """The largest delay instead of the law, at half of the step where that would diverge."""
+    s = _read(point)
+    constant = np.eye(len(s.law))[-1]
+    a = s.share
+    while _random.slack(constant, a) <= 0.0:
+        a /= 2.0
+    phi = _random.unit_covariances(constant, a, len(s.law) + 1)
+    return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
+
+
+def _averaged_gradient(point: Point) -> dict[str, float]:
+    """Noise of the draw left out: right correlations, too little energy."""
+    s = _read(point)
+    phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
+    return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
+
+
+claim = Claim(
+    id="alignment/random-delay-cosine",
+    statement="with a delay drawn anew for every update gradients correlate as in the averaged recursion",
+    kind="identity",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: the draw of the delay is white noise to the averaged recursion",
+    formula_defects={
+        "an update's own noise forgotten": _no_own_noise,
+        "largest delay taken as constant": _always_largest,
+        "noise of the drawn delay dropped": _averaged_gradient,
+    },
+    relative_to="norm",
+)

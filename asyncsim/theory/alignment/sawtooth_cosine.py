@@ -1,0 +1,117 @@
+r"""Gradients between two publishes agree, those across a publish disagree: a block pattern.
+
+With weights published every s updates and a = step * curvature, any two gradients of one cycle correlate at rho =
+a / (2 - (s-1) a), any gradient of a cycle with any of the next at -rho, E g^2 / sigma^2 = (2 - (s-1) a) / (2 - s a),
+and over all phases neighbors correlate at (s-2) rho / s. Derivation: x at cycle starts is an AR(1) of factor 1 - s a,
+hence E x^2 = step^2 sigma^2 / (a (2 - s a)); all gradients of a cycle read this x, and the next x contains each of
+their noises once. Domain: one mode, white noise, stationary, s a < 2. Second route: Lyapunov equation of (newest,
+published) iterate, solved around one cycle. Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_discrete_lyapunov
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+
+
+class _Setting(NamedTuple):
+    updates: int
+    curvature: float
+    noise: float
+    step: float
+
+    @property
+    def share(self) -> float:
+        return self.step * self.curvature
+
+
+def _read(point: Point) -> _Setting:
+    updates, curvature, noise, step = _points.select(point, "updates curvature noise step")
+    s = _Setting(
+        checks.integer("updates", updates, 1, "count the updates between two publishes"),
+        _points.positive("curvature", curvature),
+        _points.positive("noise", noise),
+        _points.positive("step", step),
+    )
+    limit = 2.0 / s.updates / s.curvature
+    checks.require(s.step < limit, "step", s.step, f"below {limit:.6g} = 2/(updates curvature)", "publish more often")
+    return s
+
+
+def _quantities(s: _Setting, energy: float, inside: float, across: float, lag1: float) -> dict[str, float]:
+    """A cycle of one update has no two gradients; with two the mean of neighbors is exactly 0, which has no scale."""
+    values = {"amplification": energy, "across": across}
+    if s.updates > 1:
+        values["inside"] = inside
+    if s.updates != 2:
+        values["lag1"] = lag1
+    return values
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    n, a = s.updates, s.share
+    rho = a / (2.0 - (n - 1) * a)
+    return _quantities(s, (2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    """The state (x, published x) through every update of a cycle, with the last publish folded in."""
+    s = _read(point)
+    n = s.updates
+    moves = [np.array([[1.0, -s.share], [0.0, 1.0]])] * n
+    moves[-1] = np.array([[1.0, 0.0], [1.0, 0.0]]) @ moves[-1]
+    pushes = [np.array([-s.step, 0.0])] * (n - 1) + [np.array([-s.step, -s.step])]
+    around, noise = np.eye(2), np.zeros((2, 2))
+    for move, push in zip(moves, pushes, strict=True):
+        around, noise = move @ around, move @ noise @ move.T + s.noise**2 * np.outer(push, push)
+    # At a cycle's start both coordinates are equal; the singular direction has factor 0 and does no harm.
+    law, look = solve_discrete_lyapunov(around, noise), np.array([0.0, s.curvature])
+    power, products = float(look @ law @ look) + s.noise**2, np.zeros((n, 2 * n))
+    for phase in range(n):
+        seen = moves[phase] @ law @ look + s.noise**2 * pushes[phase]
+        for lag in range(1, 2 * n - phase):
+            products[phase, lag] = look @ seen / power
+            seen = moves[(phase + lag) % n] @ seen
+        law = moves[phase] @ law @ moves[phase].T + s.noise**2 * np.outer(pushes[phase], pushes[phase])
+    phases, lags = np.indices(products.shape)
+    last = phases + lags
+    inside, across = products[(lags > 0) & (last < n)], products[(last >= n) & (last < 2 * n)]
+    own = float(inside.mean()) if n > 1 else 0.0
+    return _quantities(s, power / s.noise**2, own, float(across.mean()), float(products[:, 1].mean()))
+
+
+def _refresh_ignored(point: Point) -> dict[str, float]:
+    """Neighbors across a publish counted as if they were of one cycle."""
+    right = _predict(point)
+    return right | ({"lag1": -right["across"]} if "lag1" in right else {"across": -right["across"]})
+
+
+def _largest_delay(point: Point) -> dict[str, float]:
+    """One update fewer in the cycle."""
+    s = _read(point)
+    n, a = s.updates, s.share
+    rho = a / (2.0 - n * a)
+    return _quantities(s, (2.0 - n * a) / (2.0 - (n + 1) * a), rho, -rho, (n - 1) * rho / (n + 1))
+
+
+claim = Claim(
+    id="alignment/sawtooth-cosine",
+    statement="gradients correlate at a/(2-(s-1)a) inside a publish cycle of s updates and at minus that with the next",
+    kind="identity",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: cycle starts are an AR(1) of factor 1 - s a",
+    formula_defects={
+        "publish between neighbors ignored": _refresh_ignored,
+        "cycle counted one update longer": _largest_delay,
+    },
+)

@@ -1,0 +1,109 @@
+r"""With a steady mean gradient, alignment of consecutive gradients is signal to noise, at any staleness.
+
+E<g, g'> / E|g|^2 = m^2 / (m^2 + d sigma^2 / B) for a mean of length m and B samples of noise sigma in each of d
+coordinates; the mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;
+-kappa^2/2), kappa = m sqrt(B) / sigma, which nears the ratio of averages for large d. Derivation: independent batches
+factor, E<g, g'> = |E g|^2 and E cos = |E g/|g||^2; the latter is the mean of a projected normal vector. Domain:
+independent batches of isotropic normal noise, d >= 2. Second route: pairs of samples counted; E g/|g| by quadrature
+over length and angle. Source: elementary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, hyp1f1
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+
+
+class _Setting(NamedTuple):
+    dimension: int
+    signal: float
+    noise: float
+    samples: int
+
+
+def _read(point: Point) -> _Setting:
+    dimension, signal, noise, samples = _points.select(point, "dimension signal noise samples")
+    return _Setting(
+        checks.integer("dimension", dimension, 2, "in one dimension a cosine is a sign", 100_000),
+        _points.positive("signal", signal),
+        _points.positive("noise", noise),
+        checks.integer("samples", samples, 1, "count the samples of a batch"),
+    )
+
+
+def _ratio(s: _Setting, spread: float) -> float:
+    """`spread` is the total variance of a batch's gradient."""
+    return s.signal**2 / (s.signal**2 + spread)
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    d, kappa = s.dimension, s.signal * math.sqrt(s.samples) / s.noise
+    front = kappa / math.sqrt(2.0) * math.exp(gammaln((d + 1) / 2.0) - gammaln(d / 2.0 + 1.0))
+    direction = front * float(hyp1f1(0.5, d / 2.0 + 1.0, -(kappa**2) / 2.0))
+    return {"corr[1]": _ratio(s, d * s.noise**2 / s.samples), "cosine": direction**2}
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    s = _read(point)
+    d, b, m = s.dimension, s.samples, s.signal
+    # Of B^2 pairs of samples B are a sample with itself.
+    energy = (b * (m**2 + d * s.noise**2) + b * (b - 1) * m**2) / b**2
+    kappa = m * math.sqrt(b) / s.noise
+    return {"corr[1]": m**2 / energy, "cosine": _projected(d, kappa) ** 2}
+
+
+def _projected(d: int, kappa: float) -> float:
+    """E cos(angle to the mean) of kappa e + N(0, I): density length^{d-1} sin^{d-2}(angle) exp(-distance^2/2)."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    size, tilt = math.hypot(kappa, math.sqrt(d)), math.atan2(math.sqrt(d - 1.0), kappa)
+    length, wide = _window(nodes, size, 12.0, math.inf), _window(nodes, tilt, 24.0 / size, math.pi)
+    far = length[:, None] ** 2 + kappa**2 - 2.0 * kappa * length[:, None] * np.cos(wide)
+    log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(wide)) - far / 2.0
+    mass = np.exp(log - log.max()) * weights[:, None] * weights
+    return float((mass * np.cos(wide)).sum() / mass.sum())
+
+
+def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.ndarray:
+    """Nodes of (-1, 1) moved to the part of (0, top) within `reach` of the middle."""
+    low, high = max(0.0, middle - reach), min(top, middle + reach)
+    window: np.ndarray = low + (high - low) * (nodes + 1.0) / 2.0
+    return window
+
+
+def _batch_forgotten(point: Point) -> dict[str, float]:
+    return _predict({**point, "samples": 1})
+
+
+def _cosine_is_ratio(point: Point) -> dict[str, float]:
+    right = _predict(point)
+    return {"corr[1]": right["corr[1]"], "cosine": right["corr[1]"]}
+
+
+def _one_coordinate(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _predict(point) | {"corr[1]": _ratio(s, s.noise**2 / s.samples)}
+
+
+claim = Claim(
+    id="alignment/snr",
+    statement="with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness",
+    kind="expectation",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="elementary: independent batches factor",
+    formula_defects={
+        "batch size forgotten": _batch_forgotten,
+        "ratio of averages read as mean cosine": _cosine_is_ratio,
+        "noise of one coordinate instead of all": _one_coordinate,
+    },
+)

@@ -1,0 +1,105 @@
+r"""Total variance of a leave-one-out REINFORCE gradient on a softmax bandit, exactly, for any number of samples.
+
+g = (1/N) sum_i (r_i - mean of the others) e_{a_i} is a U-statistic with kernel h(a, b) = (r_a - r_b)(e_a - e_b)/2, so
+tr Var g = [4 (N-2) zeta_1 + 2 zeta_2] / (N (N-1)) with zeta_1 = tr Var E[h | a], E[h | a] = ((r_a - J) e_a + pi (r -
+r_a))/2, and zeta_2 = Var_pi r - |grad J|^2. All at the policy that draws, whichever one the scores are taken at: the
+advantages add up to 0, so the policy terms cancel. Domain: rewards of the arms fixed, one prompt, N >= 2, no penalty.
+Second route: E<h, h'> over all choices of four arms, by how many samples two pairs share. Source: Hoeffding's
+decomposition of U-statistics.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._bandit import softmax
+
+_ARMS = 64
+"""Most arms: the second route lists triples."""
+
+
+class _Setting(NamedTuple):
+    rewards: np.ndarray
+    policy: np.ndarray
+    samples: int
+
+
+def _read(point: Point) -> _Setting:
+    rewards, logits, samples = _points.select(point, "rewards behavior_logits samples")
+    rewards = _points.vector("rewards", rewards)
+    checks.integer("arms of rewards", rewards.size, 2, "give rewards of at least two arms", _ARMS)
+    logits = _points.vector("behavior_logits", logits, length=rewards.size)
+    samples = checks.integer("samples", samples, 2, "leaving one out needs another")
+    return _Setting(rewards, softmax(logits), samples)
+
+
+def _components(s: _Setting) -> tuple[float, float]:
+    """zeta_1, zeta_2."""
+    pi, centered = s.policy, s.rewards - s.policy @ s.rewards
+    given = (np.diag(centered) + pi * (s.rewards - s.rewards[:, None])) / 2.0
+    gradient = pi * centered
+    first = float(pi @ (given**2).sum(axis=1) - gradient @ gradient)
+    return first, float(pi @ centered**2 - gradient @ gradient)
+
+
+def _variance(s: _Setting, single: float = 1.0, pair: float = 1.0) -> dict[str, float]:
+    first, second = _components(s)
+    return {"variance": (single * 4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
+
+
+def _predict(point: Point) -> dict[str, float]:
+    return _variance(_read(point))
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    s = _read(point)
+    n, arms = s.samples, np.eye(s.rewards.size)
+    kernel = (s.rewards[:, None] - s.rewards)[..., None] * (arms[:, None] - arms) / 2.0
+    same = np.einsum("a,b,abk,abk->", s.policy, s.policy, kernel, kernel)
+    shared = np.einsum("a,b,c,abk,ack->", s.policy, s.policy, s.policy, kernel, kernel, optimize=True)
+    mean = np.einsum("a,b,abk->k", s.policy, s.policy, kernel)
+    pairs = n * (n - 1) // 2
+    # Of all pairs of pairs: equal ones, those that share one sample, and those that share none.
+    one, none = n * (n - 1) * (n - 2), pairs * ((n - 2) * (n - 3) // 2)
+    square = (pairs * same + one * shared + none * (mean @ mean)) / pairs**2
+    return {"variance": float(square - mean @ mean)}
+
+
+def _scaled_pair(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return _variance(s, pair=1.0 / s.samples)
+
+
+def _independent(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return {"variance": 2.0 * _components(s)[1] / (s.samples * (s.samples - 1))}
+
+
+def _exact_baseline(point: Point) -> dict[str, float]:
+    s = _read(point)
+    centered = s.rewards - s.policy @ s.rewards
+    scores = 1.0 - 2.0 * s.policy + s.policy @ s.policy
+    gradient = s.policy * centered
+    return {"variance": float(s.policy @ (centered**2 * scores) - gradient @ gradient) / s.samples}
+
+
+claim = Claim(
+    id="convergence/bandit-noise",
+    statement="a leave-one-out gradient on a softmax bandit has total variance [4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))",
+    kind="identity",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: Hoeffding's decomposition of U-statistics",
+    formula_defects={
+        "part of pairs divided by N": _scaled_pair,
+        "pairs taken as independent": _independent,
+        "exact baseline instead of the others' mean": _exact_baseline,
+    },
+)

@@ -1,0 +1,91 @@
+r"""The expected reward of a softmax bandit has a Hessian of norm at most (max r - min r) / (3 sqrt 3), for any arms.
+
+v^T (Hess J) v = Cov_pi(r, (v - E_pi v)^2), J = pi . r in the logits. On two arms J = r_1 + (r_2 - r_1) s(u) with u
+the difference of logits, |d u|^2 = 2 |d theta|^2, and |s''| = p (1-p) |1 - 2p| is largest at p = 1/2 +- 1/(2 sqrt 3),
+where it is 1/(6 sqrt 3). The constant is attained there; that more arms allow no larger one is a numerical optimum,
+not a proof. Domain: finite mean rewards of at least two arms, not all equal, no penalty. Second route: the largest
+eigenvalue of the Hessian from its covariance form, along all policies on the worst and the best arm and at drawn ones.
+Source: derived; arXiv 2005.06392 has 5/2 for rewards in [0, 1], thirteen times as much.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+
+_DRAWN = 64
+"""Policies on all arms at which the second route looks for more."""
+
+
+def _read(point: Point) -> np.ndarray:
+    (rewards,) = _points.select(point, "rewards")
+    rewards = _points.vector("rewards", rewards)
+    checks.require(rewards.size >= 2, "rewards", rewards.tolist(), "rewards of at least two arms", "add an arm")
+    checks.require(
+        float(np.ptp(rewards)) > 0.0, "rewards", rewards.tolist(), "rewards that differ", "without that J is constant"
+    )
+    return rewards
+
+
+def _predict(point: Point) -> dict[str, float]:
+    return {"bound": float(np.ptp(_read(point))) / (3.0 * math.sqrt(3.0))}
+
+
+def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
+    """Largest absolute eigenvalue of the Hessian: E[(r - J) (e - pi)(e - pi)^T]."""
+    centered = rewards - probabilities @ rewards
+    gradient = probabilities * centered
+    # (e_a - pi)(e_a - pi)^T expands into diag, cross terms and pi pi^T, the last with weight E(r - J) = 0.
+    hessian = np.diag(gradient) - np.outer(gradient, probabilities) - np.outer(probabilities, gradient)
+    return float(np.abs(np.linalg.eigvalsh(hessian)).max())
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    rewards = _read(point)
+    worst, best = np.argmin(rewards), np.argmax(rewards)
+
+    def on_two(p: float) -> float:
+        probabilities = np.zeros(rewards.size)
+        probabilities[[worst, best]] = 1.0 - p, p
+        return _norm(probabilities, rewards)
+
+    found = minimize_scalar(lambda p: -on_two(p), bounds=(0.0, 0.5), method="bounded", options={"xatol": 1e-10})
+    # Sparse policies, since the largest values lie on few arms.
+    drawn = np.random.default_rng(0).dirichlet(np.full(rewards.size, 0.5), _DRAWN)
+    return {"bound": max(-float(found.fun), *(_norm(p, rewards) for p in drawn))}
+
+
+def _of_difference(point: Point) -> dict[str, float]:
+    return {"bound": _predict(point)["bound"] / 2.0}
+
+
+def _once_normalized(point: Point) -> dict[str, float]:
+    return {"bound": _predict(point)["bound"] / math.sqrt(2.0)}
+
+
+def _above_the_mean(point: Point) -> dict[str, float]:
+    rewards = _read(point)
+    return {"bound": float(rewards.max() - rewards.mean()) / (3.0 * math.sqrt(3.0))}
+
+
+claim = Claim(
+    id="convergence/bandit-smoothness",
+    statement="the Hessian of a softmax bandit's expected reward is at most (max r - min r)/(3 sqrt 3) in the logits",
+    kind="bound",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived; arXiv 2005.06392 for 5/2",
+    formula_defects={
+        "constant for the difference of logits": _of_difference,
+        "difference of logits normalized once": _once_normalized,
+        "best reward above the mean instead of the range": _above_the_mean,
+    },
+)

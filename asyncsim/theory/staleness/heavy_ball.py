@@ -1,0 +1,103 @@
+r"""Momentum raises the largest stable step of fresh gradients and lowers that of stale ones.
+
+x_{t+1} = x_t + beta (x_t - x_{t-1}) - step g_{t-tau}, no factor 1 - beta on g: stable iff step * largest curvature <
+2 sin(phi/2) sqrt(1 - 2 beta cos phi + beta^2), phi the smallest root of (tau - 1/2) phi + arg(e^{i phi} - beta) =
+pi/2. So 2 (1 + beta) at tau = 0, 1 - beta at tau = 1; divided by 1 - beta it falls towards 1/tau for tau >= 2.
+Derivation: a root z leaves the disc where z^{tau-1} (z - 1) (z - beta) = -a, of modulus and phase as stated. Domain:
+linear gradient, constant staleness up to 64 updates, beta <= 0.99. Second route: root finding on the largest root of
+z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitatively arXiv 1909.12340.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from asyncsim import checks
+from asyncsim.records import Claim, Point
+from asyncsim.theory import _points
+from asyncsim.theory._delay import critical
+
+
+class _Setting(NamedTuple):
+    staleness: int
+    momentum: float
+    curvature: float
+
+
+def _read(point: Point) -> _Setting:
+    tau, beta, curvatures = _points.select(point, "staleness momentum curvatures")
+    return _Setting(
+        checks.integer("staleness", tau, 0, "count optimizer updates between reading and applying", 64),
+        checks.real("momentum", beta, "nearer to 1 the roots are too close together to be told apart", 0.0, 0.99),
+        float(_points.vector("curvatures", curvatures, 0.0).max()),
+    )
+
+
+def _boundary(tau: int, beta: float) -> float:
+    """Largest stable step * curvature."""
+    if tau == 0:
+        return 2.0 * (1.0 + beta)
+
+    def phase(phi: float) -> float:
+        return (tau - 0.5) * phi + math.atan2(math.sin(phi), math.cos(phi) - beta) - math.pi / 2.0
+
+    phi = float(brentq(phase, 1e-12, math.pi, xtol=1e-16, rtol=1e-15))
+    # 1 - 2 beta cos phi + beta^2, without the cancellation near beta = 1.
+    return 2.0 * math.sin(phi / 2.0) * math.hypot(1.0 - beta, 2.0 * math.sqrt(beta) * math.sin(phi / 2.0))
+
+
+def _predict(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return {"step": _boundary(s.staleness, s.momentum) / s.curvature}
+
+
+def _excess(a: float, s: _Setting) -> float:
+    """Modulus of the largest root, less 1; multiplied by z where tau = 0."""
+    roots = np.zeros(max(s.staleness, 1) + 2)
+    roots[:3] = 1.0, -1.0 - s.momentum, s.momentum
+    roots[max(s.staleness, 1) + (s.staleness > 0)] += a
+    return float(np.abs(np.roots(roots)).max()) - 1.0
+
+
+def _cross_check(point: Point) -> dict[str, float]:
+    s = _read(point)
+    low = 0.5 * (1.0 - s.momentum) / (1 + s.staleness)
+    return {"step": float(brentq(_excess, low, 4.5, args=(s,), xtol=1e-15, rtol=1e-14)) / s.curvature}
+
+
+def _without(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return {"step": critical(s.staleness) / s.curvature}
+
+
+def _averaged(point: Point) -> dict[str, float]:
+    s = _read(point)
+    return {"step": _boundary(s.staleness, s.momentum) / (1.0 - s.momentum) / s.curvature}
+
+
+def _as_delay(point: Point) -> dict[str, float]:
+    s = _read(point)
+    longer = s.staleness + s.momentum / (1.0 - s.momentum)
+    return {"step": 2.0 * (1.0 - s.momentum) * math.sin(math.pi / (2.0 * (2.0 * longer + 1.0))) / s.curvature}
+
+
+claim = Claim(
+    id="staleness/heavy-ball",
+    statement="heavy-ball momentum beta raises the largest stable step of fresh gradients, from 2 to 2 (1 + beta), and "
+    "lowers it for every staleness >= 1, from 1 to 1 - beta at 1",
+    kind="threshold",
+    status="exact",
+    domain=_points.domain_of(_read),
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived; qualitatively arXiv 1909.12340",
+    formula_defects={
+        "momentum forgotten": _without,
+        "factor 1 - beta assumed on the gradient": _averaged,
+        "momentum taken as a delay longer by beta / (1 - beta)": _as_delay,
+    },
+)

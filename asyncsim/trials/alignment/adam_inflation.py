@@ -1,0 +1,72 @@
+"""Projection in front of Adam and behind it, on gradients of a constant mean, through the loop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asyncsim import uncertainty, validation
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.alignment._projection import changed, constant_mean, projection
+from asyncsim.updates._link import Chain
+from asyncsim.updates.adam import Adam, adam
+from asyncsim.updates.align import Align
+
+_UPDATES, _AFTER = 400, 200
+"""Measured updates, and those left out: until then Adam's second moment rests on too few gradients."""
+_BETA2 = 0.9999
+_SPREAD = 0.6
+"""Deviation of one replicate's ratio times root of updates and of the mean's energy (measured)."""
+_BIAS = 3e-3
+"""Relative error from the second moment's own fluctuation, and from the first gradient, which has none before it."""
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    spread = _SPREAD / math.sqrt(_UPDATES * point["dimension"] * point["signal"])
+    left = max(0.2, 1.0 - point["strength"] * min(1.0, point["signal"]))
+    seen = effect - 2.0 * _BIAS
+    replicates = max(8, validation.sample_size(spread / left, seen, 1.0, 1e-3, 0.05, comparisons=12))
+    inner, idle = adam(1e-8, 0.0, _BETA2, 0.0), int(point["reference"] == "known")
+    control = projection(point["reference"], point["strength"], point["dimension"])
+    signal = np.full(replicates, point["signal"])
+    none, before, behind = (
+        constant_mean(point["dimension"], idle, signal, links, _UPDATES, _AFTER, seed, plant)
+        for links in ((inner,), (control, inner), (inner, control))
+    )
+    pairs = {"before": (before, none), "behind": (behind, none), "inflation": (before, behind)}
+    found = {name: uncertainty.ratio(*pair) for name, pair in pairs.items()}
+    return {name: each._replace(tolerance=_BIAS * abs(each.value)) for name, each in found.items()}
+
+
+def _swapped(spec: Spec) -> Spec:
+    return spec.replace(update=Chain(spec.update.links[::-1]))
+
+
+_WEAK = {"dimension": 8, "signal": 0.5, "strength": 0.8, "reference": "previous"}
+_KNOWN = {"dimension": 4, "signal": 2.0, "strength": 0.5, "reference": "known"}
+
+trial = Trial(
+    claim="alignment/adam-inflation",
+    points=(_WEAK, _KNOWN),
+    more=(
+        {**_KNOWN, "dimension": 1, "signal": 1.0},
+        {**_WEAK, "dimension": 32, "strength": 1.0},
+        {**_WEAK, "dimension": 16, "signal": 1.0},
+    ),
+    measure=_measure,
+    defects={
+        "links swapped": Defect(_swapped, _KNOWN),
+        "reference applied instead of raw": Defect(changed(Align, reference="applied"), _WEAK),
+        "momentum in Adam": Defect(changed(Adam, beta1=0.9), _WEAK),
+    },
+    effect=0.02,
+    reach=lambda p: (
+        None
+        if p["dimension"] * p["signal"] >= 0.5 and p["signal"] <= 2.0
+        else "dimension * signal >= 0.5 and signal <= 2: more updates than a trial makes"
+    ),
+    through="loop",
+)

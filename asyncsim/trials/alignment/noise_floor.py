@@ -1,0 +1,53 @@
+"""Cosines of gradients that have nothing in common, through the loop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asyncsim import uncertainty, validation
+from asyncsim.records import Estimate, Point
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials.alignment._standing import batch_used_twice, off_center, run_standing
+
+_UPDATES = 130
+_RARE = 0.02
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    d, threshold = point["dimension"], point["threshold"]
+    # Of one replicate's share of exceedances, which is the least precise; neighbors are independent of each other.
+    spread = math.sqrt((1.0 - _RARE) / _RARE / (_UPDATES - 1)) * (1.0 if d * threshold**2 > 2.0 else 0.5)
+    replicates = validation.sample_size(spread, effect, 1.0, 1e-3, 0.05, comparisons=6)
+    trace = run_standing(d, 0.0, 1.0, 1, _UPDATES, replicates, seed, plant)
+    # The first gradient has none before it.
+    cosine = np.asarray(trace["gradient_cosine"][1:]).T
+    found = {"mean_size": np.abs(cosine), "square": cosine**2, "exceeds": (cosine > threshold).astype(float)}
+    return {name: uncertainty.between(values) for name, values in found.items()}
+
+
+def _reach(point: Point) -> str | None:
+    d, threshold = point["dimension"], point["threshold"]
+    if d > 256:
+        return "dimension at most 256: longer vectors take longer than a trial"
+    if threshold * math.sqrt(d) > 2.0:
+        return f"threshold at most {2.0 / math.sqrt(d):.3g} = 2/sqrt(dimension): rarer events need longer runs"
+    return None
+
+
+_AT_FOUR = {"dimension": 4, "threshold": 0.5}
+
+trial = Trial(
+    claim="alignment/noise-floor",
+    points=(_AT_FOUR, {"dimension": 20, "threshold": 0.3}),
+    more=({"dimension": 100, "threshold": 0.2}, {"dimension": 2, "threshold": 0.3}),
+    measure=_measure,
+    defects={
+        "mean gradient left in": Defect(off_center, _AT_FOUR),
+        "batch used twice": Defect(batch_used_twice, _AT_FOUR),
+    },
+    effect=0.05,
+    reach=_reach,
+    through="loop",
+)

@@ -1,0 +1,75 @@
+"""Mean squared gradient norm of descent on a quadratic under schedules whose delays can be counted by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim import methods, running, schedules, tasks, updates, validation
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._plants import off_by_one_version
+from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.uncertainty import between
+from asyncsim.updates._link import chain
+
+_SPREAD = 0.25
+"""Relative standard deviation of one replicate's mean square at the points below (measured)."""
+
+
+def _schedule(point: Point) -> Any:
+    """A constant delay, or 0, 1, ..., maximum in turn, with as many in flight; None for any other."""
+    if point["mean"] == point["maximum"] == point["in_flight"]:
+        return schedules.fixed(point["maximum"])
+    if 2 * point["mean"] == point["maximum"] == point["in_flight"]:
+        return schedules.sawtooth(point["maximum"] + 1)
+    return None
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    # Where the measurement is at 0.97 of the bound, a bound lower by the effect is exceeded by 0.02 at least.
+    replicates = validation.sample_size(_SPREAD, 0.4 * effect, 1.0, 1e-3, 0.05, comparisons=4, kind="bound")
+    spec = Spec(
+        tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
+        _schedule(point),
+        methods.gradient(),
+        chain(updates.sgd(point["step"])),
+        samples_per_group=1,
+        updates=point["updates"],
+        replicates=replicates,
+        diagnostics=["exact_gradient_norm"],
+    )
+    trace = running.run(plant(spec), seed=seed, progress=False)
+    return {"bound": between((trace["exact_gradient_norm"] ** 2).mean(axis=0))}
+
+
+def _reach(point: Point) -> str | None:
+    if _schedule(point) is not None:
+        return None
+    return (
+        f"mean = {point['mean']}: must be maximum or half of it, in_flight = maximum; choose a constant or a sawtooth"
+    )
+
+
+_TIGHT = {
+    "curvature": 1.0,
+    "maximum": 0,
+    "mean": 0.0,
+    "in_flight": 0,
+    "step": 1.0,
+    "noise": 1.0,
+    "start": 1.0,
+    "updates": 400,
+}
+_CONSTANT = {**_TIGHT, "maximum": 4, "mean": 4.0, "in_flight": 4, "step": 0.16}
+_SAWTOOTH = {**_TIGHT, "maximum": 7, "mean": 3.5, "in_flight": 7, "step": 0.09, "updates": 800}
+
+trial = Trial(
+    claim="convergence/arbitrary-delay",
+    points=(_TIGHT, {**_TIGHT, "start": 5.0, "updates": 4}, _CONSTANT, _SAWTOOTH),
+    more=({**_TIGHT, "curvature": 2.0, "step": 0.5, "updates": 1000},),
+    measure=_measure,
+    reach=_reach,
+    defects={"off-by-one version": Defect(off_by_one_version, _TIGHT)},
+    effect=0.05,
+    through="loop",
+)

@@ -1,0 +1,111 @@
+"""What experiment and paper files must hold, and where their rows live."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import importlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from asyncsim import checks
+from asyncsim.plugins import summaries
+from asyncsim.records import plain
+
+HERE = Path(__file__).resolve().parent
+
+
+def names() -> dict[str, str]:
+    """Experiments with the first line of their docstrings."""
+    known = papers()
+    return {name: line for name, line in summaries("experiments").items() if name not in known}
+
+
+@cache
+def papers() -> dict[str, list[Any]]:
+    """Papers with the experiments that they ask for, read without importing anything."""
+    found = {}
+    for name in summaries("experiments"):
+        tree = ast.parse((HERE / f"{name}.py").read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "QUESTIONS" for t in node.targets):
+                found[name] = [getattr(each, "value", None) for each in getattr(node.value, "elts", [])]
+    return found
+
+
+def questions(name: str) -> list[str]:
+    """The experiments that a name stands for: itself, or those of a paper; kebab and snake case.
+
+    Raises `InputError` for an unknown name, or for a paper that asks for what is not there.
+    """
+    snake, known, asked = name.replace("-", "_"), names(), papers()
+    if snake not in asked:
+        near = difflib.get_close_matches(snake, [*known, *asked], n=1)
+        hint = f"did you mean {near[0]}?" if near else "see `python -m experiments --list`"
+        checks.one_of("experiment", snake, known, hint)
+        return [snake]
+    listed = asked[snake]
+    checks.require(bool(listed), f"{snake}.QUESTIONS", listed, "a list of names as they stand", "name experiments")
+    for each in listed:
+        checks.require(each in known, f"{snake}.QUESTIONS", each, "an experiment", f"write experiments/{each}.py")
+    twice = sorted({each for each in listed if listed.count(each) > 1})
+    checks.require(not twice, f"{snake}.QUESTIONS", twice, "named once", "leave out the second")
+    return listed
+
+
+def experiment(name: str) -> Any:
+    """The module of an experiment, its contract checked; kebab and snake case.
+
+    Raises `InputError` for an unknown name or a file that breaks the contract of `experiments`.
+    """
+    snake = name.replace("-", "_")
+    paper = snake in papers()
+    checks.require(not paper, "experiment", snake, "one experiment, not a paper", "choose one of its questions")
+    questions(snake)
+    module = importlib.import_module(f"experiments.{snake}")
+    for field in ("SETTINGS", "QUICK"):
+        settings = getattr(module, field, None)
+        listed = isinstance(settings, list) and bool(settings) and all(isinstance(s, dict) for s in settings)
+        checks.require(listed, f"{snake}.{field}", settings, "a list of dicts", "give one dict per part of the rows")
+    columns = getattr(module, "COLUMNS", None)
+    checks.require(
+        isinstance(columns, (list, tuple)) and bool(columns) and all(isinstance(c, str) for c in columns),
+        f"{snake}.COLUMNS",
+        columns,
+        "a list of names",
+        "name what a row holds",
+    )
+    checks.require(callable(getattr(module, "run", None)), f"{snake}.run", None, "a function", "define run(setting)")
+    return module
+
+
+def settings_of(module: Any, quick: bool) -> list[dict[str, Any]]:
+    """SETTINGS, or QUICK."""
+    return module.QUICK if quick else module.SETTINGS
+
+
+def digest(value: Any) -> str:
+    """16 hexadecimal digits of what a value is as JSON."""
+    return hashlib.sha256(json.dumps(plain(value), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def check_rows(name: str, rows: Any, columns: Any) -> None:
+    """Refuse rows that are not dicts with just these names."""
+    checks.require(
+        isinstance(rows, list) and bool(rows),
+        f"rows of {name}",
+        rows,
+        "a list of at least one dict",
+        "say in a row why there is nothing",
+    )
+    for row in rows:
+        checks.require(
+            set(row) == set(columns),
+            f"columns of {name}",
+            sorted(row),
+            f"exactly {sorted(columns)}",
+            "let run(setting) give what COLUMNS declares",
+        )

@@ -1,0 +1,1 @@
+"""Guided tours of asyncsim: `python -m notebooks` runs them, see README.md."""

@@ -1,0 +1,73 @@
+"""Draw figures and write the gallery: `python -m paper_figures [NAME ...] [--quick]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from asyncsim.checks import InputError
+from asyncsim.records import write_atomically
+from experiments import _contract
+from paper_figures import _gallery, _pipeline
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status: 0 done; 2 something refused, one line each; 130 interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m paper_figures", description="Draw figures from result rows.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures; without any, all of them and README.md")
+    parser.add_argument("--quick", action="store_true", help="from rows of `--quick` runs, into build/figures/")
+    parser.add_argument("--text", action="store_true", help="README.md alone, where the pictures stand")
+    options = parser.parse_args(arguments)
+    try:
+        wrong = make(options.names, options.quick, options.text)
+    except KeyboardInterrupt:
+        print("interrupted; figures drawn so far are written", file=sys.stderr)
+        return 130
+    for line in wrong:
+        print(f"error: {line}", file=sys.stderr)
+    return 2 if wrong else 0
+
+
+def make(names: list[str], quick: bool, text: bool = False) -> list[str]:
+    """Draw the named figures, or all and the gallery; returns what is wrong in one line each."""
+    wrong, numbers = [], {}
+    where = _pipeline.folder(quick)
+    for name in names or _pipeline.names():
+        try:
+            if text:
+                numbers[name] = _pipeline.numbers(name, _pipeline.tables(name, quick))
+                continue
+            picture = _pipeline.drawn(name, quick)
+            print(*(path.name for path in _pipeline.write(picture, where)), "in", where)
+            numbers[picture.name] = picture.numbers
+        except InputError as error:
+            wrong.append(f"{name}: {error}")
+    return wrong if names else [*wrong, *gallery(numbers, quick)]
+
+
+def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
+    """Write README.md unless something is wrong with it; returns what is."""
+    where, here = _pipeline.folder(quick), _pipeline.HERE
+    try:
+        front = (here.parent / "README.md").read_text(encoding="utf-8")
+    except OSError:
+        front = ""
+    questions = [each for asked in _contract.papers().values() for each in asked]
+    wrong = _gallery.faults(here, _pipeline.names(), questions, front)
+    text, missing = _gallery.readme(here, numbers)
+    # Where a figure could not be drawn, that is said already.
+    wrong += missing if set(numbers) == set(_pipeline.names()) else []
+    absent = [name for name in numbers if not (where / f"{name}.png").exists()]
+    wrong += [f"{name}.png: not drawn; run `python -m paper_figures {name}`" for name in absent]
+    if wrong or set(numbers) != set(_pipeline.names()):
+        return wrong
+    try:
+        write_atomically(where / "README.md", lambda file: file.write(text.encode()))
+    except InputError as error:
+        return [str(error)]
+    print("README.md in", where)
+    return []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

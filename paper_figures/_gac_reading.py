@@ -1,0 +1,56 @@
+"""What a correlogram of so many updates says about the staleness: its mean by the claims, its noise by Bartlett."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim import theory
+from asyncsim.theory._recursion import autocovariance
+
+_FAR = 600
+"""Lags over which products of correlations are summed."""
+_DRAWS = 4000
+
+
+def correlations(staleness: int, step: float, lags: int) -> np.ndarray:
+    """corr_0..corr_lags of the delayed linear model of curvature 1, `[lags + 1]`.
+
+    Up to the staleness from the closed form, there and behind from the identity, farther from the Lyapunov equation.
+    """
+    known = {0: 1.0}
+    point = {"staleness": staleness, "noise": 1.0, "step": step}
+    closed = theory.claim("alignment/lag1-closed-form").predict({**point, "curvature": 1.0})
+    turn = theory.claim("alignment/lag-identity").predict({**point, "curvatures": (1.0,)})
+    for found in (closed, turn):
+        known |= {int(name[5:-1]): value for name, value in found.items() if name.startswith("corr[")}
+    beyond = [lag for lag in range(1, lags + 1) if lag > staleness + 1]
+    power, products = autocovariance(1.0, step, 1.0, staleness, beyond)
+    known |= {lag: product / power for lag, product in zip(beyond, products, strict=True)}
+    return np.array([known[lag] for lag in range(lags + 1)])
+
+
+def covariance(known: np.ndarray, lags: int) -> np.ndarray:
+    """n times the covariance of measured correlations 1..lags over n products (Bartlett 1946), `[lags, lags]`."""
+    both = np.concatenate([known[::-1], known[1:]])
+    middle, u = len(known) - 1, np.arange(1, len(known) - lags)
+    terms = np.array(
+        [both[middle + u + k] + both[middle + u - k] - 2.0 * known[u] * known[k] for k in range(1, lags + 1)]
+    )
+    found: np.ndarray = terms @ terms.T
+    return found
+
+
+def errors(staleness: int, step: float, lengths: np.ndarray, lags: int, dimension: int) -> np.ndarray:
+    """Share of runs in which correlations fall most behind another lag than the staleness, `[lengths]`.
+
+    Measured correlations of n updates in d independent coordinates are taken as normal with the predicted mean and
+    1/(n d) of Bartlett's covariance; the share is counted over drawn correlograms.
+    """
+    known = correlations(staleness, step, _FAR + lags)
+    root = np.linalg.cholesky(covariance(known, lags) + 1e-12 * np.eye(lags))
+    noise = np.random.default_rng(0).standard_normal((_DRAWS, lags)) @ root.T
+    wrong = []
+    for length in lengths:
+        drawn = known[1 : lags + 1] + noise / np.sqrt(length * dimension)
+        wrong.append(np.mean(1 + np.argmax(drawn[:, :-1] - drawn[:, 1:], axis=1) != staleness))
+    return np.array(wrong)

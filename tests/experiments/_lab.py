@@ -1,0 +1,75 @@
+"""A checkout of its own with the real machinery and experiments of no cost, run as commands."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MACHINERY = ("__init__.py", "__main__.py", "_contract.py", "_source.py", "_store.py")
+
+FAKE = '''"""Does a {name} grow?"""
+
+import os, pathlib
+
+from experiments import _powers
+
+SETTINGS = [{{"x": x, "seed": 5}} for x in range({count})]
+QUICK = SETTINGS[:1]
+COLUMNS = ["x", "value"]
+
+def run(setting):
+    with (pathlib.Path(__file__).parent / "log").open("a") as file:
+        file.write(f"{name} {{setting['x']}}\\n")
+    rows = 20000 if setting["x"] == 2 and os.environ.get("BIG") else 2
+    return [{{"x": setting["x"], "value": _powers.power(setting["x"], {power}) + 0.1 * row}} for row in range(rows)]
+'''
+POWERS = '''"""Powers."""
+
+def power(x, n):
+    return x ** float(n)
+'''
+PAPER = '"""Do powers grow?"""\n\nQUESTIONS = ["squares", "cubes"]\n'
+
+
+def made(tmp_path):
+    """A checkout with the real machinery, two experiments and a paper that asks for both."""
+    package = tmp_path / "experiments"
+    package.mkdir()
+    for name in MACHINERY:
+        shutil.copy(ROOT / "experiments" / name, package / name)
+    (package / "_powers.py").write_text(POWERS)
+    (package / "squares.py").write_text(FAKE.format(name="squares", count=4, power=2))
+    (package / "cubes.py").write_text(FAKE.format(name="cubes", count=2, power=3))
+    (package / "growth.py").write_text(PAPER)
+    return tmp_path
+
+
+def start(lab, *arguments, limit=None, **environment):
+    def prepare():
+        if limit:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, *arguments]
+    return subprocess.Popen(command, cwd=lab, env=variables, text=True, preexec_fn=prepare, **streams)
+
+
+def run(lab, *arguments, **more):
+    process = start(lab, *arguments, **more)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def ran(lab):
+    log = lab / "experiments" / "log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def parts(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("part-*"))}

@@ -1,0 +1,254 @@
+"""Figures and the gallery: what is committed is what the rows give, and whatever does not fit together is named."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asyncsim.plotting import _style
+from experiments import _contract, _source
+from paper_figures import _gallery, _pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "paper_figures"
+GUIDE = (ROOT / "asyncsim" / "EXTENDING.md").read_text(encoding="utf-8")
+
+
+def notes(path):
+    """Texts that a PNG carries beside its picture."""
+    data, place, found = path.read_bytes(), 8, {}
+    while place < len(data):
+        (size,) = struct.unpack(">I", data[place : place + 4])
+        if data[place + 4 : place + 8] == b"tEXt":
+            key, _, text = data[place + 8 : place + 8 + size].partition(b"\0")
+            found[key.decode()] = text.decode("latin-1")
+        place += size + 12
+    return found
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """What the committed rows let every entry quote."""
+    return {name: _pipeline.numbers(name, _pipeline.tables(name)) for name in _pipeline.names()}
+
+
+def questions():
+    return [each for asked in _contract.papers().values() for each in asked]
+
+
+def test_nothing_is_wrong_with_the_gallery(numbers):
+    front = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert _gallery.faults(FIGURES, _pipeline.names(), questions(), front) == []
+    assert _gallery.readme(FIGURES, numbers)[1] == []
+
+
+def test_the_committed_gallery_is_what_the_rows_give(numbers):
+    assert (FIGURES / "README.md").read_text(encoding="utf-8") == _gallery.readme(FIGURES, numbers)[0]
+
+
+@pytest.mark.parametrize("name", sorted(_pipeline.names()))
+def test_the_committed_picture_was_drawn_from_the_committed_rows_by_this_script(name):
+    found, expected = notes(FIGURES / f"{name}.png"), _pipeline.origin(name)
+    assert {key: found.get(key) for key in expected} == expected
+    assert (FIGURES / f"{name}.pdf").exists()
+
+
+@pytest.mark.parametrize("question", questions())
+def test_every_question_of_a_paper_has_a_figure(question):
+    assert any(question in _pipeline.script(name).EXPERIMENTS for name in _pipeline.names())
+
+
+def test_links_from_the_front_lead_to_headings():
+    text = (FIGURES / "README.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^#+ (.*)$", _gallery.FENCED.sub("", text), re.M)
+    anchors = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+    anchors |= set(re.findall(r'<a id="(\w+)">', text))
+    linked = re.findall(r"paper_figures/README\.md#([\w-]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    linked += re.findall(r"\]\(#([\w-]+)\)", text)
+    assert linked and set(linked) <= anchors
+
+
+# Faults, planted one by one into a gallery without any.
+
+SKELETON = "# Figures\n\n<!-- one.md -->\n\n<!-- two.md -->\n\nTogether {one:a} and {two:b}.\n"
+ENTRY = """## A finding
+
+![what is seen]({name}.png)
+
+**Claimed.** 3 of 4.
+
+**Measured.** At `eta = 4` {a}, over {b} in SmolLM2; see 2602.17616, claim alignment/lag1-closed-form.
+
+**Verdict.** *reproduced* at {a}.
+
+**Departures.** 1. Scale.
+
+**Conditions.** 5 seeds.
+
+**Made by** `python -m experiments {name}` (2 s).
+"""
+NUMBERS = {"one": {"a": "1.5", "b": "7"}, "two": {"a": "2.5 ± 0.1", "b": "8"}}
+
+
+@pytest.fixture
+def gallery(tmp_path):
+    (tmp_path / "_gallery.md").write_text(SKELETON)
+    for name in NUMBERS:
+        (tmp_path / f"{name}.md").write_text(ENTRY.replace("{name}", name))
+        (tmp_path / f"{name}.png").write_bytes(b"")
+    return tmp_path
+
+
+def told(folder, scripts=("one", "two"), asked=("one",), front="", numbers=NUMBERS):
+    return [*_gallery.faults(folder, scripts, asked, front), *_gallery.readme(folder, numbers)[1]]
+
+
+def test_a_gallery_without_faults_is_filled_in(gallery):
+    assert told(gallery, front="![x](paper_figures/one.png)") == []
+    text = _gallery.readme(gallery, NUMBERS)[0]
+    assert text.index('<a id="one">') < text.index("### A finding")
+    assert text.startswith("<!-- Written by") and "### A finding" in text and "\n# Figures" in text
+    assert "At `eta = 4` 2.5 ± 0.1, over 8 in" in text and "Together 1.5 and 8." in text and "{" not in text
+
+
+def change(name, old, new):
+    def plant(folder):
+        path = folder / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    return plant
+
+
+FAULTS = {
+    "one.md: no picture": change("one.md", "![what is seen](one.png)", ""),
+    "one.md: no script makes three.png": change("one.md", "![what is seen](one.png)", "![](one.png) ![](three.png)"),
+    "one.md: begin it with a heading": change("one.md", "## A finding\n", ""),
+    "one.md, Measured: 4096 comes from nowhere": change("one.md", "over {b}", "over 4096, {b}"),
+    "one.md, Measured: 0.14 comes from nowhere": change("one.md", "over {b}", "over +0.14, {b}"),
+    "one.md, Measured: 95 comes from nowhere": change("one.md", "\n\n**Verdict", "\n\nMore of it: 95 %.\n\n**Verdict"),
+    "one.md, Verdict: 2 comes from nowhere": change("one.md", "at {a}.", "at {a} of 2"),
+    "one.md, Verdict: say *reproduced*": change("one.md", "*reproduced*", "fine"),
+    "one.md: no paragraph **Conditions.**": change("one.md", "**Conditions.**", "Conditions"),
+    "one.md: {c} has no number": change("one.md", "{b} in", "{b} {c} in"),
+    "_gallery.md: {one:c} has no number": change("_gallery.md", "{one:a}", "{one:c}"),
+    "_gallery.md: 0.3 in a table": change("_gallery.md", "Together", "| claim | held | 0.3 and {one:a} |\n\nTogether"),
+    "one.py: nothing quotes b": change("one.md", "over {b} in", "over some in"),
+    "one.md: not in _gallery.md": change("_gallery.md", "<!-- one.md -->", ""),
+    "_gallery.md: two.md twice": change("_gallery.md", "<!-- one.md -->", "<!-- one.md -->\n<!-- two.md -->"),
+    "_gallery.md: there is no two.md": lambda folder: (folder / "two.md").unlink(),
+    "two.py: no entry": lambda folder: (folder / "two.md").unlink(),
+    "three.pdf: no script makes it": lambda folder: (folder / "three.pdf").write_bytes(b""),
+    "three.md: no script": lambda folder: shutil.copy(folder / "one.md", folder / "three.md"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_does_not_fit_together_is_named(gallery, fault):
+    FAULTS[fault](gallery)
+    lines = told(gallery)
+    assert any(line.startswith(fault) for line in lines), lines
+    assert all("\n" not in line for line in lines)
+
+
+def test_a_picture_on_the_front_that_no_script_makes_is_named(gallery):
+    assert told(gallery, front="![x](paper_figures/three.png)")[0].startswith("README.md: no script makes three.png")
+
+
+def test_fenced_code_is_left_as_it_is(gallery):
+    change("one.md", "**Made by**", "```\n# {none} 5\n```\n\n**Made by**")(gallery)
+    assert told(gallery) == [] and "\n# {none} 5\n" in _gallery.readme(gallery, NUMBERS)[0]
+
+
+# The guide's paper in a day, in a checkout of its own: experiment, rows, figure, entry.
+
+
+def command(lab, *arguments):
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    words, streams = [sys.executable, "-m", *arguments], {"capture_output": True, "text": True}
+    done = subprocess.run(words, cwd=lab, env=variables, check=False, timeout=120, **streams)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+def guide():
+    return dict(re.findall(r"`((?:experiments|paper_figures)/\w+\.\w+)`[^\n]*\n```\w+\n(.*?)^```", GUIDE, re.M | re.S))
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory):
+    """The machinery, the guide's files and its quick rows."""
+    lab = tmp_path_factory.mktemp("day")
+    for folder in ("experiments", "paper_figures"):
+        (lab / folder).mkdir()
+        for path in (ROOT / folder).glob("_*.py"):
+            if path.stem in {*_source.MACHINERY, "__main__", "_script"}:
+                shutil.copy(path, lab / folder / path.name)
+    for name, text in guide().items():
+        (lab / name).write_text(text)
+    (lab / "paper_figures" / "_gallery.md").write_text("# Figures\n\n<!-- echo.md -->\n")
+    assert command(lab, "experiments", "echoes", "--quick")[0] == 0
+    return lab
+
+
+@pytest.fixture
+def copy(day, tmp_path):
+    shutil.copytree(day, tmp_path / "lab", ignore=shutil.ignore_patterns("figures"))
+    return tmp_path / "lab"
+
+
+def test_the_paper_of_the_guide_goes_from_experiment_to_gallery(day):
+    assert set(guide()) == {
+        "experiments/echoes.py", "experiments/echo.py", "paper_figures/echo.py", "paper_figures/echo.md"
+    }  # fmt: skip
+    assert command(day, "paper_figures", "--quick")[0] == 0
+    made = day / "build" / "figures"
+    text = (made / "README.md").read_text()
+    assert "intervals contain the prediction" in text and "{" not in text and (made / "echo.pdf").exists()
+    assert re.search(r"The correlation is \+0\.\d{3} on average; 2 of 2", text)
+    assert set(notes(made / "echo.png")) >= {_pipeline.ROWS, _pipeline.SCRIPT}
+    before = {path.name: path.read_bytes() for path in made.iterdir()}
+    assert command(day, "paper_figures", "--quick")[0] == 0
+    (made / "README.md").unlink()
+    assert command(day, "paper_figures", "--quick", "--text")[0] == 0
+    assert {path.name: path.read_bytes() for path in made.iterdir()} == before
+
+
+def test_missing_and_stale_rows_are_one_line_each(copy):
+    status, _, lines = command(copy, "paper_figures")
+    assert status == 2 and any("`python -m experiments echo`" in line for line in lines)
+    change("experiments/echo.py", "updates=600", "updates=500")(copy)
+    status, _, lines = command(copy, "paper_figures", "echo", "--quick")
+    assert status == 2 and len(lines) == 1 and "code of the rows" in lines[0]
+
+
+CONTRACT = {
+    "echo.EXPERIMENTS": ('("echo",)', "()"),
+    "one of": ('("echo",)', '("ecko",)'),
+    "echo.draw": ("def draw(rows", "def draw(rows, more"),
+    "echo.numbers": ("def numbers(", "def figures("),
+    "a dict of texts": ('f"{len(rows)}"', "len(rows)"),
+    "nothing quotes more": ('return {"inside"', 'return {"more": "1", "inside"'),
+}
+
+
+@pytest.mark.parametrize("fault", CONTRACT)
+def test_a_script_that_breaks_the_contract_is_refused_by_name(copy, fault):
+    change("paper_figures/echo.py", *CONTRACT[fault])(copy)
+    status, _, lines = command(copy, "paper_figures", "--quick")
+    assert status == 2 and any(fault in line for line in lines), lines
+    assert not (copy / "build" / "figures" / "README.md").exists()
+
+
+def test_a_picture_keeps_its_bytes_and_its_notes():
+    figure = _style.picture(1.0, 1.0)
+    once = _style.encode(figure, "png", {"note": "x"})
+    assert once == _style.encode(figure, "png", {"note": "x"}) != _style.encode(figure, "png")

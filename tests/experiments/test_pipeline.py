@@ -1,0 +1,161 @@
+"""Rows that can be trusted: what is not as it was made is refused by name; papers that ask several questions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from experiments import _contract, _source, _store
+from tests.experiments import _lab
+from tests.experiments._lab import PAPER, POWERS, parts, ran, run
+
+
+@pytest.fixture
+def lab(tmp_path):
+    return _lab.made(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Quick rows of an experiment of the repository, to be damaged in copies."""
+    where = tmp_path_factory.mktemp("rows") / "stability"
+    _store.make("stability", quick=True, out=where)
+    return where
+
+
+def altered(where):
+    part = where / "part-0001.parquet"
+    part.write_bytes((where / "part-0000.parquet").read_bytes())
+
+
+def extra(where):
+    shutil.copy(where / "part-0000.parquet", where / "part-0099.parquet")
+
+
+def unlisted(where):
+    record = json.loads((where / "manifest.json").read_text())
+    del record["parts"]["part-0001.parquet"]
+    (where / "manifest.json").write_text(json.dumps(record))
+
+
+def edited(key, value):
+    def damage(where):
+        path = where / "manifest.json"
+        record = json.loads(path.read_text())
+        record[key] = {**record[key], **value} if isinstance(value, dict) else value
+        path.write_text(json.dumps(record))
+
+    return damage
+
+
+STALE = {"setting": "", "source": "", "sha256": "", "run": 0}
+DAMAGES = {
+    "missing": (lambda where: (where / "part-0002.parquet").unlink(), "rows missing", " --resume"),
+    "altered": (altered, "rows altered", " --resume"),
+    "extra": (extra, "files among the rows", ""),
+    "unlisted": (unlisted, "rows missing", " --resume"),
+    "other settings": (edited("digest", "0" * 16), "settings of the rows", ""),
+    "other code": (edited("source", "0" * 16), "code of the rows", ""),
+    "before versions": (edited("source", None), "code of the rows", ""),
+    "one part of other code": (edited("parts", {"part-0000.parquet": STALE}), "of the current", " --resume"),
+    "nothing": (lambda where: shutil.rmtree(where), "made before they are read", ""),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_rows_that_are_not_as_made_are_refused_with_the_command_that_mends_them(stored, tmp_path, damage):
+    where = tmp_path / "stability"
+    shutil.copytree(stored, where)
+    change, told, how = DAMAGES[damage]
+    change(where)
+    with pytest.raises(ValueError, match=told) as refused:
+        _store.read("stability", True, where)
+    assert f"`python -m experiments stability --quick --out {where}{how}`" in refused.value.remedy
+    assert "\n" not in str(refused.value)
+    # What the message says to run does mend it.
+    _store.make("stability", True, bool(how), where)
+    assert parts(where) == parts(stored) and len(_store.read("stability", True, where)) > 0
+
+
+def test_resume_keeps_what_is_right_and_makes_again_what_is_not(lab):
+    assert run(lab, "-m", "experiments", "squares")[0] == 0
+    where = lab / "experiments" / "results" / "squares"
+    whole = parts(where)
+    (where / "part-0001.parquet").write_bytes(whole["part-0001.parquet"][:40])
+    assert run(lab, "-m", "experiments", "squares", "--resume")[0] == 0
+    assert ran(lab)[4:] == ["squares 1"] and parts(where) == whole
+    # Code that the experiment imports makes all rows another version's; what does not compute makes none.
+    helper = lab / "experiments" / "_powers.py"
+    helper.write_text(POWERS.replace("Powers.", "Powers, as floats."))
+    assert run(lab, "-m", "experiments", "squares", "--resume")[0] == 0 and len(ran(lab)) == 5
+    helper.write_text(POWERS.replace("x ** float(n)", "1.0 * x ** n"))
+    assert run(lab, "-m", "experiments", "squares", "--resume")[0] == 0 and len(ran(lab)) == 9
+
+
+# Papers.
+
+
+def test_a_paper_runs_all_its_questions_and_shows_one_bar(lab):
+    status, out, err = run(lab, "-m", "experiments", "growth", "--out", "rows")
+    assert status == 0 and out.split() == ["rows", "in", "rows/squares", "rows", "in", "rows/cubes"]
+    assert "6/6" in err and "left" in err
+    assert len(parts(lab / "rows" / "squares")) == 4 and len(parts(lab / "rows" / "cubes")) == 2
+    assert run(lab, "-m", "experiments", "growth", "cubes", "--out", "rows", "--resume")[0] == 0
+    assert len(ran(lab)) == 6
+
+
+def test_all_runs_every_experiment_once(lab):
+    assert run(lab, "-m", "experiments", "--all", "--quick")[0] == 0
+    assert sorted(ran(lab)) == ["cubes 0", "squares 0"]
+
+
+def test_papers_are_listed_with_their_questions(lab):
+    _, out, _ = run(lab, "-m", "experiments", "--list")
+    shown = [line.split(maxsplit=1) for line in out.splitlines() if line]
+    assert shown[:2] == [["cubes", "Does a cubes grow?"], ["squares", "Does a squares grow?"]]
+    assert shown[2:] == [["growth", "Do powers grow?"], shown[1], shown[0]]
+
+
+@pytest.mark.parametrize("asked", ['["squares", "quads"]', "[]", '["squares", "squares"]', 'list("ab")'])
+def test_a_paper_that_asks_for_what_is_not_there_is_refused_before_anything_runs(lab, asked):
+    (lab / "experiments" / "growth.py").write_text(PAPER.replace('["squares", "cubes"]', asked))
+    status, _, err = run(lab, "-m", "experiments", "growth")
+    assert status == 2 and "growth.QUESTIONS" in err and "Traceback" not in err and ran(lab) == []
+    assert "quads" not in asked or ("'quads'" in err and "experiments/quads.py" in err)
+
+
+def test_a_paper_is_no_experiment(lab):
+    status, _, err = run(lab, "-c", "from experiments import _store; _store.read('growth')")
+    assert status == 1 and "choose one of its questions" in err
+
+
+@pytest.mark.parametrize("paper", sorted(_contract.papers()))
+def test_every_paper_asks_for_experiments_that_exist(paper):
+    assert _contract.questions(paper)
+
+
+def source_at(commit):
+    """Reads a file of the experiments as it stands in a commit."""
+
+    def read(stem):
+        words = ["git", "show", f"{commit}:experiments/{stem}.py"]
+        done = subprocess.run(words, cwd=_lab.ROOT, capture_output=True, text=True, check=False)
+        return done.stdout if done.returncode == 0 else None
+
+    return read
+
+
+@pytest.mark.parametrize("name", sorted(_store.names()))
+def test_committed_rows_say_which_code_made_them(name):
+    record = json.loads((_store.folder(name, False) / "manifest.json").read_text())
+    assert record["source"] == _store.version(name) and record["dirty"] is False
+    if "source_from" in record:
+        return  # rows from before versions were recorded, which say how their version is known
+    read = source_at(record["commit"])
+    if read("_store") is None:
+        pytest.skip("no history here")
+    # A file that git does not track leaves a checkout clean, so the code must be in that commit.
+    assert _source.version(_contract.HERE, name, ("run", "COLUMNS"), read) == record["source"]

@@ -1,0 +1,198 @@
+"""Alarms before collapse: the protocol on runs whose answer is known, with what would not pass, and the figure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from asyncsim import uncertainty
+from experiments import _store, vcpo_collapse
+from experiments import _vcpo_collapse as alarms
+from paper_figures import vcpo_collapse as figure
+
+# Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
+ERRORS = 6.0
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    where = tmp_path_factory.mktemp("rows")
+    _store.make("vcpo_collapse", quick=True, out=where)
+    return _store.read("vcpo_collapse", quick=True, out=where)
+
+
+def pick(rows, **place):
+    for name, value in place.items():
+        rows = rows[rows[name] == value]
+    return rows
+
+
+def test_the_course_of_a_run_is_read_from_its_trailing_mean():
+    steps = np.arange(200)
+    up = np.where(steps < 50, 0.0, 1.0)
+    curves = {
+        "stays": up,
+        "falls at 120": np.where(steps < 120, up, 0.1),
+        "comes back": np.where((steps > 120) & (steps < 160), 0.1, up),
+        "never learns": 0.3 * up,
+        "falls to just above half": np.where(steps < 120, up, 0.55),
+    }
+    found = alarms.course(np.stack(list(curves.values()), axis=1), 0.0, 1.0)
+    # Ten updates are averaged: five of them have to be up, or more than half of them down.
+    assert found.learned.tolist() == [54, 54, 54, -1, 54]
+    assert found.collapsed.tolist() == [-1, 125, -1, -1, -1]
+    assert found.recovered.tolist() == [False, False, True, False, False]
+
+
+def test_trailing_means_forget_what_is_old_and_count_what_is_known():
+    values = np.array([[1e300], [1.0], [np.nan], [3.0], [5.0]])
+    np.testing.assert_array_equal(alarms.trailing(values, 2)[:, 0], [1e300, 5e299, 1.0, 3.0, 4.0])
+    np.testing.assert_array_equal(alarms.largest(values, 2)[:, 0], [1e300, 1e300, 1.0, 3.0, 5.0])
+
+
+def noise(replicates, updates, seed):
+    """A statistic that knows nothing, and made-up fates: half of the runs collapse at times of their own."""
+    random = np.random.default_rng(seed)
+    fell = np.arange(replicates) % 2 == 0
+    times = np.where(fell, random.integers(150, updates - 100, replicates), -1)
+    found = alarms.Course(np.full(replicates, 20), times, np.zeros(replicates, dtype=bool))
+    return random.normal(size=(updates, replicates)), found
+
+
+def errors_from(value, cases, controls):
+    found = alarms.auc(cases, controls)
+    return (found.value - value) / found.error
+
+
+def test_a_statistic_that_knows_nothing_has_an_area_of_one_half_and_an_unmatched_watch_has_not():
+    scores, found = noise(2000, 800, seed=1)
+    pairs = alarms.matched(found, 800, 100, 50, seed=1)
+    cases = alarms.worst(scores, pairs.cases, pairs.case_times, 100)
+    controls = alarms.worst(scores, pairs.controls, pairs.control_times, 100)
+    assert abs(errors_from(0.5, cases, controls)) < ERRORS
+    # Scores over 100 and 400 updates: the exact null is n / (n + m), far from one half.
+    unmatched = alarms.worst(scores, pairs.controls, np.full(len(pairs.controls), 800), 400)
+    assert abs(errors_from(100 / 500, cases, unmatched)) < ERRORS < abs(errors_from(0.5, cases, unmatched))
+
+
+def test_matching_by_time_takes_away_what_time_alone_predicts():
+    """A statistic that only grows with time is worth nothing at matched times, and much at the end of the run."""
+    scores, found = noise(2000, 800, seed=2)
+    scores = scores + 0.02 * np.arange(800)[:, None]
+    pairs = alarms.matched(found, 800, 100, 50, seed=2)
+    cases = alarms.at(scores, pairs.cases, pairs.case_times, 10)
+    assert abs(errors_from(0.5, cases, alarms.at(scores, pairs.controls, pairs.control_times, 10))) < ERRORS
+    late = alarms.at(scores, pairs.controls, np.full(len(pairs.controls), 800), 10)
+    assert abs(errors_from(0.5, cases, late)) > ERRORS
+
+
+def test_healthy_runs_get_times_of_collapses_that_they_were_watched_for():
+    learned = np.array([20, 20, 20, 400, -1, 20])
+    collapsed = np.array([200, 300, -1, -1, -1, 30])
+    found = alarms.Course(learned, collapsed, np.zeros(6, dtype=bool))
+    pairs = alarms.matched(found, 800, 100, 50, seed=0)
+    # The last run collapsed before it was watched; the fourth learned after every collapse.
+    assert pairs.cases.tolist() == [0, 1] and pairs.controls.tolist() == [2]
+    assert pairs.control_times[0] in (200, 300)
+    assert alarms.matched(found, 340, 100, 50, seed=0).cases.tolist() == [0]
+
+
+def test_an_alarm_does_not_read_the_future():
+    random = np.random.default_rng(3)
+    metrics = {name: random.uniform(0.1, 1.0, (60, 4)) for name in vcpo_collapse.RECORDED}
+    before = alarms.statistics(metrics, metrics["ess"])
+    for values in metrics.values():
+        values[40:] = 5.0
+    after = alarms.statistics(metrics, metrics["ess"])
+    for name in before:
+        np.testing.assert_array_equal(before[name][:40], after[name][:40])
+        assert (before[name][40:] != after[name][40:]).any()
+
+
+def test_the_area_and_its_error_are_those_of_normal_scores():
+    random = np.random.default_rng(4)
+    found = [alarms.auc(random.normal(1.0, 1.0, 40), random.normal(0.0, 1.0, 60)) for _ in range(2000)]
+    value, error = np.array([one.value for one in found]), np.array([one.error for one in found])
+    truth = stats.norm.cdf(1.0 / np.sqrt(2.0))
+    assert abs(value.mean() - truth) < ERRORS * value.std() / np.sqrt(2000)
+    # The spread of 2000 areas is known to 1.6 percent.
+    assert error.mean() == pytest.approx(value.std(), rel=0.05)
+    assert alarms.auc(np.array([2.0, 3.0]), np.array([0.0, 1.0])).error > 0.0
+    assert alarms.auc(np.zeros(5), np.zeros(7)).value == 0.5
+
+
+def test_levels_wake_a_tenth_of_healthy_runs_and_alarms_come_when_they_are_crossed():
+    random = np.random.default_rng(5)
+    values = random.exponential(size=(300, 4000))
+    runs, times = np.arange(4000), np.full(4000, 200)
+    level = alarms.threshold(alarms.worst(values, runs[::2], times[::2], 50), 0.1)
+    first = alarms.announced(values, runs[1::2], times[1::2], 50, level)
+    woken = uncertainty.proportion(int((first >= 0).sum()), 2000)
+    # The level is itself a quantile of 2000 runs, which doubles the variance.
+    assert abs(woken.value - 0.1) < ERRORS * np.sqrt(2.0) * woken.error
+    values[:] = 0.0
+    values[170, 7] = 100.0
+    assert alarms.announced(values, np.array([7, 8]), np.array([200, 200]), 50, 1.0).tolist() == [30, -1]
+
+
+def test_the_interval_of_a_median_covers_it_as_often_as_it_says():
+    random = np.random.default_rng(6)
+    found = [alarms.median(random.exponential(size=25)) for _ in range(2000)]
+    hits = sum(low <= np.log(2.0) <= high for _, low, high in found)
+    assert hits / 2000 > 0.95 - ERRORS * np.sqrt(0.95 * 0.05 / 2000)
+    assert alarms.median(np.array([1.0, 2.0, np.inf]))[0] == 2.0
+
+
+def test_stale_training_collapses_where_synchronous_training_does_not(rows):
+    for regime in vcpo_collapse.REGIMES:
+        share = pick(rows, regime=regime, quantity="share").set_index("statistic")
+        assert share.low["collapsed"] > share.high["synchronous collapsed"]
+        assert 0.15 < share.value["collapsed"] < 0.8
+
+
+def test_before_collapse_ess_and_divergence_tell_who_falls_in_the_chain(rows):
+    # Seeds are fixed; of fresh runs this small about one in a hundred would fail here.
+    area = pick(rows, regime="chain", quantity="auc", lead=10).set_index("statistic")
+    assert area.low["ess"] > 0.5 and area.low["kl"] > 0.5
+    assert pick(rows, quantity="auc", statistic="return", lead=0).value.min() > 0.95
+
+
+def test_the_best_return_is_the_one_that_is_written_down():
+    from experiments import _vcpo_hours
+
+    best = _vcpo_hours.largest_return(32, 24, 0.01)
+    assert vcpo_collapse.LARGEST["chain"] == pytest.approx(best, abs=1e-4)
+
+
+def test_too_few_collapses_are_a_reason_and_not_a_number():
+    setting = {**vcpo_collapse.QUICK[1], "replicates": 6, "updates": 60, "watch": 20}
+    found = pd.DataFrame(vcpo_collapse.run(setting))
+    assert "to be told from" in found.reason.dropna().iloc[0]
+    assert pick(found, quantity="auc").value.isna().all()
+
+
+def test_the_figure_draws_the_rows_with_intervals_and_chance_dashed(rows):
+    drawn = figure.draw(rows)
+    aligned, areas = drawn.axes[:3], drawn.axes[3:5]
+    for ax, statistic in zip(aligned, figure.SHOWN, strict=True):
+        own = pick(rows, regime="chain", quantity="aligned", statistic=statistic, group="collapsing")
+        line = ax.containers[0].lines[0]
+        np.testing.assert_allclose(line.get_ydata().astype(float), own.sort_values("lead").value)
+        assert len(ax.containers) == 2 and all(bars.has_yerr for bars in ax.containers)
+    for ax, regime in zip(areas, vcpo_collapse.REGIMES, strict=True):
+        assert len(ax.containers) == len(figure.ALARMS) and all(bars.has_yerr for bars in ax.containers)
+        dashed = [line for line in ax.lines if line.is_dashed()]
+        assert [set(line.get_ydata()) for line in dashed] == [{0.5}]
+        own = pick(rows, regime=regime, quantity="auc", statistic="ess").sort_values("lead")
+        drawn_ess = ax.containers[list(figure.ALARMS).index("ess")].lines[0]
+        np.testing.assert_allclose(drawn_ess.get_ydata().astype(float), own.value)
+    assert all(ax.get_xlabel() and (ax.get_ylabel() or ax.get_shared_y_axes()) for ax in drawn.axes)
+
+
+def test_numbers_are_those_of_the_rows(rows):
+    said = figure.numbers(rows)
+    share = pick(rows, regime="tokens", quantity="share", statistic="collapsed").value.iloc[0]
+    assert said["tokens_collapsed"] == f"{100 * share:.0f}"
+    assert all(isinstance(text, str) and text for text in said.values())

@@ -1,0 +1,61 @@
+"""What a verdict says when it is printed, and the defaults with which a reader judges a number of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+import asyncsim as sim
+from asyncsim import records, validation
+from asyncsim.records import Claim, Estimate
+
+CLAIM = Claim("toy/claim", "a statement", "expectation", "exact", lambda p: None, lambda p: {}, lambda p: {}, "derived")
+
+
+def printed(points, values, error=0.001):
+    """Lines of the verdict of measurements of 2 at points."""
+    estimates = [{"mean": Estimate(value, error)} for value in values]
+    verdict = validation.join(CLAIM, points, estimates, [{"mean": 2.0}] * len(points), 0.05)
+    return str(verdict).splitlines()
+
+
+def test_one_comparison_is_two_lines():
+    assert printed([{"tickets": 8}], [2.001]) == ["held: toy/claim", "  mean predicted 2, measured 2.0010 ± 0.0033"]
+
+
+def test_what_changes_names_the_points_and_what_is_not_held_says_so():
+    lines = printed([{"tickets": k, "law": "same"} for k in (8, 9)], [2.0, 3.0])
+    assert lines[0] == "violated: toy/claim"
+    assert lines[1].startswith("  at tickets = 8: mean predicted 2")
+    assert lines[2].startswith("  at tickets = 9: violated: mean predicted 2, measured 3.0")
+
+
+def test_inconclusive_says_what_is_missing():
+    assert "error 0.5 hides the effect 0.1" in printed([{"tickets": 8}], [2.0], error=0.5)[1]
+
+
+def test_many_comparisons_show_those_with_least_margin_in_their_order():
+    lines = printed([{"k": k} for k in range(20)], [2.0 + 1e-4 * k for k in range(20)])
+    assert len(lines) == 1 + records.SHOWN + 1
+    assert [line.split(":")[0] for line in lines[1:-1]] == [f"  at k = {k}" for k in range(20 - records.SHOWN, 20)]
+    assert lines[-1] == f"  and {20 - records.SHOWN} comparisons of more margin"
+
+
+def test_a_long_point_is_cut():
+    lines = printed([{"logits": (0.123456789,) * 12}, {"logits": (0.5,)}], [2.0, 2.0])
+    place = lines[1].partition("at ")[2].partition(": mean")[0]
+    assert len(place) == records.LONGEST and place.endswith("...")
+
+
+def test_a_number_of_your_own_is_judged_by_five_percent_of_the_prediction():
+    assert sim.judge is validation.judge
+    error = 0.05 * 4.0 / (3.2905 + 1.6449)  # the largest at which 5 percent of 4 is found
+    assert sim.judge(Estimate(4.0, 0.99 * error), 4.0).verdict == "held"
+    assert sim.judge(Estimate(4.0, 1.01 * error), 4.0).verdict == "inconclusive"
+    assert sim.judge(Estimate(-4.0, 0.99 * error), -4.0).verdict == "held"
+    assert sim.judge(Estimate(4.2, 0.01), 4.0).verdict == "violated"
+
+
+@pytest.mark.parametrize("predicted", [0.0, 1e-300])
+def test_a_prediction_of_nothing_needs_a_scale(predicted):
+    assert sim.judge(Estimate(0.0, 0.1), predicted).verdict == "inconclusive"
+    assert sim.judge(Estimate(0.0, 0.001), predicted, scale=1.0).verdict == "held"
