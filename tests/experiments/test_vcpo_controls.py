@@ -1,0 +1,153 @@
+"""VCPO taken apart: controls keep what they claim to keep, differences are paired, the figure shows the rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib import colors
+
+import asyncsim as sim
+from asyncsim.plotting import _style
+from experiments import _vcpo, vcpo_controls
+from paper_figures import vcpo_controls as figure
+
+HERE = Path(figure.__file__).parent
+SMALL = {**vcpo_controls.QUICK[0], "updates": 40, "replicates": 6}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    found = [row for setting in vcpo_controls.QUICK for row in vcpo_controls.run(dict(setting))]
+    return pd.DataFrame(found, columns=vcpo_controls.COLUMNS)
+
+
+@pytest.mark.parametrize("baseline", _vcpo.METHODS)
+def test_scales_given_back_to_the_run_that_made_them_repeat_it_and_shifted_ones_do_not(baseline):
+    def curve(*tail):
+        return _vcpo.train("graded", 8, baseline, _vcpo.update("adam", 0.2, *tail), 40, 6, 0)
+
+    ruled = curve(_vcpo.ess_step("adam"))
+    scales = ruled["ess_step_scale"]
+    assert scales[1:].min() < 0.9
+    again = curve(_vcpo.Given(scales))
+    np.testing.assert_array_equal(again["policy_return"], ruled["policy_return"])
+    shifted = curve(_vcpo.Given(np.roll(scales, 1, axis=0)))
+    assert (shifted["policy_return"] != ruled["policy_return"]).any()
+
+
+def test_given_scales_do_not_depend_on_blocks():
+    # Each replicate's own column, wherever the block begins.
+    scales = np.linspace(0.1, 1.0, 12).reshape(2, 6)
+    whole = _vcpo.Given(scales)
+    part = whole.numbered(np.array([4, 5]))
+    state = part.init(np.zeros((2, 3)))
+
+    class Mark:
+        direction = torch.ones(2, 3, dtype=torch.float64)
+
+    record, state = part.apply(Mark(), state)
+    np.testing.assert_allclose(record.direction[:, 0].numpy(), scales[0, 4:])
+    assert state["count"].tolist() == [[1], [1]]
+
+
+def test_controls_keep_the_mean_and_only_the_order_changes():
+    arms = vcpo_controls.arms(SMALL)
+    own = vcpo_controls.measured(SMALL, "group mean")
+    (given,), _ = arms["other"]
+    (mixed,), _ = arms["shuffled"]
+    np.testing.assert_array_equal(given.scales, own)
+    assert (mixed.scales != own).any()
+    np.testing.assert_array_equal(np.sort(mixed.scales, axis=0), np.sort(own, axis=0))
+    for arm in ("other", "shuffled", "constant"):
+        assert arms[arm][1].mean() == pytest.approx(own.mean(), rel=1e-12)
+    whole = vcpo_controls.measured(SMALL, "opob")
+    assert arms["vcpo mean"][1][0] == pytest.approx(whole.mean(), rel=1e-12) and whole.mean() != own.mean()
+    assert set(vcpo_controls.arms({**SMALL, "baseline": "opob"})) == set(arms) - {"vcpo mean"}
+
+
+def test_scales_come_from_held_out_seeds():
+    same = _vcpo.train(
+        "graded", 8, "group mean", _vcpo.update("adam", 0.2, _vcpo.ess_step("adam")), 40, 6, SMALL["seed"]
+    )
+    assert (vcpo_controls.measured(SMALL, "group mean") != same["ess_step_scale"]).any()
+
+
+def test_scales_in_a_random_order_lose_their_tie_to_time():
+    # Scales that fall with time: shuffled, their correlation with time is 0 within 6 standard errors of 1/sqrt(n).
+    falling = np.tile(np.linspace(1.0, 0.0, 200)[:, None], (1, 50))
+    mixed = _vcpo.shuffled(falling, 7)
+    correlation = np.corrcoef(np.tile(np.arange(200)[:, None], (1, 50)).ravel(), mixed.ravel())[0, 1]
+    assert abs(correlation) < 6 / np.sqrt(mixed.size) < 0.1
+    assert np.corrcoef(mixed[:, 0], mixed[:, 1])[0, 1] < 0.5
+
+
+def test_arms_are_what_they_are_called(rows):
+    # Each arm once more from the product's own parts; arms of the same baseline or step rule must not be swapped.
+    setting = vcpo_controls.QUICK[0]
+    parts = {
+        ("group mean", "plain"): (sim.methods.truncated_is("sequence", cap=8), ()),
+        ("group mean", "ess"): (sim.methods.truncated_is("sequence", cap=8), (sim.updates.ess_step("sqrt"),)),
+        ("opob", "plain"): (sim.methods.vcpo(), ()),
+        ("opob", "ess"): (sim.methods.vcpo(), (sim.updates.ess_step("sqrt"),)),
+    }
+    found = {}
+    for arm, (method, tail) in parts.items():
+        spec = sim.Spec(
+            sim.tasks.token_bandit(8, 32, "markov", rewards="gaussian", deviation=0.2),
+            sim.schedules.fixed(setting["staleness"]),
+            method,
+            sim.chain(sim.updates.clip_norm(1.0), sim.updates.adam(0.2), *tail),
+            samples_per_group=16,
+            updates=setting["updates"],
+            replicates=setting["replicates"],
+            diagnostics=[_vcpo.RETURN],
+        )
+        curve = sim.run(spec, seed=0, progress=False)["policy_return"]
+        found[arm] = float(curve[-setting["updates"] // 10 :].mean())
+    own = rows[(rows.staleness == setting["staleness"]) & (rows.quantity == "final")].set_index(["baseline", "arm"])
+    assert {arm: float(own.value[arm]) for arm in parts} == pytest.approx(found, abs=1e-12)
+    assert len({round(value, 6) for value in found.values()}) == 4
+
+
+def test_differences_are_those_of_the_finals(rows):
+    finals = rows[rows.quantity == "final"].set_index(["staleness", "baseline", "arm"]).value
+    differences = rows[rows.quantity == "difference"]
+    assert len(differences) == 2 * (5 + 4)
+    for row in differences.itertuples():
+        place = (row.staleness, row.baseline)
+        assert row.value == pytest.approx(finals[(*place, "ess")] - finals[(*place, row.against)], abs=1e-12)
+        assert row.low < row.value < row.high
+
+
+def test_retuned_steps_are_the_best_of_their_grid(rows):
+    for place, own in rows[rows.arm.isin(["tuned", "tuned ess"])].groupby(["staleness", "baseline", "arm"]):
+        steps = own[own.quantity == "step"].set_index("step").value
+        assert list(steps.index) == vcpo_controls.GRID, place
+        assert own[own.quantity == "final"].step.iloc[0] == steps.idxmax()
+
+
+def test_the_figure_draws_the_rows(rows):
+    drawn = figure.draw(rows)
+    levels = sorted(rows.staleness.unique())
+    for ax, staleness in zip(drawn.axes, levels, strict=False):
+        own = rows[(rows.staleness == staleness) & (rows.quantity == "final")].set_index(["baseline", "arm"])
+        points = [float(box[0].get_xdata()[0]) for box in ax.containers]
+        np.testing.assert_allclose(points, [own.value[key] for key in figure.ARMS], rtol=1e-12)
+        assert all(box.has_xerr for box in ax.containers)
+    left, right = drawn.axes[-2:]
+    for ax, baseline in ((left, "group mean"), (right, "opob")):
+        own = rows[(rows.baseline == baseline) & (rows.quantity == "difference")]
+        for box, (against, (_, color, _)) in zip(ax.containers, figure.AGAINST.items(), strict=True):
+            np.testing.assert_allclose(box[0].get_ydata().astype(float), own[own.against == against].value, rtol=1e-12)
+            assert box.has_yerr and colors.to_rgba(box[0].get_color()) == colors.to_rgba(_style.COLORS[color])
+    assert _style.encode(drawn, "pdf") == _style.encode(figure.draw(rows), "pdf")
+
+
+def test_the_entry_quotes_the_numbers(rows):
+    text = (HERE / "vcpo_controls.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\{(\w+)\}", text)) == set(figure.numbers(rows))

@@ -1,0 +1,194 @@
+"""VCPO's training curves: exact returns, what counts as a collapse, which arm collapses, and a figure of the rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib import colors
+from scipy import stats
+
+from asyncsim import uncertainty
+from asyncsim.checks import InputError
+from asyncsim.plotting import _style
+from asyncsim.rng import Stream
+from experiments import _store, _vcpo, vcpo_training
+from paper_figures import vcpo_training as figure
+
+HERE = Path(figure.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def rows():
+    found = [row for setting in vcpo_training.QUICK for row in vcpo_training.run(dict(setting))]
+    return pd.DataFrame(found, columns=vcpo_training.COLUMNS)
+
+
+class Here:
+    """A step of a run as the return's metric sees it."""
+
+    def __init__(self, policy, parameters):
+        self.policy, self.parameters = policy, parameters
+
+
+def logits(problem):
+    policy = _vcpo.PROBLEMS[problem].policy()
+    drawn = Stream(3, "logits").uniform(np.arange(5)[:, None], np.arange(policy.size))
+    return policy, torch.from_numpy(3.0 * drawn - 1.5)
+
+
+def test_the_return_of_the_chain_is_that_of_powers_of_its_matrix():
+    policy, parameters = logits("graded")
+    found = _vcpo.expected(Here(policy, parameters)).numpy()
+    table = torch.softmax(parameters.reshape(5, policy.rows, -1), -1).numpy()
+
+    def by_powers(first, following):
+        law = [first @ np.linalg.matrix_power(following, t) for t in range(_vcpo.LENGTH)]
+        return np.mean([each[0] for each in law])
+
+    np.testing.assert_allclose(found, [by_powers(p[0], p[1:]) for p in table], rtol=1e-12)
+    wrong = np.array([by_powers(p[0], p[:-1]) for p in table])
+    assert (np.abs(found - wrong) > 1e-4).all()
+
+
+def test_the_entropy_is_that_of_the_chains_own_tokens():
+    policy, parameters = logits("graded")
+    found = _vcpo.entropy(Here(policy, parameters)).numpy()
+    table = torch.softmax(parameters.reshape(5, policy.rows, -1), -1).numpy()
+    rows = -(table * np.log(table)).sum(-1)
+    law = [[p[0] @ np.linalg.matrix_power(p[1:], t) for t in range(_vcpo.LENGTH - 1)] for p in table]
+    right = [(h[0] + sum(each @ h[1:] for each in own)) / _vcpo.LENGTH for h, own in zip(rows, law, strict=True)]
+    np.testing.assert_allclose(found, right, rtol=1e-12)
+    assert (np.abs(found - rows.mean(axis=1)) > 1e-4).all()
+    bits, at = logits("exact")
+    uniform = _vcpo.entropy(Here(bits, torch.zeros_like(at))).numpy()
+    np.testing.assert_allclose(uniform, np.log(2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("problem", ["exact", "noisy"])
+def test_the_return_of_the_bits_is_the_tail_of_their_count(problem):
+    policy, parameters = logits(problem)
+    found = _vcpo.expected(Here(policy, parameters)).numpy()
+    right = torch.softmax(parameters.reshape(5, policy.rows, -1), -1)[..., 0].numpy()
+    law = [stats.poisson_binom.pmf(np.arange(_vcpo.LENGTH + 1), p) for p in right]
+    np.testing.assert_allclose(found, [each[20:].sum() for each in law], rtol=1e-9)
+    assert (np.abs(found - [each[19:].sum() for each in law]) > 1e-4).all()
+
+
+def test_a_collapse_is_a_gain_that_was_lost():
+    rise, fall = np.linspace(0.1, 0.89, 50), np.linspace(0.89, 0.1, 50)
+    kept = np.concatenate([rise, np.full(50, 0.89)])
+    lost = np.concatenate([rise, fall])
+    half = np.concatenate([rise, np.linspace(0.89, 0.55, 50)])
+    never = 0.1 + 0.05 * np.sin(np.arange(100))
+    found = _vcpo.outcome(np.stack([kept, lost, half, never], axis=1))
+    assert found.collapsed.tolist() == [False, True, False, False]
+    assert found.solved.tolist() == [False] * 4 and found.final[0] == pytest.approx(0.89)
+    assert found.onset[0] == 99 and 50 <= found.onset[1] <= 60
+
+
+def test_a_spike_and_what_follows_are_read_around_the_onset():
+    norm = np.full((200, 3), 0.5)
+    norm[100, 0], norm[108:, 0] = 20.0, 0.005
+    spike, after = vcpo_training.around(norm, np.array([0, 1]), np.array([100, 100]))
+    assert spike.tolist() == [40.0, 1.0] and after.tolist() == [0.01, 1.0]
+    assert vcpo_training.around(norm, np.array([0]), np.array([60]))[0].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("n", [5, 16, 31, 256])
+def test_the_interval_of_a_median_covers(n):
+    found = _vcpo.median(np.arange(n, dtype=float))
+    low, high = int(found["low"]), int(found["high"])
+    # The median lies between the order statistics low + 1 and high + 1, counted from 1, with the chance that low + 1 to
+    # high of n values lie below it. All of five cover 94 percent, and no interval from order statistics can do better.
+    chance = stats.binom.cdf(high, n, 0.5) - stats.binom.cdf(low, n, 0.5)
+    assert chance >= (0.95 if n > 5 else 0.93)
+    assert stats.binom.cdf(high - 1, n, 0.5) - stats.binom.cdf(low + 1, n, 0.5) < 0.95
+
+
+def test_the_interval_of_a_share_is_wilsons():
+    hits = np.array([True] * 3 + [False] * 17)
+    found, right = _vcpo.share(hits), stats.binomtest(3, 20).proportion_ci(method="wilson")
+    assert (found["low"], found["high"]) == pytest.approx((right.low, right.high), abs=1e-12)
+    assert _vcpo.share(np.zeros(9, dtype=bool))["low"] == 0.0
+
+
+def finals(staleness, baseline, tail):
+    links = _vcpo.update("adam", 0.2, *tail)
+    found = _vcpo.train("graded", staleness, baseline, links, 300, 96, 5, record=("ess",))
+    return _vcpo.outcome(found["policy_return"]), found["ess"]
+
+
+def test_vcpo_ends_higher_at_staleness_32_and_the_same_arm_twice_or_no_staleness_would_not_show_it():
+    # A true difference of zero exceeds 6 standard errors in 1e-9 of cases at 95 degrees of freedom; seeds are fixed.
+    (stale, low), (vcpo, _) = finals(32, "group mean", ()), finals(32, "opob", (_vcpo.ess_step("adam"),))
+    gain = uncertainty.between(vcpo.final - stale.final)
+    assert gain.value > 6 * gain.error and not vcpo.collapsed.any()
+    (sync, whole), (other, _) = finals(0, "group mean", ()), finals(0, "opob", (_vcpo.ess_step("adam"),))
+    none = uncertainty.between(other.final - sync.final)
+    assert abs(none.value) < 6 * none.error
+    np.testing.assert_allclose(whole, 1.0, atol=1e-9)
+    assert low.min() >= 1 / _vcpo.SAMPLES - 1e-12 and low[4:].mean() < 0.5
+
+
+def test_quick_rows_are_as_declared(rows):
+    assert set(rows.part) == {"step", "curve", "end", "anatomy"}
+    known = rows[rows.value.notna()]
+    assert (known.low <= known.value + 1e-12).all() and (known.value <= known.high + 1e-12).all()
+    assert (rows[rows.value.isna()].note != "").all() and (rows[rows.value.isna()].samples == 0).all()
+    synchronous = rows[(rows.staleness == 0) & (rows.part == "curve") & (rows.quantity == "ess")]
+    np.testing.assert_allclose(synchronous.value, 1.0, atol=1e-9)
+
+
+def steps_of(rows, case):
+    own = rows[(rows.part == "step") & (rows.problem == case[0]) & (rows.optimizer == case[1])]
+    return own.set_index("step").value.sort_index()
+
+
+@pytest.mark.parametrize("case", vcpo_training.CASES, ids=str)
+def test_the_step_is_the_one_the_rule_takes_from_the_committed_grid(case):
+    try:
+        rows = _store.read("vcpo_training")
+    except InputError as error:
+        pytest.skip(f"no committed rows: {error}")
+    found = steps_of(rows, case)
+    assert list(found.index) == sorted(vcpo_training.CASES[case][1])
+    assert found.idxmax() not in (found.index[0], found.index[-1])
+    close = found[found >= (1 - vcpo_training.CLOSE) * found.max()]
+    assert close.index.min() == vcpo_training.CASES[case][0]
+
+
+def containers(ax, color):
+    """Errorbar points of one color."""
+    wanted = colors.to_rgba(_style.COLORS[color])
+    return [box for box in ax.containers if colors.to_rgba(box[0].get_color()) == wanted]
+
+
+def test_the_figure_draws_the_rows(rows):
+    drawn = figure.draw(rows)
+    above, below = (
+        [ax for ax in drawn.axes if ax.get_ylabel() == name]
+        for name in ("return at the end", "share of runs\nthat collapse")
+    )
+    ends = rows[(rows.part == "end") & (rows.problem == "graded") & (rows.optimizer == "adam")]
+    for ax, quantity in ((above[0], "final"), (below[0], "collapsed")):
+        for arm, color in (("truncated", "stale"), ("vcpo", "controlled")):
+            (box,) = containers(ax, color)
+            right = ends[(ends.arm == arm) & (ends.quantity == quantity)].sort_values("staleness")
+            np.testing.assert_allclose(box[0].get_ydata().astype(float), right.value, rtol=1e-12)
+            assert box.has_yerr
+    ess = next(ax for ax in drawn.axes if ax.get_ylabel().startswith("ESS"))
+    (floor,) = [line for line in ess.lines if set(line.get_ydata()) == {1 / _vcpo.SAMPLES}]
+    assert floor.is_dashed() and floor.get_color() == _style.COLORS["predicted"]
+    # A band around every thick curve.
+    assert all(len(ax.collections) >= 3 for ax in drawn.axes[:8])
+    assert _style.encode(drawn, "pdf") == _style.encode(figure.draw(rows), "pdf")
+
+
+def test_the_entry_quotes_the_numbers(rows):
+    text = (HERE / "vcpo_training.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\{(\w+)\}", text)) == set(figure.numbers(rows))
