@@ -12,6 +12,9 @@ import numpy as np
 from asyncsim import uncertainty
 from asyncsim.records import Estimate
 
+SURE = 3.0
+"""Standard errors that a reading of the staleness must be sure by."""
+
 
 def measured(found: Estimate) -> dict[str, Any]:
     """Value with its 95 percent interval and the number of independent runs behind it."""
@@ -93,8 +96,28 @@ class Readings:
         return {"readings": np.array(self.kept)}
 
 
-def read(products: np.ndarray) -> np.ndarray:
-    """Staleness read off correlograms `[lags + 1, R]`: the lag k >= 1 behind which they fall most."""
+def largest_fall(products: np.ndarray) -> np.ndarray:
+    """The lag k >= 1 behind which correlograms `[lags + 1, R]` fall most: some lag, with and without staleness."""
     correlations = products / products[0]
     fall: np.ndarray = 1 + np.argmax(correlations[1:-1] - correlations[2:], axis=0)
     return fall
+
+
+def read(products: np.ndarray, count: float) -> np.ndarray:
+    """Staleness read off correlograms `[lags + 1, R]` of `count` updates times coordinates; 0 where none can be told.
+
+    Answered is the lag k of the largest fall if, as behind constant staleness, correlations are positive up to k and
+    negative at k + 1, both of one size within `SURE` errors, and the fall exceeds every other by as many. Errors are
+    those of unrelated gradients, 1/sqrt(count) for a correlation.
+    """
+    correlations, error = products / products[0], 1.0 / np.sqrt(count)
+    found, runs = largest_fall(products), np.arange(products.shape[1])
+    falls = correlations[1:-1] - correlations[2:]
+    before, behind = correlations[found, runs], correlations[found + 1, runs]
+    others = np.where(np.arange(1, len(falls) + 1)[:, None] == found, -np.inf, falls).max(axis=0)
+    positive = np.minimum.accumulate(correlations[1:], axis=0)[found - 1, runs] > 0.0
+    # A sum of two correlations has variance 2; one fall less its neighbor weighs three by 1, -2 and 1: 6.
+    turned = positive & (behind < 0.0) & (np.abs(before + behind) < SURE * np.sqrt(2.0) * error)
+    alone = before - behind - others > SURE * np.sqrt(6.0) * error
+    answer: np.ndarray = np.where(turned & alone, found, 0)
+    return answer

@@ -1,13 +1,15 @@
 """Do stale gradients align in training, can the staleness be read off them, and what else aligns gradients?
 
-Four parts, told apart by `part`; `staleness` in updates, `fraction` the step over the largest stable step under
+Five parts, told apart by `part`; `staleness` in updates, `fraction` the step over the largest stable step under
 staleness `LATE`, `task` the policy-gradient task (REINFORCE, leave-one-out), `value` with a 95 percent interval.
 training   a Gaussian bandit from far to its optimum, in windows of updates that end with `update`: `cosine`, the
            mean cosine of neighboring gradients, and `correlation` as below
 steady     three tasks at their optimum: `correlation`, mean product of neighboring gradients over the mean squared
            length (a ratio of averages), stale and synchronous at the same steps
-reading    the delayed linear model: `correlation` at each `lag`, and after `update` updates the share `wrong` of runs
-           whose staleness, read as the lag behind which the correlogram falls most, is not the true one
+reading    the delayed linear model: `correlation` at each `lag`, and after `update` updates the shares of runs that
+           `_gac.read` reads `right`, answers `none` or a `wrong` staleness, and of those whose lag of the largest fall
+           is not the staleness (`unchecked`)
+nulls      the same shares where that model does not hold (`condition`); right is `none` without one true staleness
 causes     `correlation` of neighboring gradients under each `condition`, stale and not
 """
 
@@ -39,12 +41,28 @@ CONDITIONS: dict[str, dict[str, Any]] = {
     "far, batch 16": {"samples": 16, "start": START, "share": 1e-4, "steady": False},
     "far, batch 256": {"samples": 256, "start": START, "share": 1e-4, "steady": False},
     "batch used 4 times": {"share": 0.3, "passes": 4},
+    "momentum": {"step": 0.1, "momentum": 0.9},
     "small step": {"share": 0.3},
     "large step": {"share": 0.9},
     "large step, random": {"share": 0.9, "schedule": "random"},
 }
-
 """Share of the largest stable step, and what differs; where it is not `steady` the policy hardly moves."""
+NULLS: dict[str, dict[str, Any]] = {
+    "synchronous, large step": {"staleness": 0, "fraction": 0.7},
+    "synchronous, same step": {"staleness": 0, "share": 0.9},
+    "synchronous, momentum": {"staleness": 0, "step": 0.05, "momentum": 0.9},
+    "batch used 4 times": {"staleness": 0, "share": 0.3, "passes": 4},
+    "batch used twice": {"staleness": 0, "fraction": 1 / 6, "passes": 2},
+    "in turn": {"staleness": LATE, "fraction": 0.7, "schedule": "sawtooth"},
+    "random": {"staleness": LATE, "fraction": 0.7, "schedule": "random"},
+    "stale": {"staleness": LATE, "fraction": 0.7},
+    "stale, small step": {"staleness": LATE, "fraction": 0.3},
+    "stale, momentum": {"staleness": LATE, "step": 0.007, "momentum": 0.9},
+    "stale, flat modes": {"staleness": LATE, "fraction": 0.7, "flat": 0.05},
+    "stale, learning": {"staleness": LATE, "fraction": 0.7, "start": 20.0, "after": LAGS, "updates": 60},
+}
+"""What the reading is tried on: steps as shares of the own limit (`fraction`) or of that at staleness `LATE` (`share`);
+all coordinates but one have the curvature `flat`."""
 
 
 def _training(staleness: int, fraction: float, updates: int = 1200, replicates: int = 96) -> dict[str, Any]:
@@ -62,13 +80,20 @@ def _reading(staleness: int, lengths: tuple[int, ...]) -> dict[str, Any]:
     return {**own, "after": 40 * staleness + 40, "dimension": 8, "replicates": 512, "seed": 0}
 
 
+def _null(condition: str, updates: int = LENGTHS[-1], replicates: int = 256) -> dict[str, Any]:
+    own = NULLS[condition]
+    shared = {"part": "nulls", "condition": condition, "staleness": own["staleness"], "dimension": 8}
+    length = {"after": own.get("after", 600), "updates": own.get("updates", updates)}
+    return {**shared, **length, "replicates": replicates, "seed": list(NULLS).index(condition)}
+
+
 def _cause(condition: str, staleness: int) -> dict[str, Any]:
     own: dict[str, Any] = {"part": "causes", "condition": condition, "staleness": staleness}
     return {**own, "after": 400, "updates": 800, "replicates": 48, "seed": 0}
 
 
 TASKS = ("gaussian", "softmax", "token")
-STALE_ONLY, FRESH_ONLY = ("large step, random",), ("batch used 4 times",)
+STALE_ONLY, FRESH_ONLY = ("large step, random",), ("batch used 4 times", "momentum")
 CAUSES = [
     (name, tau)
     for name in CONDITIONS
@@ -79,6 +104,7 @@ SETTINGS = [
     *(_training(tau, fraction) for tau, fraction in ((0, 0.9), (LATE, 0.3), (LATE, 0.9))),
     *(_steady(task, tau) for task in TASKS for tau in (0, LATE)),
     *(_reading(tau, LENGTHS[: 6 + (tau > 2) + 2 * (tau > 4)]) for tau in (1, 2, 4, 8, 16)),
+    *(_null(name) for name in NULLS),
     *(_cause(name, tau) for name, tau in CAUSES),
 ]
 _TINY: dict[str, Any] = {"after": 100, "updates": 200, "replicates": 12}
@@ -86,13 +112,15 @@ QUICK = [
     *(_training(tau, fraction, 160, 16) for tau, fraction in ((0, 0.9), (LATE, 0.3), (LATE, 0.9))),
     *({**_steady(task, tau), **_TINY, "fractions": (0.4, 0.8)} for task in TASKS for tau in (0, LATE)),
     *({**_reading(tau, (60, 240)), "replicates": 128} for tau in (1, 4, 16)),
+    *(_null(name, 480, 64) for name in NULLS),
     *({**_cause(name, tau), **_TINY} for name, tau in CAUSES),
 ]
 
 
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of one setting."""
-    part = {"training": training, "steady": steady, "reading": reading, "causes": causes}[setting["part"]]
+    parts = {"training": training, "steady": steady, "reading": reading, "nulls": nulls, "causes": causes}
+    part = parts[setting["part"]]
     shared = {**dict.fromkeys(COLUMNS), **{name: setting[name] for name in COLUMNS if name in setting}}
     return [{**shared, **row} for row in part(setting)]
 
@@ -141,50 +169,89 @@ def steady(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def reading(setting: dict[str, Any]) -> list[dict[str, Any]]:
-    """The correlogram of all runs, and how often single runs of each length are read wrong."""
-    from asyncsim import methods, running, schedules, tasks, uncertainty, updates
-    from asyncsim.spec import Spec
-    from asyncsim.updates._link import chain
+    """The correlogram of all runs, and how single runs of each length are read."""
+    from asyncsim import uncertainty
 
     tau, lengths = setting["staleness"], tuple(setting["lengths"])
     step = setting["fraction"] * _gac.boundary("fixed", tau)
-    spec = Spec(
-        tasks.quadratic((1.0,) * setting["dimension"], noise=1.0),
-        schedules.fixed(tau),
-        methods.gradient(),
-        chain(updates.sgd(step)),
-        samples_per_group=1,
-        updates=setting["after"] + max(lengths),
-        replicates=setting["replicates"],
-        diagnostics=[_gac.Readings(LAGS, setting["after"], lengths)],
-    )
-    products = running.run(spec, seed=setting["seed"], progress=False).accumulated["readings"]
+    products = correlograms(setting, {"staleness": tau}, step, lengths)
     rows = []
     for lag in range(1, LAGS + 1):
         found = uncertainty.ratio(products[-1, lag], products[-1, 0])
         rows.append({"quantity": "correlation", "lag": lag, "step": step, **_gac.measured(found)})
     for length, seen in zip(lengths, products, strict=True):
-        wrong = uncertainty.proportion(int((_gac.read(seen) != tau).sum()), setting["replicates"])
-        rows.append({"quantity": "wrong", "update": length, "step": step, **_gac.measured(wrong)})
+        rows += [{"update": length, "step": step, **row} for row in answers(seen, tau, length * setting["dimension"])]
     return rows
+
+
+def nulls(setting: dict[str, Any]) -> list[dict[str, Any]]:
+    """How single runs are read that are not the model behind the reading."""
+    own, tau = NULLS[setting["condition"]], setting["staleness"]
+    kind = own.get("schedule", "fixed")
+    share = own["fraction"] * _gac.boundary(kind, tau) if "fraction" in own else None
+    step = own["step"] if "step" in own else own["share"] * _gac.boundary("fixed", LATE) if share is None else share
+    seen = correlograms(setting, own, step, (setting["updates"],))[0]
+    true, shared = tau if kind == "fixed" else 0, {"update": setting["updates"], "step": step}
+    return [{**shared, **row} for row in answers(seen, true, setting["updates"] * setting["dimension"])]
+
+
+def answers(seen: np.ndarray, true: int, count: int) -> list[dict[str, Any]]:
+    """Shares of runs by the staleness read off their correlograms; `true` is 0 where no single one is."""
+    from asyncsim import uncertainty
+
+    found, unchecked = _gac.read(seen, count), _gac.largest_fall(seen)
+    kinds = {
+        "right": found == true,
+        "none": found == 0,
+        "wrong": (found != true) & (found != 0),
+        "unchecked": unchecked != true,
+    }
+    shares = {name: uncertainty.proportion(int(kind.sum()), len(kind)) for name, kind in kinds.items()}
+    return [{"quantity": name, **_gac.measured(share)} for name, share in shares.items()]
+
+
+def correlograms(setting: dict[str, Any], own: dict[str, Any], step: float, lengths: tuple[int, ...]) -> np.ndarray:
+    """Mean products of gradients of noisy descent by lag, after each length."""
+    from asyncsim import methods, running, schedules, tasks, updates
+    from asyncsim.spec import Spec
+    from asyncsim.updates._link import chain
+
+    system = _gac.system(own.get("schedule", "fixed"), own["staleness"])
+    if "passes" in own:
+        system = schedules.fixed(0, updates_per_batch=own["passes"])
+    links = [updates.momentum(own["momentum"])] if "momentum" in own else []
+    curvatures = (1.0, *[own.get("flat", 1.0)] * (setting["dimension"] - 1))
+    spec = Spec(
+        tasks.quadratic(curvatures, noise=1.0, start=own.get("start", 0.0)),
+        system,
+        methods.gradient(),
+        chain(*links, updates.sgd(step)),
+        samples_per_group=1,
+        updates=setting["after"] + max(lengths),
+        replicates=setting["replicates"],
+        diagnostics=[_gac.Readings(LAGS, setting["after"], lengths)],
+    )
+    found: np.ndarray = running.run(spec, seed=setting["seed"], progress=False).accumulated["readings"]
+    return found
 
 
 def causes(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Correlation of neighbors under one condition."""
+    import asyncsim as sim
     from asyncsim import diagnostics, running, uncertainty
 
     own, tau = CONDITIONS[setting["condition"]], setting["staleness"]
-    step = own["share"] * _gac.boundary("fixed", LATE)
+    step = own["step"] if "step" in own else own["share"] * _gac.boundary("fixed", LATE)
     still = not own.get("steady", True)
     after, updates = (LATE + 1, 240) if still else (setting["after"], setting["updates"])
     sizes = {"start": own.get("start", 0.0), "samples": own.get("samples", SAMPLES)}
     spec = gaussian(tau, step, setting["replicates"], after + updates, **sizes)
     if own.get("schedule") == "random":
         spec = spec.replace(system=_gac.system("random", tau))
-    if own.get("passes", 1) > 1:
-        import asyncsim as sim
-
+    if "passes" in own:
         spec = spec.replace(system=sim.schedules.fixed(0, updates_per_batch=own["passes"]))
+    if "momentum" in own:
+        spec = spec.replace(update=sim.chain(sim.updates.momentum(own["momentum"]), sim.updates.sgd(step)))
     spec = spec.replace(diagnostics=[diagnostics.autocorrelogram(lags=1, after=after)])
     trace = running.run(spec, seed=setting["seed"], progress=False)
     energy, neighbors = trace.accumulated["autocorrelogram"]

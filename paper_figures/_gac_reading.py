@@ -6,6 +6,7 @@ import numpy as np
 
 from asyncsim import theory
 from asyncsim.theory._recursion import autocovariance
+from experiments import _gac
 
 _FAR = 600
 """Lags over which products of correlations are summed."""
@@ -40,17 +41,17 @@ def covariance(known: np.ndarray, lags: int) -> np.ndarray:
     return found
 
 
-def errors(staleness: int, step: float, lengths: np.ndarray, lags: int, dimension: int) -> np.ndarray:
-    """Share of runs in which correlations fall most behind another lag than the staleness, `[lengths]`.
+def readings(staleness: int, step: float, lengths: np.ndarray, lags: int, dimension: int) -> np.ndarray:
+    """Share of runs whose staleness is read right by `_gac.read`, `[lengths]`.
 
     Measured correlations of n updates in d independent coordinates are taken as normal with the predicted mean and
     1/(n d) of Bartlett's covariance; the share is counted over drawn correlograms.
     """
     known = correlations(staleness, step, _FAR + lags)
     root = np.linalg.cholesky(covariance(known, lags) + 1e-12 * np.eye(lags))
-    noise = np.random.default_rng(0).standard_normal((_DRAWS, lags)) @ root.T
-    wrong = []
-    for length in lengths:
-        drawn = known[1 : lags + 1] + noise / np.sqrt(length * dimension)
-        wrong.append(np.mean(1 + np.argmax(drawn[:, :-1] - drawn[:, 1:], axis=1) != staleness))
-    return np.array(wrong)
+    noise = root @ np.random.default_rng(0).standard_normal((_DRAWS, lags)).T
+    right = []
+    for count in lengths * dimension:
+        drawn = known[1 : lags + 1, None] + noise / np.sqrt(count)
+        right.append(np.mean(_gac.read(np.vstack([np.ones(_DRAWS), drawn]), count) == staleness))
+    return np.array(right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +11,9 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from asyncsim import uncertainty
+
+LETTERS = 16.0
+"""Letters of the text above the panels that fit into an inch."""
 
 
 def interval(values: Any) -> tuple[float, float]:
@@ -25,8 +29,9 @@ def shades(values: Any) -> list[tuple[int, Any]]:
 
 
 def caption(figure: Figure, *lines: str) -> None:
-    """What is varied, measured and predicted, in small type above the panels."""
-    figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=8)
+    """What is varied, measured and predicted, in small type above the panels, filled to the figure's width."""
+    text = textwrap.fill(" ".join(lines), int(LETTERS * figure.get_size_inches()[0]))
+    figure.suptitle(text, x=0.01, ha="left", fontsize=8)
 
 
 def listed(words: Iterable[str]) -> str:

@@ -13,17 +13,17 @@ from paper_figures import _script
 
 EXPERIMENTS = ("vcpo_baselines",)
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "group mean": ("mean reward of the batch (the usual baseline)", {"color": _style.COLORS["stale"], "marker": "o"}),
+    "group mean": ("usual baseline: mean reward of the batch", {"color": _style.COLORS["stale"], "marker": "o"}),
     "OPOB": (
-        "OPOB: mean reward of the batch weighted by ratio² × |score|²",
+        "OPOB: mean reward of the batch, weighted by ratio² × |score|²",
         {"color": _style.COLORS["controlled"], "marker": "s"},
     ),
     "OPOB, leave one out": (
-        "OPOB of the other samples: a sample's own reward is left out",
+        "OPOB, leave-one-out: the same over the other samples of the batch only",
         {"color": _style.COLORS["controlled"], "marker": "s", "mfc": "white"},
     ),
     "best constant": (
-        "best constant: what OPOB estimates, known beforehand",
+        "best fixed number: what OPOB estimates, known beforehand from 16384 other samples",
         {"color": _style.COLORS["tuned"], "marker": "*"},
     ),
 }
@@ -40,17 +40,20 @@ WORDS = {
     "weighted": "self-normalized",
 }
 QUOTED = {
-    "few": ("opob variance", "best variance", "opob length", "opob noise", "best noise", "loo noise", "loo length"),
-    "full": ("opob variance", "opob noise", "loo noise", "best noise"),
+    "few": (
+        *("opob variance", "best variance", "opob length", "opob noise", "best noise", "loo noise", "loo length"),
+        *("opob cosine", "mean worth", "opob worth", "loo worth"),
+    ),
+    "full": (*("opob variance", "opob noise", "loo noise", "best noise"), *("opob cosine", "mean worth", "opob worth")),
     "many": (
         *("opob variance", "best variance", "mean cosine", "opob cosine"),
         *("mean worth", "opob worth", "weighted worth"),
     ),
 }
 PANELS = {
-    "variance": ("variance of the gradient\n(with the batch mean: 100 %)", "log", (8e-5, 3.5)),
-    "length": ("mean gradient along the\nexact one (1: unbiased)", "linear", (-1.4, 1.65)),
-    "worth": ("progress of one update\n(exact gradient: 1)", "linear", (-0.38, 1.08)),
+    "variance": ("variance of the gradient\n(usual baseline: 100 %)", "log", (8e-5, 3.5)),
+    "length": ("mean gradient along the\nexact one (1: unbiased)", "linear", (-1.4, 1.55)),
+    "worth": ("progress (defined at top;\nexact gradient: 1)", "linear", (-0.38, 1.08)),
 }
 PERCENT = [1e-4, 1e-3, 0.01, 0.1, 1.0]
 
@@ -60,9 +63,9 @@ def cases(rows: Any) -> list[tuple[str, Any]]:
     main = rows[(rows.seed == 1) & (rows.case == "long")]
     few, many, cap = int(main.batch.min()), int(main.batch.max()), float(main.cap.max())
     return [
-        (f"A batch has {few} samples", of(main, "long", few, None)),
-        (f"… {many} samples", of(main, "long", many, None)),
-        (f"… {many} samples, and ratios\nabove {cap:g} are set to {cap:g}", of(main, "long", many, cap)),
+        (f"Batch of {few}", of(main, "long", few, None)),
+        (f"Batch of {many}", of(main, "long", many, None)),
+        (f"Batch of {many}, ratios above\n{cap:g} set to {cap:g}, as in VCPO", of(main, "long", many, cap)),
     ]
 
 
@@ -98,9 +101,9 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> Axes:
 
 
 def draw_means(ax: Axes, batch: int) -> None:
-    """Means of the gradient that are known exactly where ratios are full."""
-    for level in (1.0, 1.0 - 1.0 / batch):
-        ax.plot([0.0, 40.0], [level, level], **_style.PREDICTED, zorder=5)
+    """Means of the gradient that are known exactly where ratios are full; near 1 two lines would be one blur."""
+    for level in {1.0, 1.0 - 1.0 / batch} if batch < 32 else {1.0}:
+        ax.plot([0.0, 40.0], [level, level], **_style.PREDICTED, zorder=1.5)
 
 
 def draw(rows: Any) -> Figure:
@@ -113,15 +116,15 @@ def draw(rows: Any) -> Figure:
                 ax = draw_panel(grid[line, column], own, quantity)
                 ax.set_ylabel("" if column else words)
             grid[0, column].set_title(title)
-            grid[-1, column].set_xlabel("staleness (steps since written)")
+            grid[-1, column].set_xlabel("staleness (gradient steps)")
             if own.cap.isna().all():
                 draw_means(grid[1, column], int(own.batch.iloc[0]))
-        remarks(grid, int(rows[rows.case == "long"].batch.min()))
+        remarks(grid, rows)
         handles = [
             grid[0, 0].errorbar([], [], yerr=[], label=words, **{**_style.MEASURED, **look})
             for words, look in ARMS.values()
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=1, handletextpad=0.3, title="The baselines:")
+        figure.legend(handles=handles, loc="outside lower center", ncols=1, handletextpad=0.3)
         _script.caption(figure, *textwrap.wrap(_told(rows), 112))
     return figure
 
@@ -130,29 +133,40 @@ def _told(rows: Any) -> str:
     (_, few), (_, many), _ = cases(rows)
     listed = _listed(rows[(rows.seed == 1) & (rows.case == "short")])
     return (
-        "How well does a batch that an older policy wrote tell the gradient? It is the sum over samples of ratio × "
-        "(reward − baseline) × score; ratio: probability of a sample now over that when written; score: gradient of its "
-        "log-probability. Varied: the baseline (four marks; OPOB, the off-policy optimal baseline, is VCPO's), "
-        f"staleness and, from column to column, one thing more. Measured over {int(few.samples.max())} batches "
-        f"(left) and {int(many.samples.max())} (others), sequences of 64 tokens, with 95 % intervals, mostly inside "
-        "the marks. Dashed: exact law. On sequences of 3 tokens every batch can be listed; there "
-        f"{listed['short_inside']} of {listed['short_count']} intervals contain the exact value."
+        "How good is a gradient from a stale batch? It is the sum over samples of ratio × (reward − baseline) × score "
+        "(ratio: a sample's probability now over that when written; score: gradient of its log-probability). Varied: "
+        "the baseline (marks; OPOB, off-policy optimal baseline, is that of VCPO, the method studied), staleness "
+        "(steps of the policy since the batch was written) and, between columns, batch size and a limit on ratios. "
+        "Measured: sequences of 64 tokens, "
+        f"{int(few.samples.max())} batches a mark on the left, {int(many.samples.max())} elsewhere; 95 % intervals, "
+        "mostly inside the marks. Progress: of a gradient g at its best step size, over that of the exact gradient G: "
+        "(mean of g · G)² / (mean |g|² × |G|²), with a minus sign where mean g points away from G. "
+        "Dashed black (middle row, left two columns): exact; all else is measured only. Separately, not shown: with 3 "
+        f"tokens every batch can be listed, {listed['short_inside']} of {listed['short_count']} intervals contain the "
+        "exact value."
     )
 
 
-def remarks(grid: Any, few: int) -> None:
+def remarks(grid: Any, rows: Any) -> None:
     """What to see, beside the marks."""
-    style: dict[str, Any] = {"fontsize": 6.4, "color": _style.INK}
-    grid[0, 0].text(0, 1.3e-4, "OPOB varies less than even\nwith the best constant: it\nshrinks (see below)", **style)
-    grid[0, 1].text(0, 1.3e-4, "larger batch: OPOB is near\nthe best constant longer", **style)
-    grid[1, 0].text(0, 0.18, f"dashed, exact: batch mean\n1 − 1/{few}, open marks and ★ 1", **style)
-    told = "A sample's reward in its own\nbaseline cancels part of its\ngradient: OPOB gets shorter"
-    grid[1, 0].text(0, -1.3, told, **style)
-    grid[1, 1].text(0, -0.5, "with all ratios kept no\nbaseline turns the mean", **style)
-    grid[1, 2].text(0, -1.3, "below 0 the mean\nleads away: with\nthe batch mean", **style)
-    told = "of a step of the best size; below\n0: the update makes it worse"
-    grid[2, 0].text(0, 0.85, told, **style)
-    grid[2, 2].text(0, -0.3, "OPOB and best constant\nstill make progress", **style)
+    (_, small), (_, full), _ = cases(rows)
+    few, last = int(small.batch.iloc[0]), select(full, "group mean", "length").iloc[-1]
+    held = last.low <= 1.0 - 1.0 / full.batch.iloc[0] <= last.high
+    wide = f"to draw, their interval at {last.staleness:g}\n{'contains' if held else 'misses'} it"
+    for (line, column), (y, told) in {
+        (0, 0): (1.3e-4, "OPOB: less than even with the\nbest fixed number, because it\nis shrunken (row below)"),
+        (0, 1): (1.3e-4, "larger batch: OPOB is at the best\nfixed number up to staleness 24,\n"
+                 "shrunken (row below) beyond"),
+        (0, 2): (1.3e-4, "OPOB: a small part of the\nusual variance, once the\nbatch is old"),
+        (1, 0): (-1.3, f"dashed, exact: 1 (open squares,\nstars) and 1 − 1/{few} (circles).\n"
+                 "OPOB is shrunken toward 0: a sample\nin its own baseline cancels in part"),
+        (1, 1): (-1.3, "dashed, exact: 1 (open squares,\nstars); circles: 1 − 1/64, too near\n" + wide),
+        (1, 2): (-1.3, "limited ratios bias all;\nwith the usual baseline\nthe mean even points\nthe wrong way (< 0)"),
+        (2, 0): (0.82, "below 0: the mean gradient\npoints the wrong way"),
+        (2, 1): (-0.33, "OPOB keeps the progress that\nthe usual baseline loses, here\nby its variance alone"),
+        (2, 2): (-0.33, "usual baseline:\nits steps lead away"),
+    }.items():  # fmt: skip
+        grid[line, column].text(-1.0, y, told, fontsize=6.4, color=_style.INK, linespacing=1.1)
 
 
 def numbers(rows: Any) -> dict[str, str]:

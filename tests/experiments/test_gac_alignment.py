@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.linalg import solve_discrete_lyapunov
 
+from asyncsim import theory
 from asyncsim.plotting import _style
 from experiments import _gac, gac_alignment
-from paper_figures import _gac_reading
+from paper_figures import _gac_nulls, _gac_reading
 from paper_figures import gac_alignment as figure
 
 BAND = 8.0
@@ -57,13 +59,29 @@ def test_curvatures_are_those_of_the_tasks_exact_gradient():
 
 
 def test_causes_meet_their_predictions_and_a_forgotten_batch_size_would_not(rows):
-    own = rows[rows.part == "causes"]
+    own = rows[(rows.part == "causes") & (rows.condition != "momentum")]
     expected = [figure.causes(row.condition, int(row.staleness)) for row in own.itertuples()]
     assert len(own) == 10 and (np.abs(own.value - expected) < BAND * own.error).all()
     far = own[own.condition == "far, batch 256"].iloc[0]
     assert abs(far.value - figure.signal(gac_alignment.START, 16)) > BAND * far.error
     again = own[own.condition == "batch used 4 times"].iloc[0]
     assert abs(again.value - 0.75) > BAND * again.error
+
+
+def test_momentum_aligns_synchronous_gradients_as_its_linear_model_does(rows):
+    """x_{t+1} = x_t + v_t, v_t = beta v_{t-1} - step (x_t + noise), state (x, v): its Lyapunov equation."""
+    own = gac_alignment.CONDITIONS["momentum"]
+    found = rows[(rows.part == "causes") & (rows.condition == "momentum")].iloc[0]
+
+    def correlation(beta):
+        companion = np.array([[1.0 - own["step"], beta], [-own["step"], beta]])
+        push = -own["step"] * np.ones(2)
+        law = solve_discrete_lyapunov(companion, np.outer(push, push))
+        # E g_t g_{t+1}: both read x, and the second the first one's noise too.
+        return ((companion @ law)[0, 0] - own["step"]) / (law[0, 0] + 1.0)
+
+    assert abs(found.value - correlation(own["momentum"])) < BAND * found.error
+    assert correlation(own["momentum"]) > 0.2 and abs(found.value - correlation(0.0)) > BAND * found.error
 
 
 def test_staleness_does_not_move_what_signal_to_noise_decides(rows):
@@ -87,16 +105,32 @@ def test_noise_of_the_bandit_is_that_of_drawn_gradients():
     assert abs(found.mean() - d * figure.noise(0.0, n) ** 2 / n) > 5 * found.std() / np.sqrt(len(found))
 
 
-def test_the_turn_reads_off_the_staleness_as_often_as_predicted(rows):
-    own = rows[(rows.part == "reading") & (rows.quantity == "wrong")]
+def test_constant_staleness_is_read_right_as_often_as_predicted(rows):
+    own = rows[(rows.part == "reading") & (rows.quantity == "right")]
     for row in own.itertuples():
         tau = int(row.staleness)
-        right = _gac_reading.errors(tau, row.step, np.array([row.update]), gac_alignment.LAGS, 8)[0]
+        right = _gac_reading.readings(tau, row.step, np.array([row.update]), gac_alignment.LAGS, 8)[0]
         # A twentieth for the normal approximation and the draws; 5 errors of a share: 6e-7 each.
         assert abs(row.value - right) < 5 * row.error + 0.05
-    late = own[(own.staleness == 16) & (own["update"] == 60)].iloc[0]
-    without = _gac_reading.errors(16, late.step, np.array([60 * 8]), gac_alignment.LAGS, 8)[0]
+    late = own[(own.staleness == 4) & (own["update"] == 240)].iloc[0]
+    without = _gac_reading.readings(4, late.step, np.array([240 * 8]), gac_alignment.LAGS, 8)[0]
     assert abs(late.value - without) > 5 * late.error + 0.05
+    parts = rows[rows.quantity.isin(["right", "none", "wrong"]) & (rows.part == "reading")]
+    np.testing.assert_allclose(parts.groupby(["staleness", "update"]).value.sum(), 1.0)
+
+
+def test_a_reading_names_no_staleness_where_there_is_no_single_one(rows):
+    """Nor does it name a wrong one where there is; the largest drop alone always names one."""
+    own = rows[rows.part == "nulls"].set_index(["condition", "quantity"]).value
+    for name in gac_alignment.NULLS:
+        if name == _gac_nulls.FOOLED:
+            assert own[name, "wrong"] > 0.9
+            continue
+        assert own[name, "wrong"] < 0.02
+        if not name.startswith("stale"):
+            assert own[name, "right"] == own[name, "none"] > 0.98 and own[name, "unchecked"] == 1.0
+    assert own["stale", "unchecked"] < 0.1
+    assert min(own["stale, flat modes", "unchecked"], own["stale, momentum", "unchecked"]) > 0.5
 
 
 @pytest.mark.parametrize("staleness", [1, 4, 16])
@@ -109,11 +143,37 @@ def test_correlograms_meet_the_prediction_and_not_that_of_another_staleness(rows
         assert bool((np.abs(own.value - known) < 6 * own.error).all()) == agrees
 
 
-def test_the_exact_correlogram_is_read_right_and_a_flat_one_is_not():
-    for tau in (1, 2, 4, 8, 16):
-        known = _gac_reading.correlations(tau, 0.7 * _gac.boundary("fixed", tau), gac_alignment.LAGS)
-        assert _gac.read(known[:, None]).tolist() == [tau]
-    assert _gac.read(np.linspace(1.0, 0.0, 5)[:, None] ** 2).tolist() == [1]
+@pytest.mark.parametrize("tau", [0, 1, 2, 4, 8, 16])
+def test_the_exact_correlogram_is_read_right(tau):
+    for share in (0.1, 0.3, 0.7, 0.95):
+        known = _gac_reading.correlations(tau, share * _gac.boundary("fixed", tau), gac_alignment.LAGS)[:, None]
+        assert _gac.read(known, 1e9).tolist() == [tau]
+        assert (_gac.largest_fall(known).tolist() == [tau]) == (tau > 0)
+        assert _gac.read(known, 1.0).tolist() == [0]
+
+
+def test_each_check_of_a_reading_refuses_alone():
+    """Lags 0 to 6 of a drop behind lag 3; its halves, its neighbors, its start and what stands behind it are moved."""
+    right = np.array([1.0, 0.4, 0.3, 0.25, -0.25, -0.3, -0.3])
+    others = {
+        "halves differ": [1.0, 0.4, 0.35, 0.35, -0.15, -0.2, -0.2],
+        "another drop as large": [1.0, 0.4, 0.3, 0.25, -0.25, -0.73, -0.73],
+        "negative before": [1.0, -0.1, 0.3, 0.25, -0.25, -0.3, -0.3],
+        "no sign change": [1.0, 0.9, 0.8, 0.7, 0.01, 0.0, 0.0],
+        "falls from the start": list(np.linspace(1.0, 0.0, 7) ** 2),
+    }
+    assert _gac.read(right[:, None], 1e4).tolist() == [3]
+    for products in others.values():
+        assert _gac.read(np.array(products)[:, None], 1e4).tolist() == [0]
+
+
+def test_endless_data_would_name_a_middle_value_for_random_staleness():
+    """What the entry admits: its exact correlogram drops most, and evenly, in the middle of the law."""
+    law = (1.0 / 9,) * 9
+    point = {"law": law, "curvature": 1.0, "noise": 1.0, "step": 0.7 * _gac.boundary("random", 8)}
+    found = theory.claim("alignment/random-delay-cosine").predict(point)
+    known = np.array([1.0, *(found[f"corr[{lag}]"] for lag in range(1, 10))])[:, None]
+    assert _gac.read(known, 1e9).tolist() == [4] and _gac.read(known, 1e6).tolist() == [0]
 
 
 def test_bartlett_of_white_noise_is_the_identity():
@@ -123,17 +183,32 @@ def test_bartlett_of_white_noise_is_the_identity():
 
 def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
     drawn = figure.draw(rows)
-    training, steady, correlogram, reading, causes = drawn.axes
+    training, steady, correlogram, reading, causes, nulls = drawn.axes
     for ax, part, scale in ((steady, "steady", 1.0), (reading, "reading", 100.0)):
-        own = rows[(rows.part == part) & rows.quantity.isin(["correlation"] if part == "steady" else ["wrong"])]
+        own = rows[(rows.part == part) & rows.quantity.isin(["correlation"] if part == "steady" else ["right"])]
+        # Staleness that a few updates tell is not drawn.
+        own = own[(part == "steady") | (own.staleness >= 4)]
         found = np.concatenate([box[0].get_ydata().astype(float) for box in ax.containers if len(box[0].get_ydata())])
         np.testing.assert_allclose(np.sort(found), np.sort(scale * own.value), rtol=1e-9, atol=1e-12)
     own = rows[rows.part == "causes"]
     found = np.concatenate([box[0].get_xdata().astype(float) for box in causes.containers if len(box[0].get_xdata())])
     np.testing.assert_allclose(np.sort(found), np.sort(own.value), rtol=1e-12)
-    for ax in drawn.axes:
+    own = rows[(rows.part == "nulls") & rows.quantity.isin(["wrong", "unchecked"])]
+    found = np.concatenate([box[0].get_xdata().astype(float) for box in nulls.containers])
+    np.testing.assert_allclose(np.sort(found), np.sort(100 * own.value), rtol=1e-12)
+    assert all(box.has_xerr for box in nulls.containers) and nulls.get_xlabel()
+    for ax in drawn.axes[:-1]:
         assert any(line.is_dashed() for line in ax.lines) and ax.get_xlabel()
-    assert len(training.collections) >= 3 and len(correlogram.containers) == 3
+    late = rows[(rows.part == "training") & (rows.fraction == 0.9) & (rows.quantity == "correlation")]
+    curves = [line.get_ydata() for line in training.lines if line.get_linestyle() == "-"]
+    assert [list(curve) for curve in curves] == [list(late[late.staleness == tau].value) for tau in (0, LATE)]
+    assert len(training.collections) == 2 and len(correlogram.containers) == 3
+    own = rows[(rows.part == "reading") & (rows.quantity == "correlation")]
+    for row, (box, tau) in enumerate(zip(correlogram.containers, (1, 4, 16), strict=True)):
+        one = own[own.staleness == tau]
+        known = _gac_reading.correlations(tau, float(one.step.iloc[0]), gac_alignment.LAGS)[1:]
+        scaled = box[0].get_ydata().astype(float) + 2.3 * row
+        np.testing.assert_allclose(scaled * np.abs(known).max(), one.value, atol=1e-12)
 
 
 def test_the_figure_has_the_same_bytes_twice(rows):
@@ -144,5 +219,5 @@ def test_numbers_are_texts_that_come_from_the_rows(rows):
     found = figure.numbers(rows)
     assert all(isinstance(text, str) and text and name.isidentifier() for name, text in found.items())
     raised = figure.numbers(rows.assign(value=rows.value + 0.5, low=rows.low + 0.5, high=rows.high + 0.5))
-    moved = ("early_", "end_", "near_", "deep_", "far_", "large_step", "small_step", "worst")
+    moved = ("early_", "end_", "near_", "deep_", "far_", "large_step", "worst_", "wrong_", "momentum_0")
     assert all(found[name] != raised[name] for name in found if name.startswith(moved))

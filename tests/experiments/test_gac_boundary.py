@@ -51,6 +51,14 @@ def test_another_schedule_would_not(rows):
     assert (np.abs(scores(own, schedule="random")) > BAND).any()
 
 
+def test_correlations_above_a_half_stand_only_near_the_boundary(rows):
+    """What the text above the picture says, of the rows and of what is predicted at 0.8 of every boundary."""
+    assert (rows[rows.quantity.isin(["correlation", "inside", "across"]) & (rows.value > 0.5)].fraction > 0.8).all()
+    for schedule, staleness in (*(("fixed", tau) for tau in figure.CONSTANT), ("sawtooth", 8), ("random", 8)):
+        known = figure.predicted(schedule, staleness, 0.8 * _gac.boundary(schedule, staleness))
+        assert max(known["correlation"], known.get("inside", 0.0)) < 0.5
+
+
 def test_the_boundaries_are_where_the_closed_forms_end():
     for schedule, staleness in (("fixed", 8), ("sawtooth", 8), ("random", 8), ("fixed", 0), ("random", 0)):
         edge = _gac.boundary(schedule, staleness)
@@ -79,7 +87,11 @@ def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
         drawn = np.concatenate([box[0].get_ydata().astype(float) for box in ax.containers])
         np.testing.assert_allclose(np.sort(drawn), np.sort(own.value), rtol=1e-12)
         assert all(box.has_yerr for box in ax.containers)
-    for ax in figure.draw(rows).axes:
+    drawn = figure.draw(rows).axes
+    own = rows[(rows.schedule == "fixed") & (rows.quantity == "correlation")]
+    found = np.concatenate([box[0].get_ydata().astype(float) for box in drawn[3].containers if box.has_yerr])
+    np.testing.assert_allclose(np.sort(found), np.sort(own.value), rtol=1e-12)
+    for ax in drawn:
         assert sum(line.is_dashed() for line in ax.lines) >= 3 and ax.get_xlabel() and ax.get_ylabel()
     inside = [line for line in second.lines if line.is_dashed() and len(line.get_xdata()) > 2]
     edges = sorted(_gac.boundary(schedule, 8) for schedule in ("fixed", "sawtooth", "random"))

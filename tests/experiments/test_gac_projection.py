@@ -91,6 +91,30 @@ def test_adam_swings_as_far_as_the_boundary_says_and_one_update_more_would_show(
     assert before < 0.6 * kept.only(rows, "amplitude", arm="none without momentum", staleness=4).value.iloc[0]
 
 
+def test_with_momentum_it_swings_as_far_as_heavy_ball_says_and_no_other_rule_would_do(rows):
+    value = kept.only(rows, "amplitude", arm="none", staleness=4).value.iloc[0]
+    assert value == pytest.approx(kept.swing(4, kept.MOMENTUM), rel=0.03)
+    factor = 1.0 - kept.MOMENTUM
+    wrong = [kept.swing(4, 0.0), kept.swing(5, kept.MOMENTUM), kept.swing(4, kept.MOMENTUM) / factor]
+    assert all(value != pytest.approx(other, rel=0.1) for other in wrong)
+    for tau in (0, 1, 7):
+        assert kept.swing(tau, 0.0) == pytest.approx(1.0 / kept.boundary(tau), rel=1e-12)
+
+
+def test_staleness_at_a_tuned_step_costs_nothing_that_control_could_win_back(rows):
+    tuned, none = kept.table(rows, ("none", "behind")), {}
+    for tau in (0, 16):
+        none[tau], behind = (tuned[(tuned.arm == arm) & (tuned.staleness == tau)].iloc[0] for arm in ("none", "behind"))
+        assert behind.low > 1.5 * none[tau].high
+    cost, reach = kept.less(none[16], none[0])
+    assert cost < reach
+    assert kept.room_numbers(rows)["cost"] == kept.room_numbers(rows)["cost_most"] == kept.signed(cost, reach)
+    costly = rows.copy()
+    costly.loc[(costly.arm == "none") & (costly.staleness == 16), ["value", "low", "high"]] *= 3.0
+    width = np.hypot(3.0 * (none[16].high - none[16].low), none[0].high - none[0].low) / 2
+    assert kept.room_numbers(costly)["cost"] == kept.signed(3.0 * none[16].value - none[0].value, width)
+
+
 def test_the_step_is_chosen_by_other_replicates_than_those_reported(rows):
     altered = rows.copy()
     altered.loc[altered.quantity == "regret", "value"] = 1.0
@@ -121,18 +145,30 @@ def test_replicates_that_overflow_give_a_reason_and_no_value():
     assert found == {"samples": 3, "reason": "2 of 3 replicates overflowed"}
 
 
+def among(own, arms):
+    return own[own.arm.isin(arms)]
+
+
 def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
     axes = figure.draw(rows).axes
     drawn = [np.sort(np.concatenate([box[0].get_ydata() for box in ax.containers])) for ax in axes]
-    shrinkage, boundary = kept.only(rows, "shrinkage"), kept.only(rows, "boundary")
-    previous = shrinkage[shrinkage.reference == "previous"]
-    np.testing.assert_allclose(drawn[1], np.sort(previous.value.astype(float)), rtol=1e-12)
-    np.testing.assert_allclose(drawn[2], np.sort(boundary.value.astype(float)), rtol=1e-12)
-    np.testing.assert_allclose(drawn[3], np.sort(kept.only(rows, "amplitude").value.astype(float)), rtol=1e-12)
-    assert len(drawn[5]) == 12 and set(drawn[5]) <= set(kept.only(rows, "regret").value.astype(float))
+    after, spread = kept.BEHIND + kept.PLAIN, kept.only(rows, "shrinkage").dimension.max()
+    usual, plain = ("none", "before", "behind"), "none" + kept.PLAIN
+    known = kept.only(rows, "shrinkage", reference="known")
+    shown = (
+        known[(known.arm == "before") | ((known.arm == after) & (known.dimension == spread))],
+        among(kept.only(rows, "shrinkage", reference="previous"), (after, "behind")),
+        among(kept.only(rows, "boundary"), ("none", "raw", "applied")),
+        among(kept.only(rows, "amplitude"), (*usual, plain)),
+    )
+    for values, own in zip(drawn, shown, strict=False):
+        np.testing.assert_allclose(values, np.sort(own.value.astype(float)), rtol=1e-12)
+    assert drawn[5].tolist() == sorted(kept.table(rows, usual).value.astype(float))
     for ax in axes[:4]:
         dashed = [line for line in ax.lines if line.is_dashed()]
         assert dashed and all(np.isfinite(line.get_ydata()).all() for line in dashed)
+    # What is expected of a swing with momentum begins where its gradients drown the noise.
+    assert sorted(min(line.get_xdata()) for line in axes[3].lines if line.is_dashed()) == [0, 1]
     assert not any(line.get_linestyle() == "--" for ax in axes[4:] for line in ax.lines)
     assert all(box.has_yerr for ax in axes for box in ax.containers) and all(ax.get_xlabel() for ax in axes)
     # With projection the claim begins at one update of staleness, and so do its lines.

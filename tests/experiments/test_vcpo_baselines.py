@@ -141,7 +141,7 @@ def test_rows_say_what_is_missing(quick):
     assert (sampled.low <= sampled.value).all() and (sampled.value <= sampled.high).all()
 
 
-def test_the_figure_draws_the_rows_with_intervals_and_exact_values_dashed(quick):
+def test_the_figure_draws_the_rows_with_intervals_and_exact_means_of_full_ratios_dashed(quick):
     picture = figure.draw(quick)
     panels = np.array(picture.axes).reshape(len(figure.PANELS), 3)
     for column, (_, own) in enumerate(figure.cases(quick)):
@@ -153,8 +153,9 @@ def test_the_figure_draws_the_rows_with_intervals_and_exact_values_dashed(quick)
                 np.testing.assert_allclose(
                     box[0].get_ydata().astype(float), figure.select(own, arm, quantity).value, rtol=1e-12
                 )
-            dashed = [each for each in ax.lines if each.is_dashed()]
-            assert len(dashed) == (len(figure.ARMS) if column == 0 else 0)
+            dashed = {each.get_ydata()[0] for each in ax.lines if each.is_dashed()}
+            exact = ({0.875, 1.0}, {1.0}, set())[column] if quantity == "length" else set()
+            assert dashed == exact and own.cap.notna().any() == (column == 2)
     assert all(ax.get_xlabel() for ax in panels[-1]) and all(ax.get_ylabel() for ax in panels[:, 0])
     assert _style.encode(picture, "pdf") == _style.encode(figure.draw(quick), "pdf")
 
