@@ -24,6 +24,8 @@ from asyncsim.versions import tensor
 
 LENGTH, SAMPLES, NOISE, HELD_OUT = 32, 16, 0.2, 1000
 """Tokens of a sequence, samples of a batch, deviation of the reward's noise, and what is added to a seed to choose."""
+SHORT, LONG, OLDEST = 500, 1600, 128
+"""Updates of a run; and those of a run at the oldest data, where the short one is over after four waves of data."""
 FRACTION = 0.6
 BITS = tasks.bit_chain(LENGTH, FRACTION)
 PROBLEMS: dict[str, Any] = {
@@ -132,16 +134,20 @@ def train(
     return running.run(spec, seed=seed, progress=False).metrics
 
 
+def horizons(staleness: int, short: int = SHORT, long: int = LONG) -> list[int]:
+    """The updates after which the end of a run at this staleness is read; the last is its length."""
+    return [short, long] if staleness == OLDEST else [short]
+
+
 def grid(
     problem: str, staleness: int, baseline: str, optimizer: str, tail: tuple[Link, ...], setting: dict[str, Any]
 ) -> np.ndarray:
-    """Mean return over the whole run for each of `setting["steps"]`, `[steps, choosing]`, on held-out seeds."""
+    """Returns over the run for each of `setting["steps"]`, `[U, steps, choosing]`, on held-out seeds."""
     steps, each = setting["steps"], setting["choosing"]
     chosen = update(optimizer, np.repeat(steps, each), *tail)
-    found = train(
-        problem, staleness, baseline, chosen, setting["updates"], len(steps) * each, setting["seed"] + HELD_OUT
-    )
-    return found["policy_return"].mean(axis=0).reshape(len(steps), each)
+    length = setting["horizons"][-1]
+    found = train(problem, staleness, baseline, chosen, length, len(steps) * each, setting["seed"] + HELD_OUT)
+    return found["policy_return"].reshape(length, len(steps), each)
 
 
 @dataclass(frozen=True)

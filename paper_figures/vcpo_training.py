@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -15,32 +16,25 @@ from paper_figures import _script
 
 EXPERIMENTS = ("vcpo_training",)
 COLOR = _style.COLORS
-ARMS = {
-    "synchronous": ("synchronous", (0, (1, 1)), "s"),
-    "truncated": ("stale", "solid", "o"),
-    "vcpo": ("controlled", (0, (5, 1)), "^"),
-}
-"""Color, line and marker of each arm."""
+ARMS = {"synchronous": ("synchronous", "s"), "truncated": ("stale", "o"), "vcpo": ("controlled", "^")}
+"""Color and marker of each arm."""
 SHOWN = 32
-PROBLEMS = {
-    "graded": "Graded, noisy reward (8 actions, 32 tokens):\ntruncation alone collapses, VCPO does not",
-    "exact": "Pass or fail, without noise (32 bits):\nnobody collapses, with or without VCPO",
-}
+LENGTHS = {"graded": 500, "exact": 120}
+"""Updates that are shown: all, and those in which something happens."""
 QUANTITIES = {
     "return": "expected return\n(best: 1)",
-    "ess": "ESS/N: share of\nsamples that count",
-    "kl": "KL, behavior to\ncurrent (nats/seq.)",
-    "gradient_norm": "gradient norm\n(before clipping)",
-}
-CASES = {
-    ("graded", "adam"): "graded reward, Adam",
-    ("graded", "sgd"): "graded reward, SGD",
-    ("noisy", "adam"): "pass or fail + noise",
-    ("exact", "adam"): "pass or fail, exact",
+    "ess": "ESS/N: share of\nsamples counting",
+    "kl": "KL, old to current\n(nats a sequence)",
+    "gradient_norm": "gradient norm",
 }
 STALENESS = (0, 2, 8, 32, 128)
-FLOOR = 1e-9
-"""Gradient norms below it are drawn on it."""
+FLOOR = 1e-8
+"""A gradient norm below it is none."""
+FAR = 32
+"""A fall with fewer updates before or after it is not measured."""
+SMALL = 6.6
+TASKS = {"graded": ("graded, noise", "solid"), "noisy": ("pass or fail, noise", "dotted"), "exact": ("pass or fail", "")}
+"""What a problem is called and how its line is drawn, over multiples of the learning rate."""
 
 
 def arm_rows(rows: Any, problem: str, arm: str, optimizer: str = "adam") -> Any:
@@ -52,181 +46,304 @@ def arm_rows(rows: Any, problem: str, arm: str, optimizer: str = "adam") -> Any:
 
 
 def draw_curves(ax: Axes, rows: Any, quantity: str) -> None:
-    """One quantity of one problem over updates; single replicates of the truncated arm thin."""
+    """One quantity of one problem over updates; a gradient norm up to where half of the runs have none left."""
     problem = rows.problem.iloc[0]
-    for arm, (color, line, _) in ARMS.items():
+    for place, (arm, (color, marker)) in enumerate(ARMS.items()):
         own = arm_rows(rows, problem, arm)
-        own = own[(own.quantity == quantity) & own.staleness.isin((0, SHOWN))]
-        for _, single in own[own.replicate >= 0].groupby("replicate"):
-            ax.plot(single["update"], single.value.clip(lower=FLOOR), color=COLOR[color], linewidth=0.35, alpha=0.55)
-        own = own[own.replicate < 0]
-        low, high = (own[end].clip(lower=FLOOR) if quantity == "gradient_norm" else own[end] for end in ("low", "high"))
-        value = own.value.clip(lower=FLOOR) if quantity == "gradient_norm" else own.value
-        ax.fill_between(own["update"], low, high, color=COLOR[color], alpha=0.25, linewidth=0)
-        ax.plot(own["update"], value, color=COLOR[color], linestyle=line, linewidth=1.5)
+        own = own[(own.quantity == quantity) & (own.replicate < 0) & own.staleness.isin((0, SHOWN))]
+        if quantity == "gradient_norm":
+            own = own[(own.value.sort_index() >= FLOOR).cummin()]
+        own = own[own["update"] <= LENGTHS[problem]]
+        low = own.low.clip(lower=FLOOR) if quantity == "gradient_norm" else own.low
+        ax.fill_between(own["update"], low, own.high, color=COLOR[color], alpha=0.25, linewidth=0)
+        every = max(1, len(own) // 8)
+        look: dict[str, Any] = {
+            "marker": marker,
+            "markersize": 3.5,
+            "markevery": (place * every // 3, every),
+            "linewidth": 1.4,
+        }
+        ax.plot(own["update"], own.value, color=COLOR[color], clip_on=quantity != "ess", **look)
 
 
 def draw_problem(axes: Any, rows: Any) -> None:
     """The four quantities of one problem, one under the other."""
-    problem, last = rows.problem.iloc[0], int(rows["update"].max())
+    problem = rows.problem.iloc[0]
+    last = min(LENGTHS[problem], int(rows["update"].max()))
     for ax, (quantity, label) in zip(axes, QUANTITIES.items(), strict=True):
         draw_curves(ax, rows, quantity)
-        ax.set(xlim=(0, last), ylabel=label)
+        ax.set(xlim=(0, last))
+        if problem == "graded":
+            ax.set_ylabel(label)
     top, ess, kl, norm = axes
-    top.set_title(PROBLEMS[problem])
-    top.set(ylim=(0, 1.05))
+    top.set(ylim=(0, 1.12), yticks=[0, 0.5, 1])
     ess.axhline(1 / _vcpo.SAMPLES, **_style.PREDICTED)
-    ess.set(ylim=(0, 1.08))
-    kl.set_yscale("symlog", linthresh=1.0, linscale=0.6)
-    kl.set(ylim=(-0.3, 120), yticks=[0, 1, 10, 100], yticklabels=["0", "1", "10", "100"])
+    ess.set(ylim=(0, 1.08), yticks=[0, 0.5, 1])
+    kl.set(ylim=(-1, 22), yticks=[0, 10, 20])
     norm.set_yscale("log")
-    norm.set(ylim=(FLOOR, 1), yticks=[1e-8, 1e-6, 1e-4, 1e-2, 1], xlabel="updates")
+    norm.set(ylim=(FLOOR, 0.1), yticks=[1e-8, 1e-6, 1e-4, 1e-2], xlabel="updates")
 
 
-def label_curves(top: Axes, ess: Axes, rows: Any) -> None:
-    """The arms' names, each in its color with its line."""
-    last = int(rows["update"].max())
-    for arm, text, y in (
-        ("synchronous", "synchronous", 0.24),
-        ("vcpo", f"VCPO, staleness {SHOWN}", 0.14),
-        ("truncated", f"truncated IS, staleness {SHOWN}", 0.04),
-    ):
-        color, line, _ = ARMS[arm]
-        top.plot([0.46 * last, 0.54 * last], [y + 0.03] * 2, color=COLOR[color], linestyle=line)
-        top.text(0.56 * last, y, text, color=COLOR[color], fontsize=6.6)
-    text = f"dashed: 1/{_vcpo.SAMPLES}, a single sample is everything"
-    ess.text(0.98 * last, 0.12, text, ha="right", fontsize=6.5)
+def collapsing(rows: Any) -> Any:
+    """The first of the single runs of truncated IS that collapses; empty where none does."""
+    single = arm_rows(rows, "graded", "truncated")
+    single = single[(single.replicate >= 0) & (single.quantity == "return")]
+    for _, run in single.groupby("replicate"):
+        if _vcpo.outcome(run.sort_values("update").value.to_numpy()[:, None]).collapsed[0]:
+            return run
+    return single.iloc[:0]
+
+
+def say(ax: Axes, x: float, y: float, text: str, color: str = "predicted", **more: Any) -> None:
+    """A remark at a place in shares of the panel."""
+    ax.text(x, y, text, transform=ax.transAxes, color=COLOR[color], **{"fontsize": SMALL, "va": "center", **more})
+
+
+def label_curves(axes: Any, rows: Any, fallen: float) -> None:
+    """Names of the arms beside their curves, and what the curves show."""
+    top, ess, kl, norm = axes[:, 0]
+    say(top, 0.14, 0.94, "■ synchronous: staleness 0", "synchronous")
+    say(top, 0.44, 0.69, f"▲ VCPO, staleness {SHOWN}", "controlled")
+    say(top, 0.55, 0.46, f"● truncated IS, staleness {SHOWN}", "stale")
+    run = collapsing(rows)
+    if len(run):
+        top.plot(run["update"], run.value, color=COLOR["stale"], linewidth=0.7)
+        say(top, 0.47, 0.32, f"thin: one of the {100 * fallen:.0f} % that collapse", "stale")
+    say(ess, 0.99, 0.17, f"dashed, 1/{_vcpo.SAMPLES}: only one sample counts", ha="right")
+    say(kl, 0.28, 0.86, f"waves: each {SHOWN} updates, data of\nnewer policies begins to arrive")
+    say(norm, 0.38, 0.19, "a curve ends where its median\nis 0 (no gradient); a band at\nthe floor: interval reaches 0")
+    top, ess, _, norm = axes[:, 1]
+    say(top, 0.3, 0.5, "VCPO starts slower, then overtakes;\nall end at 1")
+    say(ess, 0.1, 0.8, "■ always 1: all data is current", "synchronous")
+    say(norm, 0.02, 0.17, f"● dips: until update {SHOWN} all\ndata is the first policy's", "stale")
+    say(norm, 0.64, 0.4, "curves end: gradient 0,\nas all samples of a\nbatch earn the same")
 
 
 def draw_ends(ax: Axes, rows: Any, quantity: str) -> None:
-    """Final return, or share collapsed, of one problem's arms against staleness."""
+    """Final return, or share collapsed, of the graded problem's arms against staleness; hollow: later, where known."""
     levels = list(STALENESS)
+    short = rows.horizon.min()
     for arm, side in (("truncated", -0.08), ("vcpo", 0.08)):
-        color, line, marker = ARMS[arm]
+        color, marker = ARMS[arm]
         own = rows[(rows.arm == arm) & (rows.quantity == quantity)].sort_values("staleness")
-        x = np.array([levels.index(level) for level in own.staleness]) + side
-        look = {**_style.MEASURED, "linestyle": line, "marker": marker, "linewidth": 0.9}
-        reach = [own.value - own.low, own.high - own.value]
-        ax.errorbar(x, own.value, yerr=reach, color=COLOR[color], **look)
-    ax.set(xticks=range(len(levels)), xlim=(-0.4, len(levels) - 0.6))
-    ax.set_xticklabels([str(level) for level in levels])
+        for late in (False, True):
+            part = own[(own.horizon > short) == late]
+            x = np.array([levels.index(level) for level in part.staleness]) + side * (4 if late else 1)
+            look = {**_style.MEASURED, "linestyle": "none" if late else "solid", "marker": marker, "linewidth": 0.9}
+            look |= {"markerfacecolor": "white"} if late else {}
+            reach = [part.value - part.low, part.high - part.value]
+            ax.errorbar(x, part.value, yerr=reach, color=COLOR[color], **look)
+    ax.set(xticks=range(len(levels)), xlim=(-0.4, len(levels) - 0.5), xlabel="staleness (updates)")
+    ax.set_xticklabels([f"{level}\n(above)" if level == SHOWN else str(level) for level in levels])
 
 
 def draw_outcomes(axes: Any, ends: Any) -> None:
-    """Final return above share collapsed, one column for every problem and optimizer."""
-    for (above, below), ((problem, optimizer), title) in zip(axes.T, CASES.items(), strict=True):
-        own = ends[(ends.problem == problem) & (ends.optimizer == optimizer)]
-        draw_ends(above, own, "final")
-        draw_ends(below, own, "collapsed")
-        above.set_title(title, fontsize=7.5)
-        below.set(xlabel="staleness (versions)")
-        above.set(ylim=(0, 1.08))
-        below.set(ylim=(-0.03, 0.45))
-        above.tick_params(labelbottom=False)
-        if (above, below) != tuple(axes[:, 0]):
-            above.tick_params(labelleft=False)
-            below.tick_params(labelleft=False)
-    above, below = axes[:, 0]
-    above.set_ylabel("return at the end")
-    below.set_ylabel("share of runs\nthat collapse")
-    for arm, text, y in (("truncated", "● truncated IS", 0.2), ("vcpo", "▲ VCPO", 0.06)):
-        above.text(0.04, y, text, transform=above.transAxes, color=COLOR[ARMS[arm][0]], fontsize=6.8)
+    """What became of the runs of the graded problem, at every staleness."""
+    own = ends[(ends.problem == "graded") & (ends.optimizer == "adam") & (ends.factor == 1.0)]
+    left, right = axes
+    draw_ends(left, own, "final")
+    draw_ends(right, own, "collapsed")
+    short, late = int(own.horizon.min()), int(own.horizon.max())
+    left.set(ylim=(0, 1.08), ylabel="return at the end")
+    left.set_title("Graded: at 128 VCPO is slow; it gets there later")
+    top = own[own.quantity == "collapsed"].high.max()
+    right.set(ylim=(-0.02, 1.6 * top), ylabel="share that collapses")
+    right.set_title("Graded: VCPO hardly ever collapses")
+    say(left, 0.04, 0.34, "▲ VCPO", "controlled")
+    say(left, 0.04, 0.23, "● truncated IS", "stale")
+    say(left, 0.04, 0.1, f"filled: after {short} updates, hollow: after {late}")
+    say(right, 0.03, 0.92, "collapsed: ends below half of its peak gain over the start")
+    shares = [100 * at(ends, "graded", "sgd", SHOWN, arm, "collapsed").value for arm in ("truncated", "vcpo")]
+    say(right, 0.03, 0.74, f"with SGD, staleness {SHOWN}:\ntruncated IS {shares[0]:.0f} %, VCPO {shares[1]:.0f} %")
+
+
+def draw_factors(ax: Axes, ends: Any) -> None:
+    """Share collapsed on the oldest data at multiples of the learning rate."""
+    own = ends[(ends.optimizer == "adam") & (ends.staleness == ends.staleness.max()) & (ends.quantity == "collapsed")]
+    own = own[own.horizon == own.groupby("factor").horizon.transform("max")]
+    for problem, (_, line) in TASKS.items():
+        for arm, side in (("truncated", 0.97), ("vcpo", 1.03)):
+            color, marker = ARMS[arm]
+            part = own[(own.problem == problem) & (own.arm == arm)].sort_values("factor")
+            if not line:
+                continue
+            look = {**_style.MEASURED, "linestyle": line, "marker": marker, "linewidth": 0.9}
+            look |= {"markerfacecolor": "white"} if line == "dotted" else {}
+            ax.errorbar(
+                part.factor * side,
+                part.value,
+                yerr=[part.value - part.low, part.high - part.value],
+                color=COLOR[color],
+                **look,
+            )
+    factors = sorted(own.factor.unique())
+    ax.set_xscale("log", base=2)
+    ax.set(xticks=factors, xlabel="learning rate / the one tuned for synchronous runs", ylim=(-0.02, None))
+    ax.set_xticklabels(["½" if factor == 0.5 else f"{factor:g}" for factor in factors])
+    ax.minorticks_off()
+    ax.set_ylabel("share that collapses")
+
+
+def seen(rows: Any) -> Any:
+    """Gradient norms around collapses of truncated IS with SGD at the staleness shown; empty where there is none."""
+    bodies = rows[(rows.part == "anatomy") & (rows.problem == "graded") & (rows.optimizer == "sgd")]
+    return bodies[(bodies.arm == "truncated") & (bodies.samples > 0) & (bodies.staleness == SHOWN)]
+
+
+def draw_anatomy(ax: Axes, bodies: Any, runs: int) -> None:
+    """The norm's jump at a collapse and its size afterwards, beside those of the `runs` that did not collapse."""
+    ax.set_title("Does a gradient spike tell of a collapse?\nSurvivors spike, too")
+    ax.set_yscale("log")
+    ax.set(xlim=(-0.5, 1.5), ylim=(3e-3, 1e9), ylabel="gradient norm / median of\n8 to 32 updates before fall")
+    ax.set(xticks=[0, 1], yticks=[1e-2, 1, 1e2, 1e4])
+    ax.set_xticklabels(["largest within 8\nupdates of fall", "median, 8 to\n32 after fall"])
+    ax.set_xlabel("fall: last update with 90 % of the peak\ngain; ●: at the fall of a collapsed run", fontsize=SMALL)
+    ax.axhline(1.0, color=COLOR["muted"], linewidth=0.7)
+    for among, side, color, marker in (("collapsed", -0.12, "stale", "v"), ("others", 0.12, "muted", "o")):
+        own = bodies[bodies.among == among].sort_values("quantity", ascending=False)
+        look = {**_style.MEASURED, "marker": marker, "color": COLOR[color]}
+        ax.errorbar(np.arange(len(own)) + side, own.value, yerr=[own.value - own.low, own.high - own.value], **look)
+    if bodies.empty:
+        say(ax, 0.1, 0.5, "no run collapsed in its middle")
+        return
+    counts, staleness = bodies.groupby("among").samples.first(), int(bodies.staleness.iloc[0])
+    fallen, others = int(counts["collapsed"]), int(counts["others"])
+    say(ax, 0.03, 0.96, f"truncated IS with SGD, staleness {staleness}, medians of")
+    say(ax, 0.03, 0.87, f"▼ {fallen} of {runs - others} collapsed runs", "stale")
+    if fallen < runs - others:
+        say(ax, 0.03, 0.78, f"    ({runs - others - fallen} fell in first or last {FAR} updates)", "stale")
+    say(ax, 0.03, 0.69, f"● {others} that do not collapse", "muted")
+    say(ax, 0.98, 0.4, "1: no change", "muted", ha="right", va="bottom")
 
 
 def draw(rows: Any) -> Figure:
-    """Curves of two problems at one staleness, then what became of every problem at every staleness."""
+    """Curves of two problems at one staleness, then what became of the graded one at every staleness."""
     ends, curves = rows[rows.part == "end"], rows[(rows.part == "curve") & (rows.optimizer == "adam")]
     with _style.applied():
-        figure = _style.picture(2 * _style.COLUMN, 9.2)
-        top, bottom = figure.subfigures(2, 1, height_ratios=(2.3, 1.0))
-        grid = top.subplots(4, 2, height_ratios=(1.5, 0.9, 0.9, 1.0), sharex=True)
-        for column, problem in enumerate(PROBLEMS):
+        figure = _style.picture(2 * _style.COLUMN, 10.9)
+        top, bottom = figure.subfigures(2, 1, height_ratios=(1.5, 1.0))
+        grid = top.subplots(4, 2, height_ratios=(1.6, 0.9, 0.9, 1.0), sharex="col")
+        for column, problem in enumerate(LENGTHS):
             draw_problem(grid[:, column], curves[curves.problem == problem])
-        label_curves(grid[0, 1], grid[1, 1], curves)
-        draw_outcomes(bottom.subplots(2, 4), ends)
+        fallen = at(ends, "graded", "adam", SHOWN, "truncated", "collapsed").value
+        label_curves(grid, curves, fallen)
+        grid[0, 0].set_title(
+            "Graded: paid the share of 32 tokens right, + noise:\n"
+            f"truncated IS stalls, {100 * fallen:.0f} % of its runs collapse"
+        )
+        grid[0, 1].set_title(f"Pass or fail: paid 1 if 60 % of 32 bits are right:\n{_spared(ends)}, at any staleness")
+        low = bottom.subplots(2, 2)
+        draw_outcomes(low[0], ends)
+        draw_factors(low[1, 0], ends)
+        draw_anatomy(low[1, 1], seen(rows), int(at(ends, "graded", "sgd", SHOWN, "truncated", "final").samples))
         _caption(figure, ends)
     return figure
+
+
+def _spared(ends: Any) -> str:
+    """How many runs collapse where reward is pass or fail without noise."""
+    own = ends[(ends.problem == "exact") & (ends.quantity == "collapsed") & (ends.factor == 1.0)]
+    most = own.value.max()
+    return "no run collapses" if most == 0.0 else f"at most {100 * most:.1f} % of runs collapse"
 
 
 def _caption(figure: Figure, ends: Any) -> None:
     runs, batch = int(ends[ends.quantity == "final"].samples.max()), _vcpo.SAMPLES
     _script.caption(
         figure,
-        "Does stale data make training with truncated importance ratios collapse? Varied: how old the data is.",
-        f"Both arms share the batch ({batch} samples), the optimizer and the step, a good one for synchronous runs.",
-        f"Above: {runs} runs, 95 % bands (means of return and ESS, medians of KL and gradient norm); thin: single runs",
-        "of truncated IS; dashed: the least that ESS/N can be. Below: four problems; a run has collapsed when it ends",
-        "with less than half of what it had gained (95 % intervals).",
+        "Does old data make training collapse, and does VCPO (variance-controlled policy optimization) prevent it?",
+        "Varied: the method, and staleness: how many updates ago the policy was current that wrote a batch.",
+        "Truncated IS (importance sampling): a sequence's weight is its probability now over that when written, but at",
+        "most 8. VCPO: the same weights, an optimal baseline, and the learning rate times √(ESS/N); ESS: effective",
+        f"sample size of a batch's N = {batch} sequences. All use Adam (SGD where said) at the learning",
+        f"rate tuned for synchronous runs. Each curve and point: {runs} runs, mean (return, ESS, share) or median (KL,",
+        "gradient norm); bands and bars: 95\u00a0% intervals.",
     )
+
+
+def at(
+    ends: Any,
+    problem: str,
+    optimizer: str,
+    staleness: int,
+    arm: str,
+    quantity: str,
+    late: bool = False,
+    factor: float = 1.0,
+) -> Any:
+    """The one row of a quantity of an arm at the first end that is read, or at the last."""
+    place = (ends.problem == problem) & (ends.optimizer == optimizer) & (ends.staleness == staleness)
+    own = ends[place & (ends.arm == arm) & (ends.quantity == quantity) & (ends.factor == factor)]
+    return own.sort_values("horizon").iloc[-1 if late else 0]
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """What the entry quotes."""
-    ends, bodies, steps = (rows[rows.part == part] for part in ("end", "anatomy", "step"))
-    largest = int(ends.staleness.max())
-
-    def end(problem: str, optimizer: str, staleness: int, arm: str, quantity: str) -> Any:
-        place = (ends.problem == problem) & (ends.optimizer == optimizer) & (ends.staleness == staleness)
-        return ends[place & (ends.arm == arm) & (ends.quantity == quantity)].iloc[0]
-
+    ends = rows[rows.part == "end"]
+    largest, main = int(ends.staleness.max()), ends[ends.factor == 1.0]
+    end = functools.partial(at, ends)
     found = {
         "shown": f"{SHOWN}",
         "largest": f"{largest}",
-        "replicates": f"{int(ends[ends.quantity == 'final'].samples.max())}",
+        "replicates": f"{int(main[main.quantity == 'final'].samples.max())}",
+        "short": f"{int(main.horizon.min())}",
+        "long": f"{int(main.horizon.max())}",
+        "sync": _value(end("graded", "adam", 0, "truncated", "final")),
     }
-    found["sync"] = _value(end("graded", "adam", 0, "truncated", "final"))
     for arm in ("truncated", "vcpo"):
-        for name, staleness in (("shown", SHOWN), ("largest", largest)):
-            found[f"{arm}_{name}"] = _value(end("graded", "adam", staleness, arm, "final"))
-            found[f"{arm}_{name}_collapsed"] = _share(end("graded", "adam", staleness, arm, "collapsed"))
+        for name, staleness, late in (("shown", SHOWN, False), ("largest", largest, False), ("late", largest, True)):
+            found[f"{arm}_{name}"] = _value(end("graded", "adam", staleness, arm, "final", late))
+            found[f"{arm}_{name}_collapsed"] = _share(end("graded", "adam", staleness, arm, "collapsed", late))
+        found[f"sgd_{arm}"] = _share(end("graded", "sgd", SHOWN, arm, "collapsed"))
+        for problem in ("exact", "noisy"):
+            found[f"{problem}_{arm}"] = _value(end(problem, "adam", largest, arm, "final", True))
+        found[f"half_{arm}"] = _value(end("graded", "adam", largest, arm, "final", True, 0.5))
+        found[f"half_{arm}_collapsed"] = _share(end("graded", "adam", largest, arm, "collapsed", True, 0.5))
+        for problem in ("graded", "noisy"):
+            found[f"{problem}_double_{arm}"] = _share(end(problem, "adam", largest, arm, "collapsed", True, 2.0))
+    found |= {f"{problem}_most": _share(_most(main, problem)) for problem in ("exact", "noisy")}
     found |= {
-        "sgd_truncated": _share(end("graded", "sgd", SHOWN, "truncated", "collapsed")),
-        "sgd_vcpo": _share(end("graded", "sgd", SHOWN, "vcpo", "collapsed")),
-        "exact_most": _share(_most(ends, "exact")),
+        "bold_most": _share(_most(ends, "exact")),
+        "bolder": f"{ends.factor.max():g}",
+        "few": f"{int(ends[ends.factor != 1.0].samples.max())}",
         "uniform": f"{math.log(_vcpo.PROBLEMS['graded'].actions):.2f}",
-        "noisy_most": _share(_most(ends, "noisy")),
-        **{
-            f"{problem}_{arm}": _value(end(problem, "adam", _last(ends, problem), arm, "final"))
-            for problem in ("exact", "noisy")
-            for arm in ("truncated", "vcpo")
-        },
         "clipped": f"{100 * ends[ends.quantity == 'clipped'].value.max():.2f}",
-        "step": f"{ends[ends.optimizer == 'adam'].step.iloc[0]:g}",
-        "steps": f"{len(steps[(steps.problem == 'graded') & (steps.optimizer == 'adam')])}",
     }
-    return found | _explored(ends, largest) | _anatomy(bodies)
+    return found | _explored(main, largest) | _chosen(rows, main) | _anatomy(seen(rows))
 
 
 def _explored(ends: Any, staleness: int) -> dict[str, str]:
-    """Entropy of the runs that were not solved."""
-    found = {}
-    own = ends[(ends.problem == "graded") & (ends.optimizer == "adam") & (ends.staleness == staleness)]
-    for arm in ("truncated", "vcpo"):
-        row = own[(own.arm == arm) & (own.quantity == "entropy") & (own.among == "unsolved")].iloc[0]
-        found[f"{arm}_entropy"] = f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})" if row.samples else "(none)"
-        found[f"{arm}_unsolved"] = f"{row.samples}"
+    """Entropy of the truncated runs that were not solved at the last end."""
+    row = at(ends[ends.among == "unsolved"], "graded", "adam", staleness, "truncated", "entropy", late=True)
+    value = f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})" if row.samples else "(none)"
+    return {"entropy": value, "unsolved": f"{row.samples}"}
+
+
+def _chosen(rows: Any, ends: Any) -> dict[str, str]:
+    """The learning rates, how well synchronous runs do at them, and at twice that of the noisy problem."""
+    steps = rows[(rows.part == "step") & (rows.optimizer == "adam")]
+    rate = ends[ends.optimizer == "adam"].groupby("problem").step.first()
+    found = {f"{problem}_step": f"{value:g}" for problem, value in rate.items()}
+    found["choosing"] = f"{int(steps.samples.max())}"
+    for name, problem, factor in (("graded", "graded", 1.0), ("noisy", "noisy", 1.0), ("double", "noisy", 2.0)):
+        own = steps[(steps.problem == problem) & np.isclose(steps.step, factor * rate[problem])]
+        own = own.set_index("quantity").value
+        found[f"{name}_sync"] = f"{own.mean_return:.3f}"
+        found[f"{name}_missed"] = f"{100 * (1 - own.solved):.1f}"
     return found
 
 
 def _anatomy(bodies: Any) -> dict[str, str]:
-    """Spike and aftermath of collapses, beside others, at the largest staleness where both were seen."""
-    own = bodies[(bodies.problem == "graded") & (bodies.optimizer == "adam") & (bodies.arm == "truncated")]
-    seen = own[own.samples > 0]
-    if seen.empty:
+    """Spike and aftermath of collapses, beside others."""
+    if bodies.empty:
         names = ("spike_collapsed", "spike_others", "after_collapsed", "after_others")
         return dict.fromkeys(names, "(no collapse)") | {"anatomy": "none", "fallen": "0"}
-    staleness = int(seen.groupby("staleness").samples.min().idxmax())
-    seen = seen[seen.staleness == staleness]
-    found = {"anatomy": f"{staleness}", "fallen": f"{int(seen[seen.among == 'collapsed'].samples.iloc[0])}"}
-    for row in seen.itertuples():
+    staleness, fallen = int(bodies.staleness.iloc[0]), int(bodies[bodies.among == "collapsed"].samples.iloc[0])
+    found = {"anatomy": f"{staleness}", "fallen": f"{fallen}"}
+    for row in bodies.itertuples():
         value, low, high = (f"{x:,.0f}" if x >= 10 else f"{x:.2g}" for x in (row.value, row.low, row.high))
         found[f"{row.quantity}_{row.among}"] = f"{value} ({low} to {high})"
     return found
-
-
-def _last(ends: Any, problem: str) -> int:
-    """The largest staleness of a problem."""
-    return int(ends[ends.problem == problem].staleness.max())
 
 
 def _most(ends: Any, problem: str) -> Any:

@@ -139,12 +139,10 @@ def test_the_figure_draws_the_rows(rows):
         points = [float(box[0].get_xdata()[0]) for box in ax.containers]
         np.testing.assert_allclose(points, [own.value[key] for key in figure.ARMS], rtol=1e-12)
         assert all(box.has_xerr for box in ax.containers)
-    left, right = drawn.axes[-2:]
-    for ax, baseline in ((left, "group mean"), (right, "opob")):
-        own = rows[(rows.baseline == baseline) & (rows.quantity == "difference")]
-        for box, (against, (_, color, _)) in zip(ax.containers, figure.AGAINST.items(), strict=True):
-            np.testing.assert_allclose(box[0].get_ydata().astype(float), own[own.against == against].value, rtol=1e-12)
-            assert box.has_yerr and colors.to_rgba(box[0].get_color()) == colors.to_rgba(_style.COLORS[color])
+    own = rows[(rows.baseline == "opob") & (rows.quantity == "difference")]
+    for box, (against, (_, color, _)) in zip(drawn.axes[-1].containers, figure.AGAINST.items(), strict=True):
+        np.testing.assert_allclose(box[0].get_ydata().astype(float), own[own.against == against].value, rtol=1e-12)
+        assert box.has_yerr and colors.to_rgba(box[0].get_color()) == colors.to_rgba(_style.COLORS[color])
     assert _style.encode(drawn, "pdf") == _style.encode(figure.draw(rows), "pdf")
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from matplotlib import colors
+from matplotlib.figure import Figure
 from scipy import stats
 
 from asyncsim import uncertainty
@@ -171,8 +172,7 @@ def containers(ax, color):
 def test_the_figure_draws_the_rows(rows):
     drawn = figure.draw(rows)
     above, below = (
-        [ax for ax in drawn.axes if ax.get_ylabel() == name]
-        for name in ("return at the end", "share of runs\nthat collapse")
+        [ax for ax in drawn.axes if ax.get_ylabel() == name] for name in ("return at the end", "share that collapses")
     )
     ends = rows[(rows.part == "end") & (rows.problem == "graded") & (rows.optimizer == "adam")]
     for ax, quantity in ((above[0], "final"), (below[0], "collapsed")):
@@ -184,9 +184,55 @@ def test_the_figure_draws_the_rows(rows):
     ess = next(ax for ax in drawn.axes if ax.get_ylabel().startswith("ESS"))
     (floor,) = [line for line in ess.lines if set(line.get_ydata()) == {1 / _vcpo.SAMPLES}]
     assert floor.is_dashed() and floor.get_color() == _style.COLORS["predicted"]
-    # A band around every thick curve.
-    assert all(len(ax.collections) >= 3 for ax in drawn.axes[:8])
+    # A band around every curve, and the rows in it: the last panel of eight is the gradient norm's.
+    assert all(len(ax.collections) == 3 for ax in drawn.axes[:8])
+    for ax, (arm, (color, _)) in ((drawn.axes[0], each) for each in figure.ARMS.items()):
+        right = figure.arm_rows(rows[rows.part == "curve"], "graded", arm)
+        right = right[(right.quantity == "return") & (right.replicate < 0)].sort_values("update")
+        drawn_here = [line.get_ydata() for line in ax.lines if line.get_color() == _style.COLORS[color]]
+        np.testing.assert_allclose(drawn_here[0], right.value, rtol=1e-12)
     assert _style.encode(drawn, "pdf") == _style.encode(figure.draw(rows), "pdf")
+
+
+def test_a_curve_of_the_norm_ends_where_half_of_the_runs_have_none(rows):
+    curve = rows[(rows.part == "curve") & (rows.problem == "graded") & (rows.quantity == "gradient_norm")].copy()
+    curve.loc[curve["update"] >= 40, ["value", "low", "high"]] = 1e-19
+    ax = Figure().subplots()
+    figure.draw_curves(ax, curve, "gradient_norm")
+    assert [line.get_xdata().max() for line in ax.lines] == [36, 36, 36]
+
+
+def test_the_norm_around_a_collapse_is_that_of_the_rows():
+    # Rows as the experiment writes them; quick ones have no collapse in mid-run.
+    made = {"part": "anatomy", "problem": "graded", "optimizer": "adam", "arm": "truncated", "staleness": 128}
+    given = [("spike", "collapsed", 9e3, 59), ("spike", "others", 5e2, 190)]
+    given += [("after", "collapsed", 0.1, 59), ("after", "others", 1.0, 190)]
+    bodies = pd.DataFrame(
+        [
+            {**made, "quantity": q, "among": a, "value": v, "low": v / 2, "high": 2 * v, "samples": n}
+            for q, a, v, n in given
+        ]
+    )
+    few = bodies.assign(staleness=32, samples=3)
+    ax = Figure().subplots()
+    figure.draw_anatomy(ax, figure.seen(pd.concat([few, bodies])), 256)
+    drawn = {tuple(box[0].get_ydata()) for box in ax.containers}
+    assert drawn == {(9e3, 0.1), (5e2, 1.0)} and all(box.has_yerr for box in ax.containers)
+    said = " ".join(text.get_text() for text in ax.texts)
+    parts = ("59 of 66 collapsed runs", "(7 fell in first or last 32 updates)", "190 that do not")
+    assert all(part in said for part in parts)
+    assert figure.FAR == vcpo_training.FAR
+
+
+def test_the_run_shown_as_a_collapse_is_one(rows):
+    def run(values):
+        place = {"problem": "graded", "optimizer": "adam", "staleness": 32, "arm": "truncated", "quantity": "return"}
+        return [{**place, "update": 4 * u, "replicate": 0, "value": v} for u, v in enumerate(values)]
+
+    kept, lost = run(np.linspace(0.1, 0.9, 40)), run(np.r_[np.linspace(0.1, 0.9, 20), np.full(20, 0.1)])
+    both = pd.DataFrame(kept + [{**row, "replicate": 1} for row in lost])
+    assert set(figure.collapsing(both).replicate) == {1}
+    assert figure.collapsing(pd.DataFrame(kept)).empty
 
 
 def test_the_entry_quotes_the_numbers(rows):
