@@ -115,8 +115,13 @@ def measure(setting: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def grid(setting: dict[str, Any]) -> np.ndarray:
-    """Steps: half octaves from 2^first to 2^last, the same for every rule and every staleness of a task."""
+    """Steps from 2^first to 2^last, the same for every rule and staleness of a task, and finer ones in between."""
     first, last = setting["octaves"]
-    count = round((last - first) * setting["per_octave"]) + 1
-    steps: np.ndarray = 2.0 ** np.linspace(first, last, count)
+    places = first + np.arange(round((last - first) * setting["per_octave"]) + 1) / setting["per_octave"]
+    if setting["fine"]:
+        low, high = setting["fine"]
+        inner = low + np.arange(round((high - low) * setting["per_octave_fine"]) + 1) / setting["per_octave_fine"]
+        # Octaves are multiples of powers of two, so that common places are equal exactly.
+        places = np.union1d(places, inner)
+    steps: np.ndarray = 2.0**places
     return steps

@@ -1,17 +1,19 @@
 """How tight is the guarantee of bounded staleness, and does it survive alignment control?
 
 Measured is (1/T) sum_t |grad f(theta_t)|^2, the average squared exact gradient over all T updates from the start, of
-three rules: `none`, plain stale descent, for which the guarantee is a theorem; `project` and `skip`, alignment control
-(`updates.align`, a reconstruction) for which it is not. Tasks: `quadratic`, 16 directions of curvature 1 with white
-noise, start 3 noises away; `bandit`, a softmax over 5 arms with rewards 0 to 1, leave-one-out gradients of 4 samples.
-Schedules: `constant` staleness, or `arrival`, workers with exponential times whose gradients are applied as they come,
-one realization, whose delays are then known in advance.
+four rules: `none`, plain stale descent, for which the guarantee is a theorem; `project` and `skip`, alignment control
+(`updates.align`, a reconstruction) for which it is not; and of `tenth`, plain descent that takes a tenth of the step
+at which it is judged, which shows what moving less alone does to the comparison. Tasks: `quadratic`, 16 directions of
+curvature 1 with white noise, start 3 noises away; `bandit`, a softmax over 5 arms with rewards 0 to 1, leave-one-out
+gradients of 4 samples. Schedules: `constant` staleness, or `arrival`, workers with exponential times whose gradients
+are applied as they come, one realization, whose delays are then known in advance.
 Quantities, told apart by the column `quantity`:
 square    the measured average, in squared units of the gradient; 95 percent interval between replicates
 gradient  norm of the exact gradient in the same units, squared, at the start
 `fraction` is step * smoothness * (1 + staleness), the largest staleness of `constant` and the mean of `arrival`; the
-theorem asks for about 1 at most. `smoothness` is the largest curvature L, `maximum`, `mean` and `in_flight` the delays
-in updates: in_flight is how many gradients were on their way across one update, at most.
+theorem asks for about 1 at most; one fraction of `constant` is the largest that it allows. `smoothness` is the largest
+curvature L, `maximum`, `mean` and `in_flight` the delays in updates: in_flight is how many gradients were on their way
+across one update, at most.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ RULES: dict[str, dict[str, float]] = {
     "none": {"low": 1.0, "high": 1.0, "strength": 0.0},
     "project": {"low": 0.0, "high": 1.0, "strength": 1.0},
     "skip": {"low": 0.05, "high": 0.3, "strength": 1.0},
+    "tenth": {"low": 1.0, "high": 1.0, "strength": 0.0},
 }
+SHARE = {"tenth": 0.1}
+"""What a rule takes of the step at which it is judged, where that is not all."""
 INSIDE = (0.0625, 0.125, 0.25, 0.5, 0.7, 1.0)
 BEYOND = (1.2, 1.4, 1.6, 1.8, 2.2, 3.0)
 BLOWN = 1e3
@@ -44,6 +49,11 @@ COLUMNS = [
 ]
 
 
+def allowed(staleness: int) -> float:
+    """Largest fraction at which a = step * smoothness meets the theorem's condition a + (a staleness)^2 <= 1."""
+    return (1 + staleness) * 2.0 / (1.0 + math.sqrt(1.0 + 4.0 * staleness**2))
+
+
 def _setting(task: str, schedule: str, staleness: int, replicates: int, length: int) -> dict[str, Any]:
     constant = schedule == "constant"
     return {
@@ -51,10 +61,10 @@ def _setting(task: str, schedule: str, staleness: int, replicates: int, length: 
         "schedule": schedule,
         "staleness": staleness,
         "rules": list(RULES) if constant else ["none"],
-        "fractions": INSIDE + BEYOND if constant else INSIDE[:-1],
+        "fractions": sorted({*INSIDE, allowed(staleness), *BEYOND}) if constant else list(INSIDE[:-1]),
         "replicates": replicates,
         "updates": length,
-        "seed": 0,
+        "seed": staleness,
     }
 
 
@@ -74,12 +84,13 @@ def build(setting: dict[str, Any]) -> Spec:
     each = np.repeat(steps(setting), setting["replicates"])
     rules = setting["rules"]
     knobs = {key: np.repeat([RULES[rule][key] for rule in rules], len(each)) for key in ("low", "high", "strength")}
+    size = np.concatenate([SHARE.get(rule, 1.0) * each for rule in rules])
     constant = setting["schedule"] == "constant"
     return Spec(
         task(setting["task"]),
         schedules.fixed(tau) if constant else systems.update_on_arrival(tau + 1, laws.exponential(1.0)),
         methods.gradient() if quadratic else methods.reinforce(advantage=advantages.leave_one_out()),
-        chain(updates.align(**knobs), updates.sgd(np.tile(each, len(rules)))),
+        chain(updates.align(**knobs), updates.sgd(size)),
         samples_per_group=1 if quadratic else SAMPLES,
         updates=setting["updates"],
         replicates=len(rules) * len(each),
@@ -96,7 +107,7 @@ def task(name: str) -> Any:
 
 
 def steps(setting: dict[str, Any]) -> np.ndarray:
-    """Step sizes of the fractions."""
+    """Step sizes of the fractions, at which every rule is judged."""
     size: np.ndarray = np.array(setting["fractions"]) / (SMOOTHNESS[setting["task"]] * (1 + setting["staleness"]))
     return size
 

@@ -13,12 +13,15 @@ regret     the same over the other replicates, which chose nothing
 projected  share of updates that were projected, over those other replicates; so are the next two
 skipped    share of updates that were skipped
 cosine     mean cosine of consecutive gradients
-Final is the mean over the last tenth of the updates. `step` is a learning rate, `staleness` in updates; intervals are
-95 percent between replicates. A regret whose mean is beyond 100 times the initial one has no value but a reason.
+Final is the mean over the last tenth of the `updates` of a run; longer runs of two tasks at large staleness show
+whether a gain lasts. `step` is a learning rate, `staleness` in updates; intervals are 95 percent between replicates.
+No two settings of a task share a seed, so that they err independently. A regret whose mean is beyond 100 times the
+initial one has no value but a reason.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,11 +30,18 @@ from asyncsim import checks, uncertainty
 from experiments import _gac_control as _arms
 
 COLUMNS = [
-    *("quantity", "task", "staleness", "rule", "step", "value", "low", "high", "error", "samples", "edge", "reason")
+    *("quantity", "task", "staleness", "updates", "rule", "step", "value", "low", "high", "error", "samples"),
+    *("edge", "reason"),
 ]
 BLOWN = 100.0
 """Times the initial regret: beyond it a mean says only that the run diverged."""
 QUANTITIES = ("tuning", "regret", "projected", "skipped", "cosine")
+
+
+GRIDS = {"fixed": ((2.0, 9.0), 2), "random": ((1.0, 5.0), 4), "stiff": ((-6.0, 1.0), 8)}
+"""Octaves of steps and steps per octave; beside the limit of the stiff direction half octaves favored one rule."""
+FINE = 8
+"""Steps per octave where bests lie with exact rewards, whose best step without staleness needs only the others."""
 
 
 def _setting(task: str, staleness: int, rules: list[str], chosen: int, replicates: int, length: int) -> dict[str, Any]:
@@ -39,13 +49,25 @@ def _setting(task: str, staleness: int, rules: list[str], chosen: int, replicate
         "task": task,
         "staleness": staleness,
         "rules": rules,
-        "octaves": {"fixed": (2.0, 9.0), "random": (0.0, 6.0), "stiff": (-6.0, 1.0)}[task],
-        "per_octave": 2,
+        "octaves": GRIDS[task][0],
+        "per_octave": GRIDS[task][1],
+        "fine": _fine(staleness) if task == "fixed" else None,
+        "per_octave_fine": FINE,
         "updates": length,
         "choosing": chosen,
         "replicates": replicates,
-        "seed": 0,
+        "seed": staleness,
     }
+
+
+def _fine(staleness: int) -> list[float] | None:
+    """Octaves around the best steps with exact rewards, which shrink with the staleness; without it none are needed."""
+    middle = 8.5 - round(math.log2(1.0 + staleness))
+    return [max(2.0, middle - 1.0), min(9.0, middle + 2.0)] if staleness else None
+
+
+def _longer(task: str, staleness: int, chosen: int, replicates: int, length: int) -> dict[str, Any]:
+    return {**_setting(task, staleness, ["none", "project"], chosen, replicates, length), "seed": 100 + staleness}
 
 
 SETTINGS = [
@@ -53,12 +75,12 @@ SETTINGS = [
     _setting(task, staleness, list(_arms.RULES), *((32, 96) if task == "random" else (16, 48)), 400)
     for task in _arms.TASKS
     for staleness in (0, 1, 2, 4, 8, 16, 32)
-]
+] + [_longer("fixed", 32, 16, 48, 1200), _longer("stiff", 16, 16, 48, 2000), _longer("stiff", 32, 16, 48, 2000)]
 QUICK = [
-    {**_setting(task, staleness, ["none", "project", "skip"], 8, 24, 200), "per_octave": 1}
+    {**_setting(task, staleness, ["none", "project", "skip"], 8, 24, 200), "per_octave": 1, "fine": None}
     for task in _arms.TASKS
     for staleness in (0, 4, 16)
-]
+] + [{**_longer(task, 16, 8, 24, 600), "per_octave": 1, "fine": None} for task in ("fixed", "stiff")]
 
 
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
@@ -72,7 +94,7 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
         own = [
             {
                 "quantity": quantity,
-                **{name: setting[name] for name in ("task", "staleness")},
+                **{name: setting[name] for name in ("task", "staleness", "updates")},
                 "rule": rule,
                 "step": float(step),
                 "edge": index in (0, len(steps) - 1),

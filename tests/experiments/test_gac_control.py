@@ -7,20 +7,33 @@ import math
 import numpy as np
 import pytest
 
-from asyncsim import oracle, running
+from asyncsim import oracle, running, theory
 from asyncsim.checks import InputError
 from experiments import _gac_control as arms
 from experiments import gac_control
 from paper_figures import gac_control as figure
 
-QUICK = {(setting["task"], setting["staleness"]): setting for setting in gac_control.QUICK}
+QUICK = {(setting["task"], setting["staleness"]): setting for setting in gac_control.QUICK[:-2]}
+"""Without the longer runs."""
 
 
 @pytest.fixture(scope="module")
-def rows():
+def every():
     import pandas as pd
 
     return pd.DataFrame([row for setting in gac_control.QUICK for row in gac_control.run(dict(setting))])
+
+
+@pytest.fixture(scope="module")
+def rows(every):
+    return figure.parted(every)[0]
+
+
+def restored(staleness):
+    """Predicted largest step that full projection bounds on the quadratic, far from its minimum."""
+    others = {"noise": arms.NOISE, "others": arms.DIRECTIONS - 1}
+    point = {"staleness": staleness, "curvature": 1.0, **others, "step": 0.5, "reference": "raw"}
+    return theory.claim("alignment/projection-restores-sync-boundary").predict(point)["step"]
 
 
 def own(rows, quantity, task, staleness, rule):
@@ -58,7 +71,7 @@ def test_projection_bounds_the_stiff_quadratic_up_to_the_synchronous_limit(rows)
     """Between the stale and the synchronous limit it is bounded far above the synchronous loss; without it, lost."""
     for rule, lost in (("none", True), ("project", False)):
         found = own(rows, "regret", "stiff", 16, rule)
-        between = found[(found.step > 2.5 * figure.boundary("stiff", 16)) & (found.step < 0.9 * figure.restored(16))]
+        between = found[(found.step > 2.5 * figure.boundary("stiff", 16)) & (found.step < 0.9 * restored(16))]
         assert len(between) >= 2 and between.reason.notna().all() == lost
     floor = between.value.min()
     assert floor > 5 * own(rows, "regret", "stiff", 0, "none").value.min()
@@ -111,14 +124,16 @@ def test_choosing_and_reporting_replicates_differ(rows):
     assert not np.array_equal(tuning.value.to_numpy(), regret.value.to_numpy())
 
 
-def test_the_figure_draws_the_rows_on_dashed_limits(rows):
-    panels = figure.draw(rows).axes
-    assert len(panels) == 12
+def test_the_figure_draws_the_rows_on_dashed_limits(every, rows):
+    panels = figure.draw(every).axes
+    assert len(panels) == 9
     task, top = "fixed", panels[0]
     drawn = np.concatenate([box[0].get_ydata() for box in top.containers])
     for rule in ("none", "project", "skip"):
         for value in own(rows, "regret", task, 16, rule).value:
             assert np.isclose(drawn, value, rtol=1e-12).any()
+    for value in own(rows, "regret", task, 0, "none").value:
+        assert np.isclose(drawn, value, rtol=1e-12).any()
     for column, name in enumerate(figure.TITLES):
         limits = [line.get_xdata()[0] for line in panels[column].lines if line.is_dashed()]
         assert figure.boundary(name, 16) in limits
@@ -133,9 +148,37 @@ def test_predicted_limits_shrink_with_staleness_and_scale_with_prompts():
         assert limits[0] / limits[1] == pytest.approx(2.0, rel=1e-12)
 
 
-def test_numbers_are_those_of_the_rows(rows):
-    found = figure.numbers(rows)
+def test_longer_runs_are_apart_and_compared_in_the_figure(every, rows):
+    longer = figure.parted(every)[1]
+    assert set(rows.updates) == {200} and set(longer.updates) == {600} and set(longer.task) == {"fixed", "stiff"}
+    texts = [text.get_text() for text in figure.draw(every).axes[6].texts]
+    assert any(figure.against(longer, "fixed", 16)[2:] in text and "after 600 updates" in text for text in texts)
+
+
+def test_no_two_settings_of_a_task_share_a_seed():
+    seeds = [(setting["task"], setting["seed"]) for setting in gac_control.SETTINGS]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_grids_are_fine_around_the_limits():
+    for own in gac_control.SETTINGS:
+        steps = np.log2(arms.grid(own))
+        if own["task"] == "stiff":
+            assert np.allclose(np.diff(steps), 1 / 8)
+        if own["task"] == "fixed" and own["staleness"]:
+            near = np.abs(steps - np.log2(figure.boundary("fixed", own["staleness"]))) < 0.4
+            assert np.allclose(np.diff(steps[near]), 1 / 8) and near.sum() > 3
+            # The step without staleness is found again at every other.
+            common = arms.grid(next(one for one in gac_control.SETTINGS if one["staleness"] == 0))
+            assert set(common) <= set(arms.grid(own))
+
+
+def test_numbers_are_those_of_the_rows(every, rows):
+    found = figure.numbers(every)
     step = figure.best(rows, "random", 0, "none")
     none = figure.shown(figure.row(rows, "random", 16, "none", step))
     assert found["last"] == "16" and found["random_none"] == none.replace("-", "−")
-    assert found["stiff_none"] == "diverges"
+    assert found["stiff_none"] == "diverges" and found["stiff_none_behinds"].endswith("diverges")
+    ratios = [figure.behind(rows, "random", age, "project") for age in (4, 16)]
+    assert found["random_project_behinds"] == " and ".join(f"{ratio:.2f}" for ratio in ratios)
+    assert found["random_project_matches"] == ("0" if ratios[0] > 1.1 else "4" if ratios[1] > 1.1 else "16")

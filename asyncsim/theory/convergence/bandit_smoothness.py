@@ -1,11 +1,11 @@
 r"""The expected reward of a softmax bandit has a Hessian of norm at most (max r - min r) / (3 sqrt 3), for any arms.
 
-v^T (Hess J) v = Cov_pi(r, (v - E_pi v)^2), J = pi . r in the logits. On two arms J = r_1 + (r_2 - r_1) s(u) with u
-the difference of logits, |d u|^2 = 2 |d theta|^2, and |s''| = p (1-p) |1 - 2p| is largest at p = 1/2 +- 1/(2 sqrt 3),
-where it is 1/(6 sqrt 3). The constant is attained there; that more arms allow no larger one is a numerical optimum,
-not a proof. Domain: finite mean rewards of at least two arms, not all equal, no penalty. Second route: the largest
-eigenvalue of the Hessian from its covariance form, along all policies on the worst and the best arm and at drawn ones.
-Source: derived; arXiv 2005.06392 has 5/2 for rewards in [0, 1], thirteen times as much.
+v^T (Hess J) v = Cov_pi(r, (v - E_pi v)^2), J = pi . r in the logits. On two arms J = r_1 + (r_2 - r_1) s(u) with u the
+difference of logits, |d u|^2 = 2 |d theta|^2, and |s''| = p (1-p) |1 - 2p| is largest at p = 1/2 +- 1/(2 sqrt 3),
+where it is 1/(6 sqrt 3). The constant is attained there. Conditional: that more arms allow no larger one is a
+numerical optimum, not a proof. Domain: finite mean rewards of at least two arms, not all equal, no penalty. Second
+route: the largest eigenvalue of the Hessian from its covariance form, along all policies on the worst and the best arm
+and at drawn ones. Source: derived; arXiv 2005.06392 has 5/2 for rewards in [0, 1], thirteen times as much.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ claim = Claim(
     id="convergence/bandit-smoothness",
     statement="the Hessian of a softmax bandit's expected reward is at most (max r - min r)/(3 sqrt 3) in the logits",
     kind="bound",
-    status="exact",
+    status="conditional",
     domain=_points.domain_of(_read),
     predict=_predict,
     cross_check=_cross_check,
