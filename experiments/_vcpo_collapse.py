@@ -18,6 +18,8 @@ WINDOW = 10
 """Updates over which returns and statistics are averaged, the present one the last."""
 PAST = 40
 """Updates before the window with which a sudden change compares it."""
+DRAWS = 20
+"""Times that each control is given: results are means over them, as a single draw moves an area by some 0.02."""
 
 
 class Course(NamedTuple):
@@ -31,7 +33,8 @@ class Course(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """Runs to be told apart: indices and reference updates of those that collapse there, and of others that do not."""
+    """Runs to be told apart: indices `[n]` and reference updates `[n]` of those that collapse there, indices `[m]` of
+    others that do not, and their updates `[draws, m]`."""
 
     cases: np.ndarray
     case_times: np.ndarray
@@ -70,20 +73,29 @@ def course(returns: np.ndarray, start: float, best: float) -> Course:
     return Course(learned, collapsed, low.any(axis=0) & ~low[-1])
 
 
-def matched(found: Course, updates: int, watch: int, confirm: int, seed: int) -> Matched:
-    """Collapses that were watched for `watch` updates, and healthy runs cut at times drawn from those of collapses.
+def healthy(found: Course) -> np.ndarray:
+    """Runs that learned and never fell below half of their gain, `[R]`."""
+    return (found.learned >= 0) & (found.collapsed < 0) & ~found.recovered
 
-    A collapse counts where `confirm` updates follow it. A healthy run gets the time of a collapse drawn at random among
+
+def only(found: Course, among: np.ndarray) -> Course:
+    """The courses of these runs, all others counting as if they had never learned."""
+    return Course(np.where(among, found.learned, -1), np.where(among, found.collapsed, -1), found.recovered & among)
+
+
+def matched(found: Course, others: np.ndarray, updates: int, watch: int, confirm: int, seed: int) -> Matched:
+    """Collapses that were watched for `watch` updates, and `others` `[R]` cut at times drawn from those of collapses.
+
+    A collapse counts where `confirm` updates follow it. Another run gets times of collapses drawn at random among
     those by which it had learned and been watched as long; without one it is left out.
     """
     early = np.where(found.learned >= 0, found.learned + watch + WINDOW, updates + 1)
     cases = np.flatnonzero((found.collapsed >= early) & (found.collapsed < updates - confirm))
     times = found.collapsed[cases]
-    healthy = np.flatnonzero((found.learned >= 0) & (found.collapsed < 0) & ~found.recovered)
     random = np.random.default_rng(seed)
-    drawn = [(one, random.choice(fit)) for one in healthy if len(fit := times[times >= early[one]])]
-    pairs = np.array(drawn, dtype=int).reshape(-1, 2)
-    return Matched(cases, times, pairs[:, 0], pairs[:, 1])
+    drawn = {one: random.choice(fit, DRAWS) for one in np.flatnonzero(others) if len(fit := times[times >= early[one]])}
+    cut = np.array(list(drawn.values()), dtype=int).reshape(-1, DRAWS).T
+    return Matched(cases, times, np.array(list(drawn), dtype=int), cut)
 
 
 def statistics(metrics: dict[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
@@ -108,16 +120,18 @@ def statistics(metrics: dict[str, np.ndarray], returns: np.ndarray) -> dict[str,
 
 
 def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
-    """Probability that a case scores above a control, ties counted half.
+    """Probability that a case scores above a control, ties counted half; cases `[n]`, controls `[m]` or `[draws, m]`.
 
     The error is that of a two-sample U statistic (DeLong 1988): of the mean placement of cases among controls and of
-    controls among cases, added in squares. Where no score is out of place it would be 0, and the bound
-    A (1 - A) / min(n) at one half of a pair misplaced stands in.
+    controls among cases, added in squares; over several draws of the same controls placements are averaged first.
+    Where no score is out of place it would be 0, and the bound A (1 - A) / min(n) at one half of a pair misplaced
+    stands in.
     """
-    ranks = stats.rankdata(np.r_[cases, controls])
-    n, m = len(cases), len(controls)
-    above = (ranks[:n] - stats.rankdata(cases)) / m
-    below = 1.0 - (ranks[n:] - stats.rankdata(controls)) / n
+    own = stats.rankdata(cases)
+    drawn, n, m = np.atleast_2d(controls), len(cases), np.shape(controls)[-1]
+    ranks = stats.rankdata(np.hstack([np.tile(cases, (len(drawn), 1)), drawn]), axis=1)
+    above = ((ranks[:, :n] - own) / m).mean(axis=0)
+    below = (1.0 - (ranks[:, n:] - stats.rankdata(drawn, axis=1)) / n).mean(axis=0)
     value = float(above.mean())
     error = math.hypot(uncertainty.between(above).error, uncertainty.between(below).error)
     least = 0.5 / (n * m)
@@ -125,21 +139,24 @@ def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
 
 
 def at(values: np.ndarray, runs: np.ndarray, times: np.ndarray, lead: int) -> np.ndarray:
-    """A statistic of runs `lead` updates before the last update ahead of their reference times."""
+    """A statistic of runs `[m]` so long before the last update ahead of their times `[m]` or `[draws, m]`."""
     return values[times - 1 - lead, runs]
+
+
+def watched(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int) -> np.ndarray:
+    """A statistic in the `watch` updates before the reference times, the last axis."""
+    return values[times[..., None] - watch + np.arange(watch), runs[:, None]]
 
 
 def worst(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int) -> np.ndarray:
     """Largest value of a statistic in the `watch` updates before the reference times: one score a run."""
-    steps = times[:, None] - watch + np.arange(watch)
-    return values[steps, runs[:, None]].max(axis=1)
+    return watched(values, runs, times, watch).max(axis=-1)
 
 
 def announced(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int, threshold: float) -> np.ndarray:
-    """Updates between the first alarm of the watch and the reference time, `[n]`; -1 where there was none."""
-    steps = times[:, None] - watch + np.arange(watch)
-    alarm = values[steps, runs[:, None]] > threshold
-    return np.where(alarm.any(axis=1), watch - alarm.argmax(axis=1), -1)
+    """Updates between the first alarm of the watch and the reference time; -1 where there was none."""
+    alarm = watched(values, runs, times, watch) > threshold
+    return np.where(alarm.any(axis=-1), watch - alarm.argmax(axis=-1), -1)
 
 
 def threshold(scores: np.ndarray, rate: float) -> float:

@@ -11,7 +11,7 @@ from asyncsim import uncertainty
 from asyncsim.records import Estimate
 
 WINDOW = 10
-"""Updates over which the return is averaged before it is called reached."""
+"""Consecutive updates whose mean return must not fall below the target once it is reached."""
 REACHING = 0.75
 """Share of runs that must arrive: the chosen step is where they do soonest, and only then are medians compared."""
 
@@ -27,11 +27,20 @@ def largest_return(bits: int, needed: int, penalty: float) -> float:
 
 
 def reached(returns: np.ndarray, target: float) -> np.ndarray:
-    """First update at which the mean of the last ten returns is at the target for good, `[R]`; -1 if it never is."""
-    mean = np.lib.stride_tricks.sliding_window_view(returns, WINDOW, axis=0).mean(axis=-1)
-    below = mean < target
+    """First update whose return is at the target, no mean of ten from there on being below it, `[R]`; -1 without one.
+
+    The mean decides whether it is for good and never when: waiting for ten returns would charge every arm as many
+    updates, and pull the speed-up of learning towards that of the machine.
+    """
+    below = np.lib.stride_tricks.sliding_window_view(returns, WINDOW, axis=0).mean(axis=-1) < target
     since = np.where(below.any(axis=0), len(below) - below[::-1].argmax(axis=0), 0)
-    return np.where(since < len(below), since + WINDOW - 1, -1)
+    at = (returns >= target) & (np.arange(len(returns))[:, None] >= since) & (since < len(below))
+    return np.where(at.any(axis=0), at.argmax(axis=0), -1)
+
+
+def known_at(start: np.ndarray, train: float) -> np.ndarray:
+    """When each policy exists, from when batches start to train, `[R, U]`: the first at 0, others a training later."""
+    return np.concatenate([np.zeros((len(start), 1)), start[:, :-1] + train], axis=1)
 
 
 def timed(updates: np.ndarray, clock: np.ndarray) -> np.ndarray:

@@ -5,22 +5,27 @@ old) at a step at which synchronous training is safe and some of the stale runs 
 reward 1 for 24 right ones, a penalty of 0.01 per nat; return exact, of the current policy) or "tokens" (32 tokens of 4
 kinds, no penalty; return of the batch that this policy generated). A run has learned when the trailing mean return of
 ten updates gained half of what there is; it collapses at the first update from which that mean stays below half of its
-own largest gain until the end. Runs that collapse are compared with healthy ones at times of collapses.
+own largest gain until the end. Runs that collapse are compared at times of collapses with healthy ones, which never
+fell below that half, or (`group`) with those that fell and "recovered", or within those that "learned early", before
+update `staleness`: on data of the initial policy alone. Times are drawn twenty times, and results are their means.
 
 Rows, one quantity each; `low` and `high` are 95 percent intervals, `lead` is in updates before the collapse:
-share      of replicates: "collapsed", "never learned", "recovered", "healthy", and "synchronous collapsed", the share
-           that collapses at staleness 0 and the same step
+share      of replicates: "collapsed", "never learned", "recovered", "healthy"; "synchronous collapsed" and
+           "synchronous never learned", the same at staleness 0 and the same step; "collapsed, learned early" and
+           "collapsed, learned later": the share of those that learned so
 time       median update of collapse (`statistic` "collapse"), of having learned ("learned")
 aligned    median of a quantity `lead` updates before collapse (`group` "collapsing") or before the matched time
            ("healthy"); `statistic` is "return", "ess" (share of samples that still count) or "norm" (of the gradient)
-auc        probability that a run about to collapse scores above a matched healthy one, `lead` updates ahead; 0.5 is
-           chance. Scores look back ten updates. "ess": low mean log ESS; "ess_drop": its fall against the 40 updates
-           before; "norm": largest gradient norm; "norm_mean": mean log norm; "share": mean share of the largest weight;
-           "weight": low mean weight; "kl": divergence from the behavior policy; "cosine": of consecutive gradients;
-           "return": low return itself, what an alarm has to beat
+auc        probability that a run about to collapse scores above a matched one, `lead` updates ahead; 0.5 is chance.
+           `group` names the others: "healthy", "recovered", "learned early". Scores look back ten updates. "ess": low
+           mean log ESS; "ess_drop": its fall against the 40 updates before; "norm": largest gradient norm;
+           "norm_mean": mean log norm; "share": mean share of the largest weight; "weight": low mean weight; "kl":
+           divergence from the behavior policy; "cosine": of consecutive gradients; "return": low return itself, what
+           an alarm has to beat; "learned": an early time of having learned, for which no alarm is needed
 announced  share of collapses whose first alarm of the watch came at least `lead` updates ahead, at the level that
            a tenth of the healthy runs of the other half exceeds in a watch as long (`group` "collapsing", band of the
-           whole curve); the same of healthy runs, which is chance (`group` "healthy"; at lead 1 the false alarms)
+           whole curve); the same of healthy runs, which is chance (`group` "healthy"; at lead 1 the false alarms), and
+           of runs that recovered (`group` "recovered")
 """
 
 from __future__ import annotations
@@ -102,17 +107,32 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     metrics, returns = followed(setting, setting["staleness"])
     _, synchronous = followed({**setting, "replicates": min(setting["replicates"], 128)}, 0)
     found, at_once = fate(setting, returns), fate(setting, synchronous)
-    pairs = alarms.matched(found, setting["updates"], setting["watch"], CONFIRM, setting["seed"])
-    scores = alarms.statistics(metrics, returns)
-    rows = shares(found, at_once)
-    enough = min(len(pairs.cases), len(pairs.controls)) >= 8
-    if enough:
-        rows += aligned({**metrics, "return": returns}, pairs) + areas(scores, pairs, setting["leads"])
-        rows += leads(scores, pairs, setting["watch"])
-    else:
-        reason = f"{len(pairs.cases)} collapses to be told from {len(pairs.controls)} healthy runs"
-        rows.append({"quantity": "auc", "reason": reason})
+    soon = (found.learned >= 0) & (found.learned < setting["staleness"])
+    pairs = {
+        "healthy": against(setting, found, alarms.healthy(found)),
+        "recovered": against(setting, found, found.recovered),
+        "learned early": against(setting, alarms.only(found, soon), alarms.healthy(found) & soon),
+    }
+    # A score that is known from the start of the watch and does not change.
+    learned = np.broadcast_to(np.where(found.learned >= 0, -found.learned, -np.inf), returns.shape)
+    scores = {**alarms.statistics(metrics, returns), "learned": learned}
+    rows = shares(found, at_once, soon)
+    for group, own in pairs.items():
+        if min(len(own.cases), len(own.controls)) >= 8:
+            rows += areas(scores, own, setting["leads"], group)
+        else:
+            reason = f"{len(own.cases)} collapses to be told from {len(own.controls)} runs ({group})"
+            rows.append({"quantity": "auc", "group": group, "reason": reason})
+    main = pairs["healthy"]
+    if min(len(main.cases), len(main.controls)) >= 8:
+        rows += aligned({**metrics, "return": returns}, main)
+        rows += leads(scores, main, pairs["recovered"], setting["watch"])
     return [{**dict.fromkeys(COLUMNS), "regime": setting["regime"], **row} for row in rows]
+
+
+def against(setting: dict[str, Any], found: alarms.Course, others: np.ndarray) -> alarms.Matched:
+    """Collapses, and these other runs at times of collapses."""
+    return alarms.matched(found, others, setting["updates"], setting["watch"], CONFIRM, setting["seed"])
 
 
 def bounds(found: Estimate) -> dict[str, Any]:
@@ -127,28 +147,31 @@ def order(values: np.ndarray) -> dict[str, Any]:
     return {**dict(zip(("value", "low", "high"), alarms.median(values), strict=True)), "samples": len(values)}
 
 
-def shares(found: alarms.Course, synchronous: alarms.Course) -> list[dict[str, Any]]:
+def shares(found: alarms.Course, synchronous: alarms.Course, soon: np.ndarray) -> list[dict[str, Any]]:
     """Who collapsed, never learned, came back or stayed well, and the medians of the times."""
     fell = found.collapsed >= 0
     kinds = {
         "collapsed": fell,
         "never learned": found.learned < 0,
         "recovered": found.recovered,
-        "healthy": (found.learned >= 0) & ~fell & ~found.recovered,
-        "synchronous collapsed": (synchronous.collapsed >= 0) | (synchronous.learned < 0),
+        "healthy": alarms.healthy(found),
+        "synchronous collapsed": synchronous.collapsed >= 0,
+        "synchronous never learned": synchronous.learned < 0,
+        "collapsed, learned early": fell[soon],
+        "collapsed, learned later": fell[(found.learned >= 0) & ~soon],
     }
     rows = [
         {"quantity": "share", "statistic": name, **bounds(uncertainty.proportion(int(is_.sum()), len(is_)))}
-        for name, is_ in kinds.items()
-    ]
+        for name, is_ in kinds.items() if len(is_)
+    ]  # fmt: skip
     times = {"collapse": found.collapsed[fell], "learned": found.learned[found.learned >= 0]}
     return rows + [{"quantity": "time", "statistic": name, **order(t)} for name, t in times.items() if len(t)]
 
 
 def aligned(metrics: dict[str, np.ndarray], pairs: alarms.Matched) -> list[dict[str, Any]]:
-    """Medians before collapse, and before the matched times of healthy runs."""
+    """Medians before collapse, and before the matched times of healthy runs, of the first draw."""
     rows = []
-    sides = {"collapsing": (pairs.cases, pairs.case_times), "healthy": (pairs.controls, pairs.control_times)}
+    sides = {"collapsing": (pairs.cases, pairs.case_times), "healthy": (pairs.controls, pairs.control_times[0])}
     for statistic, name in (("return", "return"), ("ess", "ess"), ("norm", "gradient_norm")):
         for group, (runs, times) in sides.items():
             for lead in (lead for lead in ALIGNED if lead < times.min()):
@@ -157,29 +180,36 @@ def aligned(metrics: dict[str, np.ndarray], pairs: alarms.Matched) -> list[dict[
     return rows
 
 
-def areas(scores: dict[str, np.ndarray], pairs: alarms.Matched, ahead: tuple[int, ...]) -> list[dict[str, Any]]:
+def areas(
+    scores: dict[str, np.ndarray], pairs: alarms.Matched, ahead: tuple[int, ...], group: str
+) -> list[dict[str, Any]]:
     """Area under the curve of detections against false alarms, by statistic and lead."""
     rows = []
     for name, values in scores.items():
         for lead in ahead:
             cases = alarms.at(values, pairs.cases, pairs.case_times, lead)
             found = alarms.auc(cases, alarms.at(values, pairs.controls, pairs.control_times, lead))
-            rows.append({"quantity": "auc", "statistic": name, "lead": lead, **bounds(found)})
+            rows.append({"quantity": "auc", "statistic": name, "group": group, "lead": lead, **bounds(found)})
     return rows
 
 
-def leads(scores: dict[str, np.ndarray], pairs: alarms.Matched, watch: int) -> list[dict[str, Any]]:
+def leads(
+    scores: dict[str, np.ndarray], pairs: alarms.Matched, back: alarms.Matched, watch: int
+) -> list[dict[str, Any]]:
     """Shares of runs with an alarm so long before the reference time; levels are set by other healthy runs."""
     setting, held_out = alarms.halves(pairs.controls)
+    sides = {
+        "collapsing": (pairs.cases, pairs.case_times),
+        "healthy": (pairs.controls[held_out], pairs.control_times[:, held_out]),
+        "recovered": (back.controls, back.control_times),
+    }
     rows = []
     for name, values in scores.items():
-        ends = pairs.controls[setting], pairs.control_times[setting]
+        ends = pairs.controls[setting], pairs.control_times[:, setting]
         level = alarms.threshold(alarms.worst(values, *ends, watch), RATE)
-        sides = {
-            "collapsing": (pairs.cases, pairs.case_times),
-            "healthy": (pairs.controls[held_out], pairs.control_times[held_out]),
-        }
         for group, (runs, times) in sides.items():
+            if not len(runs):
+                continue
             first, half = alarms.announced(values, runs, times, watch, level), alarms.band(len(runs))
             for lead in range(1, watch + 1, 3):
                 share = float((first >= lead).mean())

@@ -14,23 +14,28 @@ from paper_figures import _script
 
 EXPERIMENTS = ("vcpo_collapse",)
 ALARMS: dict[str, dict[str, Any]] = {
-    "return": {"color": _style.COLORS["muted"], "marker": "D", "label": "return itself"},
-    "ess": {"color": _style.COLORS["controlled"], "marker": "o", "label": "low ESS"},
-    "kl": {"color": _style.COLORS["tuned"], "marker": "^", "label": "far from old policy (KL)"},
-    "norm": {"color": _style.COLORS["stale"], "marker": "s", "label": "large gradient"},
-    "ess_drop": {"color": _style.COLORS["partial"], "marker": "v", "label": "sudden drop of ESS"},
-}
-SOUNDED = ("return", "ess", "norm", "ess_drop")
+    "return": {"color": _style.COLORS["muted"], "marker": "D", "label": "low return (mean of 10 updates)"},
+    "ess": {"color": _style.COLORS["controlled"], "marker": "o", "label": "low ESS (mean of 10)"},
+    "kl": {"color": _style.COLORS["tuned"], "marker": "^", "label": "large KL to the old policy (mean of 10)"},
+    "norm": {"color": _style.COLORS["stale"], "marker": "s", "label": "large gradient (largest of 10)"},
+    "ess_drop": {
+        "color": _style.COLORS["partial"], "marker": "v", "markerfacecolor": "white",
+        "label": "drop of ESS (against the 40 updates before)",
+    },
+}  # fmt: skip
+AHEAD = (1, 10, 19, 40, 79)
+"""Leads at which alarms are shown, of those in the rows."""
 GROUPS = {
     "collapsing": {"color": _style.COLORS["violated"], "marker": "o"},
     "healthy": {"color": _style.COLORS["held"], "marker": "^", "markerfacecolor": "white"},
 }
 SHOWN = {
-    "return": ("What happens", "expected return"),
-    "ess": ("Is ESS low before?", "ESS/N: share of samples\nthat still count"),
-    "norm": ("Does the gradient grow?", "norm of the gradient"),
+    "return": ("Chain: update 0 is the collapse", "expected return"),
+    "ess": ("Chain: ESS is low all along", "ESS/N: share of samples\nthat still count"),
+    "norm": ("Chain: gradient no larger", "norm of the gradient (one update)"),
 }
-TITLES = {"chain": "chain of bits, with a penalty", "tokens": "tokens, no penalty"}
+FOUND = {"chain": "Chain: low ESS and large KL mark runs early", "tokens": "Tokens: none as telling as the return"}
+WARNED = {"chain": "Chain: ESS warns of few, the return late", "tokens": "Tokens: only the return warns, of few"}
 
 
 def pick(rows: Any, **place: Any) -> Any:
@@ -38,6 +43,11 @@ def pick(rows: Any, **place: Any) -> Any:
     for name, value in place.items():
         rows = rows[rows[name] == value]
     return rows
+
+
+def areas_of(rows: Any, regime: str, group: str = "healthy") -> Any:
+    """How well scores tell runs that collapse from these others; none where there are too few."""
+    return pick(rows, regime=regime, quantity="auc", group=group).dropna(subset="value")
 
 
 def points(ax: Axes, own: Any, shift: float = 0.0, **look: Any) -> None:
@@ -53,83 +63,103 @@ def draw_aligned(ax: Axes, rows: Any, statistic: str) -> Axes:
     for group, look in GROUPS.items():
         points(ax, pick(rows, quantity="aligned", statistic=statistic, group=group), markersize=2.8, **look)
     title, label = SHOWN[statistic]
-    ax.set(xlabel="updates before collapse", ylabel=label)
+    ax.set(xlabel="updates from collapse", ylabel=label)
     ax.set_title(title)
     if statistic == "norm":
         ax.set_yscale("log")
+        ax.set_ylim(bottom=0.15 * ax.get_ylim()[0])
+        said = "peaks within 10 updates:\n\u201clarge gradient\u201d below"
+        ax.text(0.04, 0.02, said, transform=ax.transAxes, va="bottom", fontsize=6.5)
     if statistic == "ess":
         ax.set_ylim(bottom=0.0)
     if statistic == "return":
-        ax.set_ylim(top=1.08 * ax.get_ylim()[1])
+        ax.set_ylim(0.0, 1.12 * ax.get_ylim()[1])
     return ax
 
 
 def draw_areas(ax: Axes, rows: Any, regime: str) -> Axes:
     """How well each statistic tells who is about to collapse."""
-    own = pick(rows, regime=regime, quantity="auc")
+    own = areas_of(rows, regime)
     ax.axhline(0.5, **_style.PREDICTED)
     for place, (name, look) in enumerate(ALARMS.items()):
         # Side by side: as many percent of the axis as can be told apart.
-        points(ax, pick(own, statistic=name), 0.006 * (place - 2) * own.lead.max(), markersize=3.5, **look)
-    ax.set(ylim=(0.25, 1.03), xlabel="updates before collapse")
-    ax.set_title(TITLES[regime].capitalize())
+        points(ax, pick(own, statistic=name), 0.008 * (place - 2) * own.lead.max(), markersize=3.5, **look)
+    ax.set(ylim=(0.1, 1.03), xlabel="update at which the score is read (0: collapse)")
+    ax.text(0.02, 0.02, f"dashed: guessing; below: points the wrong way\n{told(rows, regime)}", va="bottom",
+            fontsize=6.5, transform=ax.transAxes)  # fmt: skip
+    ax.set_title(FOUND[regime])
     return ax
 
 
+def told(rows: Any, regime: str) -> str:
+    """How many runs are told apart."""
+    counts = [pick(rows, regime=regime, quantity="announced", group=group).samples.max() for group in GROUPS]
+    own = areas_of(rows, regime).samples.max()
+    return f"{counts[0]:.0f} collapsing, {own - counts[0]:.0f} healthy runs" if own == own else "too few collapses"
+
+
 def draw_sounded(ax: Axes, rows: Any, regime: str) -> Axes:
-    """Share of collapses with an alarm so early, and of healthy runs: chance."""
+    """Share of collapses with an alarm so early or earlier; in gray the same of healthy runs: chance."""
     own = pick(rows, regime=regime, quantity="announced")
-    for name in SOUNDED:
-        look = ALARMS[name]
-        curve = pick(own, statistic=name, group="collapsing").sort_values("lead")
-        ax.plot(-curve.lead, curve.value, drawstyle="steps-post", color=look["color"], linewidth=1.4)
-        some = curve.iloc[::4]
-        ax.plot(-some.lead, some.value, linestyle="none", marker=look["marker"], color=look["color"], markersize=3.5)
-        if name == "ess":
-            ax.fill_between(
-                -curve.lead, curve.low, curve.high, step="post", color=look["color"], alpha=0.13, linewidth=0
-            )
-        chance = pick(own, statistic=name, group="healthy").sort_values("lead")
-        ax.plot(-chance.lead, chance.value, drawstyle="steps-post", color=look["color"], linewidth=0.8, linestyle=":")
-    ax.set(ylim=(0.0, 1.02), xlabel="updates by which the first alarm precedes collapse")
-    ax.set_title("Alarms at equal false alarms")
+    own = own[own.lead.isin(AHEAD)].assign(**{end: 100 * own[end] for end in ("value", "low", "high")})
+    chance = pick(own, group="healthy")
+    chance = chance[chance.statistic.isin(ALARMS)].groupby("lead").value.agg(["min", "max"])
+    ax.fill_between(-chance.index, chance["min"], chance["max"], color=_style.COLORS["muted"], alpha=0.3, linewidth=0)
+    for place, (name, look) in enumerate(ALARMS.items()):
+        shown = pick(own, statistic=name, group="collapsing")
+        points(ax, shown, 0.008 * (place - 2) * own.lead.max(), markersize=3.5, **look)
+    ax.set(ylim=(-2.0, 104.0), xlabel="updates from collapse")
+    ax.text(0.02, 0.97, "gray: the same of healthy runs (range over\nscores), which is chance", va="top", fontsize=6.5,
+            transform=ax.transAxes)  # fmt: skip
+    ax.set_title(WARNED[regime])
     return ax
 
 
 def draw(rows: Any) -> Figure:
     """Before collapse; who is about to collapse; alarms at equal false alarms."""
     with _style.applied():
-        figure = _style.picture(2 * _style.COLUMN, 8.2)
-        parts = np.asarray(figure.subfigures(3, 1, height_ratios=(1.25, 1.1, 1.0)))
+        figure = _style.picture(2 * _style.COLUMN, 8.8)
+        parts = np.asarray(figure.subfigures(3, 1, height_ratios=(1.45, 1.15, 0.9)))
         for ax, statistic in zip(parts[0].subplots(1, 3), SHOWN, strict=True):
             draw_aligned(ax, pick(rows, regime="chain"), statistic)
             if statistic == "return":
-                ax.text(0.3, 0.42, "runs that\ncollapse", color=GROUPS["collapsing"]["color"], transform=ax.transAxes)
-                ax.text(0.3, 0.99, "healthy", color=GROUPS["healthy"]["color"], transform=ax.transAxes, va="top")
+                ax.text(0.2, 0.42, "runs that\ncollapse", color=GROUPS["collapsing"]["color"], transform=ax.transAxes)
+                ax.text(0.2, 0.99, "healthy", color=GROUPS["healthy"]["color"], transform=ax.transAxes, va="top")
         areas, sounded = parts[1].subplots(1, 2, sharey=True), parts[2].subplots(1, 2, sharey=True)
         for column, regime in enumerate(vcpo_collapse.REGIMES):
             draw_areas(areas[column], rows, regime)
             draw_sounded(sounded[column], rows, regime)
-        areas[0].set(ylabel="chance that a run about to collapse\nscores above a healthy one (AUC)")
-        areas[1].text(0.1, 0.485, "guessing", transform=areas[1].get_yaxis_transform(), va="top")
-        sounded[0].set(ylabel="share of collapses announced\nat least so early")
-        place = {"transform": sounded[1].transAxes, "va": "top", "fontsize": 7.0}
-        sounded[1].text(0.02, 0.95, "dotted: the same of healthy runs, which is chance", **place)
-        parts[1].legend(*areas[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, handlelength=1.6)
-        said(figure)
+        areas[0].set(ylabel="AUC: how well a score tells\ncollapsing from healthy runs")
+        sounded[0].set(ylabel="collapses with an alarm\nby then (%)")
+        parts[1].legend(*areas[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, handlelength=1.6)
+        said(figure, rows)
     return figure
 
 
-def said(figure: Figure) -> None:
+def said(figure: Figure, rows: Any) -> None:
     """What is seen, in words."""
     staleness = vcpo_collapse.REGIMES["chain"]["staleness"]
-    _script.caption(
-        figure,
-        f"Training on data {staleness} versions old (truncated ratios) at a step that is safe when synchronous: some",
-        "runs collapse, each at its own time. Top: medians of these and of healthy runs cut at the same times.",
-        "Middle: how well a number read so many updates before tells the ones from the others; 0.5 is guessing.",
-        "Bottom: alarms whose level wakes one healthy run in ten. Bars: 95 % intervals; the band holds a whole curve.",
+    fell = [
+        f"{100 * found.value:.0f} % of {found.samples:.0f} runs"
+        for regime in vcpo_collapse.REGIMES
+        if (found := value(rows, regime=regime, quantity="share", statistic="collapsed")) is not None
+    ]
+    chain, tokens = fell
+    early = value(areas_of(rows, "chain"), statistic="learned")
+    also = "" if early is None else f" (chain: how early a run learned does it as well, {early.value:.2f})"
+    long, short = (regime["watch"] for regime in vcpo_collapse.REGIMES.values())
+    text = (
+        f"Can collapse be foreseen? Training on data {staleness} versions old (truncated importance ratios) at a step "
+        f"that is safe when synchronous. Chain: 24 of 32 bits right, minus a KL penalty; {chain} collapse. Tokens: 32 "
+        f"tokens of 4 kinds, no penalty; {tokens} collapse. Collapse: from then to the end the return, averaged over "
+        "ten updates, stays below half of its largest gain. Healthy runs never fall below that half (those that do and "
+        "recover are left out) and are read at the same update numbers. Top: medians. Middle: AUC, the chance that a "
+        f"run that will collapse scores above a healthy one{also}. Bottom: alarms "
+        f"set so that one in ten other healthy runs sounds in a whole watch (chain {long} updates, tokens "
+        f"{short}), which is harder than to tell runs apart at one time. Bars: 95 % intervals (bottom: bands "
+        "of whole distributions, thus wider)."
     )
+    _script.caption(figure, text)
 
 
 def value(rows: Any, **place: Any) -> Any:
@@ -153,24 +183,43 @@ def numbers(rows: Any) -> dict[str, str]:
         own = pick(rows, regime=regime)
         shares = pick(own, quantity="share").set_index("statistic")
         found[f"{regime}_replicates"] = f"{shares.samples['collapsed']:.0f}"
-        for name in ("collapsed", "never learned", "recovered", "synchronous collapsed"):
-            found[f"{regime}_{name.replace(' ', '_')}"] = f"{100 * shares.value[name]:.0f}"
-        area = pick(own, quantity="auc")
+        for name in shares.index:
+            found[f"{regime}_{name.replace(',', '').replace(' ', '_')}"] = f"{100 * shares.value[name]:.0f}"
+        area = areas_of(rows, regime)
         found[f"{regime}_leads"] = _script.listed(f"{lead:.0f}" for lead in sorted(set(area.lead)))
         for name in (*ALARMS, "cosine"):
-            ordered = pick(area, statistic=name).sort_values("lead")
-            found[f"{regime}_{name}"] = _script.listed(f"{one:.2f}" for one in ordered.value)
-        for name in ("ess", "norm"):
-            for group in GROUPS:
+            found[f"{regime}_{name}"] = by_lead(area, name)
+        found |= others(rows, regime)
+        sounded = pick(own, quantity="announced", group="collapsing")
+        sounded = sounded[sounded.lead.isin(AHEAD)].sort_values("lead")
+        found[f"{regime}_ahead"] = _script.listed(f"{lead:.0f}" for lead in sorted(set(sounded.lead)))
+        for name in ("ess", "norm", "return"):
+            shares_ = pick(sounded, statistic=name).value
+            found[f"{regime}_{name}_announced"] = _script.listed(f"{100 * share:.0f}" for share in shares_) or "no"
+            for group in (*GROUPS, "recovered"):
                 share = value(own, quantity="announced", lead=1, statistic=name, group=group)
                 found[f"{regime}_{name}_{group}"] = "no" if share is None else f"{100 * share.value:.0f}"
     return found | verdict(rows)
 
 
+def by_lead(area: Any, name: str) -> str:
+    """Areas of a score at its leads."""
+    return _script.listed(f"{one:.2f}" for one in pick(area, statistic=name).sort_values("lead").value) or "no value"
+
+
+def others(rows: Any, regime: str) -> dict[str, str]:
+    """Areas against runs that recover and among those that learned early, and that of the time of learning alone."""
+    back, early = (areas_of(rows, regime, group) for group in ("recovered", "learned early"))
+    found = {f"{regime}_{name}_against_recovered": by_lead(back, name) for name in ("ess", "norm", "return")}
+    found[f"{regime}_ess_among_early"] = by_lead(early, "ess")
+    found[f"{regime}_early_pairs"] = "no" if early.empty else f"{early.samples.max():.0f}"
+    found[f"{regime}_learned_area"] = quoted(value(areas_of(rows, regime), statistic="learned"))
+    return found
+
+
 def verdict(rows: Any) -> dict[str, str]:
     """The areas that the verdict names, with intervals."""
-    area = pick(rows, quantity="auc")
-    chain, tokens = pick(area, regime="chain"), pick(area, regime="tokens")
+    chain, tokens = areas_of(rows, "chain"), areas_of(rows, "tokens")
     near, soon = (sorted(set(own.lead))[own.lead.nunique() // 2] for own in (chain, tokens))
     far = chain.lead.max()
     found = {"chain_far": f"{far:.0f}", "chain_near": f"{near:.0f}", "tokens_near": f"{soon:.0f}"}
@@ -180,4 +229,6 @@ def verdict(rows: Any) -> dict[str, str]:
         ("tokens_norm_near", tokens, "norm", soon), ("tokens_ess_near", tokens, "ess", soon),
     ):  # fmt: skip
         found[key] = quoted(value(own, statistic=name, lead=lead))
+    for key, group in (("early", "learned early"), ("recovered", "recovered")):
+        found[f"chain_{key}_far"] = quoted(value(areas_of(rows, "chain", group), statistic="ess", lead=far))
     return found
