@@ -63,6 +63,7 @@ def numbers(rows: Any) -> dict[str, str]:
         for name, late in (("early", False), ("late", True)):
             found[f"double_{arm}_{name}"] = _share(end("noisy", "adam", largest, arm, "collapsed", late, 2.0))
     found |= {f"{problem}_most": _share(most(main, problem)) for problem in ("exact", "noisy")}
+    found |= {f"{problem}_most_vcpo": _share(most(main, problem, "vcpo")) for problem in ("exact", "noisy")}
     found |= {
         "few": f"{int(ends[ends.factor != 1.0].samples.max())}",
         "uniform": f"{math.log(_vcpo.PROBLEMS['graded'].actions):.2f}",
@@ -107,9 +108,9 @@ def _anatomy(bodies: Any) -> dict[str, str]:
     return found
 
 
-def most(ends: Any, problem: str) -> Any:
-    """The truncated arm's row with the largest share collapsed."""
-    own = ends[(ends.problem == problem) & (ends.arm == "truncated") & (ends.quantity == "collapsed")]
+def most(ends: Any, problem: str, arm: str = "truncated") -> Any:
+    """An arm's row with the largest share collapsed."""
+    own = ends[(ends.problem == problem) & (ends.arm == arm) & (ends.quantity == "collapsed")].reset_index(drop=True)
     return own.loc[own.value.idxmax()]
 
 

@@ -30,7 +30,8 @@ GAP = 1.7
 AGAINST = {
     "other": ("another run's factors,\nat the same updates", "random", "p"),
     "shuffled": ("another run's factors,\nshuffled over updates", "random", "s"),
-    "constant": ("their mean, at every update", "random", "X"),
+    "constant": ("their mean over the run,\nat every update", "random", "X"),
+    "learning": ("their mean while return < 0.9,\nat every update", "random", "v"),
 }
 """What the factors on the learning rate are that VCPO's own are compared with."""
 QUOTED = {
@@ -51,9 +52,20 @@ def places() -> dict[tuple[str, str], float]:
     return {key: -(place + (GAP if key[1].startswith("tuned") else 0.0)) for place, key in enumerate(ARMS)}
 
 
-def draw_arms(ax: Axes, rows: Any, staleness: int) -> None:
+def ends(rows: Any) -> list[tuple[int, int]]:
+    """Staleness and updates of every end that is read."""
+    own = rows[rows.quantity == "final"]
+    return sorted({(int(s), int(u)) for s, u in zip(own.staleness, own.horizon, strict=True)})
+
+
+def called(rows: Any, staleness: int, horizon: int) -> str:
+    """Staleness, with the number of updates where it is not the only one."""
+    return f"{staleness}" if sum(s == staleness for s, _ in ends(rows)) == 1 else f"{staleness}, {horizon} updates"
+
+
+def draw_arms(ax: Axes, rows: Any, staleness: int, horizon: int) -> None:
     """Final return of every arm at one staleness, with the share of collapsed runs at the right."""
-    own = rows[rows.staleness == staleness]
+    own = rows[(rows.staleness == staleness) & (rows.horizon == horizon)]
     for (baseline, arm), y in places().items():
         _, color, marker = ARMS[baseline, arm]
         final = _of(own, baseline, arm, "final")
@@ -61,18 +73,18 @@ def draw_arms(ax: Axes, rows: Any, staleness: int) -> None:
         reach = [[final.value - final.low], [final.high - final.value]]
         ax.errorbar([final.value], [y], xerr=reach, color=COLOR[color], **look)
         if arm.startswith("tuned"):
-            same = " (same)" if final.step == _of(own, baseline, "plain", "final").step else ""
+            same = "=" if final.step == _of(own, baseline, "plain", "final").step else ""
             beside = {"textcoords": "offset points", "ha": "right", "va": "center", "fontsize": SMALL}
             beside["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-            ax.annotate(f"{final.step:g}{same}", (final.low, y), (-5, 0), **beside)
+            ax.annotate(f"{same}{final.step:g}", (final.low, y), (-5, 0), **beside)
         lost = float(_of(own, baseline, arm, "collapsed").value)
         place = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center", "fontsize": SMALL}
-        ax.text(1.13, y, f"{100 * lost:.0f} %", color=COLOR["muted"], **place)
+        ax.text(1.27, y, f"{100 * lost:.0f} %", color=COLOR["muted"], **place)
     vcpo = float(_of(own, "opob", "ess", "final").value)
     ax.axvline(vcpo, color=COLOR["controlled"], linewidth=0.6, alpha=0.6)
     heights = places()
     ax.set(ylim=(min(heights.values()) - 0.6, 1.8), yticks=list(heights.values()), xlabel="return at the end")
-    ax.set_title(f"staleness {staleness}")
+    ax.set_title("staleness " + called(rows, staleness, horizon).replace(", ", "\n"))
     ax.tick_params(axis="y", length=0)
 
 
@@ -84,28 +96,28 @@ def label_arms(axes: Any, rate: float) -> None:
         tick.set_color(COLOR[color])
     retuned = max(y for key, y in places().items() if key[1].startswith("tuned"))
     place = {"transform": first.get_yaxis_transform(), "ha": "right", "va": "center", "fontsize": SMALL}
-    first.text(-0.03, 1.15, f"learning rate {rate:g}, good\nfor synchronous runs", **place)
-    first.text(-0.03, retuned + 1.15, "re-tuned learning rate,\nbeside each point", **place)
+    first.text(-0.03, 1.15, f"learning rate {rate:g}, best\nfor synchronous runs", **place)
+    first.text(-0.03, retuned + 1.15, "re-tuned learning rate,\nbeside points (=: same)", **place)
     for ax in axes:
         place = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "bottom", "fontsize": SMALL}
-        ax.text(1.13, 1.95, "collapsed", color=COLOR["muted"], **place)
+        ax.text(1.27, 1.85, "collapsed", color=COLOR["muted"], **place)
     place = {"transform": first.get_yaxis_transform(), "va": "center", "fontsize": SMALL}
     first.text(0.04, -3.0, f"line: VCPO,\nlearning rate {rate:g}", color=COLOR["controlled"], **place)
 
 
 def draw_differences(ax: Axes, rows: Any) -> None:
     """What VCPO's own factors on the learning rate gain over others, against staleness."""
-    levels = sorted(rows.staleness.unique())
+    places = ends(rows)
     own = rows[(rows.baseline == "opob") & (rows.arm == "ess") & (rows.quantity == "difference")]
     ax.axhline(0.0, color=COLOR["muted"], linewidth=0.7)
-    for side, (arm, (text, color, marker)) in zip((-0.12, 0.0, 0.12), AGAINST.items(), strict=True):
-        found = own[own.against == arm].sort_values("staleness")
-        x = np.array([levels.index(level) for level in found.staleness]) + side
+    for side, (arm, (text, color, marker)) in zip((-0.18, -0.06, 0.06, 0.18), AGAINST.items(), strict=True):
+        found = own[own.against == arm].sort_values(["staleness", "horizon"])
+        x = np.arange(len(places)) + side
         look = {**_style.MEASURED, "marker": marker, "markersize": 4.5}
         reach = [found.value - found.low, found.high - found.value]
         ax.errorbar(x, found.value, yerr=reach, color=COLOR[color], label=text, **look)
-    ax.set(xticks=range(len(levels)), xlim=(-0.8, len(levels) - 0.6), xlabel="staleness (updates)")
-    ax.set_xticklabels([str(int(level)) for level in levels])
+    ax.set(xticks=range(len(places)), xlim=(-1.2, len(places) - 0.6), xlabel="staleness (in updates)")
+    ax.set_xticklabels([called(rows, *place).replace(", ", "\nafter ") for place in places])
     ax.set_ylabel("return at the end: VCPO\nminus VCPO with ...")
     place = {"transform": ax.get_yaxis_transform(), "fontsize": SMALL, "color": COLOR["muted"]}
     ax.text(0.005, 0.004, "own factors better", va="bottom", **place)
@@ -114,25 +126,26 @@ def draw_differences(ax: Axes, rows: Any) -> None:
 
 def draw(rows: Any) -> Figure:
     """Parts and re-tuned rates at every staleness above, what the timing of VCPO's factors does below."""
-    levels = sorted(int(level) for level in rows.staleness.unique())
+    places = ends(rows)
     with _style.applied():
-        figure = _style.picture(2 * _style.COLUMN, 6.1)
+        figure = _style.picture(2 * _style.COLUMN, 6.5)
         top, bottom = figure.subfigures(2, 1, height_ratios=(1.5, 1.0))
-        axes = top.subplots(1, len(levels), sharex=True, sharey=True, squeeze=False)[0]
-        for ax, staleness in zip(axes, levels, strict=True):
-            draw_arms(ax, rows, staleness)
+        axes = top.subplots(1, len(places), sharex=True, sharey=True, squeeze=False)[0]
+        for ax, place in zip(axes, places, strict=True):
+            draw_arms(ax, rows, *place)
         least = rows[rows.quantity == "final"].low.min()
         axes[0].set_xlim(math.floor(20 * least) / 20, 1.02)
         label_arms(axes, rows[rows.arm == "ess"].step.iloc[0])
         top.suptitle(
-            "From staleness 32 on both parts of VCPO help; at a re-tuned learning rate the baseline alone does as well",
+            "From staleness 32 on both parts of VCPO help; at a re-tuned learning rate the baseline alone does as\n"
+            "well, and at 128 truncated IS needs neither: it is only slower",
             fontsize=8,
         )
         ax = bottom.subplots()
         draw_differences(ax, rows)
         ax.set_title(
-            "Must VCPO's factor √(ESS/N) come from the run's own batch? No: another run's do as well. Its timing\n"
-            "matters: VCPO is better than with shuffled or constant factors at 8 and 32, but worse at 128."
+            "Must VCPO's factor √(ESS/N) come from the run's own batch? No: another run's do as well. Must it change?\n"
+            "No: so does a constant, if it is the mean while learning. The mean over the run is closer to 1: worse."
         )
         ax.legend(
             loc="center left",
@@ -147,6 +160,7 @@ def draw(rows: Any) -> Figure:
 
 def _caption(figure: Figure, rows: Any) -> None:
     replicates = int(rows[rows.quantity == "final"].samples.max())
+    few = int(rows[(rows.quantity == "final") & (rows.staleness == rows.staleness.max())].samples.max())
     rate, tried = rows[rows.arm == "ess"].step.iloc[0], rows[rows.quantity == "step"].step.nunique()
     _script.caption(
         figure,
@@ -156,26 +170,32 @@ def _caption(figure: Figure, rows: Any) -> None:
         "of at most 8), and the learning rate. ESS rule: learning rate times √(ESS/N), small if few of the batch's N",
         f"samples count (ESS: effective sample size). Re-tuned: best of {tried} learning rates for each row and",
         f"staleness, on separate runs. Below: VCPO at learning rate {rate:g}, its factor √(ESS/N) replaced by others.",
-        f"Points: means over {replicates} runs with 95\u00a0% intervals (below: paired differences); best return: 1.",
+        f"Points: means over {replicates} runs ({few} at the oldest data) with 95\u00a0% intervals (below: paired",
+        "differences); best return: 1.",
         "Gray: share of runs that collapse (end below half of their peak gain over the start).",
     )
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """What the entry quotes: finals, and differences that the timing makes, at the ends and the middle of staleness."""
-    levels = sorted(int(level) for level in rows.staleness.unique())
-    ties = rows[(rows.quantity == "difference") & (rows.against == "other")]
-    tie = ties.loc[ties.value.abs().idxmax()]
-    found = {"replicates": f"{int(rows[rows.quantity == 'final'].samples.max())}", "tie": _value(tie, "+")}
-    found["tie_staleness"] = f"{int(tie.staleness)}"
-    for name, staleness in (("low", levels[0]), ("middle", levels[len(levels) // 2]), ("high", levels[-1])):
-        own = rows[rows.staleness == staleness]
-        found[name] = f"{staleness}"
+    """What the entry quotes: finals, and differences that the timing makes, at every end that is read."""
+    places = ends(rows)
+    middle = places[len(places) // 2 - 1]
+    named = {"low": places[0], "middle": middle, "high": places[-2], "late": places[-1]}
+    counts = rows[rows.quantity == "final"].groupby("staleness").samples.max()
+    found = {"replicates": f"{counts.iloc[0]}", "fewer": f"{counts.iloc[-1]}"}
+    found |= {"short": f"{places[0][1]}", "long": f"{places[-1][1]}"}
+    for name, (staleness, horizon) in named.items():
+        own = rows[(rows.staleness == staleness) & (rows.horizon == horizon)]
+        if name != "late":
+            found[name] = f"{staleness}"
         for key, (baseline, arm) in QUOTED.items():
             found[f"{name}_{key}"] = _value(_of(own, baseline, arm, "final"))
-        for against in ("shuffled", "constant"):
+        for against in AGAINST:
             found[f"{name}_{against}"] = _value(_of(own, "opob", "ess", "difference", against), "+")
-        found[f"{name}_scale"] = f"{_of(own, 'opob', 'ess', 'scale').value:.2f}"
+    last = rows[(rows.staleness == places[-1][0]) & (rows.horizon == places[-1][1])]
+    for key in ("vcpo", "tis", "tuned"):
+        found[f"late_{key}_lost"] = _percent(_of(last, *QUOTED[key], "collapsed"))
+    found["tuned_step"] = f"{_of(last, *QUOTED['tuned'], 'final').step:g}"
     return {key: value.replace("-", "−") for key, value in found.items()}
 
 
@@ -187,3 +207,7 @@ def _of(rows: Any, baseline: str, arm: str, quantity: str, against: str = "") ->
 
 def _value(row: Any, sign: str = "") -> str:
     return f"{row.value:{sign}.3f} ± {(row.high - row.low) / 2:.3f}"
+
+
+def _percent(row: Any) -> str:
+    return f"{100 * row.value:.1f} percent ({100 * row.low:.1f} to {100 * row.high:.1f})"

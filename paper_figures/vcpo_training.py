@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -13,13 +11,15 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from experiments import _vcpo
 from paper_figures import _script
+from paper_figures._vcpo_training import SHOWN, at, most, numbers, seen
+
+__all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = ("vcpo_training",)
 COLOR = _style.COLORS
 ARMS = {"synchronous": ("synchronous", "s"), "truncated": ("stale", "o"), "vcpo": ("controlled", "^")}
 """Color and marker of each arm."""
-SHOWN = 32
-LENGTHS = {"graded": 500, "exact": 120}
+LENGTHS = {"graded": 500, "noisy": 200}
 """Updates that are shown: all, and those in which something happens."""
 QUANTITIES = {
     "return": "expected return\n(best: 1)",
@@ -33,8 +33,8 @@ FLOOR = 1e-8
 FAR = 32
 """A fall with fewer updates before or after it is not measured."""
 SMALL = 6.6
-TASKS = {"graded": ("graded, noise", "solid"), "noisy": ("pass or fail, noise", "dotted"), "exact": ("pass or fail", "")}
-"""What a problem is called and how its line is drawn, over multiples of the learning rate."""
+TASKS = (("graded", "solid", "full"), ("noisy", "dotted", "left"))
+"""Problems that are shown over multiples of the learning rate, the line of each and how its points are filled."""
 
 
 def arm_rows(rows: Any, problem: str, arm: str, optimizer: str = "adam") -> Any:
@@ -108,7 +108,7 @@ def label_curves(axes: Any, rows: Any, fallen: float) -> None:
     run = collapsing(rows)
     if len(run):
         top.plot(run["update"], run.value, color=COLOR["stale"], linewidth=0.7)
-        say(top, 0.47, 0.32, f"thin: one of the {100 * fallen:.0f} % that collapse", "stale")
+        say(top, 0.99, 0.32, f"thin: one of the {100 * fallen:.0f} % that collapse", "stale", ha="right")
     say(ess, 0.99, 0.17, f"dashed, 1/{_vcpo.SAMPLES}: only one sample counts", ha="right")
     say(kl, 0.28, 0.86, f"waves: each {SHOWN} updates, data of\nnewer policies begins to arrive")
     say(norm, 0.38, 0.19, "a curve ends where its median\nis 0 (no gradient); a band at\nthe floor: interval reaches 0")
@@ -116,7 +116,7 @@ def label_curves(axes: Any, rows: Any, fallen: float) -> None:
     say(top, 0.3, 0.5, "VCPO starts slower, then overtakes;\nall end at 1")
     say(ess, 0.1, 0.8, "■ always 1: all data is current", "synchronous")
     say(norm, 0.02, 0.17, f"● dips: until update {SHOWN} all\ndata is the first policy's", "stale")
-    say(norm, 0.64, 0.4, "curves end: gradient 0,\nas all samples of a\nbatch earn the same")
+    say(norm, 0.56, 0.4, "no curve ends: 60 % suffices,\nso policies stay random")
 
 
 def draw_ends(ax: Axes, rows: Any, quantity: str) -> None:
@@ -133,7 +133,7 @@ def draw_ends(ax: Axes, rows: Any, quantity: str) -> None:
             look |= {"markerfacecolor": "white"} if late else {}
             reach = [part.value - part.low, part.high - part.value]
             ax.errorbar(x, part.value, yerr=reach, color=COLOR[color], **look)
-    ax.set(xticks=range(len(levels)), xlim=(-0.4, len(levels) - 0.5), xlabel="staleness (updates)")
+    ax.set(xticks=range(len(levels)), xlim=(-0.4, len(levels) - 0.4), xlabel="staleness (updates)")
     ax.set_xticklabels([f"{level}\n(above)" if level == SHOWN else str(level) for level in levels])
 
 
@@ -158,44 +158,34 @@ def draw_outcomes(axes: Any, ends: Any) -> None:
 
 
 def draw_factors(ax: Axes, ends: Any) -> None:
-    """Share collapsed on the oldest data at multiples of the learning rate."""
-    own = ends[(ends.optimizer == "adam") & (ends.staleness == ends.staleness.max()) & (ends.quantity == "collapsed")]
+    """Final return on the oldest data at multiples of the learning rate, at the last end that is read."""
+    own = ends[(ends.optimizer == "adam") & (ends.staleness == ends.staleness.max()) & (ends.quantity == "final")]
     own = own[own.horizon == own.groupby("factor").horizon.transform("max")]
-    for problem, (_, line) in TASKS.items():
+    for problem, line, fill in TASKS:
         for arm, side in (("truncated", 0.97), ("vcpo", 1.03)):
             color, marker = ARMS[arm]
             part = own[(own.problem == problem) & (own.arm == arm)].sort_values("factor")
-            if not line:
-                continue
-            look = {**_style.MEASURED, "linestyle": line, "marker": marker, "linewidth": 0.9}
-            look |= {"markerfacecolor": "white"} if line == "dotted" else {}
-            ax.errorbar(
-                part.factor * side,
-                part.value,
-                yerr=[part.value - part.low, part.high - part.value],
-                color=COLOR[color],
-                **look,
-            )
+            look = {**_style.MEASURED, "linestyle": line, "marker": marker, "linewidth": 0.9, "fillstyle": fill}
+            reach = [part.value - part.low, part.high - part.value]
+            ax.errorbar(part.factor * side, part.value, yerr=reach, color=COLOR[color], **look)
     factors = sorted(own.factor.unique())
     ax.set_xscale("log", base=2)
-    ax.set(xticks=factors, xlabel="learning rate / the one tuned for synchronous runs", ylim=(-0.02, None))
-    ax.set_xticklabels(["½" if factor == 0.5 else f"{factor:g}" for factor in factors])
     ax.minorticks_off()
-    ax.set_ylabel("share that collapses")
-
-
-def seen(rows: Any) -> Any:
-    """Gradient norms around collapses of truncated IS with SGD at the staleness shown; empty where there is none."""
-    bodies = rows[(rows.part == "anatomy") & (rows.problem == "graded") & (rows.optimizer == "sgd")]
-    return bodies[(bodies.arm == "truncated") & (bodies.samples > 0) & (bodies.staleness == SHOWN)]
+    ax.set(xticks=factors, xlabel="learning rate / the one best for synchronous runs", ylim=(0, 1.08))
+    ax.set_xticklabels(["½" if factor == 0.5 else f"{factor:g}" for factor in factors])
+    ax.set_ylabel(f"return at the end\n({int(own.horizon.max())} updates)")
+    ax.set_title(f"Staleness {int(own.staleness.max())}: it depends on the learning rate")
+    say(ax, 0.03, 0.26, "▲ VCPO  ● truncated IS")
+    say(ax, 0.03, 0.16, "solid: graded reward")
+    say(ax, 0.03, 0.07, "dotted, half-filled: pass or fail, with noise added")
 
 
 def draw_anatomy(ax: Axes, bodies: Any, runs: int) -> None:
     """The norm's jump at a collapse and its size afterwards, beside those of the `runs` that did not collapse."""
     ax.set_title("Does a gradient spike tell of a collapse?\nSurvivors spike, too")
     ax.set_yscale("log")
-    ax.set(xlim=(-0.5, 1.5), ylim=(3e-3, 1e9), ylabel="gradient norm / median of\n8 to 32 updates before fall")
-    ax.set(xticks=[0, 1], yticks=[1e-2, 1, 1e2, 1e4])
+    ax.set(xlim=(-0.5, 1.5), ylim=(1e-5, 1e9), ylabel="gradient norm / median of\n8 to 32 updates before fall")
+    ax.set(xticks=[0, 1], yticks=[1e-4, 1e-2, 1, 1e2])
     ax.set_xticklabels(["largest within 8\nupdates of fall", "median, 8 to\n32 after fall"])
     ax.set_xlabel("fall: last update with 90 % of the peak\ngain; ●: at the fall of a collapsed run", fontsize=SMALL)
     ax.axhline(1.0, color=COLOR["muted"], linewidth=0.7)
@@ -231,7 +221,7 @@ def draw(rows: Any) -> Figure:
             "Graded: paid the share of 32 tokens right, + noise:\n"
             f"truncated IS stalls, {100 * fallen:.0f} % of its runs collapse"
         )
-        grid[0, 1].set_title(f"Pass or fail: paid 1 if 60 % of 32 bits are right:\n{_spared(ends)}, at any staleness")
+        grid[0, 1].set_title(f"Pass or fail: paid 1 if 60 % of 32 bits are right,\n+ noise: {_spared(ends)}")
         low = bottom.subplots(2, 2)
         draw_outcomes(low[0], ends)
         draw_factors(low[1, 0], ends)
@@ -241,14 +231,14 @@ def draw(rows: Any) -> Figure:
 
 
 def _spared(ends: Any) -> str:
-    """How many runs collapse where reward is pass or fail without noise."""
-    own = ends[(ends.problem == "exact") & (ends.quantity == "collapsed") & (ends.factor == 1.0)]
-    most = own.value.max()
-    return "no run collapses" if most == 0.0 else f"at most {100 * most:.1f} % of runs collapse"
+    """How many runs collapse where reward is pass or fail with noise."""
+    share = 100 * max(most(ends[ends.factor == 1.0], "noisy", arm).value for arm in ("truncated", "vcpo"))
+    return f"at most {share:.1f} % collapse at any staleness"
 
 
 def _caption(figure: Figure, ends: Any) -> None:
     runs, batch = int(ends[ends.quantity == "final"].samples.max()), _vcpo.SAMPLES
+    few = int(ends[(ends.quantity == "final") & (ends.factor != 1.0)].samples.max())
     _script.caption(
         figure,
         "Does old data make training collapse, and does VCPO (variance-controlled policy optimization) prevent it?",
@@ -256,105 +246,7 @@ def _caption(figure: Figure, ends: Any) -> None:
         "Truncated IS (importance sampling): a sequence's weight is its probability now over that when written, but at",
         "most 8. VCPO: the same weights, an optimal baseline, and the learning rate times √(ESS/N); ESS: effective",
         f"sample size of a batch's N = {batch} sequences. All use Adam (SGD where said) at the learning",
-        f"rate tuned for synchronous runs. Each curve and point: {runs} runs, mean (return, ESS, share) or median (KL,",
-        "gradient norm); bands and bars: 95\u00a0% intervals.",
+        f"rate best for synchronous runs, but for multiples of it at the bottom left. Each curve and point: {runs}",
+        f"runs ({few} at other learning rates), mean (return, ESS, share) or median (KL, gradient norm); bands and",
+        "bars: 95\u00a0% intervals.",
     )
-
-
-def at(
-    ends: Any,
-    problem: str,
-    optimizer: str,
-    staleness: int,
-    arm: str,
-    quantity: str,
-    late: bool = False,
-    factor: float = 1.0,
-) -> Any:
-    """The one row of a quantity of an arm at the first end that is read, or at the last."""
-    place = (ends.problem == problem) & (ends.optimizer == optimizer) & (ends.staleness == staleness)
-    own = ends[place & (ends.arm == arm) & (ends.quantity == quantity) & (ends.factor == factor)]
-    return own.sort_values("horizon").iloc[-1 if late else 0]
-
-
-def numbers(rows: Any) -> dict[str, str]:
-    """What the entry quotes."""
-    ends = rows[rows.part == "end"]
-    largest, main = int(ends.staleness.max()), ends[ends.factor == 1.0]
-    end = functools.partial(at, ends)
-    found = {
-        "shown": f"{SHOWN}",
-        "largest": f"{largest}",
-        "replicates": f"{int(main[main.quantity == 'final'].samples.max())}",
-        "short": f"{int(main.horizon.min())}",
-        "long": f"{int(main.horizon.max())}",
-        "sync": _value(end("graded", "adam", 0, "truncated", "final")),
-    }
-    for arm in ("truncated", "vcpo"):
-        for name, staleness, late in (("shown", SHOWN, False), ("largest", largest, False), ("late", largest, True)):
-            found[f"{arm}_{name}"] = _value(end("graded", "adam", staleness, arm, "final", late))
-            found[f"{arm}_{name}_collapsed"] = _share(end("graded", "adam", staleness, arm, "collapsed", late))
-        found[f"sgd_{arm}"] = _share(end("graded", "sgd", SHOWN, arm, "collapsed"))
-        for problem in ("exact", "noisy"):
-            found[f"{problem}_{arm}"] = _value(end(problem, "adam", largest, arm, "final", True))
-        found[f"half_{arm}"] = _value(end("graded", "adam", largest, arm, "final", True, 0.5))
-        found[f"half_{arm}_collapsed"] = _share(end("graded", "adam", largest, arm, "collapsed", True, 0.5))
-        for problem in ("graded", "noisy"):
-            found[f"{problem}_double_{arm}"] = _share(end(problem, "adam", largest, arm, "collapsed", True, 2.0))
-    found |= {f"{problem}_most": _share(_most(main, problem)) for problem in ("exact", "noisy")}
-    found |= {
-        "bold_most": _share(_most(ends, "exact")),
-        "bolder": f"{ends.factor.max():g}",
-        "few": f"{int(ends[ends.factor != 1.0].samples.max())}",
-        "uniform": f"{math.log(_vcpo.PROBLEMS['graded'].actions):.2f}",
-        "clipped": f"{100 * ends[ends.quantity == 'clipped'].value.max():.2f}",
-    }
-    return found | _explored(main, largest) | _chosen(rows, main) | _anatomy(seen(rows))
-
-
-def _explored(ends: Any, staleness: int) -> dict[str, str]:
-    """Entropy of the truncated runs that were not solved at the last end."""
-    row = at(ends[ends.among == "unsolved"], "graded", "adam", staleness, "truncated", "entropy", late=True)
-    value = f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})" if row.samples else "(none)"
-    return {"entropy": value, "unsolved": f"{row.samples}"}
-
-
-def _chosen(rows: Any, ends: Any) -> dict[str, str]:
-    """The learning rates, how well synchronous runs do at them, and at twice that of the noisy problem."""
-    steps = rows[(rows.part == "step") & (rows.optimizer == "adam")]
-    rate = ends[ends.optimizer == "adam"].groupby("problem").step.first()
-    found = {f"{problem}_step": f"{value:g}" for problem, value in rate.items()}
-    found["choosing"] = f"{int(steps.samples.max())}"
-    for name, problem, factor in (("graded", "graded", 1.0), ("noisy", "noisy", 1.0), ("double", "noisy", 2.0)):
-        own = steps[(steps.problem == problem) & np.isclose(steps.step, factor * rate[problem])]
-        own = own.set_index("quantity").value
-        found[f"{name}_sync"] = f"{own.mean_return:.3f}"
-        found[f"{name}_missed"] = f"{100 * (1 - own.solved):.1f}"
-    return found
-
-
-def _anatomy(bodies: Any) -> dict[str, str]:
-    """Spike and aftermath of collapses, beside others."""
-    if bodies.empty:
-        names = ("spike_collapsed", "spike_others", "after_collapsed", "after_others")
-        return dict.fromkeys(names, "(no collapse)") | {"anatomy": "none", "fallen": "0"}
-    staleness, fallen = int(bodies.staleness.iloc[0]), int(bodies[bodies.among == "collapsed"].samples.iloc[0])
-    found = {"anatomy": f"{staleness}", "fallen": f"{fallen}"}
-    for row in bodies.itertuples():
-        value, low, high = (f"{x:,.0f}" if x >= 10 else f"{x:.2g}" for x in (row.value, row.low, row.high))
-        found[f"{row.quantity}_{row.among}"] = f"{value} ({low} to {high})"
-    return found
-
-
-def _most(ends: Any, problem: str) -> Any:
-    """The truncated arm's row with the largest share collapsed."""
-    own = ends[(ends.problem == problem) & (ends.arm == "truncated") & (ends.quantity == "collapsed")]
-    return own.loc[own.value.idxmax()]
-
-
-def _value(row: Any) -> str:
-    return f"{row.value:.3f} ± {(row.high - row.low) / 2:.3f}"
-
-
-def _share(row: Any) -> str:
-    return f"{100 * row.value:.1f} percent ({100 * row.low:.1f} to {100 * row.high:.1f})"

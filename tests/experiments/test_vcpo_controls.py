@@ -17,7 +17,7 @@ from experiments import _vcpo, vcpo_controls
 from paper_figures import vcpo_controls as figure
 
 HERE = Path(figure.__file__).parent
-SMALL = {**vcpo_controls.QUICK[0], "updates": 40, "replicates": 6}
+SMALL = {**vcpo_controls.QUICK[0], "horizons": [40], "replicates": 6}
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def test_given_scales_do_not_depend_on_blocks():
 
 
 def test_controls_keep_the_mean_and_only_the_order_changes():
-    arms = vcpo_controls.arms(SMALL)
-    own = vcpo_controls.measured(SMALL, "group mean")
+    arms = vcpo_controls.arms({**SMALL, "baseline": "opob"})
+    own, returns = vcpo_controls.measured(SMALL, "opob")
     (given,), _ = arms["other"]
     (mixed,), _ = arms["shuffled"]
     np.testing.assert_array_equal(given.scales, own)
@@ -65,16 +65,19 @@ def test_controls_keep_the_mean_and_only_the_order_changes():
     np.testing.assert_array_equal(np.sort(mixed.scales, axis=0), np.sort(own, axis=0))
     for arm in ("other", "shuffled", "constant"):
         assert arms[arm][1].mean() == pytest.approx(own.mean(), rel=1e-12)
-    whole = vcpo_controls.measured(SMALL, "opob")
-    assert arms["vcpo mean"][1][0] == pytest.approx(whole.mean(), rel=1e-12) and whole.mean() != own.mean()
-    assert set(vcpo_controls.arms({**SMALL, "baseline": "opob"})) == set(arms) - {"vcpo mean"}
+    below = [own[u, r] for u, r in np.ndindex(own.shape) if returns[u, r] < 0.9]
+    assert arms["learning"][1].mean() == pytest.approx(np.mean(below), rel=1e-12)
+    plain = vcpo_controls.arms(SMALL)
+    assert set(plain) == {"plain", "ess", "other", "vcpo mean"}
+    assert plain["vcpo mean"][1][0] == pytest.approx(own.mean(), rel=1e-12)
+    assert vcpo_controls.measured(SMALL, "group mean")[0].mean() != own.mean()
 
 
 def test_scales_come_from_held_out_seeds():
     same = _vcpo.train(
         "graded", 8, "group mean", _vcpo.update("adam", 0.2, _vcpo.ess_step("adam")), 40, 6, SMALL["seed"]
     )
-    assert (vcpo_controls.measured(SMALL, "group mean") != same["ess_step_scale"]).any()
+    assert (vcpo_controls.measured(SMALL, "group mean")[0] != same["ess_step_scale"]).any()
 
 
 def test_scales_in_a_random_order_lose_their_tie_to_time():
@@ -103,23 +106,23 @@ def test_arms_are_what_they_are_called(rows):
             method,
             sim.chain(sim.updates.clip_norm(1.0), sim.updates.adam(0.2), *tail),
             samples_per_group=16,
-            updates=setting["updates"],
+            updates=setting["horizons"][0],
             replicates=setting["replicates"],
             diagnostics=[_vcpo.RETURN],
         )
         curve = sim.run(spec, seed=0, progress=False)["policy_return"]
-        found[arm] = float(curve[-setting["updates"] // 10 :].mean())
+        found[arm] = float(curve[-setting["horizons"][0] // 10 :].mean())
     own = rows[(rows.staleness == setting["staleness"]) & (rows.quantity == "final")].set_index(["baseline", "arm"])
     assert {arm: float(own.value[arm]) for arm in parts} == pytest.approx(found, abs=1e-12)
     assert len({round(value, 6) for value in found.values()}) == 4
 
 
 def test_differences_are_those_of_the_finals(rows):
-    finals = rows[rows.quantity == "final"].set_index(["staleness", "baseline", "arm"]).value
+    finals = rows[rows.quantity == "final"].set_index(["staleness", "horizon", "baseline", "arm"]).value
     differences = rows[rows.quantity == "difference"]
-    assert len(differences) == 2 * (5 + 4)
+    assert len(differences) == 3 * (3 + 5)
     for row in differences.itertuples():
-        place = (row.staleness, row.baseline)
+        place = (row.staleness, row.horizon, row.baseline)
         assert row.value == pytest.approx(finals[(*place, "ess")] - finals[(*place, row.against)], abs=1e-12)
         assert row.low < row.value < row.high
 
@@ -133,15 +136,18 @@ def test_retuned_steps_are_the_best_of_their_grid(rows):
 
 def test_the_figure_draws_the_rows(rows):
     drawn = figure.draw(rows)
-    levels = sorted(rows.staleness.unique())
-    for ax, staleness in zip(drawn.axes, levels, strict=False):
-        own = rows[(rows.staleness == staleness) & (rows.quantity == "final")].set_index(["baseline", "arm"])
+    places = [(8, 60), (128, 60), (128, 90)]
+    assert figure.ends(rows) == places
+    for ax, (staleness, horizon) in zip(drawn.axes, places, strict=False):
+        own = rows[(rows.staleness == staleness) & (rows.horizon == horizon) & (rows.quantity == "final")]
+        own = own.set_index(["baseline", "arm"])
         points = [float(box[0].get_xdata()[0]) for box in ax.containers]
         np.testing.assert_allclose(points, [own.value[key] for key in figure.ARMS], rtol=1e-12)
         assert all(box.has_xerr for box in ax.containers)
     own = rows[(rows.baseline == "opob") & (rows.quantity == "difference")]
     for box, (against, (_, color, _)) in zip(drawn.axes[-1].containers, figure.AGAINST.items(), strict=True):
-        np.testing.assert_allclose(box[0].get_ydata().astype(float), own[own.against == against].value, rtol=1e-12)
+        right = own[own.against == against].sort_values(["staleness", "horizon"]).value
+        np.testing.assert_allclose(box[0].get_ydata().astype(float), right, rtol=1e-12)
         assert box.has_yerr and colors.to_rgba(box[0].get_color()) == colors.to_rgba(_style.COLORS[color])
     assert _style.encode(drawn, "pdf") == _style.encode(figure.draw(rows), "pdf")
 

@@ -147,7 +147,7 @@ def test_quick_rows_are_as_declared(rows):
 
 def steps_of(rows, case):
     own = rows[(rows.part == "step") & (rows.problem == case[0]) & (rows.optimizer == case[1])]
-    return own.set_index("step").value.sort_index()
+    return own[own.quantity == "mean_return"].set_index("step").value.sort_index()
 
 
 @pytest.mark.parametrize("case", vcpo_training.CASES, ids=str)
@@ -159,8 +159,37 @@ def test_the_step_is_the_one_the_rule_takes_from_the_committed_grid(case):
     found = steps_of(rows, case)
     assert list(found.index) == sorted(vcpo_training.CASES[case][1])
     assert found.idxmax() not in (found.index[0], found.index[-1])
-    close = found[found >= (1 - vcpo_training.CLOSE) * found.max()]
-    assert close.index.min() == vcpo_training.CASES[case][0]
+    assert found.idxmax() == vcpo_training.CASES[case][0]
+
+
+def test_the_step_differs_where_a_bolder_one_is_taken_and_ends_are_read_early_and_late(rows):
+    ends = rows[(rows.part == "end") & (rows.quantity == "final")]
+    oldest = ends[ends.staleness == _vcpo.OLDEST]
+    for case, own in oldest.groupby(["problem", "optimizer"]):
+        np.testing.assert_allclose(own.step, own.factor * vcpo_training.CASES[case][0])
+    bolder = oldest[oldest.factor != 1.0]
+    assert set(bolder.factor) == set(vcpo_training.FACTORS) and set(bolder.problem) == set(_vcpo.PROBLEMS)
+    assert (oldest.groupby(["problem", "optimizer", "arm", "factor"]).horizon.nunique() == 2).all()
+    assert (ends[ends.staleness < _vcpo.OLDEST].horizon == 60).all()
+
+
+def test_an_early_end_is_that_of_a_run_that_stops_there():
+    setting = {**vcpo_training.QUICK[-1], "factors": [2.0], "horizons": [20, 30]}
+    both, short = vcpo_training.run(setting), vcpo_training.run({**setting, "horizons": [20]})
+    early = [row for row in both if row["horizon"] == 20]
+    assert pd.DataFrame(early).equals(pd.DataFrame(short))
+    late = [row["value"] for row in both if row["horizon"] == 30 and row["quantity"] == "final"]
+    assert late != [row["value"] for row in early if row["quantity"] == "final"]
+
+
+def test_multiples_of_a_step_in_one_run_are_the_runs_at_those_steps():
+    # The replicates of the first multiple have the numbers, so the draws, of a run with that step alone.
+    setting = {**vcpo_training.QUICK[-1], "factors": [2.0, 4.0]}
+    both = pd.DataFrame(vcpo_training.run(setting))
+    alone = pd.DataFrame(vcpo_training.run({**setting, "factors": [2.0]}))
+    assert both[both.factor == 2.0].reset_index(drop=True).equals(alone)
+    finals = both[(both.quantity == "final") & (both.horizon == 30)]
+    assert finals.value.nunique() == 2
 
 
 def containers(ax, color):
@@ -171,16 +200,16 @@ def containers(ax, color):
 
 def test_the_figure_draws_the_rows(rows):
     drawn = figure.draw(rows)
-    above, below = (
-        [ax for ax in drawn.axes if ax.get_ylabel() == name] for name in ("return at the end", "share that collapses")
-    )
-    ends = rows[(rows.part == "end") & (rows.problem == "graded") & (rows.optimizer == "adam")]
-    for ax, quantity in ((above[0], "final"), (below[0], "collapsed")):
+    ends = rows[(rows.part == "end") & (rows.problem == "graded") & (rows.optimizer == "adam") & (rows.factor == 1.0)]
+    assert [ax.get_ylabel() for ax in drawn.axes[8:10]] == ["return at the end", "share that collapses"]
+    for ax, quantity in ((drawn.axes[8], "final"), (drawn.axes[9], "collapsed")):
         for arm, color in (("truncated", "stale"), ("vcpo", "controlled")):
-            (box,) = containers(ax, color)
             right = ends[(ends.arm == arm) & (ends.quantity == quantity)].sort_values("staleness")
-            np.testing.assert_allclose(box[0].get_ydata().astype(float), right.value, rtol=1e-12)
-            assert box.has_yerr
+            early, late = containers(ax, color)
+            for box, own in ((early, right[right.horizon == 60]), (late, right[right.horizon > 60])):
+                np.testing.assert_allclose(box[0].get_ydata().astype(float), own.value, rtol=1e-12)
+                assert box.has_yerr
+            assert late[0].get_markerfacecolor() == "white" != early[0].get_markerfacecolor()
     ess = next(ax for ax in drawn.axes if ax.get_ylabel().startswith("ESS"))
     (floor,) = [line for line in ess.lines if set(line.get_ydata()) == {1 / _vcpo.SAMPLES}]
     assert floor.is_dashed() and floor.get_color() == _style.COLORS["predicted"]
@@ -194,6 +223,21 @@ def test_the_figure_draws_the_rows(rows):
     assert _style.encode(drawn, "pdf") == _style.encode(figure.draw(rows), "pdf")
 
 
+def test_multiples_of_the_step_are_drawn_from_the_last_end_of_each(rows):
+    ax = Figure().subplots()
+    figure.draw_factors(ax, rows[rows.part == "end"])
+    last = {0.5: 30, 1.0: 90, 2.0: 30, 4.0: 30}
+    ends = rows[(rows.part == "end") & (rows.quantity == "final") & (rows.optimizer == "adam")]
+    ends = ends[(ends.staleness == 128) & (ends.horizon == ends.factor.map(last))].sort_values("factor")
+    for arm, color in (("truncated", "stale"), ("vcpo", "controlled")):
+        boxes = containers(ax, color)
+        assert len(boxes) == 2 and all(box.has_yerr for box in boxes)
+        for box, problem in zip(boxes, ("graded", "noisy"), strict=True):
+            right = ends[(ends.arm == arm) & (ends.problem == problem)]
+            assert list(right.factor) == [0.5, 1.0, 2.0, 4.0]
+            np.testing.assert_allclose(box[0].get_ydata().astype(float), right.value, rtol=1e-12)
+
+
 def test_a_curve_of_the_norm_ends_where_half_of_the_runs_have_none(rows):
     curve = rows[(rows.part == "curve") & (rows.problem == "graded") & (rows.quantity == "gradient_norm")].copy()
     curve.loc[curve["update"] >= 40, ["value", "low", "high"]] = 1e-19
@@ -204,7 +248,7 @@ def test_a_curve_of_the_norm_ends_where_half_of_the_runs_have_none(rows):
 
 def test_the_norm_around_a_collapse_is_that_of_the_rows():
     # Rows as the experiment writes them; quick ones have no collapse in mid-run.
-    made = {"part": "anatomy", "problem": "graded", "optimizer": "adam", "arm": "truncated", "staleness": 128}
+    made = {"part": "anatomy", "problem": "graded", "optimizer": "sgd", "arm": "truncated", "staleness": 32}
     given = [("spike", "collapsed", 9e3, 59), ("spike", "others", 5e2, 190)]
     given += [("after", "collapsed", 0.1, 59), ("after", "others", 1.0, 190)]
     bodies = pd.DataFrame(
@@ -213,7 +257,7 @@ def test_the_norm_around_a_collapse_is_that_of_the_rows():
             for q, a, v, n in given
         ]
     )
-    few = bodies.assign(staleness=32, samples=3)
+    few = bodies.assign(staleness=128, value=7.0)
     ax = Figure().subplots()
     figure.draw_anatomy(ax, figure.seen(pd.concat([few, bodies])), 256)
     drawn = {tuple(box[0].get_ydata()) for box in ax.containers}
