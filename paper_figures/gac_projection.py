@@ -42,7 +42,7 @@ TITLES = (
     "After Adam with momentum, little is left",
     "Plain descent: control allows larger steps",
     "Adam: control calms the oscillation",
-    "After Adam, the best step is {times} times larger",
+    "After Adam, the best step is {times} times larger, not better",
     "Staleness at a tuned step costs nothing here",
 )
 
@@ -208,15 +208,16 @@ def explain(figure: Figure, rows: Any) -> None:
         "blue) or after Adam (on its steps, light blue); Adam's momentum is 0.9 (filled) or none (hollow).",
         "Measured, a and b: step left along a constant mean gradient with noise, no staleness; c: largest step that",
         "does not diverge without Adam, on a quadratic with gradients τ updates old (control removes what is",
-        "parallel to the last gradient received, or to the step just taken: what it had left of that gradient); d:",
-        "the same with Adam, how far it swings around the minimum; e and f: final regret in a bandit, the best",
+        "parallel to the last gradient as received, or to the step just taken, that gradient after control); d: the",
+        "same with Adam, how far it swings around the minimum; e and f: final regret in a bandit, the best",
         "possible return less the one reached. Black dashed: predicted, not fitted (in d by a rule of thumb: Adam lets",
         "the swing grow until its step is the largest stable one); none in e and f. Bars: 95 %",
         "intervals (c: bracket of a search). In d and f, marks beside each other share one staleness.",
         f"Runs for each point: a, b {count('shrinkage')}; c {count('boundary')}; d {count('amplitude')}; "
         f"e, f {count('regret')} (best steps were chosen on other runs).",
         "Found: control calms stale training and helps where a step is too large. Once the step is tuned, staleness",
-        "costs nothing on this task: control has nothing to win back here, and f cannot show whether it would.",
+        "costs nothing on this task, so that control has nothing to win back, and it harms: most after Adam, at every",
+        "staleness, before Adam at the largest.",
     )
 
 

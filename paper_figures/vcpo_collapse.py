@@ -180,23 +180,28 @@ def numbers(rows: Any) -> dict[str, str]:
     stale = {str(regime["staleness"]) for regime in vcpo_collapse.REGIMES.values()}
     found = {"staleness": _script.listed(sorted(stale)), "rate": f"{100 * vcpo_collapse.RATE:.0f}"}
     for regime in vcpo_collapse.REGIMES:
-        own = pick(rows, regime=regime)
+        own, chain = pick(rows, regime=regime), regime == "chain"
         shares = pick(own, quantity="share").set_index("statistic")
         found[f"{regime}_replicates"] = f"{shares.samples['collapsed']:.0f}"
-        for name in shares.index:
+        for name in [
+            name
+            for name in shares.index
+            if name != "healthy" and (chain or "learned early" not in name) and (chain or "learned later" not in name)
+        ]:
             found[f"{regime}_{name.replace(',', '').replace(' ', '_')}"] = f"{100 * shares.value[name]:.0f}"
         area = areas_of(rows, regime)
         found[f"{regime}_leads"] = _script.listed(f"{lead:.0f}" for lead in sorted(set(area.lead)))
         for name in (*ALARMS, "cosine"):
             found[f"{regime}_{name}"] = by_lead(area, name)
-        found |= others(rows, regime)
+        found |= others(rows, regime) if chain else {}
+        found[f"{regime}_ess_against_recovered"] = by_lead(areas_of(rows, regime, "recovered"), "ess")
         sounded = pick(own, quantity="announced", group="collapsing")
         sounded = sounded[sounded.lead.isin(AHEAD)].sort_values("lead")
         found[f"{regime}_ahead"] = _script.listed(f"{lead:.0f}" for lead in sorted(set(sounded.lead)))
         for name in ("ess", "norm", "return"):
             shares_ = pick(sounded, statistic=name).value
             found[f"{regime}_{name}_announced"] = _script.listed(f"{100 * share:.0f}" for share in shares_) or "no"
-            for group in (*GROUPS, "recovered"):
+            for group in ("healthy", "recovered") if chain else ("healthy",):
                 share = value(own, quantity="announced", lead=1, statistic=name, group=group)
                 found[f"{regime}_{name}_{group}"] = "no" if share is None else f"{100 * share.value:.0f}"
     return found | verdict(rows)
@@ -208,10 +213,9 @@ def by_lead(area: Any, name: str) -> str:
 
 
 def others(rows: Any, regime: str) -> dict[str, str]:
-    """Areas against runs that recover and among those that learned early, and that of the time of learning alone."""
-    back, early = (areas_of(rows, regime, group) for group in ("recovered", "learned early"))
-    found = {f"{regime}_{name}_against_recovered": by_lead(back, name) for name in ("ess", "norm", "return")}
-    found[f"{regime}_ess_among_early"] = by_lead(early, "ess")
+    """Areas of ESS among runs that learned early, and that of the time of learning alone."""
+    early = areas_of(rows, regime, "learned early")
+    found = {f"{regime}_ess_among_early": by_lead(early, "ess")}
     found[f"{regime}_early_pairs"] = "no" if early.empty else f"{early.samples.max():.0f}"
     found[f"{regime}_learned_area"] = quoted(value(areas_of(rows, regime), statistic="learned"))
     return found

@@ -144,8 +144,8 @@ def draw(rows: Any) -> Figure:
         ax = bottom.subplots()
         draw_differences(ax, rows)
         ax.set_title(
-            "Must VCPO's factor √(ESS/N) come from the run's own batch? No: another run's do as well. Must it change?\n"
-            "No: so does a constant, if it is the mean while learning. The mean over the run is closer to 1: worse."
+            "Must VCPO's factor √(ESS/N) come from the run's own batch? Hardly: another run's do nearly as well.\n"
+            "Must it change? No: a constant does, if it is the mean while learning (over the run: nearer to 1, worse)."
         )
         ax.legend(
             loc="center left",
