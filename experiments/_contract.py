@@ -70,6 +70,11 @@ def experiment(name: str) -> Any:
         settings = getattr(module, field, None)
         listed = isinstance(settings, list) and bool(settings) and all(isinstance(s, dict) for s in settings)
         checks.require(listed, f"{snake}.{field}", settings, "a list of dicts", "give one dict per part of the rows")
+        try:
+            json.dumps(settings, default=lambda value: value.tolist())
+        except (TypeError, AttributeError) as error:
+            remedy = "settings are compared by value: give numbers, texts, lists and dicts"
+            raise checks.InputError(f"{snake}.{field}", str(error), "values that JSON can hold", remedy) from None
     columns = getattr(module, "COLUMNS", None)
     checks.require(
         isinstance(columns, (list, tuple)) and bool(columns) and all(isinstance(c, str) for c in columns),

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ class Plan:
     before: dict[str, Any]
     kept: dict[str, Any]
     left: list[int]
+    fresh: bool
 
 
 def folder(name: str, quick: bool) -> Path:
@@ -89,15 +91,19 @@ def plan(name: str, quick: bool = False, resume: bool = False, out: Path | None 
     where = out or folder(name, quick)
     known = getattr(module, "DEVICES", ("cpu",))
     checks.one_of("device", device, known, "leave --device out, or choose an experiment on networks")
-    before = _manifest(where) or {}
+    snake, before = name.replace("-", "_"), _manifest(where) or {}
+    if before:
+        made = [before["spec"].get("experiment"), bool(before["spec"].get("quick"))]
+        own = f"rows of {snake}{' --quick' if quick else ''}, or empty"
+        checks.require(made == [snake, quick], "folder of the rows", str(where), own, "choose another --out")
     kept, source = {}, version(name)
-    for index, setting in enumerate(settings_of(module, quick) if resume else []):
+    for index, setting in enumerate(settings_of(module, quick)):
         path = _part(where, index)
         entry = before.get("parts", {}).get(path.name)
-        if entry and _agrees(entry, setting, source) and path.exists() and _hash(path.read_bytes()) == entry["sha256"]:
+        if entry and _agrees(entry, setting, source) and path.is_file() and _hash(path.read_bytes()) == entry["sha256"]:
             kept[path.name] = entry
-    left = [i for i in range(len(settings_of(module, quick))) if _part(where, i).name not in kept]
-    return Plan(name.replace("-", "_"), module, where, quick, device, command(name, quick, out), before, kept, left)
+    left = [i for i in range(len(settings_of(module, quick))) if not resume or _part(where, i).name not in kept]
+    return Plan(snake, module, where, quick, device, command(name, quick, out), before, kept, left, not resume)
 
 
 def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = iter) -> Path:
@@ -106,7 +112,7 @@ def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = i
     elsewhere = {} if planned.device == "cpu" else {"device": planned.device}
     source = version(planned.name)
     with _writing(planned):
-        entry = _begin(planned, source)
+        entry, now = _begin(planned, source)
     for index in track(planned.left):
         rows = planned.module.run({**settings[index], **elsewhere})
         _contract.check_rows(planned.name, rows, planned.module.COLUMNS)
@@ -117,6 +123,11 @@ def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = i
             write_atomically(path, lambda file, data=data: file.write(data))  # type: ignore[misc]
             entry["parts"][path.name] = {**own, "run": len(entry["resumed"])}
             _record(planned.where, entry)
+    if planned.fresh and planned.kept:
+        # Until here the rows before counted too, so that an interrupted run loses nothing; none of them is left now.
+        parts = {name: {**part, "run": 0} for name, part in entry["parts"].items()}
+        with _writing(planned):
+            _record(planned.where, {**entry, **now, "resumed": [], "parts": parts})
     return planned.where
 
 
@@ -162,9 +173,9 @@ def _trusted(name: str, quick: bool, out: Path | None) -> tuple[Any, dict[str, b
     settings = settings_of(module, quick)
     expected = [_part(where, index).name for index in range(len(settings))]
     listed = found.get("parts", {})
-    missing = [part for part in expected if part not in listed or not (where / part).exists()]
+    missing = [part for part in expected if part not in listed or not (where / part).is_file()]
     checks.require(not missing, f"rows missing in {where.name}", missing, "complete", again)
-    extra = sorted({path.name for path in where.glob("part-*")} - set(expected))
+    extra = sorted({path.name for path in _parts(where)} - set(expected))
     checks.require(not extra, f"files among the rows in {where.name}", extra, "the experiment's own", remedy)
     pairs = zip(expected, settings, strict=True)
     others = [part for part, setting in pairs if not _agrees(listed[part], setting, source)]
@@ -179,8 +190,11 @@ def _agrees(entry: dict[str, Any], setting: dict[str, Any], source: str) -> bool
     return bool(entry["setting"] == _contract.digest(setting) and entry["source"] == source)
 
 
-def _begin(planned: Plan, source: str) -> dict[str, Any]:
-    """Leave the folder with a manifest of these settings, and only parts that it names; returns the manifest."""
+def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Leave the folder with a manifest of these settings, and only parts that it names.
+
+    Returns that manifest, and what it says of this run. Parts that agree stay until they are written anew.
+    """
     where, module = planned.where, planned.module
     where.mkdir(parents=True, exist_ok=True)
     settings = settings_of(module, planned.quick)
@@ -202,10 +216,10 @@ def _begin(planned: Plan, source: str) -> dict[str, Any]:
     }
     # The manifest goes first: what it does not name belongs to nobody, so a kill in between leaves nothing to mistake.
     _record(where, entry)
-    for path in [*where.glob("part-*"), *where.glob(".part-*"), *where.glob(".manifest.json.*")]:
+    for path in [*_parts(where), *where.glob(".part-????.parquet.*"), *where.glob(".manifest.json.*")]:
         if path.name not in planned.kept:
             path.unlink()
-    return entry
+    return entry, now
 
 
 def _record(where: Path, entry: dict[str, Any]) -> None:
@@ -236,10 +250,29 @@ def _manifest(where: Path) -> dict[str, Any] | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = None
-    ours = isinstance(found, dict) and "digest" in found
+    ours = isinstance(found, dict) and _whole(found)
     remedy = "choose another folder, or remove it"
     checks.require(ours, "manifest", str(path), "one that `python -m experiments` wrote", remedy)
     return found
+
+
+def _whole(found: dict[str, Any]) -> bool:
+    """Whether a manifest has what is read of it."""
+    if found.get("format") != FORMAT or not isinstance(found.get("spec"), dict):
+        return False
+    parts, words = found.get("parts"), ("setting", "source", "sha256")
+    return (
+        isinstance(found.get("digest"), str)
+        and isinstance(found.get("source"), (str, type(None)))
+        and isinstance(found.get("resumed"), list)
+        and isinstance(parts, dict)
+        and all(isinstance(one, dict) and all(isinstance(one.get(w), str) for w in words) for one in parts.values())
+    )
+
+
+def _parts(where: Path) -> list[Path]:
+    """Files that are named as parts are; what else lies there is somebody's own."""
+    return sorted(path for path in where.glob("part-*.parquet") if re.fullmatch(r"part-\d{4}\.parquet", path.name))
 
 
 def _part(where: Path, index: int) -> Path:

@@ -135,6 +135,47 @@ def test_a_killed_run_resumes_where_it_was(lab):
     assert len(json.loads((results(lab) / "manifest.json").read_text())["resumed"]) == 1
 
 
+def test_a_fresh_run_that_is_killed_leaves_the_rows_before(lab):
+    assert run(lab, "squares")[0] == 0
+    before = read(lab)
+    first = json.loads((results(lab) / "manifest.json").read_text())
+    process = start(lab, "-m", "experiments", "squares", HANG="1")
+    deadline = time.monotonic() + 60
+    while ran(lab) != ["1", "2", "3", "1", "2"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert ran(lab) == ["1", "2", "3", "1", "2"] and read(lab) == before
+    record = json.loads((results(lab) / "manifest.json").read_text())
+    assert [part["run"] for part in record["parts"].values()] == [1, 0, 0] and record["time"] == first["time"]
+    assert run(lab, "squares")[0] == 0 and read(lab) == before
+    record = json.loads((results(lab) / "manifest.json").read_text())
+    assert [part["run"] for part in record["parts"].values()] == [0, 0, 0] and record["resumed"] == []
+    assert record["time"] != first["time"]
+
+
+def test_a_folder_with_rows_of_another_kind_or_files_of_others_loses_none_of_them(lab):
+    assert run(lab, "squares", "--out", "kept")[0] == 0
+    (lab / "kept" / "part-mine.parquet").write_text("mine")
+    status, _, err = run(lab, "squares", "--quick", "--out", "kept")
+    assert status == 2 and "choose another --out" in err and "Traceback" not in err
+    assert len(list((lab / "kept").glob("part-000?.parquet"))) == 3
+    assert run(lab, "squares", "--out", "kept")[0] == 0
+    assert (lab / "kept" / "part-mine.parquet").read_text() == "mine"
+
+
+def test_a_manifest_that_lacks_something_is_refused(lab):
+    assert run(lab, "squares")[0] == 0
+    path = results(lab) / "manifest.json"
+    whole = json.loads(path.read_text())
+    for broken in ({**whole, "parts": []}, {**whole, "parts": {"part-0000.parquet": None}}, {**whole, "format": 1},
+                   {name: value for name, value in whole.items() if name != "resumed"}):
+        path.write_text(json.dumps(broken))
+        assert "manifest" in read(lab) and "remove it" in read(lab)
+        status, _, err = run(lab, "squares", "--resume")
+        assert status == 2 and "Traceback" not in err
+
+
 def test_an_interrupt_says_how_to_go_on(lab):
     process = start(lab, "-m", "experiments", "squares", HANG="1")
     deadline = time.monotonic() + 60
@@ -203,7 +244,9 @@ def test_out_takes_the_rows_elsewhere(lab):
 
 @pytest.mark.parametrize(
     ("old", "new", "field"),
-    [("SETTINGS = [", "SETTINGS = [1, ", "squares.SETTINGS"), ("QUICK = [", "QUICK = [] and [", "squares.QUICK"),
+    [("SETTINGS = [", "SETTINGS = [1, ", "squares.SETTINGS"),
+     ('{"x": 1, "seed": 5}, {"x": 2', '{"x": print, "seed": 5}, {"x": 2', "squares.SETTINGS"),
+     ("QUICK = [", "QUICK = [] and [", "squares.QUICK"),
      ('COLUMNS = ["x"', 'COLUMNS = [1, "x"', "squares.COLUMNS"), ("def run(", "def ran(", "squares.run")],
 )
 def test_a_file_that_breaks_the_contract_is_refused_by_name(lab, old, new, field):
