@@ -34,7 +34,7 @@ SHOWN = {
     "ess": ("Chain: ESS is low all along", "ESS/N: share of samples\nthat still count"),
     "norm": ("Chain: gradient no larger", "norm of the gradient (one update)"),
 }
-FOUND = {"chain": "Chain: low ESS and large KL mark runs early", "tokens": "Tokens: none as telling as the return"}
+FOUND = {"chain": "Chain: low ESS marks runs, early learning too", "tokens": "Tokens: none as telling as the return"}
 WARNED = {"chain": "Chain: ESS warns of few, the return late", "tokens": "Tokens: only the return warns, of few"}
 
 
@@ -84,6 +84,11 @@ def draw_areas(ax: Axes, rows: Any, regime: str) -> Axes:
     for place, (name, look) in enumerate(ALARMS.items()):
         # Side by side: as many percent of the axis as can be told apart.
         points(ax, pick(own, statistic=name), 0.008 * (place - 2) * own.lead.max(), markersize=3.5, **look)
+    known = value(own, statistic="learned")
+    if known is not None and regime == "chain":
+        ax.axhline(known.value, color=_style.COLORS["muted"], linewidth=0.8, linestyle=":")
+        words = f"dotted: how early\na run learned, {known.value:.2f}"
+        ax.text(0.02, 0.83, words, fontsize=6.5, color=_style.COLORS["muted"], transform=ax.transAxes)
     ax.set(ylim=(0.1, 1.03), xlabel="update at which the score is read (0: collapse)")
     ax.text(0.02, 0.02, f"dashed: guessing; below: points the wrong way\n{told(rows, regime)}", va="bottom",
             fontsize=6.5, transform=ax.transAxes)  # fmt: skip
@@ -95,7 +100,8 @@ def told(rows: Any, regime: str) -> str:
     """How many runs are told apart."""
     counts = [pick(rows, regime=regime, quantity="announced", group=group).samples.max() for group in GROUPS]
     own = areas_of(rows, regime).samples.max()
-    return f"{counts[0]:.0f} collapsing, {own - counts[0]:.0f} healthy runs" if own == own else "too few collapses"
+    words = f"{counts[0]:.0f} collapses watched long enough, {own - counts[0]:.0f} healthy"
+    return words if own == own else "too few collapses"
 
 
 def draw_sounded(ax: Axes, rows: Any, regime: str) -> Axes:

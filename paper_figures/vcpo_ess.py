@@ -118,7 +118,7 @@ def draw_drift(ax: Axes, rows: Any) -> Axes:
     ax.set_yscale("log")
     ax.set(
         ylabel="variance of a token's\nlog ratio (nats$^2$)",
-        title="Untrained: one update forecasts the drift …",
+        title="From the start: one update forecasts the drift …",
         ylim=(8e-6, 2.0),
     )
     staleness_axis(ax)
@@ -155,7 +155,7 @@ def draw_law(ax: Axes, rows: Any) -> Axes:
     ax.set(
         xlim=(0.8 * LEAST, 40.0),
         xlabel="forecast variance of a sequence's log ratio (nats$^2$)\n= variance of a token's × number of tokens",
-        title="Untrained: … and with it the ESS of a batch",
+        title="From the start: … and with it the ESS of a batch",
     )
     ax.xaxis.set_major_locator(FixedLocator([0.01, 0.1, 1.0, 10.0]))
     ax.set_xticklabels(["0.01", "0.1", "1", "10"])
