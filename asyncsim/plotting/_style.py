@@ -86,6 +86,8 @@ RC: dict[str, Any] = {
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
 }
+PLACES = 5
+"""Digits of a place in a figure, in its widths and heights: a hundredth of a pixel."""
 UNDATED: dict[str, dict[str, Any]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
@@ -117,8 +119,22 @@ def encode(figure: Figure, kind: str, notes: Mapping[str, str] | None = None) ->
     """The figure as the bytes of a file, without a date; `notes` are texts that go beside the picture, by key."""
     buffer = io.BytesIO()
     with applied():
+        if isinstance(figure, Picture):
+            _settle(figure)
         figure.savefig(buffer, format=kind, metadata={**UNDATED[kind], **(notes or {})})
     return buffer.getvalue()
+
+
+def _settle(figure: Picture) -> None:
+    """Lay out once and round every place: the layout's solver differs in the last digits from run to run."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for part in figure.subfigs:
+        box = part.bbox_relative
+        box.p0, box.p1 = box.p0.round(PLACES), box.p1.round(PLACES)
+    for ax in figure.axes:
+        left, bottom, width, height = (round(float(each), PLACES) for each in ax.get_position().bounds)
+        ax.set_position((left, bottom, width, height))
 
 
 def write(figure: Figure, path: str | os.PathLike[str]) -> None:
