@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import theory
+from paper_figures import _script
 
 BEHIND, PLAIN = "behind", " without momentum"
 MOMENTUM = 0.9
@@ -16,10 +17,7 @@ MOMENTUM = 0.9
 
 def only(rows: Any, quantity: str, **columns: Any) -> Any:
     """Rows of a quantity with these columns that have a value."""
-    chosen = rows[(rows.quantity == quantity) & rows.value.notna()]
-    for name, value in columns.items():
-        chosen = chosen[chosen[name] == value]
-    return chosen
+    return _script.pick(rows, quantity=quantity, **columns).dropna(subset="value")
 
 
 def boundary(staleness: int) -> float:

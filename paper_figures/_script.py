@@ -28,6 +28,13 @@ def shades(values: Any) -> list[tuple[int, Any]]:
     return list(zip(levels, colormaps["viridis"](np.linspace(0.0, 0.88, len(levels))), strict=True))
 
 
+def pick(rows: Any, **place: Any) -> Any:
+    """Rows whose columns have these values."""
+    for name, value in place.items():
+        rows = rows[rows[name] == value]
+    return rows
+
+
 def caption(figure: Figure, *lines: str) -> None:
     """What is varied, measured and predicted, in small type above the panels, filled to the figure's width."""
     text = textwrap.fill(" ".join(lines), int(LETTERS * figure.get_size_inches()[0]))

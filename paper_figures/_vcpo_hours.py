@@ -11,14 +11,12 @@ from asyncsim import theory, uncertainty
 from experiments import _vcpo_hours as racing
 from experiments import vcpo_hours
 from experiments.vcpo_hours import MAIN
+from paper_figures import _script
 
 
 def pick(rows: Any, quantity: str, **place: Any) -> Any:
     """Rows of a quantity at a place."""
-    rows = rows[rows.quantity == quantity]
-    for name, value in {"trainer": 1.0, **place}.items():
-        rows = rows[rows[name] == value]
-    return rows
+    return _script.pick(rows, **{"quantity": quantity, "trainer": 1.0, **place})
 
 
 def machine(sigma: float, train: float) -> dict[str, Any]:

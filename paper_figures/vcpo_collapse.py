@@ -38,16 +38,9 @@ FOUND = {"chain": "Chain: low ESS marks runs, early learning too", "tokens": "To
 WARNED = {"chain": "Chain: ESS warns of few, the return late", "tokens": "Tokens: only the return warns, of few"}
 
 
-def pick(rows: Any, **place: Any) -> Any:
-    """Rows at a place."""
-    for name, value in place.items():
-        rows = rows[rows[name] == value]
-    return rows
-
-
 def areas_of(rows: Any, regime: str, group: str = "healthy") -> Any:
     """How well scores tell runs that collapse from these others; none where there are too few."""
-    return pick(rows, regime=regime, quantity="auc", group=group).dropna(subset="value")
+    return _script.pick(rows, regime=regime, quantity="auc", group=group).dropna(subset="value")
 
 
 def points(ax: Axes, own: Any, shift: float = 0.0, **look: Any) -> None:
@@ -61,7 +54,7 @@ def points(ax: Axes, own: Any, shift: float = 0.0, **look: Any) -> None:
 def draw_aligned(ax: Axes, rows: Any, statistic: str) -> Axes:
     """Medians before collapse, and before matched times of runs that stay healthy."""
     for group, look in GROUPS.items():
-        points(ax, pick(rows, quantity="aligned", statistic=statistic, group=group), markersize=2.8, **look)
+        points(ax, _script.pick(rows, quantity="aligned", statistic=statistic, group=group), markersize=2.8, **look)
     title, label = SHOWN[statistic]
     ax.set(xlabel="updates from collapse", ylabel=label)
     ax.set_title(title)
@@ -83,7 +76,7 @@ def draw_areas(ax: Axes, rows: Any, regime: str) -> Axes:
     ax.axhline(0.5, **_style.PREDICTED)
     for place, (name, look) in enumerate(ALARMS.items()):
         # Side by side: as many percent of the axis as can be told apart.
-        points(ax, pick(own, statistic=name), 0.008 * (place - 2) * own.lead.max(), markersize=3.5, **look)
+        points(ax, _script.pick(own, statistic=name), 0.008 * (place - 2) * own.lead.max(), markersize=3.5, **look)
     known = value(own, statistic="learned")
     if known is not None and regime == "chain":
         ax.axhline(known.value, color=_style.COLORS["muted"], linewidth=0.8, linestyle=":")
@@ -98,7 +91,7 @@ def draw_areas(ax: Axes, rows: Any, regime: str) -> Axes:
 
 def told(rows: Any, regime: str) -> str:
     """How many runs are told apart."""
-    counts = [pick(rows, regime=regime, quantity="announced", group=group).samples.max() for group in GROUPS]
+    counts = [_script.pick(rows, regime=regime, quantity="announced", group=group).samples.max() for group in GROUPS]
     own = areas_of(rows, regime).samples.max()
     words = f"{counts[0]:.0f} collapses watched long enough, {own - counts[0]:.0f} healthy"
     return words if own == own else "too few collapses"
@@ -106,13 +99,13 @@ def told(rows: Any, regime: str) -> str:
 
 def draw_sounded(ax: Axes, rows: Any, regime: str) -> Axes:
     """Share of collapses with an alarm so early or earlier; in gray the same of healthy runs: chance."""
-    own = pick(rows, regime=regime, quantity="announced")
+    own = _script.pick(rows, regime=regime, quantity="announced")
     own = own[own.lead.isin(AHEAD)].assign(**{end: 100 * own[end] for end in ("value", "low", "high")})
-    chance = pick(own, group="healthy")
+    chance = _script.pick(own, group="healthy")
     chance = chance[chance.statistic.isin(ALARMS)].groupby("lead").value.agg(["min", "max"])
     ax.fill_between(-chance.index, chance["min"], chance["max"], color=_style.COLORS["muted"], alpha=0.3, linewidth=0)
     for place, (name, look) in enumerate(ALARMS.items()):
-        shown = pick(own, statistic=name, group="collapsing")
+        shown = _script.pick(own, statistic=name, group="collapsing")
         points(ax, shown, 0.008 * (place - 2) * own.lead.max(), markersize=3.5, **look)
     ax.set(ylim=(-2.0, 104.0), xlabel="updates from collapse")
     ax.text(0.02, 0.97, "gray: the same of healthy runs (range over\nscores), which is chance", va="top", fontsize=6.5,
@@ -127,7 +120,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(2 * _style.COLUMN, 8.8)
         parts = np.asarray(figure.subfigures(3, 1, height_ratios=(1.45, 1.15, 0.9)))
         for ax, statistic in zip(parts[0].subplots(1, 3), SHOWN, strict=True):
-            draw_aligned(ax, pick(rows, regime="chain"), statistic)
+            draw_aligned(ax, _script.pick(rows, regime="chain"), statistic)
             if statistic == "return":
                 ax.text(0.2, 0.42, "runs that\ncollapse", color=GROUPS["collapsing"]["color"], transform=ax.transAxes)
                 ax.text(0.2, 0.99, "healthy", color=GROUPS["healthy"]["color"], transform=ax.transAxes, va="top")
@@ -170,7 +163,7 @@ def said(figure: Figure, rows: Any) -> None:
 
 def value(rows: Any, **place: Any) -> Any:
     """The one row at a place, or None."""
-    found = pick(rows, **place)
+    found = _script.pick(rows, **place)
     return None if found.empty else found.iloc[0]
 
 
@@ -186,8 +179,8 @@ def numbers(rows: Any) -> dict[str, str]:
     stale = {str(regime["staleness"]) for regime in vcpo_collapse.REGIMES.values()}
     found = {"staleness": _script.listed(sorted(stale)), "rate": f"{100 * vcpo_collapse.RATE:.0f}"}
     for regime in vcpo_collapse.REGIMES:
-        own, chain = pick(rows, regime=regime), regime == "chain"
-        shares = pick(own, quantity="share").set_index("statistic")
+        own, chain = _script.pick(rows, regime=regime), regime == "chain"
+        shares = _script.pick(own, quantity="share").set_index("statistic")
         found[f"{regime}_replicates"] = f"{shares.samples['collapsed']:.0f}"
         for name in [
             name
@@ -201,11 +194,11 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"{regime}_{name}"] = by_lead(area, name)
         found |= others(rows, regime) if chain else {}
         found[f"{regime}_ess_against_recovered"] = by_lead(areas_of(rows, regime, "recovered"), "ess")
-        sounded = pick(own, quantity="announced", group="collapsing")
+        sounded = _script.pick(own, quantity="announced", group="collapsing")
         sounded = sounded[sounded.lead.isin(AHEAD)].sort_values("lead")
         found[f"{regime}_ahead"] = _script.listed(f"{lead:.0f}" for lead in sorted(set(sounded.lead)))
         for name in ("ess", "norm", "return"):
-            shares_ = pick(sounded, statistic=name).value
+            shares_ = _script.pick(sounded, statistic=name).value
             found[f"{regime}_{name}_announced"] = _script.listed(f"{100 * share:.0f}" for share in shares_) or "no"
             for group in ("healthy", "recovered") if chain else ("healthy",):
                 share = value(own, quantity="announced", lead=1, statistic=name, group=group)
@@ -215,7 +208,8 @@ def numbers(rows: Any) -> dict[str, str]:
 
 def by_lead(area: Any, name: str) -> str:
     """Areas of a score at its leads."""
-    return _script.listed(f"{one:.2f}" for one in pick(area, statistic=name).sort_values("lead").value) or "no value"
+    own = _script.pick(area, statistic=name).sort_values("lead")
+    return _script.listed(f"{one:.2f}" for one in own.value) or "no value"
 
 
 def others(rows: Any, regime: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ The second route to what `_delay` has in closed form; the two share no formula.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -74,3 +75,17 @@ def second_moments(curvature: float, start: float, noise: float, step: float, ta
     heard = np.concatenate([[0.0], np.cumsum(impulse[:-1] ** 2)])
     moments: np.ndarray = mean**2 + (step * noise) ** 2 * heard
     return moments
+
+
+def unless_exceeded(
+    bound: float, curvature: float, start: float, noise: float, step: float, tau: int, updates: int
+) -> float:
+    """A bound on the mean squared gradient of delayed descent, or the quadratic's exact value where that is larger.
+
+    A bound that is attained up to its last term must not count as exceeded by rounding.
+
+    >>> unless_exceeded(0.5, 1.0, 0.0, 1.0, 1.0, 0, 2)
+    0.5
+    """
+    exact = curvature**2 * math.fsum(second_moments(curvature, start, noise, step, tau, updates)) / updates
+    return bound if exact <= bound * (1.0 + 1e-12) else exact

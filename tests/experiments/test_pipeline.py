@@ -9,21 +9,7 @@ import subprocess
 import pytest
 
 from experiments import _contract, _source, _store
-from tests.experiments import _lab
-from tests.experiments._lab import PAPER, POWERS, parts, ran, run
-
-
-@pytest.fixture
-def lab(tmp_path):
-    return _lab.made(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """Quick rows of an experiment of the repository, to be damaged in copies."""
-    where = tmp_path_factory.mktemp("rows") / "stability"
-    _store.make("stability", quick=True, out=where)
-    return where
+from tests.experiments._lab import PAPER, POWERS, ROOT, parts, ran, run
 
 
 def altered(where):
@@ -142,7 +128,7 @@ def source_at(commit):
 
     def read(stem):
         words = ["git", "show", f"{commit}:experiments/{stem}.py"]
-        done = subprocess.run(words, cwd=_lab.ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         return done.stdout if done.returncode == 0 else None
 
     return read

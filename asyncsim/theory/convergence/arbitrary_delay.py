@@ -18,7 +18,7 @@ from typing import NamedTuple
 from asyncsim import checks
 from asyncsim.records import Claim, Point
 from asyncsim.theory import _points
-from asyncsim.theory._recursion import second_moments
+from asyncsim.theory._recursion import unless_exceeded
 
 
 class _Setting(NamedTuple):
@@ -85,9 +85,7 @@ def _cross_check(point: Point) -> dict[str, float]:
         spent += [s.step * s.curvature**2 * kick] * whole
     spent.append(s.step * s.curvature**2 * kick * (s.updates * s.mean - math.floor(s.updates * s.mean)))
     budget = (s.curvature / 2.0 * s.start**2 + math.fsum(spent)) / (s.step / 2.0 * s.updates)
-    moments = second_moments(s.curvature, s.start, s.noise, s.step, math.floor(s.mean), s.updates)
-    exact = s.curvature**2 * math.fsum(moments) / s.updates
-    return {"bound": budget if exact <= budget * (1.0 + 1e-12) else exact}
+    return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, math.floor(s.mean), s.updates)}
 
 
 def _no_delay_noise(point: Point) -> dict[str, float]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from asyncsim import checks
 from asyncsim.records import Claim, Point
 from asyncsim.theory import _points
-from asyncsim.theory._recursion import second_moments
+from asyncsim.theory._recursion import unless_exceeded
 
 
 class _Setting(NamedTuple):
@@ -72,10 +72,8 @@ def _cross_check(point: Point) -> dict[str, float]:
         spent.append(s.curvature / 2.0 * kick)
         spent += [s.step / 2.0 * s.curvature**2 * kick] * s.staleness
     budget = (s.curvature / 2.0 * s.start**2 + math.fsum(spent)) / (s.step / 2.0 * s.updates)
-    moments = second_moments(s.curvature, s.start, s.noise, s.step, s.staleness, s.updates)
-    exact = s.curvature**2 * math.fsum(moments) / s.updates
-    # The bound is attained at staleness 0 and step 1/L up to the last term; rounding must not count as exceeding it.
-    return {"bound": budget if exact <= budget * (1.0 + 1e-12) else exact}
+    # Attained at staleness 0 and step 1/L up to the last term.
+    return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, s.staleness, s.updates)}
 
 
 def _no_delay_noise(point: Point) -> dict[str, float]:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import methods, running, schedules, tasks, updates, validation
+from asyncsim import schedules
 from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.uncertainty import between
-from asyncsim.updates._link import chain
-
-_SPREAD = 0.25
-"""Relative standard deviation of one replicate's mean square at the points below (measured)."""
+from asyncsim.trials.convergence._descent import mean_square
 
 
 def _schedule(point: Point) -> Any:
@@ -26,20 +21,7 @@ def _schedule(point: Point) -> Any:
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    # Where the measurement is at 0.97 of the bound, a bound lower by the effect is exceeded by 0.02 at least.
-    replicates = validation.sample_size(_SPREAD, 0.4 * effect, 1.0, 1e-3, 0.05, comparisons=5, kind="bound")
-    spec = Spec(
-        tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
-        _schedule(point),
-        methods.gradient(),
-        chain(updates.sgd(point["step"])),
-        samples_per_group=1,
-        updates=point["updates"],
-        replicates=replicates,
-        diagnostics=["exact_gradient_norm"],
-    )
-    trace = running.run(plant(spec), seed=seed, progress=False)
-    return {"bound": between((trace["exact_gradient_norm"] ** 2).mean(axis=0))}
+    return mean_square(point, _schedule(point), 5, effect, seed, plant)
 
 
 def _reach(point: Point) -> str | None:

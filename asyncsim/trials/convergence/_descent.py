@@ -1,0 +1,35 @@
+"""Mean squared gradient norm of descent on a quadratic, sized for a bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim import methods, running, tasks, updates, validation
+from asyncsim.records import Estimate, Point
+from asyncsim.spec import Spec
+from asyncsim.trials._trial import Plant
+from asyncsim.uncertainty import between
+from asyncsim.updates._link import chain
+
+SPREAD = 0.25
+"""Relative standard deviation of one replicate's mean square at the points of the trials (measured)."""
+
+
+def mean_square(
+    point: Point, schedule: Any, comparisons: int, effect: float, seed: int, plant: Plant
+) -> dict[str, Estimate]:
+    """Squared norm of the exact gradient, averaged over the updates of a run under a schedule, then over replicates."""
+    # Where the measurement is at 0.97 of the bound, a bound lower by the effect is exceeded by 0.02 at least.
+    replicates = validation.sample_size(SPREAD, 0.4 * effect, 1.0, 1e-3, 0.05, comparisons=comparisons, kind="bound")
+    spec = Spec(
+        tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
+        schedule,
+        methods.gradient(),
+        chain(updates.sgd(point["step"])),
+        samples_per_group=1,
+        updates=point["updates"],
+        replicates=replicates,
+        diagnostics=["exact_gradient_norm"],
+    )
+    trace = running.run(plant(spec), seed=seed, progress=False)
+    return {"bound": between((trace["exact_gradient_norm"] ** 2).mean(axis=0))}
