@@ -72,7 +72,9 @@ def _checkout(folder: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    # Without optional locks: a run that is killed while it asks for the state must leave the repository usable.
+    command = ["git", "--no-optional-locks", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
     return done.stdout
 
 
