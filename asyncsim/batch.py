@@ -148,11 +148,13 @@ class Batch:
         last = self.mask - torch.nn.functional.pad(self.mask[..., 1:], (0, 1))
         return self.reward.unsqueeze(-1) * last
 
-    def update_staleness(self, updates_per_version: int, since_batch: int) -> Tensor:
-        """Largest update staleness of each replicate's tokens, float64 `[R]`.
+    def update_staleness(self, updates_per_version: int, since_batch: int, mass: Tensor) -> Tensor:
+        """Largest update staleness of the tokens of groups that have mass, float64 `[R]`; 0 where no group has.
 
         Every version holds `updates_per_version` updates; `since_batch` more were made since the trained version.
+        `mass` `[R or 1, G, N]`: of the samples that are left in the step. NaN where such a version is unknown.
         """
-        oldest = self.version.reshape(self.version.shape[0], -1).min(axis=1)
-        gap = (self.train_version - oldest) * updates_per_version + since_batch
-        return tensor(gap[self.realization].astype(np.float64))
+        oldest = self.version.reshape(*self.version.shape[:2], -1).min(axis=2).astype(np.float64)
+        since = (self.train_version - oldest) * updates_per_version + since_batch
+        gap = tensor(np.where(oldest < 0, np.nan, since)[self.realization])
+        return torch.where((mass > 0).any(-1), gap, torch.zeros_like(gap)).amax(-1)

@@ -137,20 +137,25 @@ def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
     return first * first / (second * mass.sum(dim))
 
 
-def tail_index(log_weight: Tensor) -> Tensor:
+def tail_index(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     """Hill estimate of the tail exponent of the weights from the largest m = min(n/5, 3 sqrt n), `[R]`.
 
     1/alpha = mean of log w over the m largest minus the log of the (m+1)-th, which is not counted among the m.
-    Infinite when the m+1 largest are equal; NaN with fewer than 10 samples (m < 2).
+    Infinite when the m+1 largest are equal; NaN with fewer than 10 samples (m < 2). Samples of `mass` 0 do not count.
     Source: Hill 1975; the choice of m as in 1507.02646.
     """
     flat = _flat(log_weight.double())
-    count = flat.shape[-1]
-    m = int(min(count / 5, 3 * math.sqrt(count)))
-    if m < 2:
+    present = torch.ones_like(flat, dtype=torch.bool) if mass is None else (_flat(mass) > 0).expand(flat.shape)
+    count = present.sum(-1, keepdim=True).double()
+    m = torch.minimum(count / 5, 3 * count.sqrt()).long()
+    most = int(m.max())
+    if most < 2:
         return torch.full(flat.shape[:1], math.nan, dtype=torch.float64)
-    top = flat.topk(m + 1, dim=-1).values
-    return 1.0 / (top[:, :m].mean(-1) - top[:, m])
+    top = torch.where(present, flat, torch.full_like(flat, -math.inf)).topk(most + 1, dim=-1).values
+    largest = torch.arange(most + 1, device=flat.device) < m
+    mean = torch.where(largest, top, torch.zeros_like(top)).sum(-1) / m[:, 0]
+    found = 1.0 / (mean - top.gather(-1, m)[:, 0])
+    return torch.where(m[:, 0] < 2, torch.full_like(found, math.nan), found)
 
 
 def cosine(first: Tensor, second: Tensor) -> Tensor:

@@ -44,9 +44,20 @@ class Step:
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean over the step's samples of values `[R, G, N]`, by mass, `[R]`."""
-        mass = self.signal.step_mass
-        # A cell without mass may hold an infinite value.
-        return torch.where(mass > 0, mass * values, torch.zeros((), dtype=values.dtype)).sum((1, 2))
+        return _weighted(self.signal.step_mass, values)
+
+    def batch_mean(self, values: Tensor) -> Tensor:
+        """Mean over the samples of the batch, those of dropped groups too, of values `[R, G, N]`, by mass, `[R]`."""
+        mass = self.signal.batch.mass
+        return _weighted(mass / mass.shape[1], values)
+
+
+def _weighted(mass: Tensor, values: Tensor) -> Tensor:
+    # A cell without mass may hold an infinite value.
+    return torch.where(mass > 0, mass * values, torch.zeros((), dtype=values.dtype)).sum((1, 2))
+
+
+SUBJECTS = ("step", "batch", "policy")
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,9 @@ class Metric:
 
     `outputs`: policy outputs that it reads; `enumerates`: whether it needs exact values; `default`: whether it is
     recorded unless the spec says otherwise; `doc`: what `help` shows of it, in a plug-in file that of the module.
+    `subject`: what it describes. "step": the samples that the update trains on, so that groups which the method drops
+    do not count and an update without groups has no value (NaN). "batch": the data as generated, dropped groups too.
+    "policy": parameters, method or gradient, whatever was drawn.
     """
 
     name: str
@@ -63,8 +77,10 @@ class Metric:
     enumerates: bool = False
     default: bool = False
     doc: InitVar[str | None] = None
+    subject: str = "step"
 
     def __post_init__(self, doc: str | None) -> None:
+        checks.one_of("subject", self.subject, SUBJECTS, "say what the metric describes")
         if doc is not None:
             # The class is frozen; an instance's own docstring is where `help` looks first.
             object.__setattr__(self, "__doc__", doc)
@@ -72,6 +88,11 @@ class Metric:
     def __call__(self) -> Metric:
         """Metrics have no options."""
         return self
+
+    def of(self, step: Step) -> Tensor:
+        """The number of each replicate, `[R]`; NaN where it describes samples and the step has none."""
+        found = self.measure(step)
+        return step.signal.missing(found) if self.subject == "step" else found
 
 
 class Accumulator(Protocol):
@@ -160,7 +181,7 @@ class Recorder:
             accumulator.observe(step)
         if update % self.every == 0:
             self.updates.append(update)
-            measured = {metric.name: metric.measure(step) for metric in self.metrics}
+            measured = {metric.name: metric.of(step) for metric in self.metrics}
             for name, value in (measured | record.statistics).items():
                 kept = torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
                 self.rows.setdefault(name, []).append(kept)
@@ -186,16 +207,19 @@ def token_average(step: Step, values: Tensor) -> Tensor:
 
 
 def head_staleness(step: Step) -> Tensor:
-    """Mean head staleness of the batch in versions, `[R]`; NaN where a version is unknown."""
-    batch = step.signal.batch
-    heads = batch.version[..., 0].reshape(batch.version.shape[0], -1).astype(np.float64)
-    mean = np.where(heads < 0, np.nan, batch.train_version - heads).mean(axis=1)
-    return tensor(mean[batch.realization])
+    """Mean head staleness of the step in versions, `[R]`; NaN where a version is unknown."""
+    batch, mass = step.signal.batch, step.signal.kept[0]
+    heads = batch.version[..., 0].astype(np.float64)
+    # Whole numbers add up without rounding, whatever the order.
+    sums = tensor(np.where(heads < 0, np.nan, batch.train_version - heads).sum(axis=2)[batch.realization])
+    counted = (mass > 0).any(-1).expand(batch.reward.shape[:2])
+    return torch.where(counted, sums, torch.zeros_like(sums)).sum(1) / (counted.sum(1) * heads.shape[2])
 
 
-def samples(step: Step) -> float:
-    """Samples of the whole step that the masses stand for; infinity for a population."""
-    return step.signal.batch.size * step.signal.batch.reward.shape[1]
+def samples(step: Step) -> Tensor | float:
+    """Samples of the whole step that the masses stand for, a number or `[R]`; infinity for a population."""
+    groups = step.signal.kept[1]
+    return step.signal.batch.size * (groups if isinstance(groups, int) else groups[:, 0, 0])
 
 
 def finished(step: Step) -> tuple[Tensor, Tensor]:
@@ -205,8 +229,8 @@ def finished(step: Step) -> tuple[Tensor, Tensor]:
     """
     batch = step.signal.batch
     if batch.ended is None or batch.finished is None:
-        count = torch.full(batch.reward.shape[:1], samples(step), dtype=torch.float64)
-        return count, step.mean(batch.reward.double())
+        count = torch.full(batch.reward.shape[:1], batch.size * batch.reward.shape[1], dtype=torch.float64)
+        return count, step.batch_mean(batch.reward.double())
     count = batch.ended.double().sum((1, 2, 3))
     total = torch.where(batch.ended, batch.finished.double(), torch.zeros((), dtype=torch.float64)).sum((1, 2, 3))
     return count, total / count

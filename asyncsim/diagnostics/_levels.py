@@ -43,8 +43,7 @@ def checked(level: str) -> str:
 
 def token_share(step: Step) -> Tensor:
     """Mass of each generated token in the step, float64 `[R, G, N, T]`, total 1."""
-    batch = step.signal.batch
-    weight = (batch.mass.unsqueeze(-1) * batch.mask).double()
+    weight = (step.signal.kept[0].unsqueeze(-1) * step.signal.batch.mask).double()
     total = weight.sum((1, 2, 3), keepdim=True)
     return weight / torch.where(total > 0, total, torch.ones_like(total))
 

@@ -12,5 +12,9 @@ from asyncsim import oracle
 from asyncsim.diagnostics._diagnostic import Metric
 
 bias = Metric(
-    "bias", lambda step: (oracle.population(step.signal) - step.exact[1]).norm(dim=-1), enumerates=True, doc=__doc__
+    "bias",
+    lambda step: (oracle.population(step.signal) - step.exact[1]).norm(dim=-1),
+    enumerates=True,
+    doc=__doc__,
+    subject="policy",
 )

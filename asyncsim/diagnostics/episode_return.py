@@ -9,4 +9,4 @@ from __future__ import annotations
 
 from asyncsim.diagnostics._diagnostic import Metric, finished
 
-episode_return = Metric("episode_return", lambda step: finished(step)[1], outputs=(), doc=__doc__)
+episode_return = Metric("episode_return", lambda step: finished(step)[1], outputs=(), doc=__doc__, subject="batch")

@@ -8,4 +8,4 @@ from __future__ import annotations
 
 from asyncsim.diagnostics._diagnostic import Metric, finished
 
-episodes = Metric("episodes", lambda step: finished(step)[0], outputs=(), doc=__doc__)
+episodes = Metric("episodes", lambda step: finished(step)[0], outputs=(), doc=__doc__, subject="batch")

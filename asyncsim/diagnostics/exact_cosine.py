@@ -11,5 +11,9 @@ from asyncsim import ratios
 from asyncsim.diagnostics._diagnostic import Metric
 
 exact_cosine = Metric(
-    "exact_cosine", lambda step: ratios.cosine(step.gradient, step.exact[1]), enumerates=True, doc=__doc__
+    "exact_cosine",
+    lambda step: ratios.cosine(step.gradient, step.exact[1]),
+    enumerates=True,
+    doc=__doc__,
+    subject="policy",
 )

@@ -10,5 +10,5 @@ from __future__ import annotations
 from asyncsim.diagnostics._diagnostic import Metric
 
 exact_gradient_norm = Metric(
-    "exact_gradient_norm", lambda step: step.exact[1].norm(dim=-1), enumerates=True, doc=__doc__
+    "exact_gradient_norm", lambda step: step.exact[1].norm(dim=-1), enumerates=True, doc=__doc__, subject="policy"
 )

@@ -8,4 +8,4 @@ from __future__ import annotations
 
 from asyncsim.diagnostics._diagnostic import Metric
 
-exact_return = Metric("exact_return", lambda step: step.exact[0], enumerates=True, doc=__doc__)
+exact_return = Metric("exact_return", lambda step: step.exact[0], enumerates=True, doc=__doc__, subject="policy")

@@ -12,5 +12,9 @@ from asyncsim import ratios
 from asyncsim.diagnostics._diagnostic import Metric
 
 gradient_cosine = Metric(
-    "gradient_cosine", lambda step: ratios.cosine(step.gradient, step.previous), default=True, doc=__doc__
+    "gradient_cosine",
+    lambda step: ratios.cosine(step.gradient, step.previous),
+    default=True,
+    doc=__doc__,
+    subject="policy",
 )

@@ -16,4 +16,5 @@ gradient_cosine_valid = Metric(
     "gradient_cosine_valid",
     lambda step: torch.isfinite(ratios.cosine(step.gradient, step.previous)).double(),
     doc=__doc__,
+    subject="policy",
 )

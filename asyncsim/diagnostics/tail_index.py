@@ -12,13 +12,14 @@ import math
 from torch import Tensor, full_like
 
 from asyncsim import ratios
-from asyncsim.diagnostics._diagnostic import Metric, Step, samples
+from asyncsim.diagnostics._diagnostic import Metric, Step
 
 
 def _tail_index(step: Step) -> Tensor:
-    found = ratios.tail_index(step.signal.sequence_log_ratio)
+    signal = step.signal
+    found = ratios.tail_index(signal.sequence_log_ratio, signal.step_mass)
     # Order statistics need single samples; cells of counts and enumeration are none.
-    single = samples(step) == step.signal.sequence_log_ratio[0].numel() and step.signal.step_mass.shape[0] == 1
+    single = signal.batch.size == signal.batch.reward.shape[2] and signal.batch.mass.shape[0] == 1
     return found if single else full_like(found, math.nan)
 
 

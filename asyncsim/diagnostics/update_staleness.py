@@ -7,23 +7,6 @@ to all tokens but one. Source: textbook.
 
 from __future__ import annotations
 
-import math
+from asyncsim.diagnostics._diagnostic import Metric
 
-import torch
-from torch import Tensor
-
-from asyncsim.diagnostics._diagnostic import Metric, Step
-from asyncsim.versions import tensor
-
-
-def _updates(step: Step) -> Tensor:
-    batch = step.signal.batch
-    oldest = batch.version.reshape(batch.version.shape[0], -1).min(axis=1)
-    return torch.where(
-        tensor(oldest[batch.realization]) >= 0,
-        step.record.update_staleness,
-        torch.full((), math.nan, dtype=torch.float64),
-    )
-
-
-update_staleness = Metric("update_staleness", _updates, doc=__doc__)
+update_staleness = Metric("update_staleness", lambda step: step.record.update_staleness, doc=__doc__)

@@ -11,5 +11,10 @@ from asyncsim import oracle
 from asyncsim.diagnostics._diagnostic import Metric
 
 variance = Metric(
-    "variance", lambda step: oracle.batch_variance(step.signal), outputs=("log_prob",), enumerates=True, doc=__doc__
+    "variance",
+    lambda step: oracle.batch_variance(step.signal),
+    outputs=("log_prob",),
+    enumerates=True,
+    doc=__doc__,
+    subject="policy",
 )

@@ -56,7 +56,7 @@ class Signal:
         """What weights, penalties and advantages may read."""
         batch = self.batch
         plain = batch.full and batch.action.shape[3] == 1
-        mass, groups = kept_groups(self.method, batch.mass, batch.reward)
+        mass, groups = self.kept
         # The record is bound to outputs, not to the signal: a cycle would keep it until a collection.
         outputs, first, policy = self.outputs, self.first, self.policy
         return Likelihoods(
@@ -92,8 +92,10 @@ class Signal:
 
     @property
     def statistics(self) -> dict[str, Tensor]:
-        """Numbers `[R]` that the weight has left for the trace; a method without scores has none."""
-        return dict(self.likelihoods.statistics) if self.method.scored else {}
+        """Numbers `[R]` that the weight has left for the trace; a method without scores has none, an empty step NaN."""
+        if not self.method.scored:
+            return {}
+        return {name: self.missing(value) for name, value in self.likelihoods.statistics.items()}
 
     @cached_property
     def staleness_log_ratio(self) -> Tensor:
@@ -110,9 +112,26 @@ class Signal:
         return self.batch.behavior.get("scored_log_prob", self.batch.behavior["log_prob"])
 
     @cached_property
+    def kept(self) -> tuple[Tensor, Tensor | int]:
+        """Masses `[R or 1, G, N]` and number of the groups that are left in the step: what metrics and links count."""
+        return kept_groups(self.method, self.batch.mass, self.batch.reward)
+
+    @cached_property
     def step_mass(self) -> Tensor:
-        """Mass of each sample in the whole step, total 1, `[R, G, N]`."""
-        return self.batch.mass / self.batch.mass.shape[1]
+        """Mass of each sample in the whole step, `[R or 1, G, N]`: total 1, or 0 where every group was dropped."""
+        mass, groups = self.kept
+        return mass / groups
+
+    @cached_property
+    def empty(self) -> Tensor | None:
+        """Whether the method has dropped every group, bool `[R]`; None for a method that drops none."""
+        return None if not self.method.drop_equal else ~(self.kept[0] > 0).any(-1).any(-1)
+
+    def missing(self, value: Tensor) -> Tensor:
+        """A statistic `[R]` of the step's samples, NaN where the step has none."""
+        if self.empty is None:
+            return value
+        return torch.where(self.empty, torch.full((), math.nan, dtype=torch.float64), value.double())
 
     @cached_property
     def applied(self) -> Tensor:

@@ -38,8 +38,8 @@ class Record:
 
     @property
     def update_staleness(self) -> Tensor:
-        """Largest update staleness of the batch's tokens, float64 `[R]`."""
-        return self.signal.batch.update_staleness(self.updates_per_version, self.elapsed)
+        """Largest update staleness of the step's tokens, float64 `[R]`; 0 where every group was dropped."""
+        return self.signal.batch.update_staleness(self.updates_per_version, self.elapsed, self.signal.kept[0])
 
 
 class Link(Protocol):

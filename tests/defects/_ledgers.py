@@ -50,7 +50,7 @@ def forgotten_temperature():
     f"{LINKS}::test_largest_staleness_is_that_of_the_oldest_token",
 )
 def newest():
-    def update_staleness(self, updates_per_version, since_batch):
+    def update_staleness(self, updates_per_version, since_batch, mass):
         youngest = self.version.reshape(self.version.shape[0], -1).max(axis=1)
         gap = (self.train_version - youngest) * updates_per_version + since_batch
         return tensor(gap[self.realization].astype(np.float64))
@@ -76,7 +76,7 @@ def reset():
 )  # fmt: skip
 def uncounted():
     right = Batch.update_staleness
-    return [(Batch, "update_staleness", lambda self, per_version, since: right(self, per_version, 0))]
+    return [(Batch, "update_staleness", lambda self, per_version, since, mass: right(self, per_version, 0, mass))]
 
 
 @plant(

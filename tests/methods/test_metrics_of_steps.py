@@ -11,6 +11,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.checks import InputError
+from asyncsim.updates._link import Record
 from tests.contracts.ends import FULL, MASK, PPO, flat
 from tests.contracts.laboratory import make
 from tests.contracts.measuring import measure, on, step_with
@@ -130,15 +131,15 @@ def test_an_unknown_version_is_missing(name):
 
 
 def test_update_staleness_is_missing_where_a_version_is():
-    class Told:
-        update_staleness = torch.tensor([8.0, 8.0]).double()
-
-    step = dataclasses.replace(step_with(np.zeros((2, 1, 3, 3)), version=np.repeat(VERSION, 2, 0)), record=Told)
+    step = step_with(np.zeros((2, 1, 3, 3)), version=np.repeat(VERSION, 2, 0))
+    nobody = torch.zeros(2, dtype=torch.bool)
+    step = dataclasses.replace(step, record=Record(step.gradient, nobody, step.signal, 1, 2))
     step.signal.batch.realization = np.arange(2)
     metric = make("diagnostics", "update_staleness")
-    assert metric.measure(step).tolist() == [8.0, 8.0]
+    oldest = step.signal.batch.train_version - VERSION.min() + 2.0
+    assert metric.measure(step).tolist() == [oldest, oldest]
     step.signal.batch.version[1, 0, 1, 1] = -1
-    np.testing.assert_array_equal(metric.measure(step).numpy(), [8.0, NAN])
+    np.testing.assert_array_equal(metric.measure(step).numpy(), [oldest, NAN])
 
 
 def test_update_staleness_counts_updates_on_a_drained_batch():
