@@ -25,11 +25,15 @@ Point = Mapping[str, Any]
 
 KINDS = ("identity", "expectation", "distribution", "bound", "exponent", "ordering", "threshold")
 STATUSES = ("exact", "asymptotic", "conditional", "paper's claim", "open")
-VERDICTS = ("held", "violated", "inconclusive", "outside")
+LOOSE = "holds, not tight"
+"""Verdict of a bound that nothing exceeded, but that could be lower in some part without being contradicted."""
+VERDICTS = ("held", LOOSE, "violated", "inconclusive", "outside")
 SHOWN = 6
 """Comparisons that a printed verdict shows."""
 LONGEST = 60
 """Signs that name a point there."""
+ANY = 1e-6
+"""Share from which on a lowering of a bound is printed as a number."""
 FORMAT = 1
 """Version of the files that schedules and timelines are saved in."""
 
@@ -59,7 +63,9 @@ class Claim:
     `cross_check(point)` are two independent computations of the same named quantities; `formula_defects` are wrong
     versions of `predict`, each a mistake somebody makes. `relative_to` is what an effect of x percent refers to: each
     predicted "value", or the Euclidean "norm" of all quantities that share a stem (the text before "["), for vectors
-    with small components.
+    with small components. `terms` are the parts of a bound: `terms[name](point, factor)` is the prediction with that
+    part multiplied by the factor. A measurement tests a part only where a smaller one would be exceeded, so a bound
+    names each part, and each regime with a formula of its own.
     """
 
     id: str
@@ -72,6 +78,7 @@ class Claim:
     reference: str
     formula_defects: Mapping[str, Callable[[Point], dict[str, float]]] = field(default_factory=dict)
     relative_to: str = "value"
+    terms: Mapping[str, Callable[[Point, float], dict[str, float]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.one_of("claim kind", self.kind, KINDS, "use one of the kinds of `records.KINDS`")
@@ -116,8 +123,48 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Tightness:
+    """How closely a part of a bound was tested: one quantity, one term, at the point that tests it best.
+
+    `ratio` is measured/bound there. `seen` is the smallest share by which a lower term would have been found at the
+    verdict's error rates, infinity where even its absence would pass. `false_pass` is the rate at which a term lower by
+    the effect would be missed. `tight` says whether that rate is small enough.
+    """
+
+    quantity: str
+    term: str
+    tight: bool
+    ratio: float
+    seen: float
+    false_pass: float
+    point: dict[str, Any]
+
+    def __str__(self) -> str:
+        """One line: what was reached, and how much lower the term could be.
+
+        >>> print(Tightness("bound", "delay", False, 0.944, 0.15, 1.0, {}))
+        delay: not tight, reaches 0.944 of the bound; a term 15 % lower would be seen
+        """
+        name = self.term if self.quantity in ("bound", self.term) else f"{self.term} of {self.quantity}"
+        seen = f"a term {self.lowering} lower would be seen"
+        found = seen if math.isfinite(self.seen) else "its absence would not be seen"
+        return f"{name}: {'tight' if self.tight else 'not tight'}, reaches {self.ratio:.3g} of the bound; {found}"
+
+    @property
+    def lowering(self) -> str:
+        """The smallest share by which a lower term would be seen, in words."""
+        if not math.isfinite(self.seen):
+            return "none"
+        return f"{100.0 * self.seen:.2g} %" if self.seen >= ANY else "any amount"
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """The judgment of one claim: its comparisons, and the one with the least margin in the scalar fields."""
+    """The judgment of one claim: its comparisons, and the one that decides in the scalar fields.
+
+    That is the comparison with the least margin; of a bound that is not tight, the one that tests its loosest part
+    best. `terms` tells how closely each part of a bound was tested.
+    """
 
     id: str
     statement: str
@@ -136,9 +183,10 @@ class Verdict:
     defects: tuple[dict[str, str], ...] = ()
     formula_defects: tuple[dict[str, str], ...] = ()
     reason: str = ""
+    terms: tuple[Tightness, ...] = ()
 
     def __str__(self) -> str:
-        """Verdict and id, then a line for every comparison: those with the least margin where there are many."""
+        """Verdict and id, a line for every comparison (of many those with the least margin), what is not tight."""
         shown = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
         changing = {key for row in self.points for key, value in row.point.items() if value != shown[0].point.get(key)}
         lines = [f"{self.verdict}: {self.id}"]
@@ -147,13 +195,15 @@ class Verdict:
             place = place if len(place) <= LONGEST else f"{place[: LONGEST - 3]}..."
             lines.append("  " + (f"at {place}: " if place else "") + str(row).removeprefix("held: "))
         left = len(self.points) - len(shown)
-        return "\n".join([*lines, f"  and {left} comparisons of more margin"] if left else lines)
+        lines += [f"  and {left} comparisons of more margin"] if left else []
+        return "\n".join([*lines, *(f"  {part}" for part in self.terms if not part.tight)])
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this verdict."""
-        names = [f.name for f in fields(self) if f.name != "points"]
+        names = [f.name for f in fields(self) if f.name not in ("points", "terms")]
         row = {name: plain(getattr(self, name)) for name in names}
-        row["points"] = [plain({f.name: getattr(c, f.name) for f in fields(c)}) for c in self.points]
+        for name in ("points", "terms"):
+            row[name] = [plain({f.name: getattr(part, f.name) for f in fields(part)}) for part in getattr(self, name)]
         return row
 
 

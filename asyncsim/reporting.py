@@ -64,6 +64,7 @@ def write_report(
         "numbered": numbered,
         "figure": figure,
         "formulas": formulas,
+        "lowering": lambda term: term.lowering,
     }
     template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text(encoding="utf-8"))
     text = template.render(

@@ -6,13 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 from asyncsim import checks
-from asyncsim.records import Claim, Comparison, Estimate, Point, Verdict
+from asyncsim.records import LOOSE, Claim, Comparison, Estimate, Point, Tightness, Verdict
 from asyncsim.validation.judging import judge
+from asyncsim.validation.tightness import TIGHT, Tested, tightness
 
-TIGHT = 0.97
-"""A bound is tested only where the measurement reaches this share of it."""
-
-PRECEDENCE = ("violated", "outside", "inconclusive", "held")
+PRECEDENCE = ("violated", "outside", "inconclusive", LOOSE, "held")
 
 
 def join(
@@ -28,13 +26,15 @@ def join(
     """Judge a claim at all its points: the worst verdict of violated, outside, inconclusive, held.
 
     Each of the n (point, quantity) pairs inside the domain is judged at level false_fail/n, so the claim errs at most
-    at `false_fail`. A bound is held only if at one point or more measured/predicted >= 0.97 and a bound lower by the
-    effect would have been found there; elsewhere it is a plain inequality.
+    at `false_fail`. A bound is held only if every quantity and term of it (`Claim.terms`) is tight at one point or
+    more: measured/predicted >= 0.97, and a term lower by the effect would have been found there. One that nothing
+    exceeded, with a term that is nowhere tight, "holds, not tight"; where more samples could show it, inconclusive.
 
     Arguments: `claim`; `points`; per point the `measured` estimates and the `predicted` numbers by quantity (empty
     where the point is outside the domain); `effect`, a fraction of the scale that `claim.relative_to` names; `seconds`.
-    Returns a `Verdict`: scalar fields of the comparison with least margin among those that decide; `false_fail` the sum
-    of the rows', `false_pass` the largest (of a bound: the smallest, at its tightest point).
+    Returns a `Verdict`: scalar fields of the comparison with least margin among those that decide (of a bound that is
+    not tight: of the one that tests its loosest term best); `false_fail` the sum of the rows', `false_pass` the largest
+    (of a bound: over its terms, each at the point that tests it best).
     Raises `InputError` without points, for lists of different lengths, or a predicted quantity that was not measured.
 
     >>> claim = Claim("x/y", "two is two", "identity", "exact", lambda p: None, lambda p: {}, lambda p: {}, "derived")
@@ -47,6 +47,7 @@ def join(
     reasons = [claim.domain(point) for point in points]
     n = sum(len(numbers) for numbers, reason in zip(predicted, reasons, strict=True) if reason is None)
     rows: list[Comparison] = []
+    tested: list[Tested] = []
     for point, found, numbers, reason in zip(points, measured, predicted, reasons, strict=True):
         if reason is not None:
             rows.append(_outside(point, reason))
@@ -55,32 +56,52 @@ def join(
         checks.require(not missing, "measured quantities", sorted(found), f"such as to include {', '.join(missing)}",
                        "let the trial measure what the claim predicts")
         scales = _scales(claim.relative_to, numbers)
-        rows += [
-            judge(found[name], numbers[name], claim.kind, scales[name], effect, false_fail, false_pass, n, point, name)
-            for name in numbers
-        ]
-    return _verdict(claim, rows, false_fail, false_pass, seconds)
+        for name in numbers:
+            row = judge(
+                found[name], numbers[name], claim.kind, scales[name], effect, false_fail, false_pass, n, point, name
+            )
+            rows.append(row)
+            if claim.kind == "bound":
+                tested.append(Tested(claim, point, row, found[name], false_fail / n))
+    return _verdict(claim, rows, tested, effect, false_fail, false_pass, seconds)
 
 
 def _verdict(
-    claim: Claim, rows: list[Comparison], false_fail: float, false_pass: float, seconds: float
+    claim: Claim, rows: list[Comparison], tested: list[Tested], effect: float, false_fail: float, false_pass: float,
+    seconds: float,
 ) -> Verdict:
     verdict = min((row.verdict for row in rows), key=PRECEDENCE.index)
     decisive = min((row for row in rows if row.verdict == verdict), key=lambda row: row.margin)
     reason = decisive.reason
     judged = [row for row in rows if row.verdict != "outside"]
-    missed = [row.false_pass for row in judged]
-    if claim.kind == "bound":
-        missed = [row.false_pass for row in judged if row.measured >= row.predicted - (1 - TIGHT) * abs(row.predicted)]
-        if verdict == "held" and min(missed, default=1.0) > false_pass:
-            verdict, reason = "inconclusive", f"no point at {TIGHT:g} of the bound or above where the effect would show"
-    attained = (min(missed, default=1.0) if claim.kind == "bound" else max(missed)) if judged else math.nan
+    attained = max((row.false_pass for row in judged), default=math.nan)
+    terms: list[Tightness] = []
+    if claim.kind == "bound" and judged:
+        terms, undecided = tightness(claim, tested, effect, false_pass)
+        attained = max((term.false_pass for term in terms), default=1.0)
+        if verdict in ("held", LOOSE):
+            verdict, reason = _of_terms(terms, undecided)
+            loosest = max(terms, key=lambda term: (not term.tight, term.seen), default=None)
+            if loosest is not None:
+                decisive = next(
+                    each.row for each in tested
+                    if each.row.quantity == loosest.quantity and dict(each.point) == loosest.point
+                )
     return Verdict(
         id=claim.id, statement=claim.statement, kind=claim.kind, status=claim.status, verdict=verdict,
         predicted=decisive.predicted, measured=decisive.measured, low=decisive.low, high=decisive.high,
         false_fail=_total(judged, false_fail), false_pass=attained,
-        seconds=seconds, quantity=decisive.quantity, points=tuple(rows), reason=reason,
+        seconds=seconds, quantity=decisive.quantity, points=tuple(rows), reason=reason, terms=tuple(terms),
     )
+
+
+def _of_terms(terms: Sequence[Tightness], undecided: Mapping[int, bool]) -> tuple[str, str]:
+    """Verdict and reason of a bound that nothing exceeded, from how closely its terms were tested."""
+    loose = [str(term) for term in terms if not term.tight]
+    if not terms or loose:
+        reason = "; ".join(loose) or "no quantity that a lower bound would change"
+        return ("inconclusive" if any(undecided.values()) else LOOSE), reason
+    return "held", f"every term reaches {TIGHT:g} of the bound where a lower one would be seen"
 
 
 def _total(judged: list[Comparison], false_fail: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from asyncsim import checks
-from asyncsim.records import KINDS, Comparison, Estimate
+from asyncsim.records import KINDS, LOOSE, Comparison, Estimate
 from asyncsim.uncertainty import critical
 from asyncsim.validation.rates import missed_rate, sides
 
@@ -30,8 +30,8 @@ def judge(
         violated      iff |measured - predicted| > c error + tolerance   (kinds bound, ordering: measured - predicted)
         held          iff not violated and a deviation D would have been missed with probability <= false_pass
         inconclusive  otherwise; violated with reason "diverged" where the measured value is not finite.
-    A bound is an upper bound, held as a plain inequality; its missed rate is for a bound lower by D, so it is small
-    only where the measurement lies close below the bound, and it decides only where the measurement exceeds the bound.
+    A bound is an upper bound; its missed rate is for a bound lower by D, so it is small only where the measurement lies
+    close below the bound. One that is not exceeded, and not close either, "holds, not tight": it could be lower.
 
     Arguments: `estimate`, as `Trace.final` gives it; `predicted`, finite; `kind` of the claim; `scale` >= 0, what the
     fraction `effect` refers to (|predicted| unless given); `effect`, the least deviation worth seeing; `false_fail` of
@@ -69,8 +69,10 @@ def judge(
     reason = f"measured/bound = {value / predicted:.4g}" if kind == "bound" and predicted else ""
     if deviation > reach:
         verdict = "violated"
-    elif missed <= false_pass or plain_inequality:
+    elif missed <= false_pass:
         verdict = "held"
+    elif plain_inequality:
+        verdict = LOOSE
     else:
         verdict, reason = "inconclusive", _shortfall(estimate, smallest, crit, false_pass)
     return Comparison(measured=float(value), low=value - reach, high=value + reach, verdict=verdict,

@@ -35,7 +35,8 @@ def missed_rate(deviation: float, error: float, tolerance: float, crit: float, f
     0.051
     """
     if error == 0.0:
-        return 0.0 if deviation > 2.0 * tolerance or tolerance == 0.0 else 1.0
+        # Nothing to see is seen; below zero the lowered bound still lies above the measurement.
+        return 0.0 if deviation > 2.0 * tolerance or (tolerance == 0.0 and deviation == 0.0) else 1.0
     shift = (deviation - 2.0 * tolerance) / error
     if shift == math.inf:
         return 0.0

@@ -64,6 +64,12 @@ ITEM_EIGHT = {
     "optimum/asymre-projection",
 }
 CLAIMS = sorted(theory.claims())
+LOOSE = {
+    "convergence/constant-delay": {"noise of several updates of delay"},
+    "convergence/arbitrary-delay": {"noise of the delays"},
+    "systems/ticket-throughput": {"tickets behind other batches"},
+}
+"""Bounds with a term that no point was found to attain: a lower term would pass, and the verdict says so."""
 
 
 def test_both_towers_know_the_same_claims() -> None:
@@ -89,8 +95,11 @@ def test_eight_claims_run_through_the_loop_and_four_through_the_kernel() -> None
 def test_claim_holds_and_every_defect_flips_it(name: str) -> None:
     """False fail of each claim <= 1e-3 (fixed seed); false pass <= 0.05 against the trial's effect."""
     verdict = verifying.verify_one(name, defects=True)
-    assert verdict.verdict == "held", verdict
-    assert verdict.false_fail <= 1e-3 and verdict.false_pass <= 0.05
+    assert verdict.verdict == ("holds, not tight" if name in LOOSE else "held"), verdict
+    assert {term.term for term in verdict.terms if not term.tight} == LOOSE.get(name, set())
+    assert verdict.false_fail <= 1e-3
+    assert all(term.false_pass <= 0.05 for term in verdict.terms if term.tight)
+    assert verdict.false_pass <= 0.05 or name in LOOSE
     assert {d["verdict"] for d in verdict.defects} == {"violated"}
     assert {d["verdict"] for d in verdict.formula_defects} == {"violated"}
 

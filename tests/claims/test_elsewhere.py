@@ -132,7 +132,7 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "at"), [(name, at) for name in ELSEWHERE for at in ELSEWHERE[name]])
 def test_a_true_claim_is_not_called_violated_elsewhere(name: str, at: dict[str, Any]) -> None:
     verdict = verifying.verify_one(name, at=at)
-    assert verdict.verdict in ("held", "inconclusive"), verdict
+    assert verdict.verdict in ("held", "holds, not tight", "inconclusive"), verdict
 
 
 def test_every_claim_is_asked_elsewhere() -> None:

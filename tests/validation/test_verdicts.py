@@ -84,7 +84,9 @@ def test_divergence_is_a_violation_with_its_reason():
 
 @pytest.mark.parametrize("kind", ["bound", "ordering"])
 def test_only_an_excess_contradicts_an_upper_bound(kind):
-    assert judge(Estimate(0.5, 0.001), 1.0, kind, 1.0, 0.05).verdict == "held"
+    below = judge(Estimate(0.5, 0.001), 1.0, kind, 1.0, 0.05)
+    assert below.verdict == ("holds, not tight" if kind == "bound" else "held")
+    assert below.false_pass == (1.0 if kind == "bound" else 0.0)
     assert judge(Estimate(1.1, 0.001), 1.0, kind, 1.0, 0.05).verdict == "violated"
     assert judge(Estimate(1.01, 0.1), 1.0, kind, 1.0, 0.05).verdict == "inconclusive"
 
@@ -169,15 +171,21 @@ def test_an_effect_on_a_vector_refers_to_its_norm():
 def test_a_bound_is_tested_only_where_it_is_tight():
     loose = [{"x": Estimate(0.5, 1e-3)}, {"x": Estimate(0.2, 1e-3)}]
     verdict = join(claim("bound"), [{}, {}], loose, [{"x": 1.0}] * 2, effect=0.05)
-    assert verdict.verdict == "inconclusive" and "0.97" in verdict.reason
+    assert verdict.verdict == "holds, not tight" and "0.5 of the bound" in verdict.reason
+    assert verdict.false_pass == 1.0 and verdict.measured == 0.5
     tight = [{"x": Estimate(0.99, 1e-3)}, {"x": Estimate(0.2, 1e-3)}]
     verdict = join(claim("bound"), [{}, {}], tight, [{"x": 1.0}] * 2, effect=0.05)
     assert verdict.verdict == "held" and verdict.measured == 0.99 and verdict.false_pass <= 0.05
     assert verdict.points[0].reason == "measured/bound = 0.99"
     noisy = [{"x": Estimate(0.99, 0.02)}, {"x": Estimate(0.2, 1e-3)}]
     assert join(claim("bound"), [{}, {}], noisy, [{"x": 1.0}] * 2, effect=0.05).verdict == "inconclusive"
-    # Below 0.97 it is not tested, however sharp; above, what the measurement lies below the bound costs sharpness.
-    for value, error, outcome in ((0.96, 1e-5, "inconclusive"), (0.975, 0.008, "inconclusive"), (0.975, 0.004, "held")):
+    # Below 0.97 it is not tight, however sharp; above, what the measurement lies below the bound costs sharpness.
+    for value, error, outcome in (
+        (0.96, 1e-5, "holds, not tight"),
+        (0.96, 0.01, "inconclusive"),
+        (0.975, 0.008, "inconclusive"),
+        (0.975, 0.004, "held"),
+    ):
         assert join(claim("bound"), [{}], [{"x": Estimate(value, error)}], [{"x": 1.0}], effect=0.05).verdict == outcome
     # Lowered by the effect, the bound fails at the tight point.
     assert join(claim("bound"), [{}, {}], tight, [{"x": 0.95}] * 2, effect=0.05).verdict == "violated"

@@ -205,6 +205,17 @@ def _own_batch_out(point: Point) -> dict[str, float]:
     return _bounds(s, _largest(s) - 1)
 
 
+def _of(regime: str) -> Callable[[Point, float], dict[str, float]]:
+    """The bounds with those of one regime, which has a formula or an order of its own, multiplied by a factor."""
+
+    def scaled(point: Point, factor: float) -> dict[str, float]:
+        s = _read(point)
+        own = "window:1" if s.rule == "window" and s.number == 1 else s.rule
+        return {name: value * (factor if own == regime else 1.0) for name, value in _bounds(s, _largest(s)).items()}
+
+    return scaled
+
+
 claim = Claim(
     id="systems/hard-bounds",
     statement="no group exceeds (K+W-2)//M under a window W, ceil(K/M)-1 in strict order or drain, m under wait(m)",
@@ -219,4 +230,5 @@ claim = Claim(
         "the mean taken for the bound": _mean_as_bound,
         "the groups in training taken out of the tickets": _own_batch_out,
     },
+    terms={regime: _of(regime) for regime in ("window:1", "window", "wait", *_STRICT)},
 )

@@ -3,17 +3,20 @@ r"""Q samples taken in any order by k slots end between the mean load and the me
 For works L of one batch and its generation time T: max(sum L/k, max L) <= T <= sum L/k + (1 - 1/k) max L, for every
 instance. Derivation: below, slots do no more than one unit a second each; above, while the last sample to end has not
 started all k slots are busy, so it starts at (sum L - its own)/k at the latest. As upper bounds, k slots:
-  excess = (T - sum L/k)/max L <= 1 - 1/k;   floor = max(sum L/k, max L)/T <= 1;
+  excess = (T - sum L/k)/max L <= 1 - 1/k;   load = sum L/(k T) <= 1;   longest = max L/T <= 1;
   step_seconds = E[step] <= Q mu/k + (1 - 1/k) E[max of Q] + t_T + t_sync (expectation of the above, Q = P N).
-The first is attained by equal works with Q = n k + 1, the second whenever one slot decides. Both are statements about
-the extremes: measure the largest excess and floor of many batches. Domain: one server whose speed does not depend on
-the number active, all samples of a batch waiting from the start (synchronous: P tickets, quantum P, drain), rewards at
-once. Second route: scheduled instances, extremal and random. Source: Graham, SIAM J. Appl. Math. 17 (1969).
+Equal works attain all but the third: the first and last with Q = n k + 1, the second with Q = n k. A few samples on
+many slots attain the third, and the last with random works. The first three are statements about the extremes: measure
+the largest of many batches. Domain: one server whose speed does not depend on the number active, all samples of a batch
+waiting from the start (synchronous: P tickets, quantum P, drain), rewards at once. Second route: scheduled instances,
+extremal and random. Source: Graham, SIAM J. Appl. Math. 17 (1969).
 """
 
 from __future__ import annotations
 
 import heapq
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -28,12 +31,47 @@ class _Setting(NamedTuple):
     slots: int
     samples: int
     length: Law
-    others: float
+    train: float
+    sync: float
 
-    def bounds(self, share: float, longest: float, floor: float = 1.0) -> dict[str, float]:
-        """The three bounds with that share of the longest sample on top of the mean load."""
-        load = self.samples * self.length.mean() / self.slots
-        return {"excess": share, "floor": floor, "step_seconds": load + share * longest + self.others}
+    @property
+    def share(self) -> float:
+        """1 - 1/k, what the longest sample adds to the mean load at most."""
+        return 1.0 - 1.0 / self.slots
+
+    def parts(self, share: float) -> dict[str, float]:
+        """Terms of the seconds of a step, with that share of the longest sample on top of the mean load."""
+        longest = _work.longest(self.length, self.samples)
+        return {
+            "load": self.samples * self.length.mean() / self.slots,
+            "random straggler" if longest > self.length.mean() else "straggler": share * longest,
+            "training": self.train,
+            "synchronization": self.sync,
+        }
+
+    def bounds(self, share: float, floor: float = 1.0) -> dict[str, float]:
+        """All bounds with that share of the longest sample."""
+        seconds = math.fsum(self.parts(share).values())
+        return {"excess": share, "load": floor, "longest": floor, "step_seconds": seconds}
+
+
+_TERMS = ("extremes", "load", "straggler", "random straggler", "training", "synchronization")
+
+
+def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
+    """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
+
+    def bounds(point: Point, factor: float) -> dict[str, float]:
+        s = _read(point)
+        parts = s.parts(s.share)
+        lost = (1.0 - factor) * parts.get(term, 0.0)
+        found = s.bounds(s.share)
+        return {
+            name: value - lost if name == "step_seconds" else value * (factor if term == "extremes" else 1.0)
+            for name, value in found.items()
+        }
+
+    return bounds
 
 
 def _read(point: Point) -> _Setting:
@@ -46,13 +84,14 @@ def _read(point: Point) -> _Setting:
         checks.integer("slots", slots, 2, "one slot leaves nothing to schedule; give at least two"),
         groups * samples,
         _work.law_of("length", length),
-        _work.seconds("train_time", train) + checks.real("sync_time", sync, "give seconds", 0.0),
+        _work.seconds("train_time", train),
+        checks.real("sync_time", sync, "give seconds", 0.0),
     )
 
 
 def _predict(point: Point) -> dict[str, float]:
     s = _read(point)
-    return s.bounds(1.0 - 1.0 / s.slots, _work.longest(s.length, s.samples))
+    return s.bounds(s.share)
 
 
 def _scheduled(works: np.ndarray, slots: int) -> float:
@@ -69,30 +108,30 @@ def _cross_check(point: Point) -> dict[str, float]:
     generator, k = np.random.default_rng(0), s.slots
     instances = [np.ones(n * k + 1) for n in (1, 3)] + [np.append(np.ones(k * (k - 1)), k), np.ones(2 * k)]
     instances += [_work.draws(s.length, generator, (int(generator.integers(1, 4 * k)),)) for _ in range(20)]
-    excess = floor = 0.0
+    excess = load = longest = 0.0
     for works in instances:
-        seconds, load, longest = _scheduled(works, k), float(works.sum()) / k, float(works.max())
-        excess = max(excess, (seconds - load) / longest)
-        floor = max(floor, max(load, longest) / seconds)
-    longest = _work.longest_by_quantiles(s.length, s.samples)
+        seconds, busy, largest = _scheduled(works, k), float(works.sum()) / k, float(works.max())
+        excess, load, longest = (
+            max(excess, (seconds - busy) / largest), max(load, busy / seconds), max(longest, largest / seconds)
+        )  # fmt: skip
+    slowest = _work.longest_by_quantiles(s.length, s.samples)
     mean = _work.longest_by_quantiles(s.length, 1)
-    step = (s.samples - 1) * mean / k + longest + (mean - longest) / k + s.others
-    return {"excess": excess, "floor": floor, "step_seconds": step}
+    step = (s.samples - 1) * mean / k + slowest + (mean - slowest) / k + s.train + s.sync
+    return {"excess": excess, "load": load, "longest": longest, "step_seconds": step}
 
 
 def _no_straggler(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return s.bounds(0.0, 0.0)
+    return _read(point).bounds(0.0)
 
 
 def _half_way(point: Point) -> dict[str, float]:
     s = _read(point)
-    return s.bounds((1.0 - 1.0 / s.slots) / 2.0, _work.longest(s.length, s.samples))
+    return s.bounds(s.share / 2.0)
 
 
 def _idle_slots(point: Point) -> dict[str, float]:
     s = _read(point)
-    return s.bounds(1.0 - 1.0 / s.slots, _work.longest(s.length, s.samples), 1.0 - 1.0 / s.slots)
+    return s.bounds(s.share, s.share)
 
 
 claim = Claim(
@@ -109,4 +148,5 @@ claim = Claim(
         "the longest starts half way before the end": _half_way,
         "one slot taken to be always idle": _idle_slots,
     },
+    terms={term: _scaled(term) for term in _TERMS},
 )

@@ -7,7 +7,8 @@ its own batch, and on average half of the other S - 1; hold' = hold + t_sync), f
 dequeue. Derivation: a resource of which there are c, used for u seconds by each group, lets at most c/u groups a second
 through (utilization law; Little for tickets); waiting only adds. Nothing is dropped, so groups in generation have the
 mean T whatever the order. Attained, to a few parts in a thousand, wherever places or the trainer are scarce and the
-rest is plenty, and where tickets are with P = 1 (in batches of 16 scarce tickets give half of the bound). Domain: the
+rest is plenty, and where tickets are with P = S = 1 (in batches of 16 scarce tickets give half of the bound). With
+several batches to a publish finished groups wait for the trainer: at best 0.92 of the bound was found. Domain: the
 trainer waits for the install, every admitted group is trained, works of finite mean. The form K/(T + t_T) for all
 releases is wrong at the dequeue, where tickets do not wait for training. Second route: seconds of use added up over one
 publish. Source: derived.
@@ -15,6 +16,8 @@ publish. Source: derived.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -37,18 +40,55 @@ class _Setting(NamedTuple):
     sync: float
     pauses: bool
 
-    def rate(self, group: float, hold: float) -> dict[str, float]:
-        """The bound where a group takes `group` seconds of a place and `hold` of a ticket."""
+    def seconds(self, group: float) -> dict[str, dict[str, float]]:
+        """Seconds for which a group uses each resource, over how many there are, in parts; `stop`: nothing goes on."""
         stop = self.sync / (self.groups * self.publish)
-        alone = 0.0 if self.pauses else stop
-        slowest = max(group / self.places, self.train / self.groups + alone, hold / self.tickets)
-        return {"groups_per_second": 1.0 / (slowest + stop - alone)}
+        ticket = {"dequeue": group} if self.early else self.hold(group)
+        return {
+            "places": {"places": group / self.places},
+            "trainer": {"trainer": self.train / self.groups, "trainer's synchronization": 0.0 if self.pauses else stop},
+            "tickets": {name: used / self.tickets for name, used in ticket.items()},
+            "stop": {"stop of all": stop if self.pauses else 0.0},
+        }
 
-    def hold(self, group: float) -> float:
-        """Seconds for which a ticket is held at least."""
-        if self.early:
-            return group
-        return group + (self.publish + 1) / 2.0 * self.train + (0.0 if self.pauses else self.sync)
+    def hold(self, group: float) -> dict[str, float]:
+        """Seconds, in parts, for which a ticket that returns at the install is held at least."""
+        return {
+            "tickets": group,
+            "tickets in training": self.train,
+            "tickets behind other batches": (self.publish - 1) / 2.0 * self.train,
+            "tickets in synchronization": 0.0 if self.pauses else self.sync,
+        }
+
+    def rate(self, group: float, factor: float = 1.0, term: str = "", late: float = 0.0) -> dict[str, float]:
+        """The bound where a group takes `group` seconds of a place; one term's seconds divided by a factor.
+
+        `late`: further seconds for which a ticket is held.
+        """
+        used = {
+            resource: math.fsum(x / (factor if name == term else 1.0) for name, x in parts.items())
+            for resource, parts in self.seconds(group).items()
+        }
+        stop = used.pop("stop")
+        used["tickets"] += late / self.tickets
+        return {"groups_per_second": 1.0 / (max(used.values()) + stop)}
+
+
+_TERMS = (
+    "places", "trainer", "trainer's synchronization", "dequeue", "tickets", "tickets in training",
+    "tickets behind other batches", "tickets in synchronization", "stop of all",
+)  # fmt: skip
+
+
+def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
+    """The bound with the seconds of one term divided by the factor: a smaller factor makes it lower."""
+
+    def bound(point: Point, factor: float) -> dict[str, float]:
+        s = _read(point)
+        # Seconds without end let nothing through.
+        return s.rate(_work.longest(s.length, s.samples), max(factor, 1e-12), term)
+
+    return bound
 
 
 def _read(point: Point) -> _Setting:
@@ -77,8 +117,7 @@ def _read(point: Point) -> _Setting:
 
 def _predict(point: Point) -> dict[str, float]:
     s = _read(point)
-    group = _work.longest(s.length, s.samples)
-    return s.rate(group, s.hold(group))
+    return s.rate(_work.longest(s.length, s.samples))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
@@ -106,14 +145,13 @@ def _in_turn(point: Point) -> dict[str, float]:
 
 def _slowest_of_batch(point: Point) -> dict[str, float]:
     s = _read(point)
-    group = _work.longest(s.length, s.samples * s.groups)
-    return s.rate(group, s.hold(group))
+    return s.rate(_work.longest(s.length, s.samples * s.groups))
 
 
 def _all_batches(point: Point) -> dict[str, float]:
     s = _read(point)
-    group = _work.longest(s.length, s.samples)
-    return s.rate(group, s.hold(group) + (s.publish - 1) / 2.0 * s.train + (s.train if s.early else 0.0))
+    late = (s.publish - 1) / 2.0 * s.train + (s.train if s.early else 0.0)
+    return s.rate(_work.longest(s.length, s.samples), late=late)
 
 
 claim = Claim(
@@ -130,4 +168,5 @@ claim = Claim(
         "every group as slow as the slowest of its batch": _slowest_of_batch,
         "a ticket held through all training of its publish": _all_batches,
     },
+    terms={term: _scaled(term) for term in _TERMS},
 )

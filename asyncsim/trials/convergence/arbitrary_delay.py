@@ -49,7 +49,7 @@ _SAWTOOTH = {**_TIGHT, "maximum": 7, "mean": 3.5, "in_flight": 7, "step": 0.09, 
 
 trial = Trial(
     claim="convergence/arbitrary-delay",
-    points=(_TIGHT, {**_TIGHT, "start": 5.0, "updates": 4}, _DELAYED, _CONSTANT, _SAWTOOTH),
+    points=(_TIGHT, {**_TIGHT, "start": 50.0, "updates": 4}, _DELAYED, _CONSTANT, _SAWTOOTH),
     more=({**_TIGHT, "curvature": 2.0, "step": 0.5, "updates": 1000},),
     measure=_measure,
     reach=_reach,

@@ -26,6 +26,12 @@ def realizations_for(
     return max(_FEWEST, validation.sample_size(spread, seen, 1.0, 1e-3, 0.05, comparisons, kind))
 
 
+def spread_of(point: Point, spread: float) -> float:
+    """The relative standard deviation of one realization, 0 where neither works nor training vary."""
+    texts = [str(point[name]) for name in ("length", "train_time")]
+    return spread if any(":" in text and not text.startswith("constant") for text in texts) else 0.0
+
+
 def timelines(system: Any, batches: int, samples: int, realizations: int, seed: int) -> Iterator[Timeline]:
     """The records of so many realizations, one after the other."""
     return (system.timeline(batches, samples, seed=seed, realization=m) for m in range(realizations))

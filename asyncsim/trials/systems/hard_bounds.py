@@ -66,10 +66,12 @@ def _point(rule: str, tickets: int, batch: int = 4, batches: int = 1) -> Point:
 trial = Trial(
     claim="systems/hard-bounds",
     points=(
-        _point("window:1", 12), _point("window:5", 12), _point("window:2", 12), _point("wait:2", 12),
-        _point("drain", 10), _point("version_strict", 10), _point("target", 12),
+        _point("window:1", 10), _point("window:5", 12), _point("window:2", 12), _point("wait:2", 12),
+        _point("drain", 10), _point("version_strict", 10), _point("target", 10), _point("window:5", 12, 2, 2),
     ),
-    more=(_point("drain", 6), _point("window:9", 8), _point("wait:4", 12), _point("window:5", 12, 2, 2)),
+    more=(
+        _point("window:1", 12), _point("target", 12), _point("drain", 6), _point("window:9", 8), _point("wait:4", 12),
+    ),
     measure=_measure,
     defects={
         "an install not counted": Defect(version_off_by_one, _point("version_strict", 10)),

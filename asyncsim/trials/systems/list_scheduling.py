@@ -10,17 +10,18 @@ from asyncsim import laws, systems
 from asyncsim.records import Estimate, Point, Timeline
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._kernel_defects import slot_freed_twice
-from asyncsim.trials.systems._windows import large, mean_of, realizations_for, seconds_or_law, timelines
+from asyncsim.trials.systems._windows import large, mean_of, realizations_for, seconds_or_law, spread_of, timelines
 
 _STEPS = 400
-_SPREAD = 0.04
+_SPREAD = 0.05
 """Relative standard deviation of one realization's mean step, pareto:1:1.5 apart, which stays below its bound."""
 _ROUNDING = 1e-9
 
 
 class _Instances(NamedTuple):
     excess: float
-    floor: float
+    load: float
+    longest: float
     step_seconds: float
 
 
@@ -32,12 +33,12 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         train_time=seconds_or_law("train_time", point["train_time"]),
         sync_time=float(point["sync_time"]),
     ).replace(slots=slots)
-    count = realizations_for(_SPREAD, effect, 0.0, comparisons=6, kind="bound")
+    count = realizations_for(spread_of(point, _SPREAD), effect, 0.0, comparisons=16, kind="bound")
     records = timelines(plant(system), _STEPS, samples, count, seed)
     found = [_instances(record, groups * samples, slots) for record in records]
+    extremes = {name: max(getattr(each, name) for each in found) for name in ("excess", "load", "longest")}
     return {
-        "excess": Estimate(max(each.excess for each in found), tolerance=_ROUNDING),
-        "floor": Estimate(max(each.floor for each in found), tolerance=_ROUNDING),
+        **{name: Estimate(value, tolerance=_ROUNDING) for name, value in extremes.items()},
         "step_seconds": mean_of(each.step_seconds for each in found),
     }
 
@@ -49,7 +50,8 @@ def _instances(record: Timeline, samples: int, slots: int) -> _Instances:
     seconds, load, longest = end.max(axis=1) - begin.min(axis=1), work.sum(axis=1) / slots, work.max(axis=1)
     return _Instances(
         float(((seconds - load) / longest).max()),
-        float((np.maximum(load, longest) / seconds).max()),
+        float((load / seconds).max()),
+        float((longest / seconds).max()),
         float(record.publishes["t_install"][-1]) / _STEPS,
     )
 
@@ -69,22 +71,20 @@ _POINT = {
     "samples_per_group": 1,
     "length": "constant:1",
     "train_time": 0.5,
-    "sync_time": 0.0,
+    "sync_time": 0.25,
 }
+"""Equal works and one more than slots can share: attained."""
+_EVEN = _POINT | {"groups_per_batch": 12}
+_FEW = _POINT | {"slots": 1024, "groups_per_batch": 4, "length": "exponential:1"}
+"""A slot for every sample: the longest decides, and what it adds to the mean load is nearly all of it."""
 _HEAVY = _POINT | {"groups_per_batch": 4, "samples_per_group": 4, "length": "pareto:1:1.5", "train_time": 1.0}
 
 trial = Trial(
     claim="systems/list-scheduling",
-    points=(_POINT, _HEAVY),
-    more=(
-        _POINT | {"slots": 8, "groups_per_batch": 25, "sync_time": 0.25},
-        _HEAVY | {"slots": 3, "length": "gamma:1:0.5"},
-    ),
+    points=(_POINT, _EVEN, _FEW, _HEAVY),
+    more=(_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"}),
     measure=_measure,
-    defects={
-        "a slot lost": Defect(_slot_lost, _POINT),
-        "a slot freed twice": Defect(slot_freed_twice, _HEAVY),
-    },
+    defects={"a slot lost": Defect(_slot_lost, _POINT), "a slot freed twice": Defect(slot_freed_twice, _HEAVY)},
     effect=0.02,
     reach=_reach,
     through="kernel",

@@ -26,7 +26,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         generator_pauses=point["generator_pauses"],
     )
     publishes = publishes_for(max(point["places"], point["tickets"]), batches * groups)
-    count = realizations_for(_SPREAD, effect, 0.0, comparisons=5, kind="bound")
+    count = realizations_for(_SPREAD, effect, 0.0, comparisons=12, kind="bound")
     found = groups_per_second(
         plant(system), publishes * batches, point["samples_per_group"], publishes // 10, count, seed
     )
@@ -50,28 +50,43 @@ _POINT = {
     "sync_time": 0.0,
     "generator_pauses": False,
 }
+_TRAINER = _POINT | {"sync_time": 0.5}
 _FEW_PLACES = _POINT | {"places": 32, "groups_per_batch": 8, "tickets": 96, "train_time": 0.15}
-_SINGLE = _POINT | {"places": 16, "tickets": 16, "groups_per_batch": 1, "samples_per_group": 2, "train_time": 0.01}
+_SINGLE = _POINT | {"places": 64, "tickets": 16, "groups_per_batch": 1, "samples_per_group": 2, "train_time": 0.01}
+_PAUSED = _SINGLE | {"length": "exponential:1", "sync_time": 0.05, "generator_pauses": True}
+_EARLY = _SINGLE | {"length": "exponential:1", "release": "dequeue"}
+_ONE_TICKET = _SINGLE | {"places": 4, "tickets": 1, "length": "constant:1", "train_time": 0.6, "sync_time": 0.4}
+"""One group after the other: generation, training and synchronization are all that the ticket is held for."""
+_TWO_BATCHES = _SINGLE | {
+    "places": 2, "tickets": 2, "batches_per_publish": 2, "samples_per_group": 1, "length": "empirical:1:2",
+    "train_time": 1.0,
+}  # fmt: skip
+"""Half of the groups end as the one before leaves the trainer: 0.92 of the bound, the most that was found."""
 _IN_STEP = _POINT | {"places": 8, "tickets": 8, "groups_per_batch": 8, "samples_per_group": 1, "train_time": 0.9}
 _FEW_TICKETS = _POINT | {"groups_per_batch": 8, "tickets": 16, "train_time": 0.3}
 
 trial = Trial(
     claim="systems/ticket-throughput",
     points=(
-        _POINT,
+        _TRAINER,
         _FEW_PLACES,
-        _SINGLE | {"length": "exponential:1"},
+        _PAUSED,
+        _EARLY,
+        _ONE_TICKET,
+        _ONE_TICKET | {"generator_pauses": True},
+        _TWO_BATCHES,
         # Tickets are back before the training that they would wait for elsewhere.
         _IN_STEP | {"length": "constant:1", "release": "dequeue"},
     ),
     more=(
+        _POINT,
         _FEW_TICKETS,
         _POINT | {"batches_per_publish": 2, "sync_time": 0.2},
         _FEW_PLACES | {"sync_time": 0.2, "generator_pauses": True},
     ),
     measure=_measure,
     defects={
-        "tickets that are out handed out again": Defect(counter_lost, _FEW_TICKETS),
+        "tickets that are out handed out again": Defect(counter_lost, _PAUSED),
         "eight places freed twice": Defect(partial(place_freed_twice, times=8), _FEW_PLACES),
     },
     effect=0.02,

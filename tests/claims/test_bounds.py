@@ -1,0 +1,113 @@
+"""A verdict about a bound says what was tested: every term, lowered or raised, must change it.
+
+The mistakes that once passed as *held*: a coefficient of a delay times 0.5, 2, 10, 100, the largest delay in place of
+the mean one, a bound that one row without delay certified. Measurements at the trials' own points, sizes and seed 0.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from asyncsim import theory, trials, validation
+from asyncsim.records import LOOSE, Claim, Estimate
+from asyncsim.trials._trial import untouched
+from tests.claims.test_claims import LOOSE as LOOSE_TERMS
+
+BOUNDS = [name for name in sorted(theory.claims()) if theory.claim(name).kind == "bound"]
+TERMS = [(name, term) for name in BOUNDS for term in theory.claim(name).terms]
+
+
+@cache
+def measured(name):
+    trial = trials.trial(name)
+    return [trial.measure(point, trial.effect, 0, untouched) for point in trial.points]
+
+
+def judged(name, predict):
+    """The verdict of a claim's own measurements beside other predictions."""
+    claim, trial = theory.claim(name), trials.trial(name)
+    return validation.join(claim, trial.points, measured(name), [predict(p) for p in trial.points], trial.effect)
+
+
+def test_there_are_bounds_with_terms():
+    """A new bound belongs here; one of several quantities or regimes names its terms."""
+    assert len(BOUNDS) >= 7 and len(TERMS) > 25
+    for name in BOUNDS:
+        claim, points = theory.claim(name), trials.trial(name).points
+        regimes = {tuple(claim.predict(point)) for point in points}
+        assert claim.terms or len(regimes) == len(next(iter(regimes))) == 1, f"{name}: name its terms"
+
+
+@pytest.mark.parametrize(("name", "term"), TERMS)
+def test_a_term_is_a_part_of_the_bound(name, term):
+    """Times 1 it is the prediction; less of it is less; it occurs at a quick point."""
+    claim, occurs = theory.claim(name), False
+    for point in trials.trial(name).points:
+        whole, half, none = (claim.terms[term](point, factor) for factor in (1.0, 0.5, 0.0))
+        assert whole == pytest.approx(claim.predict(point), rel=1e-12)
+        assert all(none[k] <= half[k] <= whole[k] for k in whole)
+        occurs |= any(half[k] < whole[k] for k in whole)
+    assert occurs
+
+
+@pytest.mark.parametrize(("name", "term"), TERMS)
+def test_a_wrong_coefficient_is_never_held(name, term):
+    """Larger: not tight, or undecided where one point is too noisy. Smaller: violated where the term is tight."""
+    claim, loose = theory.claim(name), term in LOOSE_TERMS.get(name, ())
+    for factor in (2.0, 10.0, 100.0):
+        found = judged(name, lambda p, f=factor: claim.terms[term](p, f))
+        assert found.verdict in (LOOSE, "inconclusive"), factor
+        assert term in {t.term for t in found.terms if not t.tight}
+    for factor in (0.5, 0.9):
+        found = judged(name, lambda p, f=factor: claim.terms[term](p, f))
+        assert found.verdict in ((LOOSE, "inconclusive", "violated") if loose else ("violated",)), factor
+
+
+@pytest.mark.parametrize("name", [name for name in BOUNDS if not theory.claim(name).terms])
+def test_a_bound_of_one_term_is_tested_as_a_whole(name):
+    claim = theory.claim(name)
+    for factor, verdict in ((2.0, LOOSE), (1.06, LOOSE), (1.0, "held"), (0.94, "violated")):
+        assert judged(name, lambda p, f=factor: {k: f * v for k, v in claim.predict(p).items()}).verdict == verdict
+
+
+def test_the_largest_delay_in_place_of_the_mean_is_not_held():
+    """Nothing tells them apart, since the term is attained nowhere; the verdict must not claim it."""
+    claim = theory.claim("convergence/arbitrary-delay")
+    verdict = judged(claim.id, lambda p: claim.predict({**p, "mean": float(p["maximum"])}))
+    assert verdict.verdict == LOOSE and "noise of the delays" in verdict.reason
+
+
+def test_a_square_of_the_staleness_is_not_held():
+    """At staleness 1 it is the same bound; only points beyond know, and none of them is tight."""
+    claim = theory.claim("convergence/constant-delay")
+    assert judged(claim.id, lambda p: claim.terms["noise of several updates of delay"](p, max(1, p["staleness"])))
+    wrong = judged(claim.id, lambda p: claim.terms["noise of several updates of delay"](p, max(1.0, p["staleness"])))
+    assert wrong.verdict == LOOSE
+    assert {t.term for t in wrong.terms if not t.tight} == {"noise of several updates of delay"}
+
+
+def test_a_row_certifies_its_own_term_only():
+    """Two terms, two points: exact, so each is tight where it is all there is, and nowhere else."""
+    claim = Claim(
+        "toy/bound", "a + b", "bound", "exact", lambda p: None, lambda p: {"x": p["a"] + p["b"]}, lambda p: {}, "here",
+        terms={"a": lambda p, f: {"x": f * p["a"] + p["b"]}, "b": lambda p, f: {"x": p["a"] + f * p["b"]}},
+    )  # fmt: skip
+    first, second, both = ({"a": a, "b": b} for a, b in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)))
+
+    def verdict(*rows):
+        points = [point for point, _ in rows]
+        found = [{"x": Estimate(value)} for _, value in rows]
+        return validation.join(claim, points, found, [claim.predict(p) for p in points], 0.05)
+
+    assert verdict((first, 1.0)).verdict == "held"
+    alone = verdict((first, 1.0), (second, 0.5))
+    assert alone.verdict == LOOSE and [t.term for t in alone.terms if t.tight] == ["a"]
+    assert alone.terms[1].seen == pytest.approx(0.5, abs=1e-6) and alone.false_pass == 1.0 and alone.measured == 0.5
+    assert verdict((first, 1.0), (second, 1.0), (both, 0.7)).verdict == "held"
+    # 0.98 of the whole is 0.96 of a term that is half of it.
+    half = verdict((both, 1.96))
+    assert half.verdict == "held" and {round(t.seen, 6) for t in half.terms} == {0.04}
+    assert verdict((both, 1.94)).verdict == LOOSE
+    assert verdict((first, 1.0), (second, 1.01)).verdict == "violated"
