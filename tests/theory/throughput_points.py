@@ -65,13 +65,13 @@ STATED: dict[str, dict[str, Any]] = {
         "train_time": 1.0,
     },
     "systems/little": {
-        "places": 6,
-        "tickets": 12,
+        "places": 8,
+        "tickets": 8,
         "release": "publish",
-        "groups_per_batch": 4,
+        "groups_per_batch": 1,
         "samples_per_group": 3,
-        "length": "pareto:1:1.5",
-        "train_time": 0.8,
+        "length": "lognormal:1.0:0.8",
+        "train_time": "exponential:0.4",
     },
     "systems/overflow": {
         "places": 32,
@@ -162,7 +162,8 @@ DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "systems/closed-loop": closed_loops(),
     "systems/list-scheduling": settings_of(slots=st.integers(2, 12), sync_time=numbers(0.0, 1.0)),
     "systems/list-scheduling-pool": settings_of(slots=st.integers(1, 12), ahead=st.integers(0, 4)),
-    "systems/little": ticketed(publish=False),
+    "systems/little": ticketed(publish=False)
+    | closed_loops().map(lambda point: point | {"groups_per_batch": 1, "release": "publish"}),
     "systems/overflow": buffered(numbers(1.8, 4.0)),
     "systems/open-loop-mean": buffered(numbers(0.1, 0.5) | numbers(1.6, 5.0)),
 }

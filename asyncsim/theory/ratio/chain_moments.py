@@ -28,7 +28,7 @@ def _read(point: Point) -> ChainPair:
 
 def _quantities(log_second: float, half: float) -> dict[str, float]:
     second = math.exp(log_second)
-    return {"ess": 1.0 / second, "second_moment": second, "exact_second_moment": second, "affinity": half}
+    return {"ess": 1.0 / second, "second_moment": second, "affinity": half}
 
 
 def _predict(point: Point) -> dict[str, float]:

@@ -20,7 +20,7 @@ from asyncsim.theory._chain import count_law, fourier_law, probabilities, read_p
 def _tails(point: Point, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
     pair, needed = read_paid_chain(point)
     behavior, current = (float(law(probabilities(m))[needed + extra :].sum()) for m in pair)
-    return {"stale_return": behavior, "weighted_return": current, "exact_return": current}
+    return {"stale_return": behavior, "weighted_return": current}
 
 
 def _predict(point: Point) -> dict[str, float]:
@@ -40,7 +40,7 @@ def _normal_tail(point: Point) -> dict[str, float]:
     tails = []
     for p in map(probabilities, pair):
         tails.append(float(ndtr((p.sum() - needed) / np.sqrt((p * (1.0 - p)).sum()))))
-    return {"stale_return": tails[0], "weighted_return": tails[1], "exact_return": tails[1]}
+    return {"stale_return": tails[0], "weighted_return": tails[1]}
 
 
 claim = Claim(

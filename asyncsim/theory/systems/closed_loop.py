@@ -20,10 +20,7 @@ import numpy as np
 from asyncsim import checks
 from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points, _work
-
-_MOST = 24
-"""Tickets up to which the second route tells two phases of generation apart: states grow with their square."""
+from asyncsim.theory import _closed, _points, _work
 
 
 class _Setting(NamedTuple):
@@ -47,45 +44,24 @@ def _read(point: Point) -> _Setting:
     return _Setting(tickets, samples, _work.law_of("length", length), law.mean())
 
 
-def _trained(s: _Setting, inverse_idle: float) -> dict[str, float]:
-    return {"groups_per_second": (1.0 - 1.0 / inverse_idle) / s.train}
+def _trained(s: _Setting, busy: float) -> dict[str, float]:
+    return {"groups_per_second": busy / s.train}
 
 
 def _predict(point: Point) -> dict[str, float]:
     s = _read(point)
-    ratio, total = s.train / _work.longest(s.length, s.samples), 1.0
-    for n in range(1, s.tickets + 1):
-        total = 1.0 + n * ratio * total
-    return _trained(s, total)
+    return _trained(s, _closed.busy(s.tickets, s.train / _work.longest(s.length, s.samples)))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    """States (in the first phase, in the second): the others are at the trainer, which serves when there is one."""
     s = _read(point)
-    phases = 2 if s.tickets <= _MOST else 1
-    leave = phases / _work.longest_by_quantiles(s.length, s.samples)
-    states = [(a, b) for a in range(s.tickets + 1) for b in range(s.tickets + 1 - a) if phases == 2 or b == 0]
-    place = {state: k for k, state in enumerate(states)}
-    rates = np.zeros((len(states), len(states)))
-    for (a, b), k in place.items():
-        moves = {(a + 1, b): 1.0 / s.train if a + b < s.tickets else 0.0}
-        moves[(a - 1, b + 1) if phases == 2 else (a - 1, b)] = a * leave
-        moves[(a, b - 1)] = b * leave
-        for state, rate in moves.items():
-            if rate:
-                rates[k, place[state]] += rate
-                rates[k, k] -= rate
-    equations = rates.T.copy()
-    equations[-1] = 1.0
-    stationary = np.linalg.solve(equations, np.eye(len(states))[-1])
-    at_trainer = np.array([a + b < s.tickets for a, b in states])
-    return {"groups_per_second": float(stationary[at_trainer].sum()) / s.train}
+    return _trained(s, _closed.busy_by_balance(s.tickets, _work.longest_by_quantiles(s.length, s.samples), s.train))
 
 
 def _defect(inverse_idle: Callable[[int, float], float]) -> Callable[[Point], dict[str, float]]:
     def wrong(point: Point) -> dict[str, float]:
         s = _read(point)
-        return _trained(s, inverse_idle(s.tickets, s.train / _work.longest(s.length, s.samples)))
+        return _trained(s, 1.0 - 1.0 / inverse_idle(s.tickets, s.train / _work.longest(s.length, s.samples)))
 
     return wrong
 

@@ -3,10 +3,14 @@ r"""Time averages of groups in generation and outstanding are throughput times m
 in_flight = (time average in generation) / (X E[seconds from start to end]) = 1 and outstanding = (time average of
 groups started and not yet in training) / (X E[delay]) = 1, X groups a second, delay from a group's start to the start
 of its training. Derivation: the integral of a count over time is the sum of the seconds for which each was counted.
+Any bookkeeping that agrees with itself satisfies both, so in a closed loop (single groups, K tickets that return at
+the publish, a place for each, training exponential of mean t_T) two numbers come with them: X = (1 - p0)/t_T, p0 as in
+`systems/closed-loop`, has X T groups in generation, T = E[max of N works], and a mean delay of K/X - t_T seconds.
 Domain: any settings with works of finite mean; exact over a history that begins and ends empty, else up to the groups
 cut off by the ends of the window. These are averages over time; the mean-staleness identity counts at the instants of
 publishes, and a mean delay in seconds is not the period times the mean staleness. Second route: counts swept through
-an event simulation from empty to empty, beside the sums of its seconds. Source: Little, Oper. Res. 9 (1961).
+an event simulation from empty to empty, beside the sums of its seconds; the balance equations of the loop. Source:
+Little, Oper. Res. 9 (1961).
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import numpy as np
 from asyncsim import checks
 from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _events, _points, _work
+from asyncsim.theory import _closed, _events, _points, _work
 
 _BATCHES = 40
 
@@ -31,6 +35,12 @@ class _Setting(NamedTuple):
     samples: int
     length: Law
     train: float
+    closed: bool
+
+    def levels(self, busy: float, generation: float) -> dict[str, float]:
+        """Groups in generation and seconds of delay, from the share of time for which the trainer works."""
+        rate = busy / self.train
+        return {"generating": rate * generation, "delay": self.tickets / rate - self.train}
 
 
 def _read(point: Point) -> _Setting:
@@ -39,14 +49,18 @@ def _read(point: Point) -> _Setting:
     )
     groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch")
     checks.one_of("release", release, ("publish", "dequeue"), "say when a ticket returns")
+    places = checks.integer("places", places, 1, "count the groups in generation")
+    tickets = checks.integer("tickets", tickets, groups, "give at least one ticket for each group of a batch")
+    exponential = isinstance(train, str) and _work.law_of("train_time", train).kind == "exponential"
     return _Setting(
-        checks.integer("places", places, 1, "count the groups in generation"),
-        checks.integer("tickets", tickets, groups, "give at least one ticket for each group of a batch"),
+        places,
+        tickets,
         release == "dequeue",
         groups,
         checks.integer("samples_per_group", samples, 1, "count the samples of a group"),
         _work.law_of("length", length),
         _work.seconds("train_time", train),
+        exponential and groups == 1 and release == "publish" and places >= tickets,
     )
 
 
@@ -55,8 +69,11 @@ def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    _read(point)
-    return _ratios(1.0, 1.0)
+    s = _read(point)
+    if not s.closed:
+        return _ratios(1.0, 1.0)
+    generation = _work.longest(s.length, s.samples)
+    return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.train / generation), generation)
 
 
 def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
@@ -79,20 +96,24 @@ def _cross_check(point: Point) -> dict[str, float]:
     end = np.array([loop.finished[k] for k in range(total)])
     train = np.array([loop.trained[k] for k in range(total)])
     rate = total / horizon
-    return _ratios(
+    ratios = _ratios(
         _swept(start, end, horizon) / (rate * float((end - start).mean())),
         _swept(start, train, horizon) / (rate * float((train - start).mean())),
     )
+    if not s.closed:
+        return ratios
+    generation = _work.longest_by_quantiles(s.length, s.samples)
+    return ratios | s.levels(_closed.busy_by_balance(s.tickets, generation, s.train), generation)
 
 
 def _per_sample(point: Point) -> dict[str, float]:
     s = _read(point)
-    return _ratios(1.0 / s.samples, 1.0 / s.samples)
+    return _predict(point) | _ratios(1.0 / s.samples, 1.0 / s.samples)
 
 
-def _per_batch(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _ratios(float(s.groups), float(s.groups))
+def _with_training(point: Point) -> dict[str, float]:
+    s, right = _read(point), _predict(point)
+    return right | ({"delay": right["delay"] + s.train} if s.closed else {})
 
 
 claim = Claim(
@@ -106,6 +127,6 @@ claim = Claim(
     reference="Little, Oper. Res. 9 (1961)",
     formula_defects={
         "samples a second for groups a second": _per_sample,
-        "batches a second for groups a second": _per_batch,
+        "the group's own training counted as delay": _with_training,
     },
 )

@@ -28,7 +28,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {
         "ess": ess._replace(tolerance=ess_allowance(*moments) * ess.value),
         "second_moment": second._replace(value=1.0 + second.value),
-        "exact_second_moment": Estimate(moments[0], tolerance=_ROUNDING * moments[0]),
         "affinity": mean_of(trace, "affinity", _ROUNDING),
     }
 

@@ -13,11 +13,14 @@ from asyncsim.systems import _state as k
 from asyncsim.systems._state import State
 from asyncsim.systems._system import System, refuse_standstill, stepped
 from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.systems._windows import large, places
+from asyncsim.trials.systems._heads import ticket_lost
+from asyncsim.trials.systems._windows import heavy, large, mean_of, places, realizations_for, timelines
 
 _GROUPS = 20_000
 _ROUNDING = 1e-9
 """Of sums over all events, relative to the sums of all stamps."""
+_SPREAD = 0.03
+"""Relative standard deviation of one realization's level or delay at the points below (measured, rounded up)."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -30,10 +33,27 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     system = plant(places(point, point["places"], groups, tickets=point["tickets"], release=point["release"]))
     sums = system.simulate(batches, samples, 0, seed, record=False).x
     record = system.timeline(batches, samples, seed=seed)
-    return {
+    ratios = {
         "in_flight": _ratio(float(sums[k.SUM_FLYING]), float(sums[k.TIME]), record, samples, "t_done"),
         "outstanding": _ratio(float(sums[k.SUM_OUTSTANDING]), float(sums[k.TIME]), record, samples, "t_left"),
     }
+    return ratios | (_levels(system, point, effect, seed) if "exponential" in str(point["train_time"]) else {})
+
+
+def _levels(system: Any, point: Point, effect: float, seed: int) -> dict[str, Estimate]:
+    """Groups in generation and seconds of delay behind the warm-up, from the stamps of independent realizations."""
+    warm, samples = max(400, 40 * point["tickets"]), point["samples_per_group"]
+    count = realizations_for(_SPREAD, effect, 0.0, comparisons=10)
+    levels, delays = [], []
+    for record in timelines(system, 10 * warm, samples, count, seed):
+        begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
+        done, left = (np.nan_to_num(record.groups[name], nan=np.inf) for name in ("t_done", "t_left"))
+        low, high = record.publishes["t_install"][[warm, -1]]
+        inside = np.clip(np.minimum(done, high) - np.maximum(begin, low), 0.0, None)
+        levels.append(float(np.nan_to_num(inside).sum()) / (high - low))
+        late = (left > low) & (left <= high)
+        delays.append(float((left - begin)[late].mean()))
+    return {"generating": mean_of(levels), "delay": mean_of(delays)}
 
 
 def _ratio(integral: float, seconds: float, record: Timeline, samples: int, until: str) -> Estimate:
@@ -100,6 +120,16 @@ def _leaves_on_entry(system: System) -> Any:
     return _Stamped(system, "t_left", _entered)
 
 
+def _place_lost(system: System) -> System:
+    """Two places fewer than tickets: books that agree with themselves, of another system."""
+    return system.replace(rates=system.rates[:-2])
+
+
+def _reach(point: Point) -> str | None:
+    limits = large(point, places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)
+    return limits or (heavy(point, "length") if "exponential" in str(point["train_time"]) else None)
+
+
 _POINT = {
     "places": 6,
     "tickets": 12,
@@ -109,19 +139,25 @@ _POINT = {
     "length": "pareto:1:1.5",
     "train_time": 0.8,
 }
+_LOOP = _POINT | {
+    "places": 8, "tickets": 8, "groups_per_batch": 1, "length": "lognormal:1.0:0.8", "train_time": "exponential:0.4",
+}  # fmt: skip
+"""A closed loop, whose levels follow from its settings."""
 _LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length": "exponential:1", "train_time": 0.5}
 
 trial = Trial(
     claim="systems/little",
-    points=(_POINT, _LIGHT | {"release": "dequeue"}),
+    points=(_POINT, _LIGHT | {"release": "dequeue"}, _LOOP),
     more=(_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},),
     measure=_measure,
     defects={
         "a group counted twice": Defect(_counted_twice, _POINT),
         "a group's end taken from its first sample": Defect(_ends_at_first_sample, _LIGHT),
         "seconds in the buffer left out": Defect(_leaves_on_entry, _LIGHT),
+        "a ticket lost, in counts and stamps alike": Defect(ticket_lost, _LOOP),
+        "two places lost, in counts and stamps alike": Defect(_place_lost, _LOOP),
     },
     effect=0.02,
-    reach=lambda point: large(point, places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64),
+    reach=_reach,
     through="kernel",
 )

@@ -19,6 +19,8 @@ _TROUBLE: dict[str, dict[str, Any]] = {
     "overflow": {"tickets": None, "capacity": 16, "overflow": "drop_oldest"},
     "slots": {"slots": 10, "servers": 2, "accept": 0.8},
     "failures": {"failure_rate": 0.2, "restart_delay": 0.3, "slots": 30},
+    "slow publishes": {"sync_time": 0.3, "batches_per_publish": 3, "tickets": 120},
+    "publishes that stop generation": {"sync_time": 0.3, "generator_pauses": True, "mode": "reprefill"},
 }
 
 
@@ -30,8 +32,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         point["max_concurrent_rollouts"],
         length=laws.as_law("length", point["length"]),
         load=point["load"],
-    )
-    record = plant(system.replace(**_TROUBLE[point["trouble"]])).timeline(_BATCHES, seed=seed)
+    ).replace(**_TROUBLE[point["trouble"]])
+    record = plant(system).timeline(_BATCHES, seed=seed)
     samples, publishes = record.samples, record.publishes
     published = len(publishes["version"])
     # A group is outstanding from its start to the start of its training, to its drop, or to the end of the record.
@@ -71,6 +73,9 @@ trial = Trial(
         "stamp taken at completion": Defect(LateStamp, _POINT),
         "an install not counted": Defect(version_off_by_one, {**_POINT, "trouble": "age cut"}),
         "an install counted twice": Defect(publish_counted_twice, {**_POINT, "trouble": "slots"}),
+        "an install behind a slow publish not counted": Defect(
+            version_off_by_one, {**_POINT, "trouble": "slow publishes"}
+        ),
     },
     effect=0.02,
     through="kernel",
