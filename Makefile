@@ -27,8 +27,10 @@ demo: $(STAMP)  ## measure every claim beside its prediction; writes build/repor
 test: $(STAMP)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-test-long: $(STAMP)  ## the repetitions behind the stated error rates
+test-long: $(STAMP)  ## the repetitions behind the stated error rates; then new examples and verdicts at a seed that is printed
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
+	seed=$${SEED:-$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**31))")}; echo "seed $$seed"; \
+	ASYNCSIM_SEED=$$seed $(BIN)/python -m pytest -n $(WORKERS) --hypothesis-seed=$$seed -m "(hypothesis or fresh) and not long"
 
 mutants: $(STAMP)  ## small changes of the methods' code and the share of them that the suite notices, with every survivor
 	$(BIN)/python -m tests.mutation --sample 200 --workers $(WORKERS) --at-least 0.9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Workers fill the cores; a second thread in each would make all of them wait for one another.
@@ -19,4 +20,21 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     database=None,
 )
-settings.load_profile("suite")
+# The long check draws anew. Its seed comes from outside and is printed, so that a failure can be repeated.
+settings.register_profile("fresh", settings.get_profile("suite"), derandomize=False, print_blob=True)
+FRESH = os.environ.get("ASYNCSIM_SEED")
+settings.load_profile("suite" if FRESH is None else "fresh")
+
+
+def pytest_report_header() -> str:
+    """Where the drawn examples come from."""
+    if FRESH is None:
+        return "drawn examples: the same on every run"
+    return f"drawn examples and fresh verdicts: seed {FRESH} (repeat with `make test-long SEED={FRESH}`)"
+
+
+@pytest.fixture(scope="session")
+def fresh_seed() -> int:
+    """The seed of a long check."""
+    assert FRESH is not None, "run `make test-long`, or set ASYNCSIM_SEED"
+    return int(FRESH)
