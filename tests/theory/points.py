@@ -62,6 +62,7 @@ STATED: dict[str, dict[str, Any]] = {
         "batches_per_publish": 1,
         "length": "pareto:0.5:1.5",
         "train_time": 1.0,
+        "sync_time": 0.0,
     },
     "systems/arrivals-per-update": {
         "workers": 3,
@@ -352,6 +353,7 @@ def bounded(draw: Any) -> dict[str, Any]:
         "batches_per_publish": batches,
         "length": "pareto:0.5:1.5",
         "train_time": 1.0,
+        "sync_time": draw(st.sampled_from([0.0, 0.4])),
     }
 
 

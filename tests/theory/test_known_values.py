@@ -107,7 +107,7 @@ def test_cap_idle() -> None:
     ],
 )  # fmt: skip
 def test_hard_bounds(rule: str, tickets: int, largest: int) -> None:
-    point = {"rule": rule, "tickets": tickets, "length": "pareto:1:1.5", "train_time": 1.0}
+    point = {"rule": rule, "tickets": tickets, "length": "pareto:1:1.5", "train_time": 1.0, "sync_time": 0.0}
     found = predict("systems/hard-bounds", groups_per_batch=4, batches_per_publish=1, **point)
     assert found["largest"] == largest
     assert found.get("spread") == {8: 0.0, 10: 1.0, 20: 0.0, 6: 1.0, 9: 1.0}.get(tickets if "spread" in found else -1)

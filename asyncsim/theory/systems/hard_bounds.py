@@ -11,7 +11,8 @@ is ready, K - M groups at most, and trains first. Under wait all groups of plann
 start with each version they fit one publish; the first K share a version, so the bound holds from version 2 m on.
 K = (h + 1) M gives h + ceil((W - 1)/M), h and m; a fraction tau ahead, K = floor((1 + tau) M), gives ceil(K/M) - 1,
 which is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the largest staleness that an adversary
-reaches who picks what finishes next. Domain: steady state, nothing dropped. Source: derived.
+reaches who picks what finishes next. Domain: steady state, nothing dropped; the trainer waits for the install, however
+long it takes. Source: derived.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class _Setting(NamedTuple):
 
 
 def _read(point: Point) -> _Setting:
-    text, tickets, groups, batches, length, train_time = _points.select(
-        point, "rule tickets groups_per_batch batches_per_publish length train_time"
+    text, tickets, groups, batches, length, train_time, sync_time = _points.select(
+        point, "rule tickets groups_per_batch batches_per_publish length train_time sync_time"
     )
     rule, number = _rule(text)
     groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch", _LARGEST)
@@ -61,6 +62,7 @@ def _read(point: Point) -> _Setting:
     written = isinstance(length, str) and ":" in length
     checks.require(written, "length", length, "the text of a law", "write it as name:numbers")
     _points.positive("train_time", train_time)
+    checks.real("sync_time", sync_time, "give the seconds from the snapshot to the install", 0.0)
     return _Setting(rule, number, tickets, groups, batches)
 
 

@@ -31,7 +31,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         options = {"order": rule}
     system = System(
         "bounded", {}, laws.as_law("length", point["length"]), (1.0,) * tickets, groups_per_batch=batch,
-        batches_per_publish=batches, tickets=tickets, train_time=point["train_time"], **options,
+        batches_per_publish=batches, tickets=tickets, train_time=point["train_time"], sync_time=point["sync_time"],
+        **options,
     )
     # The groups of the start share a version; under wait they leave within twice the age.
     lasting = int(number or 0) + 2 * (tickets // (batch * batches) + 2)
@@ -56,10 +57,10 @@ def _window_wide(system: Any) -> Any:
     return system.replace(window=system.window + 1)
 
 
-def _point(rule: str, tickets: int, batch: int = 4, batches: int = 1) -> Point:
+def _point(rule: str, tickets: int, batch: int = 4, batches: int = 1, sync_time: float = 0.0) -> Point:
     return {
         "rule": rule, "tickets": tickets, "groups_per_batch": batch, "batches_per_publish": batches,
-        "length": "pareto:0.5:1.5", "train_time": 1.0,
+        "length": "pareto:0.5:1.5", "train_time": 1.0, "sync_time": sync_time,
     }
 
 
@@ -68,6 +69,7 @@ trial = Trial(
     points=(
         _point("window:1", 10), _point("window:5", 12), _point("window:2", 12), _point("wait:2", 12),
         _point("drain", 10), _point("version_strict", 10), _point("target", 10), _point("window:5", 12, 2, 2),
+        _point("wait:3", 12, 2, 2, 0.4), _point("drain", 10, 2, 2, 0.4), _point("version_strict", 10, 4, 1, 0.4),
     ),
     more=(
         _point("window:1", 12), _point("target", 12), _point("drain", 6), _point("window:9", 8), _point("wait:4", 12),
