@@ -68,6 +68,7 @@ class System:
     release_dropped: str = "now"
     quantum: int = 1
     lead: int | None = None
+    epoch: int | None = None
     capacity: int | None = None
     overflow: str = "block"
     visible: str = "completion"
@@ -168,11 +169,13 @@ class System:
             return by_places
         return min(by_places, self.servers * self.slots * rate / (samples_per_group * self.mean_work()))
 
-    def train_times(self, batches: int, samples_per_group: int, realization: int, seed: int) -> np.ndarray:
-        """Seconds of training on each batch but for those of its tokens, float64 `[B]`."""
+    def train_times(
+        self, batches: int, samples_per_group: int, realization: int, seed: int, first: int = 0
+    ) -> np.ndarray:
+        """Seconds of training on each batch from `first` on but for those of its tokens, float64 `[B]`."""
         if isinstance(self.train_time, Law):
             stream = rng.Stream(seed, "train_time")
-            return self.train_time.sample(stream, realization, np.arange(batches), compiled=True)
+            return self.train_time.sample(stream, realization, np.arange(first, first + batches), compiled=True)
         whole = self.mean_train_time(samples_per_group) if self.load is not None else float(self.train_time or 0.0)
         return np.full(batches, whole)
 
@@ -187,7 +190,7 @@ class System:
         warm: int = 0,
     ) -> State:
         """Kernel state at time 0; with `drawn` false every start asks for its work."""
-        from asyncsim.systems import _build
+        from asyncsim.systems import _build, _limits
 
         memory.keep(_KEPT)
         checks.integer("batches", batches, 1, "ask for at least one batch")
@@ -198,6 +201,7 @@ class System:
         )
         if drawn:
             self._check_divergence(samples)
+            _limits.refuse_endless(self, batches, samples, record)
         return _build.new_state(
             self, batches, samples, realization, seed, drawn=drawn, record=record, warm=warm
         )

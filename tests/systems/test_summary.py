@@ -79,6 +79,68 @@ def test_token_staleness_is_the_mean_over_many_tokens(system, samples, seed):
     assert found["token_staleness"] == pytest.approx((stale * work).sum() / work.sum(), abs=span / tokens + 1e-9)
 
 
+AGED = presets.prime_rl(8, 2, 25, 2, length=lognormal(1.0, 0.8), train_time=1.0).replace(
+    turns=5, environment=exponential(1.0), max_age=1,
+)
+WASTING = {
+    "long tails": (presets.prime_rl(4, 2, length=pareto(0.4, 1.5), train_time=0.1), 20),
+    "two batches": (AGED, 2),
+    "restarts": (presets.areal(2, 4, 12, length=lognormal(1.0, 0.8), train_time=0.4).replace(mode="restart"), 12),
+    "failures": (presets.areal(2, 4, 12, length=lognormal(1.0, 0.8), train_time=0.4).replace(failure_rate=0.5), 12),
+}
+"""Systems that throw much away, some of it long after it was written."""
+
+
+@pytest.mark.parametrize("case", WASTING)
+def test_the_wasted_share_is_a_share_where_much_is_lost(case):
+    system, batches = WASTING[case]
+    shares = [system.summary(batches, 1, seed)["wasted_token_fraction"] for seed in range(8)]
+    assert 0.0 < min(shares) and max(shares) < 1.0
+
+
+@settings(max_examples=200)
+@given(
+    system=systems(exact=False, most=6), batches=st.integers(1, 14), samples=st.integers(1, 3), seed=st.integers(0, 5)
+)
+def test_the_wasted_share_is_a_share(system, batches, samples, seed):
+    try:
+        found = system.summary(batches, samples, seed)
+    except StalledError:
+        reject()
+    assert 0.0 <= found["wasted_token_fraction"] <= 1.0
+
+
+@settings(max_examples=60)
+@given(system=systems(exact=False), batches=st.integers(1, 14), samples=st.integers(1, 3), seed=st.integers(0, 5))
+def test_the_wasted_share_is_that_of_the_record(system, batches, samples, seed):
+    try:
+        found, record = system.recorded(batches, samples, seed)
+    except StalledError:
+        reject()
+    table = record.samples
+    lost = np.isin(table["fate"], ("dropped_age", "dropped_overflow", "rejected")) & ~np.isnan(table["t_end"])
+    wasted = table["wasted"].sum() + table["done"][lost].sum()
+    trained = table["work"][table["fate"] == "trained"].sum()
+    assert found["wasted_token_fraction"] == pytest.approx(wasted / (wasted + trained), abs=1e-9)
+
+
+def test_the_wasted_share_counts_losses_and_work_after_the_warm_up():
+    system, batches = WASTING["long tails"]
+    warm = 8
+    found, record = system.recorded(batches, 2, 3, warm=warm)
+    begin = record.batches["t_end"][warm - 1]
+    table = record.samples
+    left = np.repeat(record.groups["t_left"], 2)
+    # What the install at the very end of the warm-up cuts is lost after it.
+    dropped = (table["fate"] == "dropped_age") & (left >= begin)
+    wasted = table["done"][dropped].sum()
+    trained = table["work"][table["batch"] >= warm].sum()
+    assert found["wasted_token_fraction"] == pytest.approx(wasted / (wasted + trained))
+    # The planted defect: work lost before the warm-up ended counts too.
+    early = table["done"][table["fate"] == "dropped_age"].sum()
+    assert found["wasted_token_fraction"] != pytest.approx(early / (early + trained))
+
+
 def test_a_summary_does_not_depend_on_the_number_of_threads():
     system = presets.areal(2, 4, 12, length=lognormal(1.0, 0.8), load=1.2)
     one, three = system.summaries(60, 5, 2, seed=3), system.summaries(60, 5, 2, seed=3, workers=3)
