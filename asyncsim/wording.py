@@ -62,7 +62,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = f"see `asyncsim list {kind} {name}`"
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
-        checks.one_of(f"{name} argument", key, signature.parameters, remedy)
+        # Names of before are refused by the function, which knows those of today.
+        checks.one_of(f"{name} argument", key, [*signature.parameters, *getattr(make, "renamed", ())], remedy)
     missing = [
         p.name
         for p in signature.parameters.values()

@@ -87,12 +87,13 @@ def _settings(
     no = k.UNLIMITED
     failure, choice = rng.Stream(seed, _draws.FAILURE).key, rng.Stream(seed, _draws.CHOICE).key
     checked, waits = s.max_age is not None, s.age_action == "wait"
-    closes = s.capacity is not None and s.overflow == "close"
+    capacity = no if s.capacity is None else s.capacity
+    holds_up, closes = (no, capacity) if s.overflow == "close" else (capacity, no)
     holds = s.reward_holds or (s.capacity is not None and s.overflow == "block")
     return [
         s.groups_per_batch, samples, s.batches_per_publish, s.release == "publish",
         names.RETURNS.index(s.release_dropped), s.quantum, no if s.lead is None else s.lead,
-        no if s.capacity is None or closes else s.capacity, s.overflow == "drop_oldest", s.visible == "publish", s.initial_fill,
+        holds_up, s.overflow == "drop_oldest", s.visible == "publish", s.initial_fill,
         no if s.max_uses is None else s.max_uses, names.ORDERS.index(s.order), no if s.window is None else s.window,
         no if s.max_age is None else s.max_age, checked and waits, s.age_action == "requeue",
         checked and not waits and "pack" in s.age_checks, checked and not waits and "publish" in s.age_checks,
@@ -101,7 +102,7 @@ def _settings(
         no if s.slots is None else s.slots, s.turns, s.environment_holds, s.reward_holds, holds, s.trainer_waits,
         s.generator_pauses, s.failure_keeps, s.instant, not drawn, record, record and _segmented(s), realization,
         *failure, *choice, warm, PATIENCE + 1000 * s.groups_per_batch * samples * s.turns, room, batches,
-        s.capacity if closes else no, no if s.epoch is None else s.epoch,
+        closes, no if s.epoch is None else s.epoch,
     ]
 
 

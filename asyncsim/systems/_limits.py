@@ -63,7 +63,7 @@ def expected(s: System, batches: int, samples: int, sharp: bool = True) -> Size:
     needed = batches * s.groups_per_batch / s.accept / uses
     made, seconds = _made(s, batches, publishes, samples, sharp)
     groups = max(needed, min(needed + _held_back(s, publishes), made)) + len(s.rates)
-    scoring = 0.0 if s.reward is None or seconds == 0.0 else made / seconds * s.reward.mean()
+    scoring = 0.0 if s.reward is None or seconds == 0.0 else made / seconds * mean(s.reward)
     outstanding = min(groups, _outstanding(s, made / max(publishes, 1)) + scoring)
     each = 2 * s.turns - 1 + (s.reward is not None)
     again = publishes * len(s.rates) * samples if s.mode in ("restart", "reprefill") else 0
@@ -72,17 +72,29 @@ def expected(s: System, batches: int, samples: int, sharp: bool = True) -> Size:
     return Size(groups, outstanding, events, groups * row + batches * 150.0, outstanding * row)
 
 
+def mean(law: Law | None) -> float:
+    """Mean of a law, infinite where it has none; 1 where there is no law."""
+    try:
+        return 1.0 if law is None else law.mean()
+    except checks.InputError:
+        return math.inf
+
+
+def _work(s: System) -> float:
+    return mean(s.length) * mean(s.difficulty)
+
+
 def _made(s: System, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
     """Groups that generators make while a trainer trains that never waits, and the seconds; 0 without a mean."""
-    if not math.isfinite(s.mean_work()):
+    if not math.isfinite(_work(s)):
         return 0.0, 0.0
-    fastest = max(s.rates) * (1.0 if s.decode is None else max(s.decode)) * len(s.rates) / s.mean_work()
+    fastest = max(s.rates) * (1.0 if s.decode is None else max(s.decode)) * len(s.rates) / _work(s)
     rate = s.generation_rate(samples) if sharp else fastest
     if s.load is not None:
         train = s.load * s.groups_per_batch / (rate if sharp else s.generation_rate(samples))
     else:
-        time = s.train_time.mean() if isinstance(s.train_time, Law) else float(s.train_time or 0.0)
-        train = time + s.token_time * s.groups_per_batch * samples * s.mean_work()
+        time = mean(s.train_time) if isinstance(s.train_time, Law) else float(s.train_time or 0.0)
+        train = time + s.token_time * s.groups_per_batch * samples * _work(s)
     if not math.isfinite(train):
         return 0.0, 0.0
     seconds = batches * train + publishes * s.sync_time
@@ -134,8 +146,8 @@ def _outstanding(s: System, made: float) -> float:
 
 def _failures(s: System, groups: float, samples: int, seconds: float) -> float:
     """Failures while so many groups are written, at most those of all places while the trainer trains."""
-    if s.failure_rate == 0.0 or not math.isfinite(s.mean_work()):
+    if s.failure_rate == 0.0 or not math.isfinite(_work(s)):
         return 0.0
-    each = s.failure_rate * s.mean_work()
+    each = s.failure_rate * _work(s)
     tries = each if s.failure_keeps else math.expm1(min(each, _STEEP))
     return min(groups * samples * tries, s.failure_rate * sum(s.rates) * samples * seconds)

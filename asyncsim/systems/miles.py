@@ -1,10 +1,8 @@
 """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls."""
 
-import math
-
 from asyncsim import checks
 from asyncsim.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, optional, part
+from asyncsim.systems._knobs import Length, Time, alike, count, optional, share
 from asyncsim.systems._system import System
 
 
@@ -33,7 +31,7 @@ def miles(
     batch = count("rollout_batch_size", rollout_batch_size)
     limit = optional("max_weight_staleness", max_weight_staleness, 0, "count publishes")
     factor = async_data_buffer_capacity_factor
-    room = math.floor(part("async_data_buffer_capacity_factor", factor, batch, "hold a batch", 1.0))
+    room = int(share("async_data_buffer_capacity_factor", factor, "hold a batch", 1.0) * batch)
     after, pause = async_unused_samples_handler, pause_generation_mode
     checks.one_of("async_unused_samples_handler", after, ("drop", "retry"), "say what becomes of stale groups")
     checks.one_of("pause_generation_mode", pause, ("retract", "in_place"), "say how samples see new weights")

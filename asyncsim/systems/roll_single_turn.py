@@ -4,7 +4,7 @@ import math
 
 from asyncsim import checks
 from asyncsim.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, part
+from asyncsim.systems._knobs import Length, Time, alike, count, share
 from asyncsim.systems._system import System
 
 
@@ -31,7 +31,7 @@ def roll_single_turn(
     more = checks.boolean("is_use_additional_prompts", is_use_additional_prompts, "say whether more prompts run")
     extra = count("max_additional_running_prompts", max_additional_running_prompts, 0)
     ratio = async_generation_ratio
-    ahead = math.ceil(part("async_generation_ratio", ratio, batch, "0 is synchronous; give batches ahead", 1.0))
+    ahead = math.ceil(batch * share("async_generation_ratio", ratio, "0 is synchronous; give batches ahead", 1.0))
     tickets = batch + ahead + extra * more
     knobs = {
         "rollout_batch_size": batch, "async_generation_ratio": ratio,

@@ -4,7 +4,7 @@ import math
 
 from asyncsim import checks
 from asyncsim.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, optional, part
+from asyncsim.systems._knobs import Length, Time, alike, count, optional, share
 from asyncsim.systems._system import System
 
 _FRACTION = 0.3
@@ -58,5 +58,5 @@ def _window(fraction: float | None, batches: int | str | None, batch: int, ticke
         return None if number is None else number * batch
     if fraction is None:
         return 1
-    share = part("window_fraction", fraction, tickets, "give a share of the buffer, or None for strict order", 0.0, 1.0)
-    return max(1, math.floor(share))
+    remedy = "give a share of the buffer, or None for strict order"
+    return max(1, math.floor(share("window_fraction", fraction, remedy, 0.0, 1.0, open_low=True) * tickets))

@@ -10,7 +10,7 @@ def vcpo(
     *, length: Length, load: float | None = None, train_time: Time = None,
     sync_time: float = 0.0, updates_per_batch: int = 1,
 ) -> System:
-    """K = floor((1 + k) M) tickets back at the publish, S = 1: staleness k on average, the version at most.
+    """K = int((1 + k) M) tickets back at the publish, S = 1: staleness k on average, the version at most.
 
     Law `systems/cap-binds` where `replicas` carry K groups, else `systems/cap-idle`. The first K groups start under
     version 0, so no batch is older than its own number and k = 128 needs 128 batches before it is seen. The recipe logs

@@ -10,7 +10,7 @@ def verl_fully_async(
     *, length: Length, load: float | None = None, train_time: Time = None,
     sync_time: float = 0.0, updates_per_batch: int = 1,
 ) -> System:
-    """M = P S groups a publish, K = floor((1 + tau) M) tickets: mean staleness K / M - 1 publishes where the cap binds.
+    """M = P S groups a publish, K = int((1 + tau) M) tickets: mean staleness K / M - 1 publishes where the cap binds.
 
     tau is a share of a publish window, not a number of steps: a group may wait S U updates and more. Law
     `systems/cap-binds`; with partial rollouts single samples are unbounded, without them (drain) `systems/hard-bounds`:

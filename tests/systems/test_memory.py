@@ -177,7 +177,7 @@ def test_groups_that_are_cut_as_they_start_end_in_one_line(monkeypatch):
         age_reference="submit", **laws,
     )
     assert _limits.expected(system, 40, 4).events < 5_000
-    with pytest.raises(checks.RunError, match="generated for .* batches, most of them in vain; raise max_age"):
+    with pytest.raises(checks.RunError, match=r"generated for .* batches, most of them in vain; raise max_age"):
         system.summary(40, 4)
 
 
