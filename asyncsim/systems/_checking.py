@@ -34,7 +34,7 @@ _CHOICES = {
     "mode": (MODES, "say what an install does to samples in flight"),
 }
 _COUNTS = ("groups_per_batch", "batches_per_publish", "updates_per_batch", "quantum", "servers", "turns")
-_LIMITS = {
+LIMITS = {
     "slots": 1, "tickets": 1, "lead": 0, "epoch": 1, "capacity": 1, "max_uses": 1, "window": 1, "max_age": 0,
 }
 _FLAGS = (
@@ -63,7 +63,7 @@ def _values(s: System) -> None:
         checks.integer(name, getattr(s, name), 1, "count from one", checks.LARGEST)
     for name in ("prefetch", "initial_fill"):
         checks.integer(name, getattr(s, name), 0, "count from zero", checks.LARGEST)
-    for name, low in _LIMITS.items():
+    for name, low in LIMITS.items():
         if getattr(s, name) is not None:
             checks.integer(name, getattr(s, name), low, "count, or give None for no limit", checks.LARGEST)
     for name in _FLAGS:

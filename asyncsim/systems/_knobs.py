@@ -39,8 +39,9 @@ def renamed(**names: str) -> Callable[[Callable[..., System]], Callable[..., Sys
 
 
 def optional(name: str, value: Any, low: int, remedy: str) -> int | None:
-    """A number, or None for no limit."""
-    return None if value is None else count(name, value, low, f"{remedy}, or None for no limit")
+    """A number, or None (or infinity) for no limit."""
+    endless = value is None or (isinstance(value, float) and value == math.inf)
+    return None if endless else count(name, value, low, f"{remedy}, or None for no limit")
 
 
 def alike(name: str, value: Any, places: int) -> tuple[float, ...]:

@@ -31,13 +31,13 @@ class StalledError(checks.RunError):
     """Nothing can happen any more, or much happens and no batch is formed; the message says who waits for what."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class System:
     """Who generates, who trains and when weights move: one point of the event model.
 
-    `MODEL.md` beside this file says what every setting means. Numbers in place of laws are constants. Raises
-    `InputError` for values out of range, settings that contradict each other, and systems that would come to a
-    standstill.
+    `MODEL.md` beside this file says what every setting means. Numbers in place of laws are constants, infinity in place
+    of a limit is None. Raises `InputError` for values out of range, settings that contradict each other, and systems
+    that would come to a standstill.
     """
 
     name: str
@@ -97,10 +97,22 @@ class System:
             if value is not None and not isinstance(value, Law):
                 zero = name != "length" and not isinstance(value, str) and value == 0
                 object.__setattr__(self, name, None if zero else as_law(name, value))
+        for name in _checking.LIMITS:
+            value = getattr(self, name)
+            if isinstance(value, float) and value == math.inf:
+                object.__setattr__(self, name, None)
         time: Any = self.train_time
         if isinstance(time, str):
             object.__setattr__(self, "train_time", as_law("train_time", time))
         _checking.check(self)
+
+    def __repr__(self) -> str:
+        """Name, length, places, and the settings that are not as they are unless set; 400 characters at most."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)[2:] if getattr(self, f.name) != f.default}
+        rates = given.pop("rates")
+        places = f"{rates[0]:g} x {len(rates)}" if len(set(rates)) == 1 else f"{len(rates)} places"
+        parts = [repr(self.name), f"rates={places}", *(f"{k}={checks.shown(v)}" for k, v in given.items())]
+        return checks.clipped(f"System({', '.join(parts)})", 400)
 
     @property
     def random(self) -> bool:

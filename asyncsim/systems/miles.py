@@ -17,13 +17,15 @@ def miles(
 
     Law `systems/mean-staleness-identity`, `systems/cap-idle` for a slow generator. A limit m cuts at the dequeue, by
     the stamp that miles has: the version at which the engine call returned. So 0 .. m is hard in that unit only. A
-    group refused is dropped, or its prompt is asked again (retry).
+    group refused is dropped, or its prompt is asked again (retry). miles updates on minibatches of a rollout, its
+    samples over `global_batch_size`; a run has none yet, and makes U updates on the whole batch.
 
     Arguments: `rollout_batch_size` P in groups; `max_weight_staleness` m in publishes, or None;
     `async_data_buffer_capacity_factor` c >= 1 in batches; `async_unused_samples_handler`, drop or retry;
     `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples` C in groups (else P); `length`, law of
     a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch;
-    `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: miles.
+    `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
+    `InputError`. Source: miles.
 
     >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]

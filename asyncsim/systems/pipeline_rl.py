@@ -25,8 +25,8 @@ def pipeline_rl(
     each of `llms` engines; `ring_buffer_size`, samples of the open loop's queue (a batch at least);
     `max_ready_samples_per_lead`, samples that await the trainer; `pop_old_data`, whether a full ring drops; `length`,
     law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
-    batch; `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source:
-    PipelineRL (2509.19128).
+    batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
+    `InputError`. Source: PipelineRL (2509.19128).
 
     >>> pipeline_rl(4, 8, attempts=2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

@@ -22,7 +22,8 @@ def roll_single_turn(
     Arguments: `rollout_batch_size` P in groups; `async_generation_ratio` a >= 1 in batches;
     `is_use_additional_prompts`, whether `max_additional_running_prompts` more groups run; `length`, law of a sample's
     work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: ROLL Flash (2510.11345).
+    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    ROLL Flash (2510.11345).
 
     >>> roll_single_turn(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

@@ -23,7 +23,7 @@ def skyrl(
     `num_parallel_generation_workers` C in groups, within P .. P (S' + 1); `num_steps_per_epoch` E, prompts of the data
     set over P, or None for an epoch without an end; `length`, law of a sample's work at one unit a second; `load`,
     generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
-    `updates_per_batch` U. Returns a system. Raises `InputError`. Source: SkyRL.
+    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: SkyRL.
 
     >>> skyrl(4, 2, 12, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

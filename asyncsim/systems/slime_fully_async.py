@@ -20,8 +20,8 @@ def slime_fully_async(
 
     Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C, P at least; `length`,
     law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
-    batch; `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source:
-    slime.
+    batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
+    `InputError`. Source: slime.
 
     >>> slime_fully_async(2, 4, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 2.0, 3.0]

@@ -22,8 +22,8 @@ def verl_fully_async(
     `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;
     `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most; `length`, law of a sample's
     work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: verl's fully
-    asynchronous policy.
+    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    verl's fully asynchronous policy.
 
     >>> verl_fully_async(2, 0.5, 2, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]

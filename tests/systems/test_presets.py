@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import special
 
 from asyncsim import plugins, records, wording
 from asyncsim import systems as presets
@@ -86,6 +88,38 @@ def test_load_fixes_the_training_time():
     # C = min(6 places, 8 tickets) = 6; the slowest of two exponential samples takes 1.5 means.
     assert system.mean_train_time(2) == pytest.approx(1.5 * 4 * (2.0 * 1.5) / 6)
     assert system.timeline(2, 2).header["train_time"] == pytest.approx(3.0)
+
+
+BY_HAND = [
+    # C = min(places, tickets) groups of 2 s, 8 of them a batch: 1.5 x 8 / (8 / 2).
+    (presets.areal(0, 8, 64, length=2.0, load=1.5), 1, 3.0),
+    (presets.areal(7, 8, 16, length=2.0, load=1.5), 1, 1.5),
+    # 6 slots for 4 groups of 3 samples: 6 / (3 x 2) groups a second.
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(slots=6), 3, 4.0),
+    # The slowest of the places that 4 tickets use is not the mean of all.
+    (presets.areal(0, 4, 8, length=2.0, load=1.0).replace(rates=(2.0,) * 4 + (50.0,) * 4), 1, 1.0),
+    # Two servers of two active samples each, at half speed.
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(servers=2, decode=(1.0, 0.5)), 1, 4.0),
+    # Two environment steps of 1.5 s, and a reward of 1 s that holds the place.
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(turns=3, environment=constant(1.5)), 1, 5.0),
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(reward=constant(1.0), reward_holds=True), 1, 3.0),
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(reward=constant(1.0)), 1, 2.0),
+]
+
+
+@pytest.mark.parametrize(("system", "samples", "seconds"), BY_HAND)
+def test_a_load_by_hand(system, samples, seconds):
+    assert system.mean_train_time(samples) == pytest.approx(seconds)
+
+
+def test_a_load_counts_the_places_that_tickets_let_be_used():
+    # E[max of 4] = integral of 1 - F^4 of a lognormal law, by the trapezoid rule on a grid of its own.
+    x = np.linspace(0.0, 400.0, 2_000_001)
+    with np.errstate(divide="ignore"):
+        below = special.ndtr((np.log(x) + 0.32) / 0.8)
+    largest = np.trapezoid(1.0 - below**4, x)
+    system = presets.areal(0, 8, 64, length=lognormal(1.0, 0.8), load=1.0)
+    assert system.mean_train_time(4) == pytest.approx(largest, rel=1e-6) and round(largest, 3) == 1.953
 
 
 REFUSED = {
@@ -175,6 +209,16 @@ def wanted(row):
 def test_every_preset_is_in_the_table():
     names = set(plugins.summaries("asyncsim.systems"))
     assert names == set(REQUIRED) == {row[0] for row in ROWS}
+
+
+def test_the_page_of_presets_knows_every_preset():
+    page = (Path(presets.__file__).parent / "PRESETS.md").read_text()
+    table, _, sources = page.partition("## Sources")
+    for name in REQUIRED:
+        assert f"| `{name}` " in table, name
+        assert f"`{name}`" in sources, name
+        # Until a run makes minibatches, every preset says what its updates are made on.
+        assert "`updates_per_batch` U, each on the whole batch" in " ".join(getattr(presets, name).__doc__.split())
 
 
 @pytest.mark.parametrize("name", REQUIRED)
