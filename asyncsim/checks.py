@@ -32,6 +32,10 @@ class InputError(ValueError):
         return type(self), (self.field, self.value, self.bound, self.remedy)
 
 
+class ShortRunWarning(UserWarning):
+    """A run is too short for a setting to show; the command line prints it in one line."""
+
+
 class RunError(RuntimeError):
     """What stops a run that was asked for in good form; the command line prints it in one line."""
 
@@ -43,7 +47,13 @@ def shown(value: Any) -> str:
     except ValueError:
         # Python refuses to print integers of more than some thousand digits.
         text = f"{type(value).__name__} too long to print"
-    return text if len(text) <= 160 else text[:77] + "..." + text[-80:]
+    return clipped(text, 160)
+
+
+def clipped(text: str, most: int) -> str:
+    """`text` of `most` characters at most, its middle left out where it is longer."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[: most - 3 - half]}...{text[-half:]}"
 
 
 def require(condition: bool, field: str, value: Any, bound: str, remedy: str) -> None:

@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -267,6 +268,7 @@ def _json(value: Any) -> str:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the `asyncsim` command; `arguments` default to those of the process."""
     command = typer.main.get_command(app)
+    warnings.formatwarning = _one_line
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["list"] and arguments[-1] == "--json":
         arguments.append(str(_STDOUT))
@@ -286,6 +288,16 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 _USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 """What the parser raises; typer exports only a child of it."""
+
+
+_FORMAT = warnings.formatwarning
+
+
+def _one_line(message: Any, category: type[Warning], *where: Any, **more: Any) -> str:
+    """Our own warnings as errors are printed, those of others as they are."""
+    if issubclass(category, checks.ShortRunWarning):
+        return f"asyncsim: {message}\n"
+    return _FORMAT(message, category, *where, **more)
 
 
 def _translated(error: Any, arguments: Sequence[str]) -> checks.InputError:

@@ -98,6 +98,9 @@ def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str
 
     header = spec.describe()
     _print_header(header)
+    repeated = spec.system.updates_per_batch
+    if repeated > 1:
+        print(f"minibatches: none yet; each of the {repeated} updates on a batch is made on the whole batch")
     trace = running.run(spec, seed)
     final: dict[str, dict[str, float | None]] = {}
     print(f"\nlast tenth of {spec.updates} updates, mean and 95 percent interval over {spec.replicates} replicates:")
@@ -226,9 +229,20 @@ def _draw(value: Any, path: Path) -> None:
 def _print_header(header: dict[str, Any]) -> None:
     """Everything that the result depends on, nested parts on lines of their own."""
     flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
-    print("  ".join(f"{k}={json.dumps(records.plain(v))}" for k, v in flat.items()))
+    print("  ".join(f"{k}={_word(v)}" for k, v in flat.items()))
     for name, part in header.items():
         if isinstance(part, dict) and part:
-            print(
-                f"{name}: " + "  ".join(f"{k}={json.dumps(records.plain(v))}" for k, v in part.items() if v is not None)
-            )
+            print(f"{name}: " + "  ".join(f"{k}={_word(v)}" for k, v in part.items() if v is not None))
+
+
+def _word(value: Any) -> str:
+    """A setting as JSON, without the rounding behind the twelfth digit, and the middle of a long one."""
+    return checks.clipped(json.dumps(_rounded(records.plain(value))), 240)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.12g}")
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, list) else value

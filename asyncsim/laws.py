@@ -18,6 +18,8 @@ from asyncsim import checks, rng
 LONGEST = 1 << 20
 """Largest value of an integer law."""
 
+SHOWN = 8
+"""Numbers of a law that its `repr` shows."""
 Parameters = tuple[float, ...]
 Transform = Callable[[np.ndarray, Parameters], np.ndarray]
 
@@ -45,6 +47,16 @@ class Law:
 
     def __str__(self) -> str:
         return ":".join([self.kind, *map(repr, self.parameters)])
+
+    def __repr__(self) -> str:
+        """As its text, the values of a long one counted.
+
+        >>> lognormal(1.0, 0.8), empirical(range(1, 1001))
+        (Law(lognormal:1.0:0.8), Law(empirical: 1000 values, mean 500.5))
+        """
+        if len(self.parameters) > SHOWN:
+            return f"Law({self.kind}: {len(self.parameters)} values, mean {self.mean():.6g})"
+        return f"Law({self})"
 
     @classmethod
     def parse(cls, text: str) -> Law:
@@ -229,7 +241,17 @@ def as_law(field: str, value: Law | float | str) -> Law:
         return value
     if isinstance(value, str) and ":" in value:
         return Law.parse(value)
+    if isinstance(value, str) and not _is_number(value):
+        remedy = "write a law as lognormal:1.0:0.8; lengths of a file go through asyncsim.laws.empirical in Python"
+        raise checks.InputError(field, value, "a positive number or the text of a law", remedy)
     return constant(checks.real(field, value, "give a law or a positive number", 0.0, open_low=True))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _positive(field: str, value: float) -> float:

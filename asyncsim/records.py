@@ -224,7 +224,7 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schedule:
     """Which trajectories each batch trains and under which version every token of them was generated.
 
@@ -290,6 +290,15 @@ class Schedule:
             "a token cannot come from weights that do not exist yet",
         )
 
+    def __repr__(self) -> str:
+        """Source, shape and staleness instead of the arrays; 400 characters at most."""
+        shape = "x".join(map(str, self.version.shape))
+        gap = self.staleness()
+        stale = f"staleness {np.nanmean(gap):.4g} on average, {np.nanmax(gap):g} at most" if (gap >= 0).any() else (
+            "no version known")
+        name = checks.shown(self.header.get("name", "imposed"))
+        return checks.clipped(f"Schedule({name}, [M, B, G, N, T] = {shape}, {stale})", 400)
+
     @property
     def realizations(self) -> int:
         """M."""
@@ -348,7 +357,7 @@ class Schedule:
             return cls.unpacked(arrays, scalars)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Timeline:
     """The full record of one realization of a system: who generated what, when, under which versions.
 
@@ -368,6 +377,14 @@ class Timeline:
     stretches: dict[str, np.ndarray] = field(default_factory=dict)
 
     TABLES = ("samples", "groups", "batches", "publishes", "resources", "uses", "stretches")
+
+    def __repr__(self) -> str:
+        """Source, rows of every table and seconds instead of the tables; 400 characters at most."""
+        sizes = {name: len(next(iter(getattr(self, name).values()), ())) for name in self.TABLES}
+        rows = ", ".join(f"{count} {name}" for name, count in sizes.items() if count)
+        seconds = self.header.get("seconds")
+        end = f", {seconds:.6g} s" if isinstance(seconds, float) else ""
+        return checks.clipped(f"Timeline({checks.shown(self.header.get('name', 'unnamed'))}: {rows}{end})", 400)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the timeline to one compressed file, atomically."""

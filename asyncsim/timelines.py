@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 import threading
@@ -22,10 +23,16 @@ _KEPT = ("name", "knobs")
 def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> System:
     """A preset with its own knobs, then with settings of the event model changed by name."""
     system = wording.build("systems", preset, knobs)
-    names = [f.name for f in fields(system) if f.name not in _KEPT]
+    types = {f.name: f.type for f in fields(system) if f.name not in _KEPT}
     for key in model:
-        checks.one_of("--model", key, names, "see the settings in asyncsim/systems/MODEL.md")
-    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in model.items()}
+        near = difflib.get_close_matches(key, types, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]}? " if near else ""
+        checks.one_of("--model", key, types, f"{hint}see the settings in asyncsim/systems/MODEL.md")
+    words = {key: wording.limitless(value, types[key]) for key, value in model.items()}
+    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in words.items()}
+    if isinstance(changes.get("rates"), int | float):
+        # One number for all places; each has its own in the model.
+        changes["rates"] = (changes["rates"],) * len(system.rates)
     if "train_time" in changes:
         changes.setdefault("load", None)
     elif changes.get("load") is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,6 +52,14 @@ def _value(text: str) -> Any:
     return text
 
 
+def limitless(value: Any, annotation: Any) -> Any:
+    """`value`, or what the words none and inf mean where None is allowed: None; infinity for what is measured."""
+    word = value.lower() if isinstance(value, str) else value
+    if "None" not in str(annotation) or word not in ("none", "inf", "infinity", math.inf):
+        return value
+    return math.inf if word != "none" and "float" in str(annotation) else None
+
+
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
     """A part made by its public function, with unknown or missing arguments refused by name.
 
@@ -62,7 +71,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = f"see `asyncsim list {kind} {name}`"
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
-        checks.one_of(f"{name} argument", key, signature.parameters, remedy)
+        # Names of before are refused by the function, which knows those of today.
+        checks.one_of(f"{name} argument", key, [*signature.parameters, *getattr(make, "renamed", ())], remedy)
     missing = [
         p.name
         for p in signature.parameters.values()
@@ -75,7 +85,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         "given",
         "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing),
     )
-    return make(**arguments)
+    takes = {name: p.annotation for name, p in signature.parameters.items()}
+    return make(**{name: limitless(value, takes.get(name)) for name, value in arguments.items()})
 
 
 def spec(

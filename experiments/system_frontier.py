@@ -117,7 +117,7 @@ def machine(setting: dict[str, Any]) -> Any:
         },
         "slime_fully_async": {"rollout_batch_size": BATCH, "sglang_server_concurrency": places},
         "prime_rl": {
-            "batch_size": BATCH * GROUP, "rollouts_per_example": GROUP, "max_off_policy_steps": knob,
+            "batch_size": BATCH * GROUP, "group_size": GROUP, "max_off_policy_steps": knob,
             "max_inflight": (places or 0) * GROUP,
         },
     }

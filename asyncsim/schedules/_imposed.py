@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,24 +23,32 @@ class Request(NamedTuple):
     seed: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Imposed:
     """A law that says which version every trajectory is generated under; it has the interface of a system.
 
-    `versions(request)` returns integers that broadcast to `[M, B, G, N]`.
+    `versions(request)` returns integers that broadcast to `[M, B, G, N]`. From version `reached` on the law is not cut
+    at the first version; a schedule that ends before warns (`ShortRunWarning`).
     """
 
     name: str
     knobs: Mapping[str, Any]
-    versions: Callable[[Request], np.ndarray] = field(repr=False)
+    versions: Callable[[Request], np.ndarray]
     random: bool = False
     groups_per_batch: int = 1
     batches_per_publish: int = 1
     updates_per_batch: int = 1
+    reached: int = 0
 
     def __post_init__(self) -> None:
         for name in ("groups_per_batch", "batches_per_publish", "updates_per_batch"):
             checks.integer(name, getattr(self, name), 1, "count from one", checks.LARGEST)
+
+    def __repr__(self) -> str:
+        """Name, knobs and counts; 400 characters at most."""
+        counts = {k: v for k, v in self.describe().items() if k not in ("name", "knobs") and v != 1}
+        parts = [repr(self.name), *(f"{k}={checks.shown(v)}" for k, v in {**self.knobs, **counts}.items())]
+        return checks.clipped(f"Imposed({', '.join(parts)})", 400)
 
     def describe(self) -> dict[str, Any]:
         """All parameters as JSON can hold them."""
@@ -58,6 +67,7 @@ class Imposed:
         """The schedule value: versions `[M, B, G, N, 1]`, as read-only views where nothing varies."""
         shape = shape_of(realizations, batches, self.groups_per_batch, samples_per_group, tokens)
         train_version = np.arange(batches) // self.batches_per_publish
+        self._warn_if_short(int(train_version[-1]))
         request = Request(train_version, realizations, self.groups_per_batch, samples_per_group, seed)
         version = np.asarray(self.versions(request), dtype=np.int32)
         trajectory = np.arange(np.prod(shape[1:], dtype=np.int64)).reshape(shape[1:])
@@ -65,6 +75,12 @@ class Imposed:
             np.broadcast_to(version, shape)[..., None], np.broadcast_to(trajectory, shape), self.batches_per_publish,
             self.updates_per_batch, self.random, header={**self.describe(), "seed": seed},
         )
+
+    def _warn_if_short(self, last: int) -> None:
+        if last < self.reached:
+            enough = (self.reached * self.batches_per_publish + 1) * self.updates_per_batch
+            text = f"{self.name}: staleness {self.reached} is not reached, the run ends at {last}"
+            warnings.warn(checks.ShortRunWarning(f"{text}; make at least {enough} updates"), stacklevel=3)
 
     def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
         """The schedule, to be taken batch by batch."""

@@ -13,6 +13,8 @@ def fixed(
 ) -> Imposed:
     """Staleness min(version, L) for every token: the first L versions are trained on version 0.
 
+    A run that ends before version L warns (`checks.ShortRunWarning`).
+
     Arguments: `staleness` L in versions, an integer >= 0; `groups_per_batch`, `batches_per_publish` and
     `updates_per_batch`, counts >= 1. Returns an imposed schedule, versions `[M, B, G, N, 1]`. Raises `InputError` for
     integers outside these ranges. Assumes that a batch is generated under one version. Source: textbook (constant
@@ -25,6 +27,7 @@ def fixed(
     return Imposed(
         "fixed", {"staleness": lag}, partial(_versions, lag),
         groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,
+        reached=lag,
     )
 
 

@@ -17,6 +17,8 @@ def random(
 ) -> Imposed:
     """Staleness min(version, s) with independent s of law P(s = k) = p_k.
 
+    A run that ends before the version of the largest s warns (`checks.ShortRunWarning`).
+
     Arguments: `law`, probabilities p_0, p_1, ... of the integers, in versions (`asyncsim.laws.uniform(0, 4)`, or the
     text "uniform:0:4", for equal ones); `per`, what shares a draw: "update" (all of a batch), "group" or "trajectory";
     `groups_per_batch`, `batches_per_publish` and `updates_per_batch`, counts >= 1. Returns an imposed schedule,
@@ -31,6 +33,7 @@ def random(
     return Imposed(
         "random", {"law": weights.tolist(), "per": per}, partial(_versions, tuple(weights), per), random=True,
         groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,
+        reached=int(np.flatnonzero(weights)[-1]),
     )
 
 

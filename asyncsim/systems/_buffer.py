@@ -227,7 +227,7 @@ def choose(n, x, ranks, picks, group, taken, scratch):
     if hopeless(n, picks, group):
         return False
     size = n[GROUPS]
-    line = n[PACKS] if n[RECORD] else n[PACKS] % taken.shape[0]
+    line = n[PACKS] % len(taken)
     if n[ORDER] == RANDOM:
         choose_random(n, x, picks, group, taken, line, scratch)
         return True

@@ -8,7 +8,7 @@ import numpy as np
 
 from asyncsim import checks, rng
 from asyncsim.systems import _checking as names
-from asyncsim.systems import _draws
+from asyncsim.systems import _draws, _limits
 from asyncsim.systems import _state as k
 from asyncsim.systems._state import State
 
@@ -20,6 +20,8 @@ CELLS = 4097
 """Cells of the staleness histogram; the last one holds what is beyond."""
 DRAWN = 1 << 16
 """Samples whose draws are made at once, at most."""
+BATCHES = 1 << 12
+"""Batches whose training times are drawn at once, at most, where nothing is recorded."""
 PATIENCE = 100_000
 """Events, and a thousand more for each sample of a batch, after which a trainer without a batch starves."""
 
@@ -36,12 +38,11 @@ def new_state(
     s, places = system, len(system.rates)
     groups = _rows(system, batches, record)
     chunk = max(s.quantum, min(_rows(system, batches, True), max(1, DRAWN // samples)))
-    _memory(system, groups, samples, batches)
     room = -(-places // s.servers) * samples
     timed = places * (samples + 1) + places + 16 + room * s.servers
-    segments = 6 * room * s.servers + 16 if _segmented(system) else 1
+    segments = 6 * room * s.servers + 16 if record and _segmented(system) else 1
     n = np.zeros(k.COUNTS, dtype=np.int64)
-    n[: k.SETTINGS] = _settings(system, samples, realization, seed, drawn, record, warm, room)
+    n[: k.SETTINGS] = _settings(system, samples, realization, seed, drawn, record, warm, room, batches)
     n[k.POINT] = k.ADMIT
     n[k.TICKETS] = k.UNLIMITED if s.tickets is None else s.tickets
     n[k.FIRST_ROW] = n[k.LAST_ROW] = -1
@@ -50,13 +51,13 @@ def new_state(
     x[k.SYNC], x[k.TOKEN_TIME], x[k.RECENT], x[k.ACCEPT] = s.sync_time, s.token_time, s.recent, s.accept
     x[k.PROMPT_TOKENS], x[k.SPEEDUP], x[k.FAILURE] = s.prompt, s.prefill_speedup, s.failure_rate
     x[k.DELAY] = s.restart_delay
-    versions = batches // s.batches_per_publish + 1
+    # Without a record tables of batches and publishes are rings: at most one publish is on its way.
+    versions = batches // s.batches_per_publish + 1 if record else 2
     lines = batches if record else min(batches, s.prefetch + 2)
     engine = np.zeros((s.servers, 5))
     engine[:, k.SPEED] = 1.0 if s.decode is None else s.decode[0]
     width, integer = k.STEPS + s.turns - 1, np.int64
-    batch = np.full((batches, 6), np.nan)
-    batch[:, k.TRAIN_TIME] = s.train_times(batches, samples, realization, seed)
+    batch = np.full((batches if record else min(batches, BATCHES), 6), np.nan)
     state = State(
         n, x, np.asarray(s.rates, dtype=np.float64), np.asarray(s.decode or (), dtype=np.float64), engine,
         np.zeros((s.servers, 5), dtype=integer), np.empty(room * s.servers), np.empty(room * s.servers, dtype=integer),
@@ -75,30 +76,33 @@ def new_state(
     )
     n[k.ROWS] = 0 if record else groups
     _open_places(system, state)
+    _draw_times(system, state, realization, seed)
     return state
 
 
 def _settings(
-    s: System, samples: int, realization: int, seed: int, drawn: bool, record: bool, warm: int, room: int
+    s: System, samples: int, realization: int, seed: int, drawn: bool, record: bool, warm: int, room: int, batches: int
 ) -> list[int]:
     """The entries of `n` up to SETTINGS, in their order."""
     no = k.UNLIMITED
     failure, choice = rng.Stream(seed, _draws.FAILURE).key, rng.Stream(seed, _draws.CHOICE).key
-    checked = s.max_age is not None
-    waits = s.age_action == "wait"
+    checked, waits = s.max_age is not None, s.age_action == "wait"
+    capacity = no if s.capacity is None else s.capacity
+    holds_up, closes = (no, capacity) if s.overflow == "close" else (capacity, no)
     holds = s.reward_holds or (s.capacity is not None and s.overflow == "block")
     return [
         s.groups_per_batch, samples, s.batches_per_publish, s.release == "publish",
         names.RETURNS.index(s.release_dropped), s.quantum, no if s.lead is None else s.lead,
-        no if s.capacity is None else s.capacity, s.overflow == "drop_oldest", s.visible == "publish", s.initial_fill,
+        holds_up, s.overflow == "drop_oldest", s.visible == "publish", s.initial_fill,
         no if s.max_uses is None else s.max_uses, names.ORDERS.index(s.order), no if s.window is None else s.window,
         no if s.max_age is None else s.max_age, checked and waits, s.age_action == "requeue",
         checked and not waits and "pack" in s.age_checks, checked and not waits and "publish" in s.age_checks,
         s.age_reach == "all", names.REFERENCES.index(s.age_reference),
         (k.DRAIN, k.KEEP, k.RESTART, k.PIN, k.REPREFILL)[names.MODES.index(s.mode)], s.prefetch, s.servers,
         no if s.slots is None else s.slots, s.turns, s.environment_holds, s.reward_holds, holds, s.trainer_waits,
-        s.generator_pauses, s.failure_keeps, s.instant, not drawn, record, _segmented(s), realization, *failure,
-        *choice, warm, PATIENCE + 1000 * s.groups_per_batch * samples * s.turns, room,
+        s.generator_pauses, s.failure_keeps, s.instant, not drawn, record, record and _segmented(s), realization,
+        *failure, *choice, warm, PATIENCE + 1000 * s.groups_per_batch * samples * s.turns, room, batches,
+        closes, no if s.epoch is None else s.epoch,
     ]
 
 
@@ -112,12 +116,6 @@ def _rows(s: System, batches: int, record: bool) -> int:
     places = len(s.rates)
     out = places + (s.tickets or 4 * places) + s.groups_per_batch * (s.prefetch + 2)
     return out + s.quantum + (batches * s.groups_per_batch if record else 0)
-
-
-def _memory(s: System, groups: int, samples: int, batches: int) -> None:
-    sample = 8 * (k.STEPS + s.turns - 1) + 5 * 4
-    lower = "batches (updates), groups_per_batch or samples_per_group"
-    checks.memory({"events": (groups * (samples * sample + 21 * 4 + 6 * 8 + 40) + batches * 60, lower)})
 
 
 def _open_places(s: System, state: State) -> None:
@@ -135,9 +133,28 @@ def _open_places(s: System, state: State) -> None:
 
 
 def refill(system: System, state: State, realization: int, seed: int, drawn: bool) -> None:
-    """Draw for the groups to be admitted next."""
+    """Draw for the groups to be admitted next, and for the batches to be trained next, where draws have run out."""
+    if state.n[k.STARTED] >= state.n[k.TIMES_DRAWN]:
+        _draw_times(system, state, realization, seed)
+    if state.n[k.ADMITTED] + state.n[k.QUANTUM] - state.n[k.SUPPLIED] > len(state.prompts):
+        _draw_groups(system, state, realization, seed, drawn)
+
+
+def _draw_times(system: System, state: State, realization: int, seed: int) -> None:
+    """Seconds of training on as many batches as the table has rows for."""
+    n = state.n
+    first = int(n[k.TIMES_DRAWN])
+    count = min(len(state.batch), int(n[k.TOTAL]) - first)
+    state.batch[:count, k.TRAIN_TIME] = system.train_times(count, int(n[k.SAMPLES]), realization, seed, first)
+    drawn = first + count
+    n[k.TIMES_DRAWN] = drawn if drawn < n[k.TOTAL] else k.UNLIMITED
+
+
+def _draw_groups(system: System, state: State, realization: int, seed: int, drawn: bool) -> None:
     n, chunk = state.n, len(state.prompts)
     samples, first = int(n[k.SAMPLES]), int(n[k.ADMITTED])
+    if drawn:
+        _limits.refuse_more(system, int(n[k.TOTAL]), samples, first, int(n[k.FINISHED]))
     n[k.SUPPLIED] = first
     groups = np.arange(first, first + chunk)
     ids = np.arange(first * samples, (first + chunk) * samples)
@@ -170,6 +187,8 @@ def grown(state: State) -> State:
     room = len(state.group) - n[k.ADMITTED] if n[k.RECORD] else n[k.ROWS]
     if room < n[k.QUANTUM]:
         wanted += _GROUP_TABLES
+    # What chance asks for beyond the estimate is bounded too.
+    checks.memory({"events": (3 * sum(getattr(state, name).nbytes for name in wanted), _limits.LOWER)})
     made = {name: _doubled(getattr(state, name)) for name in wanted}
     made["scratch"] = np.empty(2 * max(len(state.group), len(state.times)) + state.n[k.GROUPS], dtype=np.int64)
     if "group" in made and not n[k.RECORD]:

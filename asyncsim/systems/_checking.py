@@ -15,7 +15,7 @@ MODES = ("drain", "keep", "restart", "pin", "reprefill")
 RELEASES = ("dequeue", "publish")
 RETURNS = ("now", "publish", "never")
 ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random")
-OVERFLOWS = ("block", "drop_oldest")
+OVERFLOWS = ("block", "close", "drop_oldest")
 VISIBILITIES = ("completion", "publish")
 ACTIONS = ("drop", "requeue", "wait")
 CHECKS = ("pack", "publish")
@@ -34,8 +34,8 @@ _CHOICES = {
     "mode": (MODES, "say what an install does to samples in flight"),
 }
 _COUNTS = ("groups_per_batch", "batches_per_publish", "updates_per_batch", "quantum", "servers", "turns")
-_LIMITS = {
-    "slots": 1, "tickets": 1, "lead": 0, "capacity": 1, "max_uses": 1, "window": 1, "max_age": 0,
+LIMITS = {
+    "slots": 1, "tickets": 1, "lead": 0, "epoch": 1, "capacity": 1, "max_uses": 1, "window": 1, "max_age": 0,
 }
 _FLAGS = (
     "reward_holds", "environment_holds", "trainer_waits", "generator_pauses", "failure_keeps",
@@ -63,7 +63,7 @@ def _values(s: System) -> None:
         checks.integer(name, getattr(s, name), 1, "count from one", checks.LARGEST)
     for name in ("prefetch", "initial_fill"):
         checks.integer(name, getattr(s, name), 0, "count from zero", checks.LARGEST)
-    for name, low in _LIMITS.items():
+    for name, low in LIMITS.items():
         if getattr(s, name) is not None:
             checks.integer(name, getattr(s, name), low, "count, or give None for no limit", checks.LARGEST)
     for name in _FLAGS:
@@ -128,10 +128,10 @@ def _buffer(s: System) -> None:
             s.max_uses is None, "max_uses", s.max_uses, "None where groups become visible at a publish",
             "a trainer that has used up what it sees waits for its own publish; let groups be used again",
         )
-        keeps = s.max_age is None and (s.capacity is None or s.overflow == "block")
+        keeps = s.max_age is None and (s.capacity is None or s.overflow != "drop_oldest")
         checks.require(
             keeps, "max_age, overflow", (s.max_age, s.overflow),
-            "None and block where groups become visible at a publish",
+            "None, and block or close, where groups become visible at a publish",
             "what is seen could leave before a publish shows more; keep what is there",
         )
     checks.require(
@@ -143,7 +143,7 @@ def _buffer(s: System) -> None:
         "a group belongs to one batch; choose another order for replay",
     )
     strict = s.window is not None or s.order in ("version_strict", "target") or s.age_action == "wait"
-    if s.capacity is not None and s.overflow == "block" and strict:
+    if s.capacity is not None and s.overflow != "drop_oldest" and strict:
         checks.require(
             s.tickets is not None and s.capacity >= s.tickets, "capacity", s.capacity,
             f"at least tickets = {s.tickets} where a batch waits for certain groups",
@@ -184,14 +184,17 @@ def _age(s: System) -> None:
 def _admission(s: System) -> None:
     """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
     checks.integer("quantum", s.quantum, 1, "a quantum larger than the places is never admitted", len(s.rates))
+    cuts = s.max_age is not None and s.age_action != "wait"
+    loses = s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest")
+    if s.epoch is not None:
+        _epoch(s, loses)
     if s.tickets is None:
         return
     at_publish = s.release == "publish"
     unit = s.groups_per_batch * (s.batches_per_publish if at_publish else 1)
     # Groups out are whole quanta, so up to quantum - 1 tickets lie idle, how many depends on the returns so far.
     idle = max((s.tickets + returns * unit) % s.quantum for returns in range(s.quantum))
-    cuts = s.max_age is not None and s.age_action != "wait"
-    if s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest"):
+    if loses:
         # Tickets of groups that are lost return one by one.
         idle = s.quantum - 1
     checks.require(
@@ -202,4 +205,17 @@ def _admission(s: System) -> None:
         s.tickets - idle >= unit, "tickets", s.tickets,
         f"at least {unit + idle}, the groups of a {'publish' if at_publish else 'batch'} and those a quantum of "
         f"{s.quantum} leaves idle", "with fewer the run comes to a standstill; raise the tickets",
+    )
+
+
+def _epoch(s: System, loses: bool) -> None:
+    """Refuse epochs whose last groups would never be admitted."""
+    checks.require(
+        s.max_uses == 1, "max_uses", s.max_uses, "1 in epochs", "an epoch asks every prompt once; choose one of them"
+    )
+    groups = int(s.epoch or 0) * s.groups_per_batch
+    checks.require(
+        groups % s.quantum == 0 and (s.quantum == 1 or not loses), "quantum", s.quantum,
+        f"a divisor of the {groups} groups of an epoch, and 1 where groups are lost",
+        "the rest of a quantum would wait for the next epoch for ever; change one of them",
     )

@@ -30,7 +30,7 @@ def new_sample(n, x, item, stamp, supply, code, line, factor):
     x[BEGUN] += 1.0
     x[BEGUN_WORK] += item[code, WORK]
     if n[RECORD]:
-        item[code, START] = item[code, END] = item[code, SCORED] = np.nan
+        item[code, START] = item[code, END] = item[code, SCORED] = item[code, BASE] = np.nan
         item[code, WASTED] = 0.0
     item[code, REWARD] = supply[line, SUPPLY_REWARD]
     for j in range(STEPS, item.shape[1]):
@@ -90,6 +90,16 @@ def new_group(n, x, free, rows, again, factors, targets, group, moment, prompts,
 
 
 @inlined
+def epoch_is_full(n):
+    """Whether the next quantum belongs to an epoch that has not begun; lost groups are asked for again."""
+    begun = n[FINISHED] // n[EPOCH] + 1
+    if n[FINISHED] == (begun - 1) * n[EPOCH] and (n[WANTED] or n[SYNCING]):
+        begun -= 1
+    lost = n[GONE] - n[STARTED] * n[GROUPS]
+    return n[ADMITTED] - lost + n[QUANTUM] > begun * n[EPOCH] * n[GROUPS]
+
+
+@inlined
 def admit(
     n, x, rate, decode, engine, load, keys, codes, queue, pending, free, rows, again, factors, targets, group, moment,
     item, stamp, segment, segmented, supply, prompts, now,
@@ -98,6 +108,8 @@ def admit(
     quantum, samples = n[QUANTUM], n[SAMPLES]
     while n[TICKETS] >= quantum and n[FREE] >= quantum:
         if n[LEAD] < UNLIMITED and n[PACKS] // n[BATCHES] - n[INSTALLED] > n[LEAD]:
+            break
+        if n[READY] >= n[CLOSE_AT] or (n[EPOCH] < UNLIMITED and epoch_is_full(n)):
             break
         room = group.shape[0] - n[ADMITTED] if n[RECORD] else n[ROWS]
         if room < quantum or n[ADMITTED] + quantum - n[SUPPLIED] > prompts.shape[0]:
@@ -317,7 +329,7 @@ def cut(
 def train(n, x, rows, group, moment, item, stamp, batch, taken, histogram, now):
     """The next packed batch starts to train; its seconds."""
     number = n[STARTED]
-    line = number if n[RECORD] else number % taken.shape[0]
+    line, row_of_batch = number % len(taken), number % len(batch)
     samples, version, work = n[SAMPLES], n[SNAPSHOTS], 0.0
     for k in range(n[GROUPS]):
         row = taken[line, k]
@@ -340,9 +352,9 @@ def train(n, x, rows, group, moment, item, stamp, batch, taken, histogram, now):
             n[ROWS] += 1
     n[STARTED] = number + 1
     n[BUSY] = 1
-    batch[number, TRAIN_FROM] = now
-    batch[number, BATCH_VERSION], batch[number, BATCH_INSTALLED] = version, n[INSTALLED]
-    return batch[number, TRAIN_TIME] + (x[TOKEN_TIME] * work if x[TOKEN_TIME] > 0.0 else 0.0)
+    batch[row_of_batch, TRAIN_FROM] = now
+    batch[row_of_batch, BATCH_VERSION], batch[row_of_batch, BATCH_INSTALLED] = version, n[INSTALLED]
+    return batch[row_of_batch, TRAIN_TIME] + (x[TOKEN_TIME] * work if x[TOKEN_TIME] > 0.0 else 0.0)
 
 
 @inlined

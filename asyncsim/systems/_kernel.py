@@ -201,6 +201,8 @@ def _advance(state, stop_started, stop_finished):
         # No step adds more than three stretches for each sample in flight, or, between events, an event.
         if stretches and n[SEGMENTS] + 3 * codes.size >= len(segment):
             why = FULL
+        elif n[STARTED] >= n[TIMES_DRAWN]:
+            why = SUPPLY
         elif step == EVENTS:
             if n[TIMED] + codes.size >= times.size:
                 why = FULL
@@ -281,7 +283,7 @@ def _advance(state, stop_started, stop_finished):
             can = not n[BUSY] and not n[DUE] and not (n[TRAINER_WAITS] and (n[WANTED] or n[SYNCING]))
             step = ADMIT
             waiting = n[PACKS] - n[STARTED]
-            if n[PACKS] < len(batch) and (waiting < n[PREFETCH] or (waiting == 0 and can)):
+            if n[PACKS] < n[TOTAL] and (waiting < n[PREFETCH] or (waiting == 0 and can)):
                 if n[AT_PACK] and cut(
                     n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden,
                     blocked, free, rows, again, factors, targets, pending, item, stamp, group, moment, segment,
@@ -289,7 +291,7 @@ def _advance(state, stop_started, stop_finished):
                 ):
                     step = SETTLE
                 if choose(n, x, ranks, picks, group, taken, scratch):
-                    batch[n[PACKS], T_PACK] = now
+                    batch[n[PACKS] % len(batch), T_PACK] = now
                     n[PACKS] += 1
                     if not n[AT_PUBLISH]:
                         n[TICKETS] += n[GROUPS]

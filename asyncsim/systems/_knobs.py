@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from asyncsim import checks
@@ -20,9 +20,28 @@ def count(name: str, value: Any, low: int = 1, remedy: str = "count groups", hig
     return checks.integer(name, value, low, remedy, high)
 
 
+def renamed(**names: str) -> Callable[[Callable[..., System]], Callable[..., System]]:
+    """Refuse names that a trainer's knobs had before, each with the name that it has now."""
+
+    def decorated(make: Callable[..., System]) -> Callable[..., System]:
+        @functools.wraps(make)
+        def checked(*arguments: Any, **knobs: Any) -> System:
+            for before in names.keys() & knobs.keys():
+                now = names[before]
+                remedy = f"the trainer's knob is {now} today; write that"
+                raise checks.InputError(before, knobs[before], f"given as {now}", remedy)
+            return make(*arguments, **knobs)
+
+        checked.renamed = tuple(names)  # type: ignore[attr-defined]
+        return checked
+
+    return decorated
+
+
 def optional(name: str, value: Any, low: int, remedy: str) -> int | None:
-    """A number, or None for no limit."""
-    return None if value is None else count(name, value, low, f"{remedy}, or None for no limit")
+    """A number, or None (or infinity) for no limit."""
+    endless = value is None or (isinstance(value, float) and value == math.inf)
+    return None if endless else count(name, value, low, f"{remedy}, or None for no limit")
 
 
 def alike(name: str, value: Any, places: int) -> tuple[float, ...]:
@@ -32,13 +51,14 @@ def alike(name: str, value: Any, places: int) -> tuple[float, ...]:
     return (1.0,) * places
 
 
-def part(name: str, value: Any, whole: int, remedy: str, low: float = 0.0, high: float = math.inf) -> Fraction:
-    """A knob that is a share of `whole`, times `whole`, read as the decimal that was written.
+def share(name: str, value: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> int | float:
+    """A knob that is a share of something, whole or not, to be multiplied as its trainer does.
 
-    The product of two floats falls below an integer now and then (1.15 * 20), which would cost a ticket.
+    Trainers round the product of floats: 115 % of 100 are 114 where they cut it off, 110 % of 100 are 111 where they
+    round it up.
     """
-    number = checks.real(name, value, remedy, low, high)
-    return Fraction(repr(number)) * whole
+    number = checks.real(name, value, remedy, low, high, **more)
+    return int(number) if number.is_integer() else number
 
 
 def groups_of(name: str, samples: Any, size: int, by: str) -> int:
@@ -52,17 +72,16 @@ def verl(
     name: str, knobs: dict[str, Any], *, length: Length, load: float | None, train_time: Time, sync_time: float,
     updates_per_batch: int,
 ) -> System:
-    """verl's fully asynchronous recipe: K = floor((1 + tau) M) tickets back at the publish, M = P S."""
+    """verl's fully asynchronous recipe: K = int((1 + tau) M) tickets back at the publish, M = P S."""
     batch = count("ppo_mini_batch_size", knobs["ppo_mini_batch_size"])
     parts = count("require_batches", knobs["require_batches"])
     every = count("trigger_parameter_sync_step", knobs["trigger_parameter_sync_step"], 1, "count batches")
     partial = checks.boolean("partial_rollout", knobs["partial_rollout"], "say whether samples go on after a publish")
     each = count("concurrent_samples_per_replica", knobs["concurrent_samples_per_replica"])
     replicas = count("replicas", knobs["replicas"], 1, "count inference replicas")
-    consumed = batch * parts * every
-    tau = knobs["staleness_threshold"]
-    ahead = math.floor(part("staleness_threshold", tau, consumed, "give the share of a publish window to run ahead"))
-    tickets = consumed + ahead
+    tau = share("staleness_threshold", knobs["staleness_threshold"], "give the share of a publish window to run ahead")
+    # In the order of verl's factors, whose rounding decides on the last ticket.
+    tickets = int(batch * parts * (tau + 1) * every)
     bound = f"such that at most {checks.LARGEST} groups are out"
     checks.require(tickets <= checks.LARGEST, "staleness_threshold", tau, bound, "give the share of a window")
     places = min(each * replicas, tickets)

@@ -185,7 +185,8 @@ def _resources(
         return np.interp(time, edges, np.repeat(np.arange(ends.size + 1) * system.sync_time, 2)[1:-1])
 
     def summed(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-        running = (end - paused(end)) - (start - paused(start))
+        # Seconds inside a pause are equal but for rounding.
+        running = np.maximum((end - paused(end)) - (start - paused(start)), 0.0)
         return np.bincount(groups["place"], weights=running, minlength=size)
 
     stopped = float(paused(np.array([seconds]))[0])
@@ -194,9 +195,11 @@ def _resources(
     busy = np.append(summed(groups["t_submit"], done), trainer)
     blocked = np.append(summed(done, free), 0.0)
     syncing = np.append(np.full(size, stopped), waiting)
+    # What is left of a place that never rests is 0 but for the rounding of the sums.
+    idle = np.maximum(seconds - busy - blocked - syncing, 0.0)
     return {
         "resource": np.array([f"place {p}" for p in range(size)] + ["trainer"]),
-        "busy": busy, "blocked": blocked, "idle": seconds - busy - blocked - syncing, "syncing": syncing,
+        "busy": busy, "blocked": blocked, "idle": idle, "syncing": syncing,
     }
 
 

@@ -43,6 +43,8 @@ def _admission(s: System, n: object) -> str:
         )
     if free < s.quantum:
         return f"generators wait for {s.quantum} places, {free} of {len(s.rates)} are free"
+    if s.overflow == "close" and s.capacity is not None and int(n[k.READY]) >= s.capacity:  # type: ignore[index]
+        return f"admission is closed while the buffer holds its capacity, {s.capacity} groups"
     ahead = int(n[k.PACKS] // n[k.BATCHES] - n[k.INSTALLED])  # type: ignore[index]
     if s.lead is not None and ahead > s.lead:
         return f"generators wait for a publish: {ahead} packed versions ahead, lead = {s.lead}"

@@ -37,7 +37,8 @@ def summary(system: System, state: State) -> dict[str, Any]:
     `staleness`: mean, std, max and pmf of the head staleness of trained groups in versions; `token_staleness`, mean
     over tokens; `newest`, mean over samples of that of the last token; `in_flight` and `in_queue`, the parts of the
     mean until the group's generation is over and after that; `dropped_fraction` of the groups that were dropped or
-    trained, `rejected_fraction` of all that left; `wasted_token_fraction` of the work written;
+    trained, `rejected_fraction` of all that left; `wasted_token_fraction`, work thrown away over work thrown away or
+    trained for the first time, each counted when that happens, after the warm-up, whenever it was written: in [0, 1];
     `mean_length_generated` of the samples that were admitted (those that ended would leave out what is cut while it
     is written), `mean_length_trained`; `throughput` in trained groups a second; `seconds_per_update`; utilization
     of trainer and generators (share of slots that write, without slots of places with a group in generation);
@@ -66,7 +67,7 @@ def summary(system: System, state: State) -> dict[str, Any]:
         "in_queue": float((x[k.SUM_STALENESS] - x[k.SUM_IN_FLIGHT]) / groups),
         "dropped_fraction": _ratio(lost, lost + groups),
         "rejected_fraction": _ratio(x[k.REJECTED_GROUPS], x[k.REJECTED_GROUPS] + lost + groups),
-        "wasted_token_fraction": _ratio(x[k.WASTED_WORK], x[k.GENERATED]),
+        "wasted_token_fraction": _ratio(x[k.WASTED_WORK], x[k.WASTED_WORK] + x[k.TRAINED_WORK]),
         "mean_length_generated": _ratio(x[k.BEGUN_WORK], x[k.BEGUN]),
         "mean_length_trained": _ratio(x[k.SUM_TOKENS], x[k.TRAINED_SAMPLES]),
         "throughput": _ratio(batches * system.groups_per_batch, seconds),

@@ -31,13 +31,13 @@ class StalledError(checks.RunError):
     """Nothing can happen any more, or much happens and no batch is formed; the message says who waits for what."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class System:
     """Who generates, who trains and when weights move: one point of the event model.
 
-    `MODEL.md` beside this file says what every setting means. Numbers in place of laws are constants. Raises
-    `InputError` for values out of range, settings that contradict each other, and systems that would come to a
-    standstill.
+    `MODEL.md` beside this file says what every setting means. Numbers in place of laws are constants, infinity in place
+    of a limit is None. Raises `InputError` for values out of range, settings that contradict each other, and systems
+    that would come to a standstill.
     """
 
     name: str
@@ -68,6 +68,7 @@ class System:
     release_dropped: str = "now"
     quantum: int = 1
     lead: int | None = None
+    epoch: int | None = None
     capacity: int | None = None
     overflow: str = "block"
     visible: str = "completion"
@@ -96,10 +97,22 @@ class System:
             if value is not None and not isinstance(value, Law):
                 zero = name != "length" and not isinstance(value, str) and value == 0
                 object.__setattr__(self, name, None if zero else as_law(name, value))
+        for name in _checking.LIMITS:
+            value = getattr(self, name)
+            if isinstance(value, float) and value == math.inf:
+                object.__setattr__(self, name, None)
         time: Any = self.train_time
         if isinstance(time, str):
             object.__setattr__(self, "train_time", as_law("train_time", time))
         _checking.check(self)
+
+    def __repr__(self) -> str:
+        """Name, length, places, and the settings that are not as they are unless set; 400 characters at most."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)[2:] if getattr(self, f.name) != f.default}
+        rates = given.pop("rates")
+        places = f"{rates[0]:g} x {len(rates)}" if len(set(rates)) == 1 else f"{len(rates)} places"
+        parts = [repr(self.name), f"rates={places}", *(f"{k}={checks.shown(v)}" for k, v in given.items())]
+        return checks.clipped(f"System({', '.join(parts)})", 400)
 
     @property
     def random(self) -> bool:
@@ -168,11 +181,13 @@ class System:
             return by_places
         return min(by_places, self.servers * self.slots * rate / (samples_per_group * self.mean_work()))
 
-    def train_times(self, batches: int, samples_per_group: int, realization: int, seed: int) -> np.ndarray:
-        """Seconds of training on each batch but for those of its tokens, float64 `[B]`."""
+    def train_times(
+        self, batches: int, samples_per_group: int, realization: int, seed: int, first: int = 0
+    ) -> np.ndarray:
+        """Seconds of training on each batch from `first` on but for those of its tokens, float64 `[B]`."""
         if isinstance(self.train_time, Law):
             stream = rng.Stream(seed, "train_time")
-            return self.train_time.sample(stream, realization, np.arange(batches), compiled=True)
+            return self.train_time.sample(stream, realization, np.arange(first, first + batches), compiled=True)
         whole = self.mean_train_time(samples_per_group) if self.load is not None else float(self.train_time or 0.0)
         return np.full(batches, whole)
 
@@ -187,7 +202,7 @@ class System:
         warm: int = 0,
     ) -> State:
         """Kernel state at time 0; with `drawn` false every start asks for its work."""
-        from asyncsim.systems import _build
+        from asyncsim.systems import _build, _limits
 
         memory.keep(_KEPT)
         checks.integer("batches", batches, 1, "ask for at least one batch")
@@ -198,6 +213,7 @@ class System:
         )
         if drawn:
             self._check_divergence(samples)
+            _limits.refuse_endless(self, batches, samples, record)
         return _build.new_state(
             self, batches, samples, realization, seed, drawn=drawn, record=record, warm=warm
         )

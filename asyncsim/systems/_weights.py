@@ -133,7 +133,7 @@ def pause(n, decode, engine, load, paused, now):
 
 @inlined
 def snapshot(n, publish, now):
-    publish[n[SNAPSHOTS], SNAPSHOT] = now
+    publish[n[SNAPSHOTS] % len(publish), SNAPSHOT] = now
     n[SNAPSHOTS] += 1
     n[WANTED] = 1
     n[DUE] = 0
@@ -141,7 +141,7 @@ def snapshot(n, publish, now):
 
 @inlined
 def train_end(n, x, batch, publish, now):
-    batch[n[FINISHED], TRAIN_TO] = now
+    batch[n[FINISHED] % len(batch), TRAIN_TO] = now
     n[BUSY] = 0
     n[FINISHED] += 1
     if n[BATCHES] == 1 or n[FINISHED] % n[BATCHES] == 0:
@@ -156,7 +156,7 @@ def train_end(n, x, batch, publish, now):
 @inlined
 def levels(n, x, picks, group, level):
     """Note who is where at an install, before tickets return."""
-    row = n[INSTALLED]
+    row = n[INSTALLED] % len(level)
     outstanding = n[ADMITTED] - n[GONE]
     level[row, LEVEL_FLYING], level[row, LEVEL_SCORING] = n[FLYING], n[SCORING]
     level[row, LEVEL_BLOCKED], level[row, LEVEL_READY] = n[BLOCKED], n[READY]
@@ -181,11 +181,11 @@ def install(
 ):
     """The generators take over the trainer's weights."""
     version = n[INSTALLED]
-    publish[version, INSTALL] = now
+    publish[version % len(publish), INSTALL] = now
     levels(n, x, picks, group, level)
     areas_to(n, engine, now)
     for s in range(n[SERVERS]):
-        marks[version, s] = engine[s, AREA_TO]
+        marks[version % len(marks), s] = engine[s, AREA_TO]
     n[INSTALLED] = version + 1
     n[SYNCING] = 0
     if n[PAUSED]:

@@ -21,7 +21,8 @@ def areal(
     Arguments: `max_head_offpolicyness` eta in versions; `consumer_batch_size` P in groups; `max_concurrent_rollouts` C
     in groups (P unless given); `length`, law of the work of a sample at one unit a second; exactly one of `load`,
     generation rate over training rate (C / E[T_group]) / (P / t_T), and `train_time`, seconds for a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: AReaL (2505.24298).
+    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    AReaL (2505.24298).
 
     >>> from asyncsim.laws import constant
     >>> system = areal(2, 4, 12, length=constant(1.0), load=2.0)

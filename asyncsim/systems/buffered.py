@@ -18,7 +18,8 @@ def buffered(
 
     Arguments: `workers` N; `buffer_size` P, results per update; `service`, law of the work of a worker; `rates`, work
     per second of each worker, 1 unless given; `stagger`, whether worker w starts at w E[service] / N seconds instead of
-    0; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: FedBuff (2106.06639).
+    0; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: FedBuff
+    (2106.06639).
 
     >>> buffered(5, 2, 1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]

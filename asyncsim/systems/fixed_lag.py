@@ -16,7 +16,7 @@ def fixed_lag(
 
     Arguments: `lag` L in versions; `groups_per_batch` P; `length`, law of a sample's work at one unit a second; `load`,
     generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
-    `updates_per_batch` U. Returns a system. Raises `InputError`. Source: textbook.
+    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: textbook.
 
     >>> fixed_lag(2, 3, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

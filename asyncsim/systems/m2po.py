@@ -12,12 +12,14 @@ def m2po(
 ) -> System:
     """K = (k + 1) P tickets back at the publish, strictly in order: staleness min(version, k), exactly k batches.
 
-    Law `systems/hard-bounds`, in publishes of one batch each; with the 4 mini-batches of the recipe 4 k + j updates.
-    The first k + 1 batches all come from version 0.
+    Law `systems/hard-bounds`, in publishes of one batch each. The recipe updates on 4 minibatches of a batch; a run has
+    none yet, and makes U = 4 updates on the whole batch instead, 4 k + j updates behind. The first k + 1 batches all
+    come from version 0.
 
     Arguments: `train_batch_size` P in groups; `stale_iteration` k in batches; `length`, law of a sample's work at one
     unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a
-    publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: M2PO (2510.01161).
+    publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: M2PO
+    (2510.01161).
 
     >>> m2po(2, 3, length="lognormal:1.0:0.8", load=1.5).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 3.0, 3.0]

@@ -1,10 +1,8 @@
 """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls."""
 
-import math
-
 from asyncsim import checks
 from asyncsim.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, optional, part
+from asyncsim.systems._knobs import Length, Time, alike, count, optional, share
 from asyncsim.systems._system import System
 
 
@@ -19,13 +17,15 @@ def miles(
 
     Law `systems/mean-staleness-identity`, `systems/cap-idle` for a slow generator. A limit m cuts at the dequeue, by
     the stamp that miles has: the version at which the engine call returned. So 0 .. m is hard in that unit only. A
-    group refused is dropped, or its prompt is asked again (retry).
+    group refused is dropped, or its prompt is asked again (retry). miles updates on minibatches of a rollout, its
+    samples over `global_batch_size`; a run has none yet, and makes U updates on the whole batch.
 
     Arguments: `rollout_batch_size` P in groups; `max_weight_staleness` m in publishes, or None;
     `async_data_buffer_capacity_factor` c >= 1 in batches; `async_unused_samples_handler`, drop or retry;
     `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples` C in groups (else P); `length`, law of
     a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch;
-    `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: miles.
+    `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
+    `InputError`. Source: miles.
 
     >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
@@ -33,7 +33,7 @@ def miles(
     batch = count("rollout_batch_size", rollout_batch_size)
     limit = optional("max_weight_staleness", max_weight_staleness, 0, "count publishes")
     factor = async_data_buffer_capacity_factor
-    room = math.floor(part("async_data_buffer_capacity_factor", factor, batch, "hold a batch", 1.0))
+    room = int(share("async_data_buffer_capacity_factor", factor, "hold a batch", 1.0) * batch)
     after, pause = async_unused_samples_handler, pause_generation_mode
     checks.one_of("async_unused_samples_handler", after, ("drop", "retry"), "say what becomes of stale groups")
     checks.one_of("pause_generation_mode", pause, ("retract", "in_place"), "say how samples see new weights")

@@ -17,7 +17,8 @@ def nemo_rl_in_order(
 
     Arguments: `num_prompts_per_step` P in groups; `max_lookahead_versions` N in versions; `length`, law of a sample's
     work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    NVIDIA NeMo-RL.
 
     >>> nemo_rl_in_order(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]

@@ -19,7 +19,8 @@ def nemo_rl_legacy(
     Arguments: `num_prompts_per_step` P in groups; `max_trajectory_age_steps` N >= 1 in steps;
     `in_flight_weight_updates`, whether samples go on under new weights; `length`, law of a sample's work at one unit a
     second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a
-    publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+    publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: NVIDIA
+    NeMo-RL.
 
     >>> nemo_rl_legacy(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

@@ -22,7 +22,7 @@ def nemo_rl_windowed(
     whether the latest start goes first; `max_inflight_prompts` C in groups (P unless given); `max_buffered_rollouts`,
     groups that the buffer holds ((N + 1) P unless given); `length`, law of a sample's work at one unit a second;
     `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
-    `updates_per_batch` U. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
 
     >>> nemo_rl_windowed(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]

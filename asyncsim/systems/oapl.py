@@ -16,7 +16,7 @@ def oapl(
 
     Arguments: `groups_per_batch` P; `period` L in batches; `length`, law of a sample's work at one unit a second;
     `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
-    `updates_per_batch` U. Returns a system. Raises `InputError`. Source: OAPL (2602.19362).
+    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: OAPL (2602.19362).
 
     >>> oapl(2, 3, length=1.0, train_time=1.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]

@@ -15,9 +15,9 @@ def one_step_off(
     group has it. The recipe stamps nothing; a batch is one publish, in updates the staleness is U + j. With
     `train_time=0` the publish comes before the admission and nothing is stale.
 
-    Arguments: `groups_per_batch` P, `updates_per_batch` U; `length`, law of the work of a sample at one unit a second;
-    `train_time`, seconds for a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:
-    verl's one-step-off recipe.
+    Arguments: `groups_per_batch` P, `updates_per_batch` U, each on the whole batch; `length`, law of the work of a
+    sample at one unit a second; `train_time`, seconds for a batch; `sync_time`, seconds of a publish. Returns a system.
+    Raises `InputError`. Source: verl's one-step-off recipe.
 
     >>> one_step_off(4).schedule(4, 2, 1, 1, seed=0).staleness().max(axis=(0, 2, 3, 4)).tolist()
     [0.0, 1.0, 1.0, 1.0]

@@ -20,7 +20,7 @@ def open_instruct(
     Arguments: `num_unique_prompts_rollout` P in groups; `async_steps` a >= 1 in steps; `inflight_updates`, whether
     samples go on under new weights, else they are drained; `length`, law of a sample's work at one unit a second;
     `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
-    `updates_per_batch` U. Returns a system. Raises `InputError`. Source: open-instruct.
+    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: open-instruct.
 
     >>> open_instruct(2, 2, length=1.0, train_time=1.5).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

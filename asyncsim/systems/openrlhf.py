@@ -19,8 +19,8 @@ def openrlhf(
 
     Arguments: `rollout_batch_size` P in groups; `async_queue_size` Q in batches; `partial_rollout_enable`, whether
     weights move under running samples; `length`, law of a sample's work at one unit a second; `load`, generation over
-    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U.
-    Returns a system. Raises `InputError`. Source: OpenRLHF.
+    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each
+    on the whole batch. Returns a system. Raises `InputError`. Source: OpenRLHF.
 
     >>> [openrlhf(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
     [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]

@@ -2,12 +2,13 @@
 
 from asyncsim import checks
 from asyncsim.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, groups_of
+from asyncsim.systems._knobs import Length, Time, alike, count, groups_of, renamed
 from asyncsim.systems._system import System
 
 
+@renamed(rollouts_per_example="group_size")
 def prime_rl(
-    batch_size: int, max_off_policy_steps: int = 8, max_inflight: int = 1024, rollouts_per_example: int = 1,
+    batch_size: int, max_off_policy_steps: int = 8, max_inflight: int = 1024, group_size: int = 1,
     *, length: Length, load: float | None = None, train_time: Time = None,
     sync_time: float = 0.0, updates_per_batch: int = 1,
 ) -> System:
@@ -18,21 +19,20 @@ def prime_rl(
     that waits packed is trained as planned. prime-rl stamps the policy versions of a sample's first and last token and
     counts steps, of which each is a publish. Its concurrency adapts below the ceiling; here it is the ceiling.
 
-    Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts;
-    `rollouts_per_example`, the size of a group, by which both are divided; `length`, law of a sample's work at one unit
-    a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a
-    publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: prime-rl.
+    Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`, by
+    which both are divided (`rollouts_per_example` in earlier revisions); `length`, law of a sample's work at one unit a
+    second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a
+    publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: prime-rl.
 
     >>> prime_rl(4, 8, 8, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 2.0, 1.0, 2.0]
     """
-    size = count("rollouts_per_example", rollouts_per_example, 1, "count rollouts")
-    batch = groups_of("batch_size", batch_size, size, "rollouts_per_example")
+    size = count("group_size", group_size, 1, "count rollouts")
+    batch = groups_of("batch_size", batch_size, size, "group_size")
     limit = count("max_off_policy_steps", max_off_policy_steps, 0, "count steps")
     ceiling = checks.integer("max_inflight", max_inflight, size, "let one group run at least", checks.LARGEST)
     knobs = {
-        "batch_size": batch * size, "max_off_policy_steps": limit, "max_inflight": ceiling,
-        "rollouts_per_example": size,
+        "batch_size": batch * size, "max_off_policy_steps": limit, "max_inflight": ceiling, "group_size": size,
     }
     return System(
         "prime_rl", knobs, as_law("length", length), alike("max_inflight", ceiling, ceiling // size),

@@ -19,8 +19,8 @@ def prime_rl_before(
 
     Arguments: `batch_size` P in groups; `max_async_level` L in steps; `strict_async_level`, whether batches use no
     newer weights than they must; `length`, law of a sample's work at one unit a second; `load`, generation over
-    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U.
-    Returns a system. Raises `InputError`. Source: prime-rl.
+    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each
+    on the whole batch. Returns a system. Raises `InputError`. Source: prime-rl.
 
     >>> [prime_rl_before(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
     [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]

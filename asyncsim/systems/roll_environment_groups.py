@@ -21,8 +21,8 @@ def roll_environment_groups(
     Arguments: `num_env_groups` E; `max_traj_per_env` T, episodes of an environment in a batch; `async_generation_ratio`
     a >= 1 in whole steps; `group_size_redundancy`, 0, since a group of this model waits for all of its samples;
     `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`.
-    Source: ROLL Flash (2510.11345).
+    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a
+    system. Raises `InputError`. Source: ROLL Flash (2510.11345).
 
     >>> roll_environment_groups(3, 1, 2, length=1.0, train_time=3.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

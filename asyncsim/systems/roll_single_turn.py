@@ -4,7 +4,7 @@ import math
 
 from asyncsim import checks
 from asyncsim.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, part
+from asyncsim.systems._knobs import Length, Time, alike, count, share
 from asyncsim.systems._system import System
 
 
@@ -22,7 +22,8 @@ def roll_single_turn(
     Arguments: `rollout_batch_size` P in groups; `async_generation_ratio` a >= 1 in batches;
     `is_use_additional_prompts`, whether `max_additional_running_prompts` more groups run; `length`, law of a sample's
     work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: ROLL Flash (2510.11345).
+    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    ROLL Flash (2510.11345).
 
     >>> roll_single_turn(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -31,7 +32,7 @@ def roll_single_turn(
     more = checks.boolean("is_use_additional_prompts", is_use_additional_prompts, "say whether more prompts run")
     extra = count("max_additional_running_prompts", max_additional_running_prompts, 0)
     ratio = async_generation_ratio
-    ahead = math.ceil(part("async_generation_ratio", ratio, batch, "0 is synchronous; give batches ahead", 1.0))
+    ahead = math.ceil(batch * share("async_generation_ratio", ratio, "0 is synchronous; give batches ahead", 1.0))
     tickets = batch + ahead + extra * more
     knobs = {
         "rollout_batch_size": batch, "async_generation_ratio": ratio,

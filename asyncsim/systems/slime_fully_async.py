@@ -11,19 +11,20 @@ def slime_fully_async(
     *, length: Length, load: float | None = None, train_time: Time = None,
     sync_time: float = 0.0, updates_per_batch: int = 1,
 ) -> System:
-    """An open loop of C groups before a buffer of C groups: mean staleness O / P, 2 C / P at most; soft.
+    """An open loop of C groups whose samples wait for C slots: mean staleness O / P, 2 C / P at most; soft.
 
-    Law `systems/mean-staleness-identity` with O, the groups outstanding at a publish, below 2 C by the two bounds; a
-    slow generator is at `systems/cap-idle`. No age is checked. slime stamps the versions of engine calls when they
-    return.
+    Up to C groups are in generation, and no new one begins while C finished groups wait. One semaphore of C permits,
+    which every sample takes, serves the samples of all engines in turn. Law `systems/mean-staleness-identity` with O,
+    the groups outstanding at a publish, below 2 C by the two bounds. No age is checked. slime stamps the versions of
+    engine calls when they return.
 
-    Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C in groups, P at least;
-    `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`.
-    Source: slime.
+    Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C, P at least; `length`,
+    law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
+    batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
+    `InputError`. Source: slime.
 
     >>> slime_fully_async(2, 4, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
-    [0.0, 1.0, 2.0, 3.0, 4.0, 4.0]
+    [0.0, 1.0, 2.0, 3.0, 2.0, 3.0]
     """
     batch = count("rollout_batch_size", rollout_batch_size)
     each = count("sglang_server_concurrency", sglang_server_concurrency)
@@ -36,6 +37,6 @@ def slime_fully_async(
     knobs = {"rollout_batch_size": batch, "sglang_server_concurrency": each, "engines": servers}
     return System(
         "slime_fully_async", knobs, as_law("length", length), alike("sglang_server_concurrency", each, places),
-        groups_per_batch=batch, updates_per_batch=updates_per_batch, servers=servers, capacity=places, overflow="block",
+        groups_per_batch=batch, updates_per_batch=updates_per_batch, slots=places, capacity=places, overflow="close",
         order="done", mode="keep", train_time=train_time, load=load, sync_time=sync_time,
     )

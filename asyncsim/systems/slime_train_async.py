@@ -17,7 +17,8 @@ def slime_train_async(
 
     Arguments: `rollout_batch_size` P in groups; `update_weights_interval` n in rollouts; `length`, law of a sample's
     work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: slime.
+    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    slime.
 
     >>> slime_train_async(2, 3, length=1.0, train_time=1.0).staleness(9, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]

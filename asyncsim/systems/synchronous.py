@@ -15,9 +15,9 @@ def synchronous(
     publish, drain); every batch is published. With several batches to a publish the shortest groups would be trained
     first, while others are still generated: that is another system. Law `systems/cap-binds` at K = M, for every group.
 
-    Arguments: `groups_per_batch` P, `updates_per_batch` U; `length`, law of the work of a sample at one unit a second;
-    `train_time`, seconds for a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:
-    textbook.
+    Arguments: `groups_per_batch` P, `updates_per_batch` U, each on the whole batch; `length`, law of the work of a
+    sample at one unit a second; `train_time`, seconds for a batch; `sync_time`, seconds of a publish. Returns a system.
+    Raises `InputError`. Source: textbook.
 
     >>> float(synchronous(4).schedule(6, 2, 1, 1, seed=0).staleness().max())
     0.0

@@ -21,8 +21,8 @@ def tba(
 
     Arguments: `groups_per_batch` P; `sync_interval` k in batches; `on_policy_prob` p; `n_searchers` C in groups;
     `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`.
-    Source: TBA (2503.18929).
+    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a
+    system. Raises `InputError`. Source: TBA (2503.18929).
 
     >>> tba(2, 2, 1.0, 4, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]

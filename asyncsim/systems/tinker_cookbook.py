@@ -18,7 +18,8 @@ def tinker_cookbook(
 
     Arguments: `groups_per_batch` P in groups; `max_steps_off_policy` m in steps; `length`, law of a sample's work at
     one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds
-    of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: tinker-cookbook.
+    of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    tinker-cookbook.
 
     >>> tinker_cookbook(4, 1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]

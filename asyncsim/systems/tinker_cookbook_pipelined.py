@@ -19,8 +19,8 @@ def tinker_cookbook_pipelined(
 
     Arguments: `groups_per_batch` P in groups; `max_steps_off_policy` m >= k in steps; `pipeline_depth` k in steps;
     `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`.
-    Source: tinker-cookbook.
+    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a
+    system. Raises `InputError`. Source: tinker-cookbook.
 
     >>> tinker_cookbook_pipelined(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]

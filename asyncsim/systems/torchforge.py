@@ -19,7 +19,8 @@ def torchforge(
     Arguments: `batch_size` P in groups; `max_policy_age` m in versions; `max_buffer_size` in groups, P at least, or
     None; `max_resample_count`, how often a group may be used again; `rollout_threads` C in groups; `length`, law of a
     sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch;
-    `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: torchforge.
+    `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
+    `InputError`. Source: torchforge.
 
     >>> torchforge(2, rollout_threads=2, length=1.0, train_time=2.5).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]

@@ -4,7 +4,7 @@ import math
 
 from asyncsim import checks
 from asyncsim.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, optional, part
+from asyncsim.systems._knobs import Length, Time, alike, count, optional, share
 from asyncsim.systems._system import System
 
 _FRACTION = 0.3
@@ -26,8 +26,8 @@ def torchtitan(
     Arguments: `num_prompts_per_train_step` P in groups; `target_offpolicy_steps` S' in steps; `window_fraction` f in 0
     .. 1, or None; `windowed_fifo_batches` w in batches, or None, or "unset" for the earlier revision, beside which f
     has its default; `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or
-    `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises
-    `InputError`. Source: torchtitan; the window is that of MiniMax (2605.26494).
+    `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch.
+    Returns a system. Raises `InputError`. Source: torchtitan; the window is that of MiniMax (2605.26494).
 
     >>> torchtitan(4, 2, None, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -58,5 +58,5 @@ def _window(fraction: float | None, batches: int | str | None, batch: int, ticke
         return None if number is None else number * batch
     if fraction is None:
         return 1
-    share = part("window_fraction", fraction, tickets, "give a share of the buffer, or None for strict order", 0.0, 1.0)
-    return max(1, math.floor(share))
+    remedy = "give a share of the buffer, or None for strict order"
+    return max(1, math.floor(share("window_fraction", fraction, remedy, 0.0, 1.0, open_low=True) * tickets))

@@ -18,10 +18,11 @@ def trl(
     stamp is the version at a group's first dispatch, in publishes. Samples are paused at an install and go on.
 
     Arguments: `samples_per_step`, samples of an optimizer step (TRL: device batch x accumulation x processes), P = that
-    / num_generations groups; `max_staleness` m in publishes; `max_inflight_tasks` in samples, -1 for max(m, 1) steps of
-    them; `queue_maxsize` in samples; `weight_sync_steps` S; `num_generations`, samples of a group; `length`, law of a
-    sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch;
-    `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: TRL.
+    / num_generations groups; `max_staleness` m in publishes; `max_inflight_tasks` in samples, -1 for m steps of them
+    (with m = 0 TRL starts no task, so give a number); `queue_maxsize` in samples; `weight_sync_steps` S;
+    `num_generations`, samples of a group; `length`, law of a sample's work at one unit a second; `load`, generation
+    over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U,
+    each on the whole batch. Returns a system. Raises `InputError`. Source: TRL.
 
     >>> trl(2, 2, num_generations=1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -34,7 +35,11 @@ def trl(
     if tasks != -1:
         tasks = checks.integer("max_inflight_tasks", tasks, size, "let a group run, or give -1", checks.LARGEST)
     queue = checks.integer("queue_maxsize", queue_maxsize, batch * size, "the queue has to hold a step", checks.LARGEST)
-    places = max(limit, 1) * batch if tasks == -1 else tasks // size
+    checks.require(
+        tasks != -1 or limit > 0, "max_inflight_tasks", tasks, "a number of samples with max_staleness = 0",
+        "-1 is max_staleness steps of them, and TRL would start no task",
+    )
+    places = limit * batch if tasks == -1 else tasks // size
     knobs = {
         "samples_per_step": batch * size, "max_staleness": limit, "max_inflight_tasks": tasks, "queue_maxsize": queue,
         "weight_sync_steps": every, "num_generations": size,

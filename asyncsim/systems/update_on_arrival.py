@@ -18,7 +18,8 @@ def update_on_arrival(
 
     Arguments: `workers` N; `service`, law of the work of a worker between updates; `rates`, work per second of each
     worker, 1 unless given; `stagger`, whether worker w starts at w E[service] / N seconds instead of 0;
-    `updates_per_batch` U. Returns a system. Raises `InputError`. Source: Mnih et al. (1602.01783).
+    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: Mnih et al.
+    (1602.01783).
 
     >>> update_on_arrival(3, 1.0).schedule(6, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

@@ -10,7 +10,7 @@ def vcpo(
     *, length: Length, load: float | None = None, train_time: Time = None,
     sync_time: float = 0.0, updates_per_batch: int = 1,
 ) -> System:
-    """K = floor((1 + k) M) tickets back at the publish, S = 1: staleness k on average, the version at most.
+    """K = int((1 + k) M) tickets back at the publish, S = 1: staleness k on average, the version at most.
 
     Law `systems/cap-binds` where `replicas` carry K groups, else `systems/cap-idle`. The first K groups start under
     version 0, so no batch is older than its own number and k = 128 needs 128 batches before it is seen. The recipe logs
@@ -20,7 +20,8 @@ def vcpo(
     the recipes); `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;
     `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most; `length`, law of a sample's
     work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: VCPO (2602.17616).
+    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    VCPO (2602.17616).
 
     >>> vcpo(2, 3, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 3.0, 3.0]

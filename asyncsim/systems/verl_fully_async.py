@@ -10,7 +10,7 @@ def verl_fully_async(
     *, length: Length, load: float | None = None, train_time: Time = None,
     sync_time: float = 0.0, updates_per_batch: int = 1,
 ) -> System:
-    """M = P S groups a publish, K = floor((1 + tau) M) tickets: mean staleness K / M - 1 publishes where the cap binds.
+    """M = P S groups a publish, K = int((1 + tau) M) tickets: mean staleness K / M - 1 publishes where the cap binds.
 
     tau is a share of a publish window, not a number of steps: a group may wait S U updates and more. Law
     `systems/cap-binds`; with partial rollouts single samples are unbounded, without them (drain) `systems/hard-bounds`:
@@ -22,8 +22,8 @@ def verl_fully_async(
     `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;
     `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most; `length`, law of a sample's
     work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`. Source: verl's fully
-    asynchronous policy.
+    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    verl's fully asynchronous policy.
 
     >>> verl_fully_async(2, 0.5, 2, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]

@@ -20,8 +20,8 @@ def verl_separate_async(
     Arguments: `train_batch_size` M, groups of a publish, in mini-batches of P = M / S; `num_warmup_batches` w;
     `parameter_sync_step` S in batches; `max_off_policy_threshold` in versions; `max_off_policy_strategy`, drop or wait;
     `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U. Returns a system. Raises `InputError`.
-    Source: verl's v1 trainer, separate_async.
+    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a
+    system. Raises `InputError`. Source: verl's v1 trainer, separate_async.
 
     >>> verl_separate_async(4, 2, 1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

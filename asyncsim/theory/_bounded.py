@@ -104,15 +104,15 @@ def age_never_bites(s: Facts) -> bool:
     return not s.cuts or (bound is not None and bound.largest <= s.max_age)
 
 
-def why_no_mean(s: Facts) -> str | None:
-    """Why the number outstanding at an install is not the same at all of them."""
+def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
+    """Why the number outstanding at an install is not the same at all of them; `crowded`: but for places and slots."""
     if s.tickets is None:
         return "an open loop has no tickets"
     if not age_never_bites(s):
         return f"groups older than {s.max_age} are cut, and which depends on the lengths"
     reasons = (
-        s.why_dropped(), s.why_admission_waits(), s.why_some_never_train(), s.why_stamps_move(), s.why_starved(),
-        _why_early_return(s),
+        s.why_dropped(), s.why_closed() if crowded else s.why_admission_waits(), s.why_some_never_train(),
+        s.why_stamps_move(crowded), s.why_starved(), _why_early_return(s),
     )
     return next((reason for reason in reasons if reason), None)
 
@@ -140,7 +140,7 @@ def smallest(s: Facts, bound: Bound | None, known: bool) -> int:
     if bound is not None and bound.sorted and known:
         return math.floor(mean(s))
     two_batches = s.tickets is not None and (s.release == "dequeue" or s.tickets >= 2 * s.batch)
-    plain = s.lead is None and not s.instant and not s.cuts and s.prefetch == 0 and s.batches == 1
+    plain = s.lead is None and not s.instant and not s.cuts and s.prefetch == 0 and s.batches == 1 and s.epoch is None
     lost = s.why_dropped() or s.why_stamps_move() or s.why_starved()
     if serial(s) and two_batches and plain and bound is not None and bound.sorted and not lost:
         # The next batch is admitted when this one leaves its places, before it has trained.

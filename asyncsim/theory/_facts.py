@@ -92,6 +92,11 @@ class Facts:
         return bool(self.trainer_waits) or (self.sync_time == 0.0 and self.mode != "drain")
 
     @property
+    def epoch(self) -> int | None:
+        """E, batches of an epoch; None where there are none, and in records from before there were."""
+        return self.given.get("epoch")
+
+    @property
     def law(self) -> Law:
         """Law of the work of a sample, without the prompt's factor."""
         return Law.parse(self.length)
@@ -109,13 +114,14 @@ class Facts:
             return f"{groups} groups of {self.samples} samples wait for {self.slots} slots of a server"
         return None
 
-    def why_stamps_move(self) -> str | None:
-        """Why the version of a group's first token may be later than that of its admission."""
+    def why_stamps_move(self, crowded: bool = False) -> str | None:
+        """Why the version of a group's first token may be later than that of its admission, waiting for a slot apart
+        where `crowded`."""
         if self.mode == "restart":
             return "an install makes samples begin again, and their stamps with them"
         if self.failure_rate and not self.failure_keeps:
             return "samples that fail begin again, and their stamps with them"
-        return self.why_samples_wait()
+        return None if crowded else self.why_samples_wait()
 
     def why_starved(self) -> str | None:
         """Why a long sample may be read again at every install and never go on."""
@@ -132,21 +138,43 @@ class Facts:
 
     def why_admission_waits(self) -> str | None:
         """Why a ticket that is there may not be used at once."""
-        if self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum):
-            return f"tickets lie idle until there are {self.quantum} for a quantum"
-        ahead = (1 if self.follows else 2) + self.prefetch // self.batches
-        if self.lead is not None and self.lead < ahead:
-            return f"admission waits while packed batches lead by more than {self.lead}"
+        return self.why_closed() or self.why_places_bind()
+
+    def why_places_bind(self) -> str | None:
+        """Why a ticket may wait for a place."""
         # When the last batch before a publish starts to train, K - M groups are left; a ticket that is free then would
         # have found a place. Where tickets return earlier, or training takes no time, all must have places.
         spare = self.publish if self.release == "publish" and not self.instant else 0
         if self.places < self.tickets - spare:
             return f"{self.places} places do not hold the {self.tickets - spare} groups that tickets let wait or run"
+        return None
+
+    def why_closed(self) -> str | None:
+        """Why a ticket may wait where places are free."""
+        if self.epoch is not None:
+            return self._why_epochs()
+        if self.overflow == "close" and self.capacity is not None and self.capacity < self.tickets:
+            return f"admission is closed while the buffer holds {self.capacity} groups"
+        if self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum):
+            return f"tickets lie idle until there are {self.quantum} for a quantum"
+        ahead = (1 if self.follows else 2) + self.prefetch // self.batches
+        if self.lead is not None and self.lead < ahead:
+            return f"admission waits while packed batches lead by more than {self.lead}"
         if self.instant and not self.immediate:
             return "after a delayed install all that is ready trains at once, before anything is admitted"
         if not self.follows and (self.generator_pauses or self.mode == "drain"):
             return "admission is closed while weights are on their way and training goes on"
         return None
+
+    def _why_epochs(self) -> str:
+        """What becomes of the mean in epochs, at whose ends nothing is outstanding."""
+        epoch = int(self.epoch or 0)
+        text = f"every epoch of {epoch} batches begins and ends with nothing outstanding"
+        if self.tickets is None or self.release != "publish" or epoch % self.batches:
+            return text
+        ends = range(self.batches, epoch + 1, self.batches)
+        mean = sum(min(self.tickets - self.publish, (epoch - end) * self.batch) for end in ends) / (epoch * self.batch)
+        return f"{text}; over whole epochs the mean is {mean:.4g} where every ticket is used"
 
     def why_dropped(self) -> str | None:
         """Why a group may be lost, but for its age."""

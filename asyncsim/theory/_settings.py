@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from asyncsim import checks
-from asyncsim.theory import _bounded, _unticketed
+from asyncsim.theory import _bounded, _few_places, _unticketed
 from asyncsim.theory._facts import Facts
 
 _LEVELS = 5
@@ -49,9 +49,14 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
         return _always_in_use(s, bound)
     if bound is not None:
         return _hard(s, bound, f"no mean: {why_no_mean}")
+    crowded = _few_places.found(s)
+    if isinstance(crowded, _few_places.Left):
+        unused = f"{crowded.lost * s.publish:.2g}"
+        text = f"{s.tickets} tickets are in use at every install, but for {unused} at most on average"
+        return PredictedStaleness("systems/cap-binds", crowded.mean, approximate=crowded.lost, reason=text)
     other = _unticketed.found(s)
     if isinstance(other, str):
-        reasons = [other] if s.tickets is None else dict.fromkeys([why_no_mean, other])
+        reasons = [other] if s.tickets is None else dict.fromkeys([why_no_mean, crowded, other])
         return PredictedStaleness(None, reason="; ".join(reasons))
     support = None if other.pmf is None or max(other.pmf) < 1.0 else (len(other.pmf) - 1,) * 2
     return PredictedStaleness(

@@ -49,6 +49,7 @@ def _why_not(s: Facts) -> str | None:
     if s.accept < 1.0 or s.max_uses != 1:
         return s.why_dropped()
     reasons = {
+        f"every epoch of {s.epoch} batches begins and ends with nothing outstanding": s.epoch is not None,
         "an install stops generation for a while": s.mode == "drain" or s.sync_time > 0.0,
         "groups wait for their reward outside the places": s.reward is not None and not s.reward_holds,
         "groups become visible at a publish only": s.visible != "completion",
@@ -147,6 +148,8 @@ def _trainer_busy(s: Facts, period: float, ratio: float) -> Found | str:
     most = s.places + s.capacity + s.prefetch * s.batch + s.publish
     if s.tickets is not None and s.tickets < most:
         return f"{s.tickets} tickets are too few to fill places and buffer, and too many to be used always"
+    if s.overflow == "close":
+        return f"admission is closed while the buffer holds {s.capacity}, and what is outstanding rises and falls"
     if s.overflow == "drop_oldest":
         if s.batches > 1 or s.order != "done" or s.prefetch:
             return "a full buffer drops its oldest group"

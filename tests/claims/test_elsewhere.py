@@ -92,6 +92,7 @@ REFUSED = [
     ("systems/update-on-arrival", {"law": "pareto:1.0:1.2"}),
     ("systems/update-on-arrival", {"workers": 1}),
     ("systems/cap-binds", {"tickets": 4}),
+    ("systems/cap-binds", {"places": 4, "length": "lognormal:1:0.8", "samples_per_group": 1, "period": 1.0}),
     ("systems/geometric", {"cells": 1_000_000}),
     ("systems/age-cut-length-bias", {"groups_per_batch": 32}),
     ("systems/arrivals-per-update", {"law": "pareto:1.0:1.5", "cells": 0}),

@@ -118,6 +118,30 @@ def test_realizations_do_not_see_each_other():
     assert not np.array_equal(many.work[0], many.work[1])
 
 
+RANDOM = {
+    "rewards": {"reward": exponential(2.0)}, "training times": {"train_time": exponential(2.0)},
+    "rejections": {"accept": 0.5}, "failures": {"failure_rate": 0.3}, "choices": {"order": "random"},
+}
+
+
+@pytest.mark.parametrize("part", RANDOM)
+def test_realizations_of_a_later_block_are_those_of_one_block(part):
+    system = presets.areal(2, 2, 6, length=1.0, train_time=1.7).replace(**RANDOM[part])
+    coupled = schedules.coupled(system)
+
+    def record(count, first):
+        def lengths_of(realization, trajectory, version):
+            return stopping(realization + first, trajectory, version)
+
+        return drive(coupled.feed(12, 2, TOKENS, count, 0, first=first), 12, lengths_of)
+
+    whole, halves = record(4, 0), [record(2, 0), record(2, 2)]
+    for name in ("trajectory", "work", "seconds"):
+        assert np.array_equal(getattr(whole, name), np.concatenate([getattr(half, name) for half in halves])), name
+    # What is drawn differs between realizations, so that the wrong ones would be seen.
+    assert not np.array_equal(whole.seconds[2:], whole.seconds[:2])
+
+
 def test_the_record_can_be_replayed():
     record = drive(schedules.coupled(presets.areal(1, 2, length=1.0, train_time=2.0)).feed(9, 2, TOKENS, 2, 0), 9)
     feed = EagerFeed(record)

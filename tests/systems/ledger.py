@@ -29,7 +29,13 @@ def audit(twin):
         holding = sum(sample.holds for sample in own)
         if holding != server.held or holding > (system.slots or holding) or any(not s.holds for s in server.active):
             found.add("slots")
-    if len(twin.buffer) > (system.capacity or len(twin.buffer)) or twin.v_t - twin.v_g not in (0, 1):
+    most = len(twin.buffer) if system.capacity is None else system.capacity
+    if system.overflow == "close" and system.reward is None:
+        # Admission closes; what is in generation then still comes.
+        most += len(system.rates) - 1
+    elif system.overflow == "close":
+        most = len(twin.buffer)
+    if len(twin.buffer) > most or twin.v_t - twin.v_g not in (0, 1):
         found.add("buffer, publishes")
     return found
 

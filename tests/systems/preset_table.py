@@ -44,13 +44,16 @@ ROWS = [
     ("synchronous", (3, 2), {}, gate(3, 3, mode="drain", updates_per_batch=2)),
     ("one_step_off", (3,), {}, gate(3, 3, release="dequeue", mode="drain")),
     ("fixed_lag", (2, 3), {}, ahead(9, 3, window=1, **OLDEST)),
-    # floor(1.1 * 40) tickets for windows of four batches.
+    # int(10 * 1.1 * 4) tickets for windows of four batches.
     ("verl_fully_async", (10,), {}, ahead(
         44, 10, 16, batches_per_publish=4, release_dropped="publish", capacity=44, overflow="drop_oldest", **READ)),
-    # 1.15 * 20 is below 23 in floats.
+    # 1.15 * 20 is below 23 in floats, and 10 * 1.15 * 2 is not: the order of the factors is verl's.
     ("verl_fully_async", (5, 0.15, 2, 2), {"partial_rollout": False, "replicas": 3}, ahead(
         23, 10, 23, batches_per_publish=2, release_dropped="publish", capacity=23, overflow="drop_oldest", servers=3,
         **DRAIN)),
+    # 100 * 1.15 is below 115 in floats, so verl has 114 tickets.
+    ("verl_fully_async", (100, 0.15, 1), {}, ahead(
+        114, 100, 16, release_dropped="publish", capacity=114, overflow="drop_oldest", **READ)),
     ("vcpo", (4,), {}, ahead(
         516, 4, 16, release_dropped="publish", capacity=516, overflow="drop_oldest", **READ)),
     ("vcpo", (4, 3), {"concurrent_samples_per_replica": 5, "replicas": 2}, ahead(
@@ -62,23 +65,28 @@ ROWS = [
     ("areal", (2, 4, 12), {}, ahead(12, 4, **OLDEST, **READ)),
     ("skyrl", (), {}, ahead(1280, 256, 768)),
     ("skyrl", (4, 2, 6), {}, ahead(12, 4, 6)),
+    ("skyrl", (4, 2, 6, 25), {}, ahead(12, 4, 6, epoch=25)),
     ("roll_single_turn", (4,), {}, ahead(
         8, 4, order="version_strict", max_age=1, age_checks=("publish",), age_reference="submit", **ALL, **READ)),
     ("roll_single_turn", (5, 1.3, True, 6), {}, ahead(
         18, 5, order="version_strict", max_age=2, age_checks=("publish",), age_reference="submit", **ALL, **READ)),
+    # 100 * 1.1 is above 110 in floats, so ROLL rounds it up to 111.
+    ("roll_single_turn", (100, 1.1), {}, ahead(
+        211, 100, order="version_strict", max_age=2, age_checks=("publish",), age_reference="submit", **ALL, **READ)),
     ("roll_environment_groups", (3, 2, 2), {}, ahead(
         18, 6, 3, order="target", max_age=2, age_checks=("pack", "publish"), age_reference="submit", **ALL)),
     ("prime_rl", (4,), {}, loop(1024, 4, prefetch=1, lead=1, max_age=8, age_checks=("pack", "publish"), **ALL)),
     ("prime_rl", (8, 2, 25, 2), {}, loop(12, 4, prefetch=1, lead=1, max_age=2, age_checks=("pack", "publish"), **ALL)),
     ("prime_rl_before", (4,), {}, gate(8, 4, places=4, order="target")),
     ("prime_rl_before", (4, 2, True), {}, gate(12, 4, order="target")),
-    ("pipeline_rl", (32,), {}, loop(8, 4, capacity=16)),
-    ("pipeline_rl", (8, 15, 17), {"attempts": 2, "llm_max_rollouts": 5, "llms": 3}, ahead(
-        20, 4, 7, batches_per_publish=3)),
+    ("pipeline_rl", (32,), {}, loop(8, 4, capacity=16, overflow="drop_oldest", prefetch=2)),
+    ("pipeline_rl", (128,), {"pop_old_data": False}, loop(8, 16)),
+    ("pipeline_rl", (8, 15, 17), {"attempts": 2, "llm_max_rollouts": 5, "llms": 3, "max_ready_samples_per_lead": 15},
+     ahead(20, 4, 7, batches_per_publish=3, prefetch=1)),
     ("slime_train_async", (4,), {}, gate(4, 4, release="dequeue", **DRAIN)),
     ("slime_train_async", (4, 3), {}, gate(4, 4, batches_per_publish=3, release="dequeue", **DRAIN)),
-    ("slime_fully_async", (4,), {}, loop(512, 4, capacity=512)),
-    ("slime_fully_async", (4, 6, 2), {}, loop(12, 4, servers=2, capacity=12)),
+    ("slime_fully_async", (4,), {}, loop(512, 4, slots=512, capacity=512, overflow="close")),
+    ("slime_fully_async", (4, 6, 2), {}, loop(12, 4, slots=12, capacity=12, overflow="close")),
     ("miles", (4,), {}, loop(4, 4, capacity=8, age_reference="end", **READ)),
     ("miles", (4, 1, 1.7, "retry", "in_place", 6), {}, loop(
         6, 4, capacity=6, max_age=1, age_action="requeue", age_reference="end")),
@@ -92,7 +100,7 @@ ROWS = [
     ("nemo_rl_windowed", (4,), {}, loop(4, 4, capacity=8, max_age=1, **ALL)),
     ("nemo_rl_windowed", (4, 2, True, 6, 5), {}, loop(6, 4, capacity=5, order="freshest", max_age=2, **ALL)),
     ("trl", (32,), {}, loop(16, 4, capacity=128, max_age=4, age_reference="submit")),
-    ("trl", (8, 0), {"num_generations": 2, "queue_maxsize": 9, "weight_sync_steps": 3}, loop(
+    ("trl", (8, 0, 8), {"num_generations": 2, "queue_maxsize": 9, "weight_sync_steps": 3}, loop(
         4, 4, batches_per_publish=3, capacity=4, max_age=0, age_reference="submit")),
     ("trl", (8, 2, 7), {"num_generations": 2}, loop(3, 4, capacity=512, max_age=2, age_reference="submit")),
     ("open_instruct", (4,), {}, ahead(
@@ -165,7 +173,8 @@ BAD_KNOBS = [
     ("areal", (-1, 2), {}, "max_head_offpolicyness"), ("areal", (1, 0), {}, "consumer_batch_size"),
     ("areal", (1, 2, 0), {}, "max_concurrent_rollouts"), ("skyrl", (0,), {}, "policy_mini_batch_size"),
     ("skyrl", (4, 2, 3), {}, "num_parallel_generation_workers"), ("skyrl", (4, -1, 4), {}, "max_staleness_steps"),
-    ("skyrl", (4, 2, 13), {}, "num_parallel_generation_workers"), ("roll_single_turn", (0,), {}, "rollout_batch_size"),
+    ("skyrl", (4, 2, 13), {}, "num_parallel_generation_workers"),
+    ("skyrl", (4, 2, 8, 0), {}, "num_steps_per_epoch"), ("roll_single_turn", (0,), {}, "rollout_batch_size"),
     ("roll_single_turn", (4, 0.9), {}, "async_generation_ratio"),
     ("roll_single_turn", (4, 1, 2), {}, "is_use_additional_prompts"),
     ("roll_single_turn", (4, 1, True, -1), {}, "max_additional_running_prompts"),
@@ -180,7 +189,9 @@ BAD_KNOBS = [
     ("pipeline_rl", (8, None, 0), {}, "weight_update_interval"),
     ("pipeline_rl", (8, None, 1, 8, 7), {}, "llm_max_rollouts"), ("pipeline_rl", (8,), {"llms": 0}, "llms"),
     ("pipeline_rl", (8,), {"ring_buffer_size": 0}, "ring_buffer_size"),
-    ("pipeline_rl", (8,), {"attempts": 0}, "attempts"), ("slime_train_async", (4, 0), {}, "update_weights_interval"),
+    ("pipeline_rl", (8,), {"max_ready_samples_per_lead": -1}, "max_ready_samples_per_lead"),
+    ("pipeline_rl", (8,), {"pop_old_data": 1}, "pop_old_data"), ("pipeline_rl", (8,), {"attempts": 0}, "attempts"),
+    ("slime_train_async", (4, 0), {}, "update_weights_interval"),
     ("slime_train_async", (0,), {}, "rollout_batch_size"),
     ("slime_fully_async", (4, 3), {}, "sglang_server_concurrency"), ("slime_fully_async", (4, 4, 0), {}, "engines"),
     ("miles", (0,), {}, "rollout_batch_size"), ("miles", (4, -1), {}, "max_weight_staleness"),
@@ -193,7 +204,8 @@ BAD_KNOBS = [
     ("nemo_rl_ready_first", (0,), {}, "num_prompts_per_step"), ("nemo_rl_windowed", (0,), {}, "num_prompts_per_step"),
     ("slime_fully_async", (0,), {}, "rollout_batch_size"),
     ("openrlhf", (0,), {}, "rollout_batch_size"), ("prime_rl_before", (0,), {}, "batch_size"),
-    ("prime_rl", (4, 8, 4, 0), {}, "rollouts_per_example"),
+    ("prime_rl", (4, 8, 4, 0), {}, "group_size"),
+    ("prime_rl", (4,), {"rollouts_per_example": 2}, "rollouts_per_example"),
     ("nemo_rl_legacy", (4, 0), {}, "max_trajectory_age_steps"), ("nemo_rl_legacy", (0,), {}, "num_prompts_per_step"),
     ("nemo_rl_legacy", (4, 1, 1), {}, "in_flight_weight_updates"),
     ("nemo_rl_in_order", (4, -1), {}, "max_lookahead_versions"),
@@ -205,6 +217,7 @@ BAD_KNOBS = [
     ("nemo_rl_windowed", (4, 1, False, 0), {}, "max_inflight_prompts"),
     ("nemo_rl_windowed", (4, 1, False, 4, 3), {}, "max_buffered_rollouts"), ("trl", (9,), {}, "samples_per_step"),
     ("trl", (8, -1), {}, "max_staleness"), ("trl", (8, 4, 7), {}, "max_inflight_tasks"),
+    ("trl", (8, 0), {}, "max_inflight_tasks"),
     ("trl", (8, 4, 0), {}, "max_inflight_tasks"), ("trl", (8, 4, -1, 7), {}, "queue_maxsize"),
     ("trl", (8, 4, -1, 8, 0), {}, "weight_sync_steps"), ("trl", (8,), {"num_generations": 0}, "num_generations"),
     ("open_instruct", (4, 0), {}, "async_steps"), ("open_instruct", (0,), {}, "num_unique_prompts_rollout"),

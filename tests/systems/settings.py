@@ -84,7 +84,7 @@ def order(draw, found, exact):
 
 def buffer(draw, found, exact):
     found["capacity"] = found["groups_per_batch"] + draw(st.integers(0, 4))
-    found["overflow"] = draw(some("block", "drop_oldest"))
+    found["overflow"] = draw(some("block", "drop_oldest", "close"))
 
 
 def visible(draw, found, exact):
@@ -133,10 +133,16 @@ def failures(draw, found, exact):
     found["length"] = draw(SMOOTH)
 
 
+def epochs(draw, found, exact):
+    if found.get("max_uses", 1) != 1 or found.get("visible") == "publish":
+        return
+    found["epoch"] = draw(st.integers(1, 4)) * found["quantum"]
+
+
 FEATURES = {
     "servers": servers, "offsets": offsets, "work": work, "rewards": rewards, "turns": turns, "trainer": trainer,
     "sync": sync, "prefill": prefill, "lead": lead, "order": order, "buffer": buffer, "visible": visible, "age": age,
-    "wait": wait, "failures": failures, "open_loop": open_loop, "replay": replay,
+    "wait": wait, "failures": failures, "open_loop": open_loop, "replay": replay, "epochs": epochs,
 }
 """Parts of the model that an example may switch on; later ones read what earlier ones have set."""
 
@@ -178,6 +184,10 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
         found["capacity"] = max(found["capacity"], found["tickets"] or 0)
         if not found["tickets"]:
             found["overflow"] = "drop_oldest"
+    cuts = found.get("max_age") is not None and found.get("age_action") != "wait"
+    if found.get("epoch") and (found.get("accept", 1.0) < 1.0 or cuts or found.get("overflow") == "drop_oldest"):
+        # Lost groups are asked for one by one.
+        found["quantum"] = 1
     return System("random", {}, **found)
 
 
@@ -238,6 +248,8 @@ def corners(draw, name):
 def shared_systems(draw):
     """Systems of the part that the SimPy program knows, with smooth laws."""
     system = draw(systems(exact=False, modes=("keep", "pin"), features=("servers", "rewards", "buffer")))
+    if system.overflow == "close":
+        system = system.replace(overflow="block")
     order = draw(some("done", "oldest_start", "freshest"))
     blocks = system.capacity is not None and system.overflow == "block"
     window = draw(some(None, 1, 2, 5)) if order == "oldest_start" and not blocks else None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import special
 
-from asyncsim import plugins, records
+from asyncsim import plugins, records, wording
 from asyncsim import systems as presets
 from asyncsim.checks import InputError
 from asyncsim.laws import constant, exponential, lognormal, pareto
@@ -86,6 +88,38 @@ def test_load_fixes_the_training_time():
     # C = min(6 places, 8 tickets) = 6; the slowest of two exponential samples takes 1.5 means.
     assert system.mean_train_time(2) == pytest.approx(1.5 * 4 * (2.0 * 1.5) / 6)
     assert system.timeline(2, 2).header["train_time"] == pytest.approx(3.0)
+
+
+BY_HAND = [
+    # C = min(places, tickets) groups of 2 s, 8 of them a batch: 1.5 x 8 / (8 / 2).
+    (presets.areal(0, 8, 64, length=2.0, load=1.5), 1, 3.0),
+    (presets.areal(7, 8, 16, length=2.0, load=1.5), 1, 1.5),
+    # 6 slots for 4 groups of 3 samples: 6 / (3 x 2) groups a second.
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(slots=6), 3, 4.0),
+    # The slowest of the places that 4 tickets use is not the mean of all.
+    (presets.areal(0, 4, 8, length=2.0, load=1.0).replace(rates=(2.0,) * 4 + (50.0,) * 4), 1, 1.0),
+    # Two servers of two active samples each, at half speed.
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(servers=2, decode=(1.0, 0.5)), 1, 4.0),
+    # Two environment steps of 1.5 s, and a reward of 1 s that holds the place.
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(turns=3, environment=constant(1.5)), 1, 5.0),
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(reward=constant(1.0), reward_holds=True), 1, 3.0),
+    (presets.areal(0, 4, length=2.0, load=1.0).replace(reward=constant(1.0)), 1, 2.0),
+]
+
+
+@pytest.mark.parametrize(("system", "samples", "seconds"), BY_HAND)
+def test_a_load_by_hand(system, samples, seconds):
+    assert system.mean_train_time(samples) == pytest.approx(seconds)
+
+
+def test_a_load_counts_the_places_that_tickets_let_be_used():
+    # E[max of 4] = integral of 1 - F^4 of a lognormal law, by the trapezoid rule on a grid of its own.
+    x = np.linspace(0.0, 400.0, 2_000_001)
+    with np.errstate(divide="ignore"):
+        below = special.ndtr((np.log(x) + 0.32) / 0.8)
+    largest = np.trapezoid(1.0 - below**4, x)
+    system = presets.areal(0, 8, 64, length=lognormal(1.0, 0.8), load=1.0)
+    assert system.mean_train_time(4) == pytest.approx(largest, rel=1e-6) and round(largest, 3) == 1.953
 
 
 REFUSED = {
@@ -177,6 +211,16 @@ def test_every_preset_is_in_the_table():
     assert names == set(REQUIRED) == {row[0] for row in ROWS}
 
 
+def test_the_page_of_presets_knows_every_preset():
+    page = (Path(presets.__file__).parent / "PRESETS.md").read_text()
+    table, _, sources = page.partition("## Sources")
+    for name in REQUIRED:
+        assert f"| `{name}` " in table, name
+        assert f"`{name}`" in sources, name
+        # Until a run makes minibatches, every preset says what its updates are made on.
+        assert "`updates_per_batch` U, each on the whole batch" in " ".join(getattr(presets, name).__doc__.split())
+
+
 @pytest.mark.parametrize("name", REQUIRED)
 def test_defaults_build_and_every_knob_is_recorded(name):
     system = built(name, REQUIRED[name])
@@ -261,9 +305,69 @@ def test_means_that_a_row_states():
     assert (ages == np.where(np.arange(90) % 3 == 0, 1.0, 0.0)[:, None])[3:].all() and ages[0].max() == 0
     full = built("miles", (4, None, 2.0, "drop", "retract", 8), SLOWER, 0.5).staleness(60, 1, 0)[0, 20:]
     assert full.mean() == 8 / 4 + 2.0
+    # Admission begins again with 8 finished groups and brings 9 more; three batches later there are 8 again.
     outstanding = built("slime_fully_async", (3, 9), SLOWER).timeline(60).publishes["outstanding"]
-    assert (outstanding[20:] == 2 * 9).all()
+    assert (np.sort(outstanding[21:].reshape(-1, 3)) == (11, 14, 17)).all()
     assert (built("slime_fully_async", (3, 9), FASTER).timeline(60).publishes["outstanding"] < 2 * 9).all()
+
+
+def means(system, samples, batches=200):
+    return [system.summary(batches, samples, 0, m)["staleness"]["mean"] for m in range(4)]
+
+
+def test_the_samples_of_slime_wait_for_one_semaphore():
+    # Generation of 64 slots is as fast as training, so that the queue is not full; with a place for every sample it is.
+    system = built("slime_fully_async", (32, 64), SLOWER)
+    assert max(means(system, 8)) < 2.7
+    assert min(means(system.replace(slots=None, overflow="block"), 8)) > 3.9
+    # One queue for all engines: what is free on one of them serves the next sample.
+    engines = built("slime_fully_async", (32, 32, 2), SLOWER)
+    assert engines.summary(50, 8)["staleness"] == system.summary(50, 8)["staleness"]
+
+
+def test_slime_stops_asking_while_as_many_groups_wait():
+    groups = built("slime_fully_async", (4, 12), SLOWER).timeline(60, 2).groups
+    for at in groups["t_submit"]:
+        waiting = (groups["t_ready"] < at) & ~(groups["t_left"] <= at)
+        assert waiting.sum() < 12
+    # The planted defect: a queue with room for more groups than may wait.
+    roomy = built("slime_fully_async", (4, 12), SLOWER).replace(capacity=20).timeline(60, 2).groups
+    assert any(((roomy["t_ready"] < at) & ~(roomy["t_left"] <= at)).sum() >= 12 for at in roomy["t_submit"])
+
+
+def test_pipeline_rl_without_a_lag_drops_its_oldest():
+    system = built("pipeline_rl", (128,), SLOWER, attempts=8, llm_max_rollouts=128)
+    found = [system.summary(200, 8, 0, m) for m in range(4)]
+    assert np.mean([one["staleness"]["mean"] for one in found]) == pytest.approx(1.43, abs=0.02)
+    assert np.mean([one["dropped_fraction"] for one in found]) == pytest.approx(0.355, abs=0.02)
+    # The planted defect: a queue that blocks the loop is one version older, and loses nothing.
+    assert np.mean(means(system.replace(overflow="block"), 8)) == pytest.approx(2.0, abs=0.02)
+
+
+def test_pipeline_rl_with_a_lag_drops_nothing():
+    system = built("pipeline_rl", (32, 64), SLOWER)
+    assert system.summary(100, 8)["dropped_fraction"] == 0.0 and system.capacity is None
+
+
+@pytest.mark.parametrize(("ahead", "epoch"), [(2, 8), (4, 6), (4, 3), (0, 2)])
+def test_skyrl_drains_at_every_epoch(ahead, epoch):
+    # Nothing is outstanding where an epoch ends, so its first batches are as young as those of the run.
+    system = built("skyrl", (3, ahead, 3 * (ahead + 1), epoch), SLOWER)
+    staleness = system.staleness(5 * epoch, 1, 0, 2)[0].mean(axis=1).reshape(5, epoch)
+    number = np.arange(1, epoch + 1)
+    outstanding = system.timeline(5 * epoch, 2).publishes["outstanding"].reshape(5, epoch)
+    assert (outstanding == 3 * np.minimum(ahead, epoch - number)).all()
+    assert staleness.mean(axis=1) == pytest.approx(np.minimum(ahead, epoch - number).mean())
+    endless = built("skyrl", (3, ahead, 3 * (ahead + 1)), SLOWER).staleness(5 * epoch, 1, 0, 2)[0]
+    assert ahead == 0 or endless[-epoch:].mean() > staleness.mean()
+
+
+def test_a_knob_of_before_is_refused_with_the_one_of_today():
+    with pytest.raises(InputError, match=r"rollouts_per_example = 4: must be given as group_size; .* today"):
+        built("prime_rl", (8,), rollouts_per_example=4)
+    with pytest.raises(InputError, match="rollouts_per_example = 4: must be given as group_size"):
+        wording.build("systems", "prime_rl", {"batch_size": 8, "rollouts_per_example": 4, "length": 1.0})
+    assert "rollouts_per_example" not in inspect.signature(presets.prime_rl).parameters
 
 
 def test_miles_bounds_the_version_at_the_end_of_generation_only():

@@ -14,7 +14,7 @@ from asyncsim.systems import _state as k
 from asyncsim.systems import _summary
 from asyncsim.systems._system import StalledError, System
 from asyncsim.systems._tokens import token_versions
-from tests.systems.settings import systems
+from tests.systems.settings import MODES, systems
 
 
 @settings(max_examples=120)
@@ -62,21 +62,93 @@ def test_the_summary_is_what_the_record_says(system, batches, samples, warm, see
     assert found["trainer_utilization"] == pytest.approx(busy / seconds, abs=1e-9)
 
 
-@settings(max_examples=60)
-@given(system=systems(exact=False), samples=st.integers(1, 2), seed=st.integers(0, 5))
-def test_token_staleness_is_the_mean_over_many_tokens(system, samples, seed):
+@pytest.mark.parametrize("mode", MODES)
+def test_token_staleness_is_the_mean_over_many_tokens(mode):
+    crossed = []
+
+    @settings(max_examples=40)
+    @given(system=systems(exact=False, modes=(mode,)), samples=st.integers(1, 2), seed=st.integers(0, 5))
+    def holds(system, samples, seed):
+        try:
+            found, record = system.recorded(8, samples, seed)
+        except StalledError:
+            reject()
+        tokens = 400
+        versions = token_versions(record, tokens)
+        code = record.uses["group"][:, None] * samples + np.arange(samples)
+        stale = record.batches["version"][record.uses["batch"]][:, None] - versions[code].mean(axis=-1)
+        work = record.samples["work"][code]
+        crossed.append(bool((versions[code, -1] > versions[code, 0]).any()))
+        # A token's version is that of its beginning: the sum over T tokens errs by at most one version in T each.
+        span = 1.0 + found["staleness"]["max"]
+        assert found["token_staleness"] == pytest.approx((stale * work).sum() / work.sum(), abs=span / tokens + 1e-9)
+
+    holds()
+    # Where samples go on under new weights, half of the examples and more install some while a sample is written.
+    goes_on = mode in ("keep", "reprefill")
+    assert len(crossed) >= 30 and (sum(crossed) >= len(crossed) / 2 if goes_on else not any(crossed))
+
+
+AGED = presets.prime_rl(8, 2, 25, 2, length=lognormal(1.0, 0.8), train_time=1.0).replace(
+    turns=5, environment=exponential(1.0), max_age=1,
+)
+WASTING = {
+    "long tails": (presets.prime_rl(4, 2, length=pareto(0.4, 1.5), train_time=0.1), 20),
+    "two batches": (AGED, 2),
+    "restarts": (presets.areal(2, 4, 12, length=lognormal(1.0, 0.8), train_time=0.4).replace(mode="restart"), 12),
+    "failures": (presets.areal(2, 4, 12, length=lognormal(1.0, 0.8), train_time=0.4).replace(failure_rate=0.5), 12),
+}
+"""Systems that throw much away, some of it long after it was written."""
+
+
+@pytest.mark.parametrize("case", WASTING)
+def test_the_wasted_share_is_a_share_where_much_is_lost(case):
+    system, batches = WASTING[case]
+    shares = [system.summary(batches, 1, seed)["wasted_token_fraction"] for seed in range(8)]
+    assert min(shares) > 0.0 and max(shares) < 1.0
+
+
+@settings(max_examples=200)
+@given(
+    system=systems(exact=False, most=6), batches=st.integers(1, 14), samples=st.integers(1, 3), seed=st.integers(0, 5)
+)
+def test_the_wasted_share_is_a_share(system, batches, samples, seed):
     try:
-        found, record = system.recorded(8, samples, seed)
+        found = system.summary(batches, samples, seed)
     except StalledError:
         reject()
-    tokens = 400
-    versions = token_versions(record, tokens)
-    code = record.uses["group"][:, None] * samples + np.arange(samples)
-    stale = record.batches["version"][record.uses["batch"]][:, None] - versions[code].mean(axis=-1)
-    work = record.samples["work"][code]
-    # A token's version is that of its beginning: the sum over T tokens errs by at most one version in T each.
-    span = 1.0 + found["staleness"]["max"]
-    assert found["token_staleness"] == pytest.approx((stale * work).sum() / work.sum(), abs=span / tokens + 1e-9)
+    assert 0.0 <= found["wasted_token_fraction"] <= 1.0
+
+
+@settings(max_examples=60)
+@given(system=systems(exact=False), batches=st.integers(1, 14), samples=st.integers(1, 3), seed=st.integers(0, 5))
+def test_the_wasted_share_is_that_of_the_record(system, batches, samples, seed):
+    try:
+        found, record = system.recorded(batches, samples, seed)
+    except StalledError:
+        reject()
+    table = record.samples
+    lost = np.isin(table["fate"], ("dropped_age", "dropped_overflow", "rejected")) & ~np.isnan(table["t_end"])
+    wasted = table["wasted"].sum() + table["done"][lost].sum()
+    trained = table["work"][table["fate"] == "trained"].sum()
+    assert found["wasted_token_fraction"] == pytest.approx(wasted / (wasted + trained), abs=1e-9)
+
+
+def test_the_wasted_share_counts_losses_and_work_after_the_warm_up():
+    system, batches = WASTING["long tails"]
+    warm = 8
+    found, record = system.recorded(batches, 2, 3, warm=warm)
+    begin = record.batches["t_end"][warm - 1]
+    table = record.samples
+    left = np.repeat(record.groups["t_left"], 2)
+    # What the install at the very end of the warm-up cuts is lost after it.
+    dropped = (table["fate"] == "dropped_age") & (left >= begin)
+    wasted = table["done"][dropped].sum()
+    trained = table["work"][table["batch"] >= warm].sum()
+    assert found["wasted_token_fraction"] == pytest.approx(wasted / (wasted + trained))
+    # The planted defect: work lost before the warm-up ended counts too.
+    early = table["done"][table["fate"] == "dropped_age"].sum()
+    assert found["wasted_token_fraction"] != pytest.approx(early / (early + trained))
 
 
 def test_a_summary_does_not_depend_on_the_number_of_threads():

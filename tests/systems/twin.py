@@ -86,10 +86,24 @@ class Twin(Buffer):
         while not self.closed() and self.tickets >= q and len(self.free) >= q:
             if self.s.lead is not None and self.packings // self.s.batches_per_publish - self.v_g > self.s.lead:
                 return
+            if self.s.overflow == "close" and self.s.capacity is not None and len(self.buffer) >= self.s.capacity:
+                return
+            if self.s.epoch is not None and self.asked() + q > self.epochs() * self.s.epoch * self.s.groups_per_batch:
+                return
             self.tickets -= q
             places = [self.free.pop(0) for _ in range(q)]
             for place in places:
                 self.admit_group(place)
+
+    def asked(self):
+        """Groups admitted that are not lost."""
+        return sum(group.fate in ("unfinished", "trained") for group in self.groups.values())
+
+    def epochs(self):
+        """Epochs that have begun: the first, and one more when the batches of one are trained and published."""
+        over = self.trained // self.s.epoch
+        at_the_end = self.trained == over * self.s.epoch and self.v_t > self.v_g
+        return over if at_the_end else over + 1
 
     def admit_group(self, place):
         number = len(self.groups)

@@ -41,7 +41,7 @@ class Buffer(Servers):
             self.enter(group)
 
     def has_room(self):
-        return self.s.capacity is None or len(self.buffer) < self.s.capacity
+        return self.s.capacity is None or self.s.overflow == "close" or len(self.buffer) < self.s.capacity
 
     def enter(self, group):
         group.stage, group.t_ready, group.entry = "ready", self.now, self.entries

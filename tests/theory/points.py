@@ -225,12 +225,18 @@ def reinforce(draw: Any) -> dict[str, Any]:
 @st.composite
 def tickets(draw: Any) -> dict[str, Any]:
     groups = draw(st.integers(1, 6))
-    return {
+    point = {
         "tickets": groups + draw(st.integers(0, 20)),
         "publish_groups": groups,
         "release": draw(st.sampled_from(["publish", "dequeue"])),
         "zero_train_time": draw(st.booleans()),
     }
+    if draw(st.booleans()):
+        return point
+    places = draw(st.integers(1, point["tickets"]))
+    # Places that are 8 times as fast as training: a ticket that finds none in 200 batches is rare.
+    work = {"length": draw(st.sampled_from(["lognormal:1:0.8", "exponential:1", "constant:1"])), "samples_per_group": 1}
+    return point | work | {"zero_train_time": False, "places": places, "period": 8.0 * groups / places}
 
 
 @st.composite

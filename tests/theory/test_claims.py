@@ -113,6 +113,12 @@ REFUSALS = [
     ("systems/geometric", {"rates": (1.0, 0.0, 2.0)}, "above 0"),
     ("systems/cap-binds", {"tickets": 2}, "an integer >= 3"),
     ("systems/cap-binds", {"release": "never"}, "publish, dequeue"),
+    ("systems/cap-binds", {"places": 3}, "the text of a law where places are few"),
+    ("systems/cap-binds", {"places": 3, "zero_train_time": True}, "as many as tickets"),
+    (
+        "systems/cap-binds", {"places": 3, "length": "exponential:1", "samples_per_group": 1, "period": 1.1},
+        "such that tickets wait for less than 0.001 of a version",
+    ),
     ("systems/cap-idle", {"train_time": 1.0}, "at most 0.95"),
     ("systems/cap-idle", {"length": "lognormal:1.0:0.8"}, "places = 4: must be >= 16"),
     ("systems/cap-idle", {"length": "constant:1"}, "exponential, lognormal"),

@@ -10,6 +10,8 @@ from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import mean_over_realizations, stationary_heads, ticket_lost
 from asyncsim.trials.systems._kernel_defects import counter_lost, publish_counted_twice, version_off_by_one
 
+_FEW = {"length": "lognormal:1:0.8", "samples_per_group": 4}
+"""What `places` are given with that hold fewer groups than there are tickets, fast enough to use all of them."""
 _BATCHES = 400
 _SPREAD = 0.01
 """Relative standard deviation of one realization's mean at the points below (measured)."""
@@ -18,12 +20,17 @@ _SPREAD = 0.01
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     realizations = max(16, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=7))
     tickets, groups = point["tickets"], point["publish_groups"]
-    # AReaL with twice as many places as tickets, so that tickets and nothing else limit generation.
-    system = systems.areal(1, groups, 2 * tickets, length=laws.lognormal(1.0, 0.8), load=2.0 if tickets > 20 else 0.7)
+    if "places" in point:
+        length, samples = point["length"], point["samples_per_group"]
+        system = systems.areal(1, groups, point["places"], length=length, train_time=point["period"])
+    else:
+        # AReaL with twice as many places as tickets, so that tickets and nothing else limit generation.
+        length, samples = laws.lognormal(1.0, 0.8), 1
+        system = systems.areal(1, groups, 2 * tickets, length=length, load=2.0 if tickets > 20 else 0.7)
     system = system.replace(tickets=tickets, release=point["release"])
     if point["zero_train_time"]:
         system = system.replace(train_time=0.0, load=None)
-    heads = stationary_heads(plant(system), _BATCHES, 2 * tickets // groups + 20, realizations, seed)
+    heads = stationary_heads(plant(system), _BATCHES, 2 * tickets // groups + 20, realizations, seed, samples)
     return {"mean": mean_over_realizations(heads)}
 
 
@@ -32,14 +39,28 @@ def _released_early(system: Any) -> Any:
     return system.replace(release="dequeue")
 
 
-def _point(tickets: int, groups: int, release: str = "publish", zero_train_time: bool = False) -> Point:
-    return {"tickets": tickets, "publish_groups": groups, "release": release, "zero_train_time": zero_train_time}
+def _point(
+    tickets: int, groups: int, release: str = "publish", zero_train_time: bool = False, **few: Any
+) -> dict[str, Any]:
+    point = {"tickets": tickets, "publish_groups": groups, "release": release, "zero_train_time": zero_train_time}
+    return {**point, **_FEW, **few} if few else point
+
+
+def _slow(system: Any) -> Any:
+    """Places that are too slow to use every ticket."""
+    return system.replace(rates=system.rates[: len(system.rates) // 4])
 
 
 trial = Trial(
     claim="systems/cap-binds",
-    points=(_point(8, 4), _point(40, 8), _point(33, 8), _point(12, 4, "dequeue"), _point(12, 4, "dequeue", True)),
-    more=(_point(144, 16), _point(10, 4)),
+    points=(
+        _point(8, 4), _point(40, 8), _point(33, 8), _point(12, 4, "dequeue"), _point(12, 4, "dequeue", True),
+        _point(40, 8, places=16, period=2.5),
+    ),
+    more=(
+        _point(144, 16), _point(10, 4), _point(160, 32, places=64, period=2.0),
+        _point(40, 8, "dequeue", places=6, period=6.0),
+    ),
     measure=_measure,
     defects={
         "tickets returned at the dequeue": Defect(_released_early, _point(40, 8)),
@@ -47,6 +68,7 @@ trial = Trial(
         "the count of tickets lost": Defect(counter_lost, _point(40, 8)),
         "an install not counted": Defect(version_off_by_one, _point(12, 4, "dequeue")),
         "an install counted twice": Defect(publish_counted_twice, _point(40, 8)),
+        "a quarter of the places": Defect(_slow, _point(40, 8, places=16, period=2.5)),
     },
     effect=0.02,
     through="kernel",

@@ -1,0 +1,153 @@
+"""What a run would come to, from its settings alone: groups, events and bytes; what is beyond a limit is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from asyncsim import checks
+from asyncsim.laws import Law
+from asyncsim.systems import _state as k
+
+if TYPE_CHECKING:
+    from asyncsim.systems._system import System
+
+EVENTS = 4 * 10**9
+"""Events that a realization may be expected to have: some five minutes."""
+LOWER = "batches (updates), groups_per_batch or samples_per_group, or give tickets or a capacity"
+SURE = 10**6
+"""Groups that a run may generate whatever was expected, and beside a hundred times as many as were."""
+_STEEP = 50.0
+"""Expected failures of a sample beyond which it counts as never finished."""
+
+
+class Size(NamedTuple):
+    """What a realization needs: groups admitted, groups outstanding at once, events, bytes with and without a record.
+
+    At most what is expected, up to chance.
+    """
+
+    groups: float
+    outstanding: float
+    events: float
+    recorded: float
+    summed: float
+
+
+def refuse_endless(s: System, batches: int, samples: int, record: bool) -> None:
+    """Raise `InputError` for more events than `EVENTS`, or for more bytes than the arrays of a run may take."""
+    size = expected(s, batches, samples, sharp=False)
+    if size.events > EVENTS or (size.recorded if record else size.summed) > checks.MEMORY:
+        size = expected(s, batches, samples)
+    checks.require(
+        size.events <= EVENTS, "expected events", float(f"{size.events:.3g}"), f"at most {EVENTS:.0e} in a realization",
+        f"{size.groups:.3g} groups are generated for {batches} batches: lower updates or train_time, or raise length",
+    )
+    needed = size.recorded if record else size.summed
+    checks.memory({"events": (int(min(needed, 1e30)), LOWER)})
+
+
+def refuse_more(s: System, batches: int, samples: int, groups: int, trained: int) -> None:
+    """Raise `RunError` for far more groups than expected: those that are cut as soon as they start have no estimate."""
+    if groups > SURE and groups > SURE + 100 * expected(s, batches, samples, sharp=False).groups:
+        what = f"{groups:.3g} groups have been generated for {trained} batches, most of them in vain"
+        raise checks.RunError(f"{s.name}: {what}; raise max_age or capacity, or lower prefetch or train_time")
+
+
+def expected(s: System, batches: int, samples: int, sharp: bool = True) -> Size:
+    """Size of a realization: what is trained, or what generators make while the trainer trains, where nothing holds
+    them back. Lengths are read by their means; `sharp` false: with the rate of a generator whose groups are one sample.
+    """
+    publishes = batches // s.batches_per_publish
+    uses = math.inf if s.max_uses is None else s.max_uses
+    needed = batches * s.groups_per_batch / s.accept / uses
+    made, seconds = _made(s, batches, publishes, samples, sharp)
+    groups = max(needed, min(needed + _held_back(s, publishes), made)) + len(s.rates)
+    scoring = 0.0 if s.reward is None or seconds == 0.0 else made / seconds * mean(s.reward)
+    outstanding = min(groups, _outstanding(s, made / max(publishes, 1)) + scoring)
+    each = 2 * s.turns - 1 + (s.reward is not None)
+    again = publishes * len(s.rates) * samples if s.mode in ("restart", "reprefill") else 0
+    events = groups * samples * each + _failures(s, groups, samples, seconds) + again + 2 * batches
+    row = samples * (8 * (k.STEPS + s.turns - 1) + 5 * 4) + 21 * 4 + 6 * 8 + 40
+    return Size(groups, outstanding, events, groups * row + batches * 150.0, outstanding * row)
+
+
+def mean(law: Law | None) -> float:
+    """Mean of a law, infinite where it has none; 1 where there is no law."""
+    try:
+        return 1.0 if law is None else law.mean()
+    except checks.InputError:
+        return math.inf
+
+
+def _work(s: System) -> float:
+    return mean(s.length) * mean(s.difficulty)
+
+
+def _made(s: System, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
+    """Groups that generators make while a trainer trains that never waits, and the seconds; 0 without a mean."""
+    if not math.isfinite(_work(s)):
+        return 0.0, 0.0
+    fastest = max(s.rates) * (1.0 if s.decode is None else max(s.decode)) * len(s.rates) / _work(s)
+    rate = s.generation_rate(samples) if sharp else fastest
+    if s.load is not None:
+        train = s.load * s.groups_per_batch / (rate if sharp else s.generation_rate(samples))
+    else:
+        time = mean(s.train_time) if isinstance(s.train_time, Law) else float(s.train_time or 0.0)
+        train = time + s.token_time * s.groups_per_batch * samples * _work(s)
+    if not math.isfinite(train):
+        return 0.0, 0.0
+    seconds = batches * train + publishes * s.sync_time
+    return rate * seconds, seconds
+
+
+def _held_back(s: System, publishes: int) -> float:
+    """Groups admitted beyond those needed, at most; infinite where no ticket, full buffer or lead stops admission."""
+    ahead = 1 + s.prefetch // s.batches_per_publish + (not s.trainer_waits)
+    out = math.inf if s.tickets is None else float(s.tickets)
+    if s.capacity is not None and s.overflow != "drop_oldest":
+        out = min(out, len(s.rates) + float(s.capacity))
+    if s.capacity is not None and s.overflow == "drop_oldest" and out > s.capacity:
+        return math.inf
+    if s.max_age is None or s.age_action == "wait":
+        bound = out
+    elif s.max_age < ahead:
+        # What starts while packed batches wait may be cut at once, and again.
+        return math.inf
+    else:
+        # All that is outstanding at an install may be cut before the next, and nothing that starts meanwhile.
+        bound = out * (publishes + 1)
+    if _closes(s):
+        bound = min(bound, (publishes + 1) * _window(s))
+    return bound
+
+
+def _closes(s: System) -> bool:
+    """Whether packed batches stop admission."""
+    return s.lead is not None and s.lead < 1 + s.prefetch // s.batches_per_publish
+
+
+def _window(s: System) -> float:
+    """Groups admitted between two publishes at most where packed batches stop admission."""
+    return len(s.rates) + ((s.lead or 0) + 2.0) * s.groups_per_batch * s.batches_per_publish
+
+
+def _outstanding(s: System, made: float) -> float:
+    """Groups outstanding at most, with those that wait packed; `made` between two publishes."""
+    places, packed = len(s.rates), s.groups_per_batch * (s.prefetch + 2)
+    if s.tickets is not None:
+        return s.tickets + places + packed
+    if s.capacity is not None:
+        return 2 * places + s.capacity + packed
+    if s.max_uses == 1 and s.max_age is not None:
+        return places + packed + made * (s.max_age + 2)
+    return packed + _window(s) if s.max_uses == 1 and _closes(s) else math.inf
+
+
+def _failures(s: System, groups: float, samples: int, seconds: float) -> float:
+    """Failures while so many groups are written, at most those of all places while the trainer trains."""
+    if s.failure_rate == 0.0 or not math.isfinite(_work(s)):
+        return 0.0
+    each = s.failure_rate * _work(s)
+    tries = each if s.failure_keeps else math.expm1(min(each, _STEEP))
+    return min(groups * samples * tries, s.failure_rate * sum(s.rates) * samples * seconds)

@@ -1,0 +1,143 @@
+"""Systems on the command line: words of limits and laws, headers, runs that are refused or too short."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+import asyncsim as sim
+from asyncsim import checks, laws
+from tests.cli.test_cli import SMALL, call
+
+AREAL = ("timeline", "areal", "--set", "max_head_offpolicyness=1", "--set", "consumer_batch_size=4", "--updates", 12)
+TIMED = (*AREAL, "--set", "length=1.0", "--set", "load=1")
+
+
+def setting(result, name: str) -> str | None:
+    """A setting as the header prints it; None where it is as it is unless set."""
+    words = [word for word in result.output.split("  ") if word.startswith(f"{name}=")]
+    return words[0].partition("=")[2].split("\n")[0] if words else None
+
+
+@pytest.mark.parametrize("word", ["none", "None", "NONE", "null", "inf", "INF", "Infinity"])
+@pytest.mark.parametrize("name", ["lead", "capacity", "window"])
+def test_words_for_no_limit(name: str, word: str) -> None:
+    result = call(*TIMED, "--model", f"{name}={word}")
+    assert result.exit_code == 0, result.stderr
+    assert setting(result, name) is None
+
+
+def test_a_knob_without_a_limit_takes_the_words_too() -> None:
+    forge = ("timeline", "torchforge", "--set", "batch_size=2", "--set", "length=1.0", "--set", "load=1")
+    usual, bounded = (call(*forge, "--updates", 8, *more) for more in ((), ("--set", "max_buffer_size=3")))
+    assert usual.exit_code == 0 and usual.output != bounded.output
+    for word in ("none", "inf", "null"):
+        assert call(*forge, "--updates", 8, "--set", f"max_buffer_size={word}") == usual
+
+
+def test_a_text_that_a_part_understands_stays_a_text() -> None:
+    words = ("run", "--advantage", "opob", "--set", "advantage.robust=none", *SMALL)
+    assert call(*words).exit_code == 0
+
+
+REFUSED = {
+    "length=lengths.csv": (("--set", "length=lengths.csv", "--set", "load=1"), r"lognormal:1.0:0.8; .*empirical"),
+    "rate=30": (("--set", "length=1.0", "--set", "load=1", "--model", "rate=30"), "did you mean rates?"),
+    "capacity=soon": (("--set", "length=1.0", "--set", "load=1", "--model", "capacity=soon"), "or give None"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_shows_a_way_out(case: str) -> None:
+    words, way = REFUSED[case]
+    result = call(*AREAL, *words)
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert all(part in result.stderr for part in way.split(".*"))
+
+
+def test_one_rate_is_that_of_all_places() -> None:
+    fast, slow = (call(*AREAL, "--set", "length=60.0", "--set", "load=1", "--model", f"rates={r}") for r in (30, 1))
+    assert fast.exit_code == 0 and setting(fast, "rates") == "30"
+    assert float(setting(slow, "train_time") or 0) == 30 * float(setting(fast, "train_time") or 0)
+
+
+def test_headers_round_what_arithmetic_leaves(tmp_path: Path) -> None:
+    words = (*AREAL, "--set", "length=1.0", "--set", "load=0.36", "--json", tmp_path / "one.json")
+    result = call(*words)
+    assert setting(result, "train_time") == "0.36"
+    # The file keeps the number that was used.
+    assert json.loads((tmp_path / "one.json").read_text())["system"]["train_time"] == pytest.approx(0.36, rel=1e-15)
+    awkward = call(*AREAL, "--set", "length=1.0", "--set", "load=0.27", "--set", "max_concurrent_rollouts=3")
+    assert setting(awkward, "train_time") == "0.36"
+
+
+def test_a_long_law_is_not_printed_whole() -> None:
+    law = str(laws.empirical(np.linspace(1.0, 2.0, 500)))
+    result = call(*AREAL, "--set", f"length={law}", "--set", "load=1")
+    assert result.exit_code == 0 and max(map(len, result.output.splitlines())) < 1200
+
+
+def test_a_run_without_an_end_is_one_line_at_once() -> None:
+    begin = perf_counter()
+    result = call(
+        "timeline", "tba", "--set", "groups_per_batch=4", "--set", "length=1e-9", "--set", "train_time=3",
+        "--updates", 4,
+    )
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert "expected events = 12000000000" in result.stderr and "lower updates" in result.stderr
+    assert perf_counter() - begin < 20.0
+
+
+def test_a_staleness_that_is_not_reached_is_one_line() -> None:
+    # In a process of its own: pytest keeps warnings to itself.
+    words = ["run", "--updates", "5", "--replicates", "2", "--staleness"]
+    short, enough = (
+        subprocess.run(
+            [sys.executable, "-c", f"from asyncsim.cli import main; main({[*words, lag]})"],
+            capture_output=True, text=True, check=False,
+        )
+        for lag in ("100", "4")
+    )
+    assert (short.returncode, short.stderr.splitlines()) == (
+        0, ["asyncsim: fixed: staleness 100 is not reached, the run ends at 4; make at least 101 updates"]
+    )
+    assert (enough.returncode, enough.stderr) == (0, "")
+
+
+def test_a_run_too_short_for_its_schedule_warns() -> None:
+    def run(schedule: object, updates: int) -> None:
+        spec = sim.Spec(
+            sim.tasks.softmax_bandit(), schedule, sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)),
+            updates=updates, replicates=2,
+        )
+        sim.run(spec, progress=False)
+
+    fixed, random = sim.schedules.fixed(3, batches_per_publish=2), sim.schedules.random("uniform:1:2")
+    with pytest.warns(checks.ShortRunWarning, match="staleness 3 is not reached, the run ends at 2; make at least 7"):
+        run(fixed, 6)
+    with pytest.warns(checks.ShortRunWarning, match="random: staleness 2"):
+        run(random, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", checks.ShortRunWarning)
+        run(fixed, 7)
+        run(random, 3)
+        run(sim.schedules.frozen(), 1)
+
+
+def test_a_run_says_that_there_are_no_minibatches() -> None:
+    m2po = ("--set", "system.train_batch_size=2", "--set", "system.stale_iteration=1", "--set", "system.length=1")
+    said = "minibatches: none yet; each of the 4 updates on a batch is made on the whole batch"
+    words = ("run", "--system", "m2po", *m2po, "--set", "system.load=1", "--updates", 8, "--replicates", 2)
+    assert said in call(*words).output.splitlines()
+    single = call(*words, "--set", "system.updates_per_batch=1").output
+    assert "minibatches" not in single
+    for name in ("m2po", "miles"):
+        text = call("list", "systems", name).output
+        assert "minibatches" in text and "on the whole batch" in text
