@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from asyncsim import checks, knobs, records
+from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.drawing import DRAWING
 from asyncsim.methods._method import Method
@@ -89,7 +90,8 @@ class Spec:
         _ = self.fitted_task  # refuses a policy that does not fit
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
-        checks.memory(self._arrays(policy.size, len(metrics)))
+        _price.check(self.price(metrics))
+        checks.memory(self._arrays(policy.size, metrics))
         self._check_outputs(policy)
         self._check_knobs()
 
@@ -172,6 +174,25 @@ class Spec:
                     "give a single number or one per replicate",
                 )
 
+    def price(self, metrics: Sequence[Any]) -> _price.Price:
+        """What the metrics that list every outcome add to a run."""
+        return _price.price(
+            metrics, self.fitted_task, self.system.groups_per_batch, self.samples_per_group, self.replicates,
+            self.together, self.updates, -(-self.updates // self.every),
+        )
+
+    def settings(self) -> dict[str, tuple[float, ...]]:
+        """Knobs that differ between replicates, each with its R numbers; what is the same for all is left out.
+
+        >>> import asyncsim as sim
+        >>> step = sim.chain(sim.updates.sgd((0.1, 0.2)))
+        >>> sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), step,
+        ...          replicates=2).settings()
+        {'sgd.lr': (0.1, 0.2)}
+        """
+        found = knobs.arrays(self.method, "method") | knobs.arrays(self.update, "update")
+        return {name: values for name, values in found.items() if len(set(values)) > 1}
+
     def _check_device(self, policy: Policy) -> None:
         checks.require(
             self.device in policy.devices,
@@ -210,7 +231,7 @@ class Spec:
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
 
-    def _arrays(self, parameters: int, metrics: int) -> dict[str, tuple[int, str]]:
+    def _arrays(self, parameters: int, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
         """Bytes of the big arrays of a run by name, and what lowers each."""
         system, R, T = self.system, self.replicates, self.task.horizon
         group = system.groups_per_batch * self.samples_per_group
@@ -228,10 +249,16 @@ class Spec:
                 + (" or the staleness" if kept > 1 else ""),
             ),
             "metrics [U/every, R]": (
-                8 * (metrics + 1) * R * (1 + self.updates // self.every),
+                8 * (len(metrics) + 1) * R * (1 + self.updates // self.every),
                 f"updates = {self.updates} or replicates = {R}, or raise every",
             ),
         }
+        price = self.price(metrics)
+        if price.metrics:
+            found[f"outcomes listed by {', '.join(price.metrics)}"] = (
+                _price.BYTES * price.at_once,
+                "the horizon or block, or record batch_return instead",
+            )
         if not isinstance(system, records.Schedule):
             coupled = getattr(system, "coupled", False)
             M = R if coupled else min(self.realizations or system.realizations(R), R)
@@ -245,6 +272,12 @@ class Spec:
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""
         return dataclasses.replace(self, **changes)
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        from asyncsim import showing
+
+        return showing.spec(self.describe())
 
     def describe(self) -> dict[str, Any]:
         """Header of a run, in words."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,6 +53,23 @@ def _value(text: str) -> Any:
     return text
 
 
+_NUMBERS = {"none": None, "null": None, "inf": math.inf, "infinity": math.inf, "-inf": -math.inf}
+"""Words for what Python writes None and float("inf")."""
+
+
+def understood(value: Any, default: Any) -> Any:
+    """The value that was given as text, where `none` and `inf` are no text.
+
+    Of an argument whose `default` is text, "none" may be a choice.
+
+    >>> understood("none", 3), understood("Inf", None), understood("none", "median")
+    (None, inf, 'none')
+    """
+    if isinstance(default, str) or not isinstance(value, str):
+        return value
+    return _NUMBERS.get(value.lower(), value)
+
+
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
     """A part made by its public function, with unknown or missing arguments refused by name.
 
@@ -75,7 +94,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         "given",
         "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing),
     )
-    return make(**arguments)
+    return make(**{key: understood(value, signature.parameters[key].default) for key, value in arguments.items()})
 
 
 def spec(
@@ -91,12 +110,14 @@ def spec(
     from asyncsim.updates._link import chain
 
     grouped = _grouped(pairs)
+    _check_task(str(parts["task"]))
     task = build("tasks", str(parts["task"]), grouped.get("task", {}), "task.")
     policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.") if parts["policy"] else None
     usual = _usual(policy or task.policy())
     links = [name.replace("-", "_") for name in links] or list(usual.settings)
     given = _checked(grouped, parts, links)
-    sizes = {**sizes, "replicates": sizes.get("replicates") or usual.replicates}
+    if sizes.get("replicates") is None:
+        sizes = {**sizes, "replicates": usual.replicates}
     method = given.get("method", {})
     if parts["advantage"]:
         twice = "advantage" in method
@@ -119,6 +140,13 @@ def spec(
         update=chain(*update),
         **sizes,
     )
+
+
+def _check_task(name: str) -> None:
+    """Point the id of a gymnasium environment to the task that runs it."""
+    known = name.replace("-", "_") in plugins.summaries("asyncsim.tasks")
+    if not known and re.search(r"-v\d+$", name):
+        raise checks.InputError("task", name, "a task of asyncsim", f"write --task gym --set task.id={name}")
 
 
 class _Usual(NamedTuple):

@@ -217,7 +217,6 @@ BAD = {
     "an option without value": ["run", "--updates"],
     "a flag with a value": ["verify", "--defects=3"],
     "text for a number": ["run", "--updates", "abc"],
-    "no kind": ["list"],
     "too many words": ["list", "tasks", "quadratic", "more"],
     "staleness given twice": ["run", "--staleness", "5", "--set", "schedule.staleness=3"],
     "a setting given twice": ["run", "--set", "task.arms=5", "--set", "task.arms=6"],
