@@ -196,8 +196,8 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
     """Where the metrics ended, with a heading for each setting."""
     updates = trace.header["spec"]["updates"] if trace.partial is None else trace.partial["updates"]
     for name, part in list(trace.split().items())[:SETTINGS]:
-        of = f" of {name}" * bool(name)
-        print(f"\nlast tenth of {updates} updates, mean and 95 percent interval over {part.replicates} replicates{of}:")
+        of = f"{part.replicates} replicate{'s' * (part.replicates != 1)}" + f" of {name}" * bool(name)
+        print(f"\nlast tenth of {updates} updates, mean and 95 percent interval over {of}:")
         for metric, end in ends[name].items():
             if end["value"] is not None:
                 known = end["low"] is not None

@@ -90,8 +90,9 @@ class Spec:
         _ = self.fitted_task  # refuses a policy that does not fit
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
-        _price.check(self.price(metrics))
-        checks.memory(self._arrays(policy.size, metrics))
+        price = self.price(metrics)
+        checks.memory(self._arrays(policy.size, len(metrics)) | price.arrays())
+        _price.check(price)
         self._check_outputs(policy)
         self._check_knobs()
 
@@ -177,8 +178,14 @@ class Spec:
     def price(self, metrics: Sequence[Any]) -> _price.Price:
         """What the metrics that list every outcome add to a run."""
         return _price.price(
-            metrics, self.fitted_task, self.system.groups_per_batch, self.samples_per_group, self.replicates,
-            self.together, self.updates, -(-self.updates // self.every),
+            metrics,
+            self.fitted_task,
+            groups=self.system.groups_per_batch,
+            samples=self.samples_per_group,
+            replicates=self.replicates,
+            together=self.together,
+            updates=self.updates,
+            recorded=-(-self.updates // self.every),
         )
 
     def settings(self) -> dict[str, tuple[float, ...]]:
@@ -231,7 +238,7 @@ class Spec:
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
 
-    def _arrays(self, parameters: int, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
+    def _arrays(self, parameters: int, metrics: int) -> dict[str, tuple[int, str]]:
         """Bytes of the big arrays of a run by name, and what lowers each."""
         system, R, T = self.system, self.replicates, self.task.horizon
         group = system.groups_per_batch * self.samples_per_group
@@ -249,16 +256,10 @@ class Spec:
                 + (" or the staleness" if kept > 1 else ""),
             ),
             "metrics [U/every, R]": (
-                8 * (len(metrics) + 1) * R * (1 + self.updates // self.every),
+                8 * (metrics + 1) * R * (1 + self.updates // self.every),
                 f"updates = {self.updates} or replicates = {R}, or raise every",
             ),
         }
-        price = self.price(metrics)
-        if price.metrics:
-            found[f"outcomes listed by {', '.join(price.metrics)}"] = (
-                _price.BYTES * price.at_once,
-                "the horizon or block, or record batch_return instead",
-            )
         if not isinstance(system, records.Schedule):
             coupled = getattr(system, "coupled", False)
             M = R if coupled else min(self.realizations or system.realizations(R), R)

@@ -20,16 +20,21 @@ NOTED = 10**8
 
 
 class Price(NamedTuple):
-    """Names of the metrics that list outcomes, and the tokens of those: at one update of a block, and in a run."""
+    """Names of the metrics that list outcomes, and tokens: of those at one update of a block, in a run, and trained."""
 
     metrics: tuple[str, ...]
     at_once: int
     in_all: int
-    batch: int
+    trained: int
+
+    def arrays(self) -> dict[str, tuple[int, str]]:
+        """Bytes that listing takes, with what lowers them, as `checks.memory` reads it."""
+        name = f"outcomes that {', '.join(self.metrics)} lists"
+        return {name: (BYTES * self.at_once, "the horizon or block, or record batch_return instead")}
 
     def __str__(self) -> str:
         seconds, memory = NANOSECONDS * 1e-9 * self.in_all, BYTES * self.at_once / 2**30
-        times = self.in_all / self.batch
+        times = self.in_all / self.trained
         return (
             f"{', '.join(self.metrics)}: every outcome is listed, {times:.2g} times the tokens that are trained; adds "
             f"about {seconds:.2g} s and {memory:.2g} GiB"
@@ -37,7 +42,7 @@ class Price(NamedTuple):
 
 
 def price(
-    metrics: Sequence[Metric], task: Any, groups: int, samples: int, replicates: int, together: int, updates: int,
+    metrics: Sequence[Metric], task: Any, *, groups: int, samples: int, replicates: int, together: int, updates: int,
     recorded: int,
 ) -> Price:
     """The price of a run's metrics.
