@@ -33,6 +33,8 @@ from asyncsim.commands import KINDS
 
 app = typer.Typer(
     no_args_is_help=True,
+    epilog="Exit status: 0 all well, 1 violated, 2 bad input, 3 undecided, 4 an output is lost, "
+    "5 stdout closed or full, 130 stopped by Ctrl-C, 143 by SIGTERM.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="A laboratory for asynchronous policy-gradient learning. "
@@ -239,7 +241,8 @@ def verify(
 ) -> int:
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
     commands.outputs(report=report, json=json_path)
-    point = wording.settings(at, "--at") if at else None
+    given = wording.settings(at, "--at") if at else None
+    point = None if given is None else {key: wording.understood(value, None) for key, value in given.items()}
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
     return commands.verify(claims or [], size, defects, seed, point, report, json_path)[1]
 

@@ -253,7 +253,7 @@ def verify(
         )
     console = _console()
     console.print(judgments.table(verdicts, defects))
-    advice = judgments.advice(verdicts, size, seed)
+    advice = judgments.advice(verdicts, size, seed, at)
     lines = [*judgments.lines(verdicts, defects), *[f"report: {report}"] * written, *["", *advice] * bool(advice)]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -293,11 +293,10 @@ def write_json(path: Path, value: Any) -> None:
     records.write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def _console(stderr: bool = False) -> Console:
+def _console() -> Console:
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else WIDE)
+    return Console(width=None if sys.stdout.isatty() else WIDE)
 
 
 def _draw(value: Any, path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asyncsim import reporting, verifying
@@ -68,11 +69,14 @@ def lines(verdicts: Sequence[Verdict], defects: bool) -> list[str]:
         caught = sum(d["verdict"] == "violated" for v in verdicts for d in v.defects)
         line += f"; {caught} of {sum(len(v.defects) for v in verdicts)} planted defects turned their claim to violated"
     chance = reporting.rate(reporting.summary(verdicts)["false_fail_of_all"])
-    return [line, f"chance that any true claim among these {len(verdicts)} is called violated: at most {chance}"]
+    return [line, f"chance of any false alarm over all {len(verdicts)} claims: at most {chance}"]
 
 
-def advice(verdicts: Sequence[Verdict], size: str, seed: int) -> list[str]:
-    """What to do where not everything held: the claims and points that decide, and how to tell chance from mistakes."""
+def advice(verdicts: Sequence[Verdict], size: str, seed: int, at: Mapping[str, Any] | None = None) -> list[str]:
+    """What to do where not everything held: the claims and points that decide, and how to tell chance from mistakes.
+
+    `at`: what the command was asked by --at.
+    """
     found = []
     for word in ("violated", "inconclusive", "outside"):
         rows = [v for v in verdicts if v.verdict == word]
@@ -84,7 +88,7 @@ def advice(verdicts: Sequence[Verdict], size: str, seed: int) -> list[str]:
         chance, id = 1 / verifying.FALSE_FAIL, broken[0].id
         found += [
             f"chance? A true claim is called violated once in {chance:.0f} measurements. Measure again: "
-            f"{_again(broken[0], size, seed)}",
+            f"{_again(broken[0], size, seed, at)}",
             f"theory? If it stays violated, compare predict(point) and cross_check(point) of sim.theory.claim({id!r}).",
             f"product? If those two agree, the measured code is wrong: asyncsim verify {id} --defects shows what this "
             "trial notices.",
@@ -92,16 +96,17 @@ def advice(verdicts: Sequence[Verdict], size: str, seed: int) -> list[str]:
     if unsure:
         found.append(
             "inconclusive does not contradict the claim: the measurement was too coarse. Measure again: "
-            f"{_again(unsure[0], size, seed)}"
+            f"{_again(unsure[0], size, seed, at)}"
         )
     if missed(verdicts):
         found.append(f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials would overlook such a mistake.")
     return found
 
 
-def _again(verdict: Verdict, size: str, seed: int) -> str:
-    """The command that measures a claim again, at another seed and with more samples."""
-    return f"asyncsim verify {verdict.id} --seed {seed + 1}" + " --size full" * (size != "full")
+def _again(verdict: Verdict, size: str, seed: int, at: Mapping[str, Any] | None) -> str:
+    """The command that measures a claim again, at the same point, another seed and with more samples."""
+    place = "".join(f" --at {shlex.quote(f'{key}={value}')}" for key, value in (at or {}).items())
+    return f"asyncsim verify {verdict.id}{place} --seed {seed + 1}" + " --size full" * (size != "full")
 
 
 def _decisive(verdict: Verdict) -> str:

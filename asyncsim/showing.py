@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 ROWS = 12
 """Most rows of a table."""
+ENDS = 24
+"""Most rows of a trace."""
 LONGEST = 120
 """Most signs of a cell."""
 
@@ -49,15 +51,17 @@ def spec(header: Mapping[str, Any]) -> str:
 def trace(value: Trace) -> str:
     """What was run, how far it came, and where its first metrics ended, for each setting."""
     head = value.header.get("spec") or {}
-    rows: list[Sequence[Any]] = [("setting", "metric", "last tenth, mean ± 95 %")]
-    for name, part in value.split().items():
-        for metric in part.metrics:
-            rows.append((name or "all replicates", metric, _ended(part, metric)))
+    parts = value.split()
+    rows: list[Sequence[Any]] = [("setting", "metric", "last tenth, mean and 95 %")]
+    cells = [(name, part, metric) for name, part in parts.items() for metric in part.metrics]
+    rows += [(name or "all replicates", metric, _ended(part, metric)) for name, part, metric in cells[:ENDS]]
     words = [f"{key} {head[key]}" for key in ("task", "method") if key in head]
     words += [f"{len(value.updates)} recorded updates", f"{value.replicates} replicates"]
     if value.partial is not None:
         words.append(f"stopped after {value.partial['updates']} of {value.partial['of']} updates")
-    return table(rows, ", ".join(words), heading=True, rows=24)
+    if len(cells) > ENDS:
+        words.append(f"the first {ENDS} of {len(cells)} rows")
+    return table(rows, ", ".join(words), heading=True, rows=ENDS)
 
 
 def _ended(part: Trace, metric: str) -> str:

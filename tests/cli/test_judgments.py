@@ -57,7 +57,7 @@ def test_the_chance_of_any_false_alarm_is_said_in_the_terminal_and_in_json(tmp_p
     found = json.loads((tmp_path / "v.json").read_text())
     chance = found["summary"]["false_fail_of_all"]
     assert 0 < chance == pytest.approx(sum(row["false_fail"] for row in found["claims"]))
-    line = f"any true claim among these 2 is called violated: at most {reporting.rate(chance)}"
+    line = f"chance of any false alarm over all 2 claims: at most {reporting.rate(chance)}"
     assert line in result.output and found["summary"]["counts"]["held"] == 2
 
 
@@ -70,6 +70,8 @@ def test_advice_names_the_point_and_tells_chance_theory_and_product_apart() -> N
     assert "asyncsim verify family/claim --seed 5 --size full" in text
     assert "theory? " in text and "cross_check" in text and "product? " in text and "--defects" in text
     assert "--size full" not in "\n".join(judgments.advice([made], "full", 4))
+    there = judgments.advice([made], "full", 4, {"staleness": 8, "curvatures": (1.0, 2.0)})
+    assert "asyncsim verify family/claim --at staleness=8 --at 'curvatures=(1.0, 2.0)' --seed 5" in "\n".join(there)
     assert all(len(sentence.split()) <= 25 for line in text.splitlines()[1:] for sentence in line.split(". "))
 
 
