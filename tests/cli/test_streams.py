@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import asyncsim as sim
-from asyncsim import checks, streams
+from asyncsim import checks, cli, progress, streams
 from tests.cli.test_cli import call
 
 SCRIPT = str(Path(sys.executable).parent / "asyncsim")
@@ -55,10 +55,24 @@ def test_a_pipe_that_nobody_reads_loses_no_verdict(tmp_path: Path) -> None:
     assert "ess/clamp-floor" in report.read_text()
 
 
+@pytest.mark.long
 def test_training_goes_on_where_the_header_finds_no_reader(tmp_path: Path) -> None:
     words, (trace, table) = outputs(tmp_path, save="npz", json="json")
     status, text = unread([*SMALL, *words], PYTHONUNBUFFERED="1")
     assert status == streams.UNREAD and len(said(text)) == 1
+    assert sim.Trace.load(trace).partial is None and json.loads(table.read_text())["final"]["ess"]["value"] == 1.0
+
+
+@pytest.mark.parametrize("lines", [0, 1, 3])
+def test_training_goes_on_behind_a_line_that_nobody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lines: int
+) -> None:
+    words, (trace, table) = outputs(tmp_path, save="npz", json="json")
+    monkeypatch.setattr(sys, "stdout", Broken(BrokenPipeError(32, "Broken pipe"), after=lines))
+    with pytest.raises(SystemExit) as end:
+        cli.main([*SMALL, *words])
+    (line,) = said(capsys.readouterr().err)
+    assert end.value.code == streams.UNREAD and "Broken pipe" in line
     assert sim.Trace.load(trace).partial is None and json.loads(table.read_text())["final"]["ess"]["value"] == 1.0
 
 
@@ -104,7 +118,10 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-@pytest.mark.parametrize(("name", "status", "cause"), [("SIGINT", 130, "Ctrl-C"), ("SIGTERM", 143, "SIGTERM")])
+@pytest.mark.parametrize(
+    ("name", "status", "cause"),
+    [("SIGINT", 130, "Ctrl-C"), pytest.param("SIGTERM", 143, "SIGTERM", marks=pytest.mark.long)],
+)
 def test_a_signal_leaves_every_output_and_one_line(tmp_path: Path, name: str, status: int, cause: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(STOPPING.format(name=name))
     words, (trace, table, plot) = outputs(tmp_path, save="npz", json="json", plot="png")
@@ -120,6 +137,27 @@ def test_a_signal_leaves_every_output_and_one_line(tmp_path: Path, name: str, st
     assert json.loads(table.read_text())["partial"] == found.partial and plot.stat().st_size > 10_000
     assert "last tenth of 20 updates" in done.stdout
     assert {path.name for path in tmp_path.glob("*out*")} == {"out.npz", "out.json", "out.png"}
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_amid_training_leaves_every_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int
+) -> None:
+    add = progress.Progress.add
+
+    def stopping(self: progress.Progress, steps: int = 1) -> None:
+        add(self, steps)
+        if self.done == 3:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(progress.Progress, "add", stopping)
+    words, (trace, table) = outputs(tmp_path, save="npz", json="json")
+    before = signal.getsignal(signal.SIGTERM)
+    result = call(*SMALL, *words)
+    assert result.exit_code == status and result.stderr.count("\n") == 1 and "after 3 of 6 updates" in result.stderr
+    partial = sim.Trace.load(trace).partial
+    assert partial is not None and partial == json.loads(table.read_text())["partial"]
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_signal_before_training_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,8 +260,6 @@ def test_a_terminal_without_the_signs_of_a_page_gets_others() -> None:
 
 
 def test_a_verdict_outranks_a_reader_that_went_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim import cli
-
     for status, expected in ((0, streams.UNREAD), (1, 1), (2, 2), (3, 3), (streams.LOST, streams.LOST)):
         monkeypatch.setattr(cli, "_status", lambda arguments, status=status: print("page") or status)
         monkeypatch.setattr(sys, "stdout", Broken(BrokenPipeError(32, "Broken pipe")))
