@@ -37,6 +37,7 @@ NAMES = {
     "Verdict": "asyncsim.records",
     "InputError": "asyncsim.checks",
     "run": "asyncsim.running",
+    "Interrupted": "asyncsim.running",
     "verify": "asyncsim.verifying",
     "judge": "asyncsim.validation",
     "plot": "asyncsim.plotting",
@@ -64,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *PACKAGES, *NAMES})
+    return sorted({*PACKAGES, *NAMES})

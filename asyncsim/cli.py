@@ -1,7 +1,16 @@
 """The command line: list, run, verify, timeline, conformance.
 
-Each has --help, --json PATH and an exit status that a script can use: 0 all well, 1 a claim is not held (or a defect
-not caught) or a loss or controller deviates, 2 bad input (one line names field, value, bound and remedy).
+Each has --help, --json PATH and an exit status that a script can use:
+
+    0    all well
+    1    a claim is violated (or a planted defect not caught), or a loss or controller deviates
+    2    bad input: one line names field, value, bound and remedy
+    3    nothing is violated, but a claim is undecided
+    4    an output could not be written; the others are
+    5    all well, but stdout was closed or full
+    130  stopped by Ctrl-C, 143 by SIGTERM; what was reached until then is written
+
+Files are written before anything is printed about the result, so that a closed pipe loses none of them.
 """
 
 from __future__ import annotations
@@ -9,30 +18,35 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import re
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from asyncsim import checks, commands, conforming, wording
-
-KINDS = (
-    "tasks", "policies", "systems", "schedules", "methods", "advantages", "factors", "penalties", "updates",
-    "diagnostics", "claims",
-)
+from asyncsim import checks, commands, complaints, completing, conforming, stopping, streams, wording
+from asyncsim.commands import KINDS
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    epilog="Exit status: 0 all well, 1 violated, 2 bad input, 3 undecided, 4 an output is lost, "
+    "5 stdout closed or full, 130 stopped by Ctrl-C, 143 by SIGTERM.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="A laboratory for asynchronous policy-gradient learning. "
     "Example: asyncsim run --task softmax-bandit --method grpo --staleness 16 --plot out.png",
 )
+
+
+def _lines(rows: Sequence[dict[str, str]]) -> str:
+    width = max(len(row["name"]) for row in rows)
+    return "\n".join(f"{row['name']:{width}}  {row['summary']}" for row in rows)
+
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON to this path.")]
 _STDOUT = Path("-")
@@ -47,72 +61,116 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
         try:
             status = command(*arguments, **options)
         except (checks.InputError, checks.RunError) as error:
-            print(f"asyncsim: {error}", file=sys.stderr)
+            streams.complain(str(error))
             status = 2
+        except KeyboardInterrupt as error:
+            number = stopping.number_of(error)
+            streams.complain(f"stopped by {stopping.NAMES[number]} before there was anything to keep")
+            status = 128 + number
         raise typer.Exit(status)
 
     wrapped.__signature__ = inspect.signature(command, eval_str=True)  # type: ignore[attr-defined]
     return wrapped
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"asyncsim {sys.modules[str(__package__)].__version__}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def everything(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What stands before any command."""
+
+
 @app.command("list")
 @guarded
 def list_names(
-    kind: Annotated[str, typer.Argument(help="One of " + ", ".join(KINDS) + " (or metrics).")],
-    name: Annotated[str | None, typer.Argument(help="One of them: its arguments and what it is.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(help="One of " + ", ".join(KINDS) + " (or metrics).", autocompletion=completing.kinds),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="One of them: its arguments and what it is.", autocompletion=completing.of_kind)
+    ] = None,
     json_path: Json = None,
 ) -> int:
     """What there is of a kind, with one line about each; or all about one of them. `--json` alone prints JSON."""
     shown = json_path == _STDOUT
     commands.outputs(json=None if shown else json_path)
-    kind = {"metrics": "diagnostics"}.get(kind, kind)
-    checks.one_of("kind", kind, KINDS, "choose what to list")
-    if name is not None:
+    kind = {"metrics": "diagnostics"}.get(kind or "", kind)
+    about: Any
+    if kind is None:
+        about = commands.kinds()
+        page = _lines(about)
+    elif name is not None:
+        checks.one_of("kind", kind, KINDS, "choose what to list")
         about = commands.described(kind, name)
-        if shown:
-            print(_json(about))
-            return 0
-        print("\n\n".join(text for text in (about["signature"] or about["name"], about["doc"]) if text))
-        _write_json(json_path, about)
-        return 0
-    rows = commands.names(kind)
-    if shown:
-        print(_json([row | commands.facts(kind, row["name"]) for row in rows]))
-        return 0
-    width = max(len(row["name"]) for row in rows)
-    for row in rows:
-        print(f"{row['name']:{width}}  {row['summary']}")
-    _write_json(json_path, rows if json_path is None else [row | commands.facts(kind, row["name"]) for row in rows])
-    return 0
+        page = "\n\n".join(text for text in (about["signature"] or about["name"], about["doc"]) if text)
+    else:
+        checks.one_of("kind", kind, KINDS, "choose what to list")
+        rows = commands.names(kind)
+        about = rows if json_path is None else [row | commands.facts(kind, row["name"]) for row in rows]
+        page = _lines(rows)
+    files = streams.Files()
+    files.write("--json", None if shown else json_path, lambda path: commands.write_json(path, about))
+    print(_json(about) if shown else page)
+    return files.status(0)
 
 
 @app.command()
 @guarded
 def run(
-    task: Annotated[str, typer.Option(help="What is trained; see `asyncsim list tasks`.")] = "softmax-bandit",
+    task: Annotated[
+        str, typer.Option(help="What is trained; see `asyncsim list tasks`.", autocompletion=completing.named("tasks"))
+    ] = "softmax-bandit",
     policy: Annotated[
-        str | None, typer.Option(help="Policy in place of the task's own; see `asyncsim list policies`.")
+        str | None,
+        typer.Option(
+            help="Policy in place of the task's own; see `asyncsim list policies`.",
+            autocompletion=completing.named("policies"),
+        ),
     ] = None,
     method: Annotated[
         str,
         typer.Option(
-            help="Estimator; see `asyncsim list methods`. Aggregators differ in scale: tune steps, or use --link adam."
+            help="Estimator; see `asyncsim list methods`. Aggregators differ in scale: tune steps, or use --link adam.",
+            autocompletion=completing.named("methods"),
         ),
     ] = "reinforce",
-    advantage: Annotated[str | None, typer.Option(help="Baseline; see `asyncsim list advantages`.")] = None,
+    advantage: Annotated[
+        str | None,
+        typer.Option(help="Baseline; see `asyncsim list advantages`.", autocompletion=completing.named("advantages")),
+    ] = None,
     staleness: Annotated[int | None, typer.Option(help="Constant staleness in versions (a fixed schedule).")] = None,
     system: Annotated[
-        str | None, typer.Option(help="Event system in place of --staleness; see `asyncsim list systems`.")
+        str | None,
+        typer.Option(
+            help="Event system in place of --staleness; see `asyncsim list systems`.",
+            autocompletion=completing.named("systems"),
+        ),
     ] = None,
     coupled: Annotated[
         bool, typer.Option("--coupled", help="Take the lengths of --system from the policy instead of its law.")
     ] = False,
     schedule: Annotated[
-        str | None, typer.Option(help="Imposed schedule in place of --staleness; see `asyncsim list schedules`.")
+        str | None,
+        typer.Option(
+            help="Imposed schedule in place of --staleness; see `asyncsim list schedules`.",
+            autocompletion=completing.named("schedules"),
+        ),
     ] = None,
     link: Annotated[
         list[str] | None,
-        typer.Option(help="Update link, in order; repeat for a chain (default: sgd for tables, else clip-norm, adam)."),
+        typer.Option(
+            help="Update link, in order; repeat for a chain (default: sgd for tables, else clip-norm, adam).",
+            autocompletion=completing.named("updates"),
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -158,16 +216,18 @@ def run(
         "diagnostics": diagnostics if diagnostics in ("default", "none") else diagnostics.split(","),
     }
     spec = wording.spec(parts, link or [], staleness, coupled, settings or [], sizes)
-    result = commands.run(spec, seed, plot, save)
-    _write_json(json_path, result)
-    return 0
+    return commands.run(spec, seed, plot, save, json_path)[1]
 
 
 @app.command()
 @guarded
 def verify(
     claims: Annotated[
-        list[str] | None, typer.Argument(help="Claims to check (default: all); see `asyncsim list claims`.")
+        list[str] | None,
+        typer.Argument(
+            help="Claims to check (default: all); see `asyncsim list claims`.",
+            autocompletion=completing.named("claims"),
+        ),
     ] = None,
     size: Annotated[str, typer.Option(help="quick, or full (half the effect, more points).")] = "quick",
     defects: Annotated[
@@ -182,17 +242,18 @@ def verify(
 ) -> int:
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
     commands.outputs(report=report, json=json_path)
-    point = wording.settings(at, "--at") if at else None
+    given = wording.settings(at, "--at") if at else None
+    point = None if given is None else {key: wording.understood(value, None) for key, value in given.items()}
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
-    result, status = commands.verify(claims or [], size, defects, seed, point, report)
-    _write_json(json_path, result)
-    return status
+    return commands.verify(claims or [], size, defects, seed, point, report, json_path)[1]
 
 
 @app.command()
 @guarded
 def timeline(
-    preset: Annotated[str, typer.Argument(help="A system; see `asyncsim list systems`.")],
+    preset: Annotated[
+        str, typer.Argument(help="A system; see `asyncsim list systems`.", autocompletion=completing.named("systems"))
+    ],
     settings: Set = None,
     model: Annotated[
         list[str] | None,
@@ -212,18 +273,15 @@ def timeline(
     """Simulate a system: how stale its data is beside the predicted law, what is lost and what it costs."""
     commands.outputs(plot, save=save, trace=trace, json=json_path)
     knobs, changes = wording.settings(settings or []), wording.settings(model or [], "--model")
-    paths = {"plot": plot, "save": save, "trace": trace}
-    result = commands.timeline(preset, knobs, changes, updates, samples, seed, paths)
-    _write_json(json_path, result)
-    return 0
+    paths = {"plot": plot, "save": save, "trace": trace, "json": json_path}
+    return commands.timeline(preset, knobs, changes, updates, samples, seed, paths)[1]
 
 
 @app.command()
 @guarded
 def conformance(
     target: Annotated[
-        str,
-        typer.Argument(help="Your loss or admission controller, module:name or file.py:name; or trl, torchrl."),
+        str, typer.Argument(help="Your loss or admission controller, module:name or file.py:name; or trl, torchrl.")
     ],
     like: Annotated[
         str | None,
@@ -247,16 +305,9 @@ def conformance(
     """Say which method a loss is, how biased it is and which known mistakes it shows; or check a controller."""
     commands.outputs(json=json_path)
     result, status = conforming.check(target, like, settings, adapter, strict, allow or [], seed)
-    _write_json(json_path, result)
-    return status
-
-
-def _write_json(path: Path | None, value: Any) -> None:
-    from asyncsim import records
-
-    if path is not None:
-        text = _json(value) + "\n"
-        records.write_atomically(path, lambda file: file.write(text.encode()))
+    files = streams.Files()
+    files.write("--json", json_path, lambda path: commands.write_json(path, result))
+    return files.status(status)
 
 
 def _json(value: Any) -> str:
@@ -267,27 +318,29 @@ def _json(value: Any) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the `asyncsim` command; `arguments` default to those of the process."""
-    command = typer.main.get_command(app)
     warnings.formatwarning = _one_line
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments[:1] == ["list"] and arguments[-1] == "--json":
-        arguments.append(str(_STDOUT))
-    try:
-        status = command.main(arguments, prog_name="asyncsim", standalone_mode=False)
-    except _USAGE as error:
-        status = 2
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message(), file=sys.stderr)
-        else:
-            print(f"asyncsim: {_translated(error, arguments)}", file=sys.stderr)
-    except typer.Abort:
-        status = 1
-        print("asyncsim: aborted", file=sys.stderr)
+    with streams.guarded() as out, _terminable():
+        status = _status(list(sys.argv[1:] if arguments is None else arguments))
+        out.flush()
+        if out.failure is not None:
+            reason = getattr(out.failure, "strerror", None) or out.failure
+            remedy = "files are written; send the page elsewhere" if status == 0 else "send the page elsewhere"
+            streams.complain(str(checks.InputError("stdout", str(reason), "open and with room to the end", remedy)))
+            status = status or streams.UNREAD
     sys.exit(status)
 
 
-_USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
-"""What the parser raises; typer exports only a child of it."""
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does, for as long as the context lasts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stopping.terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 _FORMAT = warnings.formatwarning
@@ -300,32 +353,23 @@ def _one_line(message: Any, category: type[Warning], *where: Any, **more: Any) -
     return _FORMAT(message, category, *where, **more)
 
 
-def _translated(error: Any, arguments: Sequence[str]) -> checks.InputError:
-    """A complaint of the parser in the form of all others."""
-    kind, text = type(error).__name__, error.message
-    parameter: Any = getattr(error, "param", None)
-    context = getattr(error, "ctx", None)
-    see = f"see `{context.command_path if context else 'asyncsim'} --help`"
-    if kind == "NoSuchOption":
-        remedy = f"did you mean {error.possibilities[0]}?" if error.possibilities else see
-        return checks.InputError("option", error.option_name, "an option of the command", remedy)
-    if kind == "MissingParameter":
-        return checks.InputError(parameter.name.replace("_", "-"), None, "given", see)
-    if kind == "BadParameter":
-        wanted = re.search(r"valid (\w+)", text)
-        bound = f"a valid {wanted[1]}" if wanted else f"usable ({text})"
-        return checks.InputError(parameter.opts[0], _value_of(parameter.opts[0], arguments), bound, see)
-    if kind == "BadOptionUsage":
-        bound = "given without a value" if "does not take" in text else "followed by a value"
-        return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, see)
-    extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
-    value = next(part for part in extra.groups() if part) if extra else text
-    return checks.InputError("arguments", value, "a command and no more than it takes", see)
+def _status(arguments: list[str]) -> int:
+    """Run the command and give its exit status."""
+    command: Any = typer.main.get_command(app)
+    if arguments[:1] == ["list"] and arguments[-1] == "--json":
+        arguments.append(str(_STDOUT))
+    try:
+        return int(command.main(arguments, prog_name="asyncsim", standalone_mode=False) or 0)
+    except complaints.USAGE as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+        else:
+            streams.complain(str(complaints.translated(error, arguments, list(command.commands))))
+        return 2
+    except typer.Abort:
+        streams.complain("stopped before there was anything to keep")
+        return 128 + signal.SIGINT
 
 
-def _value_of(option: str, arguments: Sequence[str]) -> str | None:
-    """What stands behind an option on the command line."""
-    for given, following in zip(arguments, [*arguments[1:], None], strict=True):
-        if given.partition("=")[0] == option:
-            return given.partition("=")[2] or following
-    return None
+if __name__ == "__main__":
+    main()

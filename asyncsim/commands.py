@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim import checks, plugins, records
+from asyncsim import checks, compiling, plugins, records, stopping, streams
 from asyncsim.wording import SINGULAR
 
 if TYPE_CHECKING:
@@ -21,8 +22,15 @@ if TYPE_CHECKING:
     from asyncsim.spec import Spec
     from asyncsim.trace import Trace
 
+KINDS = (
+    "tasks", "policies", "systems", "schedules", "methods", "advantages", "factors", "penalties", "updates",
+    "diagnostics", "claims",
+)
+"""What can be listed."""
 WIDE = 150
 """Columns of a table that is not shown on a terminal."""
+SETTINGS = 10
+"""Settings of a run whose last numbers are printed."""
 
 
 def names(kind: str) -> list[dict[str, str]]:
@@ -36,6 +44,15 @@ def names(kind: str) -> list[dict[str, str]]:
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         rows.append({"name": name, "summary": docstring.splitlines()[0]})
     return rows
+
+
+def kinds() -> list[dict[str, str]]:
+    """Name and summary of the kinds of things, read without importing them."""
+    found = {"claims": "statements of the theory, each with a prediction and a measurement that can contradict it."}
+    for kind in KINDS[:-1]:
+        text = (Path(__file__).parent / kind / "__init__.py").read_text(encoding="utf-8")
+        found[kind] = (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].partition(": ")[2]
+    return [{"name": kind, "summary": found[kind]} for kind in KINDS]
 
 
 def described(kind: str, name: str) -> dict[str, Any]:
@@ -92,42 +109,108 @@ def outputs(plot: Path | None = None, **paths: Path | None) -> None:
             records.writable(f"--{name}", path)
 
 
-def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str, Any]:
-    """Run, print the header and where the metrics ended, draw and save."""
-    from asyncsim import running, uncertainty
+def run(
+    spec: Spec, seed: int, plot: Path | None, save: Path | None, json_path: Path | None = None
+) -> tuple[dict[str, Any], int]:
+    """Run, print the header, write what is asked for, then print where the metrics ended; JSON object and exit status.
+
+    A run that a signal stops is written and printed as far as it came.
+    """
+    from asyncsim import running
 
     header = spec.describe()
     _print_header(header)
-    repeated = spec.system.updates_per_batch
-    if repeated > 1:
-        print(f"minibatches: none yet; each of the {repeated} updates on a batch is made on the whole batch")
-    trace = running.run(spec, seed)
-    final: dict[str, dict[str, float | None]] = {}
-    print(f"\nlast tenth of {spec.updates} updates, mean and 95 percent interval over {spec.replicates} replicates:")
-    for name in trace.metrics:
-        final[name] = {"value": None, "low": None, "high": None}
-        try:
-            found = trace.final(name)
-        except checks.InputError:
-            continue  # nothing finite at the end
-        half = uncertainty.critical(0.05, found.freedom) * found.error if np.isfinite(found.error) else np.inf
-        final[name] = {"value": found.value, "low": found.value - half, "high": found.value + half}
-        print(f"  {name:24} {found.value:12.5g}  [{found.value - half:.5g}, {found.value + half:.5g}]")
-    if not _apart(trace):
-        print("  (intervals are too narrow: replicates share one random schedule; raise realizations or replicates)")
-    diverged = int((trace.diverged >= 0).sum())
-    print(f"  {'diverged replicates':24} {diverged:12d}")
-    if save is not None:
-        trace.save(save)
-    if plot is not None:
-        _draw(trace, plot)
+    print("\n".join(_notes(header, spec.system.updates_per_batch)), flush=True)
+    stopped: running.Interrupted | None = None
+    try:
+        with compiling.announced():
+            trace = running.run(spec, seed)
+    except running.Interrupted as interrupted:
+        if interrupted.trace is None:
+            raise
+        stopped, trace = interrupted, interrupted.trace
+    files = streams.Files()
+    # A second signal must not lose what the first one left.
+    with stopping.deferred() as received:
+        files.write("--save", save, trace.save)
+        ends = _ends(trace)
+        result = _result(trace, ends)
+        files.write("--json", json_path, lambda path: write_json(path, result))
+        drawn = files.write("--plot", plot, lambda path: _draw(trace, path))
+    _print_ends(trace, ends)
+    if drawn:
+        print(f"plot: {plot}")
+    if stopped is not None:
+        streams.complain(
+            f"stopped by {stopped.by} after {running.how_far(trace)}; what was recorded is kept. For the whole run "
+            "start it again; sim.Spec(..., initial=trace.parameters) starts from the weights reached"
+        )
+        return result, 128 + stopped.number
+    return result, files.status(128 + received[0] if received else 0)
+
+
+def _notes(header: dict[str, Any], repeated: int) -> list[str]:
+    """What whoever compares two runs has to know, and what the system states that the loop does not make."""
+    missing = f"note: no minibatches yet; each of the {repeated} updates on a batch is made on the whole batch"
+    return [
+        *[missing] * (repeated > 1),
+        f"note: methods differ in their aggregator (here {header.get('aggregator')}), so that one learning rate is "
+        "another step size: tune it for each",
+        "note: runs of one --seed share schedules and draws: compare them in pairs",
+    ]
+
+
+def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Mean and 95 percent interval over the last tenth, by setting and metric; None where there is none."""
+    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    for name, part in trace.split().items():
+        found[name] = {}
+        for metric in part.metrics:
+            found[name][metric] = {"value": None, "low": None, "high": None}
+            try:
+                estimate = part.final(metric)
+            except checks.InputError:
+                continue  # nothing finite at the end
+            low, high = part.interval(metric, estimate._replace(independent=True))
+            bounds = {} if math.isnan(low) else {"low": low, "high": high}
+            found[name][metric] |= {"value": estimate.value, **bounds}
+    return found
+
+
+def _result(trace: Trace, ends: dict[str, Any]) -> dict[str, Any]:
+    """The JSON object of a run; `final` of all replicates where they have one setting, else None beside `settings`."""
+    settings = [
+        {"setting": part.header.get("setting", {}), "replicates": part.replicates, "final": ends[name]}
+        for name, part in trace.split().items()
+    ]
     return {
-        "final": final,
+        "final": ends.get(""),
+        "settings": settings,
         "accumulated": trace.accumulated,
-        "diverged": diverged,
+        "diverged": int((trace.diverged >= 0).sum()),
         "staleness": trace.staleness().tolist(),
-        **trace.header,
+        **{key: value for key, value in trace.header.items() if key != "settings"},
+        "knobs": trace.header["settings"],
     }
+
+
+def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
+    """Where the metrics ended, with a heading for each setting."""
+    updates = trace.header["spec"]["updates"] if trace.partial is None else trace.partial["updates"]
+    for name, part in list(trace.split().items())[:SETTINGS]:
+        of = f"{part.replicates} replicate{'s' * (part.replicates != 1)}" + f" of {name}" * bool(name)
+        print(f"\nlast tenth of {updates} updates, mean and 95 percent interval over {of}:")
+        for metric, end in ends[name].items():
+            if end["value"] is not None:
+                known = end["low"] is not None
+                bounds = f"[{end['low']:.5g}, {end['high']:.5g}]" if known else "[no interval: a single replicate]"
+                print(f"  {metric:24} {end['value']:12.5g}  {bounds}")
+        if not _apart(part):
+            remedy = "raise realizations or replicates"
+            print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
+        print(f"  {'diverged replicates':24} {int((part.diverged >= 0).sum()):12d}")
+    if len(ends) > SETTINGS:
+        print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 
 
 def _apart(trace: Trace) -> bool:
@@ -136,94 +219,92 @@ def _apart(trace: Trace) -> bool:
 
 
 def verify(
-    claims: Sequence[str], size: str, defects: bool, seed: int, at: dict[str, Any] | None, report: Path
+    claims: Sequence[str], size: str, defects: bool, seed: int, at: dict[str, Any] | None, report: Path,
+    json_path: Path | None = None,
 ) -> tuple[dict[str, Any], int]:
-    """Verify, print the table, write the report; the exit status says whether all held and all defects were caught."""
-    from rich.progress import Progress
-
-    from asyncsim import reporting, theory, verifying
+    """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
+    from asyncsim import judgments, progress, reporting, theory, verifying
 
     asked = [theory.claim(name).id for name in claims] or verifying.every_claim()
-    console = _console()
-    with Progress(console=_console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task("claims", total=len(asked))
-        verdicts = verifying.verify_many(asked, size, defects, seed, at, lambda verdict: progress.advance(bar))
-    console.print(_table(verdicts, defects))
-    held = sum(v.verdict in ("held", records.LOOSE) for v in verdicts)
-    caught = [d["verdict"] for v in verdicts for d in v.defects]
-    rates = f"false fail <= {verifying.FALSE_FAIL:g} each, false pass <= {verifying.FALSE_PASS:g}"
-    line = f"{held} of {len(verdicts)} claims held ({rates})"
-    if defects:
-        line += f"; {caught.count('violated')} of {len(caught)} planted defects turned their claim to violated"
-    console.print(line)
+    verdicts: list[records.Verdict] = []
+    stopped: KeyboardInterrupt | None = None
+
+    def reached(verdict: records.Verdict) -> None:
+        verdicts.append(verdict)
+        shown.add()
+        if not shown.barred:
+            number = f"{len(verdicts)} of {len(asked)}"
+            streams.complain(f"{number}: {verdict.id} {verdict.verdict} ({verdict.seconds:.1f} s)")
+
+    try:
+        with progress.Progress("claims", len(asked), sys.stderr.isatty()) as shown, compiling.announced():
+            verifying.verify_many(asked, size, defects, seed, at, reached)
+    except KeyboardInterrupt as interrupted:
+        if not verdicts:
+            raise
+        stopped = interrupted
     manifest = verifying.manifest_of(seed, size)
-    reporting.write_report(
-        verdicts, manifest, report, references={v.id: theory.claim(v.id).reference for v in verdicts}
-    )
-    console.print(f"report: {report}")
-    status = 0 if held == len(verdicts) and all(c == "violated" for c in caught) else 1
-    return {"claims": [v.row() for v in verdicts], "manifest": manifest}, status
+    together = reporting.summary(verdicts)
+    result = {"claims": [v.row() for v in verdicts], "summary": together, "manifest": manifest}
+    references = {v.id: theory.claim(v.id).reference for v in verdicts}
+    files = streams.Files()
+    with stopping.deferred() as received:
+        files.write("--json", json_path, lambda path: write_json(path, result))
+        written = files.write(
+            "--report", report, lambda path: reporting.write_report(verdicts, manifest, path, references=references)
+        )
+    console = _console()
+    console.print(judgments.table(verdicts, defects))
+    advice = judgments.advice(verdicts, size, seed, at)
+    lines = [*judgments.lines(verdicts, defects), *[f"report: {report}"] * written, *["", *advice] * bool(advice)]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if stopped is not None:
+        number = stopping.number_of(stopped)
+        kept = f"{len(verdicts)} of {len(asked)} claims, which are kept"
+        streams.complain(f"stopped by {stopping.NAMES[number]} after {kept}. Run it again for the others")
+        return result, 128 + number
+    return result, files.status(128 + received[0] if received else judgments.status(verdicts))
 
 
 def timeline(
     preset: str, knobs: dict[str, Any], model: dict[str, Any], updates: int, samples: int, seed: int,
     paths: dict[str, Path | None],
-) -> dict[str, Any]:
-    """Simulate a preset, print its realized staleness beside the predicted law, and what it costs."""
+) -> tuple[dict[str, Any], int]:
+    """Simulate a preset, write what is asked for (`save`, `json`, `plot`, `trace`), print its realized staleness
+    beside the predicted law, and what it costs; JSON object and exit status.
+    """
     from asyncsim import timelines
 
     system = timelines.system_of(preset, knobs, model)
-
-    def announce(header: dict[str, Any]) -> None:
-        _print_header(header)
-        print()
-
-    return timelines.timeline(system, updates, samples, seed, paths, announce)
-
-
-def _table(verdicts: Sequence[records.Verdict], defects: bool) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name, justify in (
-        ("claim", "left"),
-        ("quantity", "left"),
-        ("prediction", "right"),
-        ("measured [interval]", "left"),
-        ("verdict", "left"),
-        ("seconds", "right"),
-    ):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    if defects:
-        table.add_column("planted defects")
-    for v in verdicts:
-        color = {"held": "green", "violated": "red"}.get(v.verdict, "yellow")
-        row = [
-            v.id,
-            v.quantity,
-            f"{v.predicted:.6g}",
-            f"{v.measured:.6g} [{v.low:.6g}, {v.high:.6g}]",
-            f"[{color}]{v.verdict}[/]",
-            f"{v.seconds:.1f}",
-        ]
-        if defects:
-            row.append("; ".join(f"{d['name']}: {d['verdict']}" for d in v.defects))
-        table.add_row(*(cell.replace("[", r"\[") if i in (1, 3) else cell for i, cell in enumerate(row)))
-    return table
+    with compiling.announced():
+        recorded = any(path for name, path in paths.items() if name != "json")
+        result, record = timelines.timeline(system, updates, samples, seed, recorded)
+    files = streams.Files()
+    with stopping.deferred() as received:
+        files.write("--json", paths.get("json"), lambda path: write_json(path, result))
+        written = timelines.write(record, paths, files) if record is not None else []
+    _print_header(timelines.header(system, samples, seed))
+    print("\n".join(["", *timelines.lines(result), *written]))
+    return result, files.status(128 + received[0] if received else 0)
 
 
-def _console(stderr: bool = False) -> Console:
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON object of a result."""
+    text = json.dumps(records.plain(value), indent=2) + "\n"
+    records.write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def _console() -> Console:
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else WIDE)
+    return Console(width=None if sys.stdout.isatty() else WIDE)
 
 
 def _draw(value: Any, path: Path) -> None:
     from asyncsim.plotting import plot
 
     plot(value, path)
-    print(f"plot: {path}")
 
 
 def _print_header(header: dict[str, Any]) -> None:

@@ -152,6 +152,7 @@ def _admission(
     known = [name for name in every if name not in ("controller", "check", "names")]
     for key in own:
         checks.one_of("--set", key, known, "see asyncsim.conformance.check_admission")
+    own = {key: wording.understood(value, every[key].default) for key, value in own.items()}
     for key in ("batch_size", "max_staleness"):
         checks.require(key in own, "target", found.__name__, f"given {key}", f"add --set {key}=VALUE")
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim import checks, plugins
 
 MARK = {"knob": True}
 """Metadata of a dataclass field that may hold one number per replicate."""
@@ -42,6 +42,33 @@ def lengths(part: Any) -> set[int]:
                 found.update(*(lengths(v) for v in value))
             else:
                 found |= lengths(value)
+    return found
+
+
+def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
+    """Array knobs of a value called `name`, and of the values inside it, each as `part.knob`.
+
+    >>> from asyncsim.updates.sgd import sgd
+    >>> arrays(sgd((0.1, 0.2)), "sgd")
+    {'sgd.lr': (0.1, 0.2)}
+    """
+    found: dict[str, tuple[float, ...]] = {}
+    if not dataclasses.is_dataclass(part):
+        return found
+    for f in dataclasses.fields(part):
+        value = getattr(part, f.name)
+        if f.metadata.get("knob") and isinstance(value, tuple):
+            found[f"{name}.{f.name}"] = value
+        elif isinstance(value, tuple):
+            counts: dict[str, int] = {}
+            for each in value:
+                own = plugins.name_of(each)
+                counts[own] = counts.get(own, 0) + 1
+                # Two links of a kind are told apart by their place.
+                found |= arrays(each, own if counts[own] == 1 else f"{own}{counts[own]}")
+        else:
+            # The weight is what users set through the method's own arguments.
+            found |= arrays(value, name if f.name == "weight" else f.name)
     return found
 
 

@@ -24,7 +24,11 @@ from asyncsim.updates._link import Chain, Record, advance
 
 @dataclass(frozen=True)
 class Plan:
-    """A spec made ready for one block of replicates; `source` draws batches, `limits` is the finite range."""
+    """A spec made ready for one block of replicates.
+
+    `source` draws batches, `limit` bounds the finite range, `progress` hears of every batch's updates and says whether
+    to stop behind it.
+    """
 
     task: Task
     policy: Policy
@@ -38,7 +42,7 @@ class Plan:
     batches_per_publish: int
     micro_batches: int
     limit: float
-    progress: Callable[[int], None]
+    progress: Callable[[int], bool]
 
 
 def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
@@ -69,5 +73,6 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
         parameters, weights = absorbed(plan.policy, parameters, weights, batch, diverged < 0)
         for published in range(version + 1, (number + 1) // plan.batches_per_publish + 1):
             plan.source.publish(published, weights)
-        plan.progress(plan.updates_per_batch)
+        if plan.progress(plan.updates_per_batch):
+            break
     return parameters, diverged

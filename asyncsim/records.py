@@ -54,6 +54,12 @@ class Estimate(NamedTuple):
     samples: int = 1
     independent: bool = True
 
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        from asyncsim import showing
+
+        return showing.estimate(self)
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -197,6 +203,12 @@ class Verdict:
         left = len(self.points) - len(shown)
         lines += [f"  and {left} comparisons of more margin"] if left else []
         return "\n".join([*lines, *(f"  {part}" for part in self.terms if not part.tight)])
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        from asyncsim import showing
+
+        return showing.verdict(self)
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this verdict."""
@@ -436,7 +448,7 @@ def writable(field: str, path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     try:
         folder = path.is_dir()
-        there = next(parent for parent in path.absolute().parents if parent.exists())
+        there = next((parent for parent in path.absolute().parents if parent.exists()), path)
         usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
     except OSError as error:
         raise _unwritable(field, path, error) from None

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from asyncsim import checks, knobs, manifest, memory, records, versions
-from asyncsim.diagnostics._diagnostic import Recorder
+from asyncsim import checks, knobs, manifest, memory, records, stopping, versions
+from asyncsim.diagnostics import _price, _ranges
+from asyncsim.diagnostics._diagnostic import Recorder, chosen
 from asyncsim.drawing import COUPLED, DRAWING
 from asyncsim.feeds import EagerFeed, head
 from asyncsim.loop import Plan, run_block
+from asyncsim.progress import Progress
 from asyncsim.rollouts import Sampler
 from asyncsim.spec import Spec, initial_rows
 from asyncsim.trace import Trace
 
 FINITE = {"float64": 1e150, "float32": 1e18}
 """A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
-LONG = 2000
-"""Updates times blocks from which a run is long enough for a progress bar."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run behind a batch; `trace` has what was recorded until then, None where nothing was.
+
+    `trace.partial` says how far it came.
+    """
+
+    def __init__(self, trace: Trace | None, number: int) -> None:
+        self.trace, self.number = trace, number
+        self.by = by = stopping.NAMES[number]
+        far = "before its first batch was trained" if trace is None else f"after {how_far(trace)}"
+        super().__init__(f"stopped by {by} {far}" + ("" if trace is None else "; .trace has what was recorded"))
 
 
 def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
@@ -31,7 +45,10 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
 
     The result depends on the spec and the seed only: not on blocks, nor on when trajectories are drawn (for networks:
     up to rounding).
-    `progress`: show a bar (default: on a terminal, when the run is long).
+    `progress`: say how far a long run has come (default: a bar on a terminal, elsewhere a line every half minute).
+
+    Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt whose
+    `trace` has all updates so far; a second Ctrl-C ends it at once.
 
     Raises `InputError` for a schedule that does not fit, NaN rewards, or parts that contradict each other.
 
@@ -50,20 +67,45 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     starts = range(0, spec.replicates, block)
     if policy.precision == "float32":
         memory.keep()
-    total = spec.updates * len(starts)
-    with _Bar(total, progress) as tick, torch.no_grad(), _threads(policy.threads), _on(spec.device):
-        parts = [_run_part(spec, seed, source, np.arange(s, min(s + block, spec.replicates)), tick) for s in starts]
-    metrics, accumulated, parameters, diverged, feeds = zip(*parts, strict=True)
-    return Trace(
-        metrics=_join(metrics),
-        updates=np.arange(0, spec.updates, spec.every),
-        accumulated=_join(accumulated),
-        parameters=np.concatenate(parameters),
-        diverged=np.concatenate(diverged),
-        realization=source.realization,
-        schedule=source.recorded(feeds),
-        header={"spec": spec.describe(), "manifest": manifest.manifest(seed=seed, device=spec.device)},
-    )
+    _announce_prices(spec)
+    parts: list[_Part] = []
+    with stopping.deferred() as received:
+        with (
+            Progress("updates", spec.updates * len(starts), progress) as shown,
+            torch.no_grad(),
+            _threads(policy.threads),
+            _on(spec.device),
+        ):
+            for start in starts:
+                if received:
+                    break
+                replicates = np.arange(start, min(start + block, spec.replicates))
+                parts.append(_run_part(spec, seed, source, replicates, shown, received))
+        # Still deferred: a signal now must not lose a run that is over.
+        by = stopping.NAMES[received[0]] if received else None
+        trace = _trace(spec, seed, source, parts, by) if parts else None
+    if received:
+        raise Interrupted(trace, received[0])
+    assert trace is not None
+    return trace
+
+
+def _announce_prices(spec: Spec) -> None:
+    """One line on stderr where metrics that list every outcome take longer than a glance."""
+    found = spec.price(chosen(spec.diagnostics, spec.trained_policy)[0])
+    if found.in_all >= _price.NOTED:
+        print(f"asyncsim: {found}", file=sys.stderr, flush=True)
+
+
+def how_far(trace: Trace) -> str:
+    """How much of a run a partial trace has, in words."""
+    partial = trace.partial
+    if partial is None:
+        return "all updates"
+    text = f"{partial['updates']} of {partial['of']} updates"
+    if partial["complete"] or partial["replicates"] < partial["of_replicates"]:
+        text += f" ({partial['complete']} of {partial['of_replicates']} replicates complete)"
+    return text
 
 
 class _Source:
@@ -126,10 +168,10 @@ class _Source:
         whole = len(rows) == self.schedule.realizations
         return EagerFeed(head(self.schedule, self.batches, None if whole else rows)), position
 
-    def recorded(self, feeds: tuple[Any, ...]) -> records.Schedule:
-        """The realized schedule of all blocks."""
+    def recorded(self, feeds: list[Any], updates: int) -> records.Schedule:
+        """The realized schedule of all blocks, as far as so many updates go."""
         if self.schedule is not None:
-            return head(self.schedule, self.batches)
+            return head(self.schedule, updates // self.spec.system.updates_per_batch)
         parts = [feed.record() for feed in feeds]
         names = ("version", "trajectory", "work", "seconds")
         known = {name: [getattr(part, name) for part in parts] for name in names if getattr(parts[0], name) is not None}
@@ -169,13 +211,30 @@ class _Source:
         )
 
 
+class _Part(NamedTuple):
+    """What a block leaves behind, and how many of its updates were made."""
+
+    metrics: dict[str, np.ndarray]
+    accumulated: dict[str, np.ndarray]
+    parameters: np.ndarray
+    diverged: np.ndarray
+    feed: Any
+    updates: int
+
+
 def _run_part(
-    spec: Spec, seed: int, source: _Source, replicates: np.ndarray, tick: Callable[[int], None]
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, np.ndarray, Any]:
+    spec: Spec, seed: int, source: _Source, replicates: np.ndarray, shown: Progress, received: list[int]
+) -> _Part:
     policy = spec.trained_policy
     feed, realization = source.feed(replicates)
     sampler = Sampler(spec.fitted_task, policy, spec.samples_per_group, seed, replicates, realization)
     recorder = Recorder(spec.diagnostics, policy, spec.every, len(replicates), policy.size)
+    before = shown.done
+
+    def progress(updates: int) -> bool:
+        shown.add(updates)
+        return bool(received)
+
     plan = Plan(
         task=spec.fitted_task,
         policy=policy,
@@ -189,11 +248,39 @@ def _run_part(
         micro_batches=spec.micro_batches,
         batches_per_publish=spec.system.batches_per_publish,
         limit=FINITE[spec.precision],
-        progress=tick,
+        progress=progress,
     )
     parameters, diverged = run_block(plan)
-    metrics, accumulated = recorder.results()
-    return metrics, accumulated, parameters.double().cpu().numpy(), diverged.cpu().numpy(), feed
+    made = shown.done - before
+    metrics, accumulated = recorder.results(whole=made == spec.updates)
+    return _Part(metrics, accumulated, parameters.double().cpu().numpy(), diverged.cpu().numpy(), feed, made)
+
+
+def _trace(spec: Spec, seed: int, source: _Source, parts: list[_Part], by: str | None = None) -> Trace:
+    """The trace of all blocks, or of those that a signal, named in `by`, left time for."""
+    if source.coupled and len(parts) > 1 and parts[-1].updates < spec.updates:
+        parts = parts[:-1]  # their schedules have as many batches as the others or cannot stand beside them
+    made = max(part.updates for part in parts)
+    header: dict[str, Any] = {"spec": spec.describe(), "manifest": manifest.manifest(seed=seed, device=spec.device)}
+    sizes = [len(part.parameters) for part in parts]
+    R = sum(sizes)
+    if by is not None:
+        complete = sum(size for size, part in zip(sizes, parts, strict=True) if part.updates == spec.updates)
+        counts = {"replicates": R, "of_replicates": spec.replicates, "complete": complete}
+        header["partial"] = {"by": by, "updates": parts[-1].updates, "of": spec.updates, **counts}
+    header["settings"] = {name: list(values[:R]) for name, values in spec.settings().items()}
+    metrics = _join([part.metrics for part in parts], sizes)
+    header["ranges"] = _ranges.declared(metrics, chosen(spec.diagnostics, spec.trained_policy)[0])
+    return Trace(
+        metrics=metrics,
+        updates=np.arange(0, made, spec.every),
+        accumulated=_join([part.accumulated for part in parts], sizes),
+        parameters=np.concatenate([part.parameters for part in parts]),
+        diverged=np.concatenate([part.diverged for part in parts]),
+        realization=source.realization[:R],
+        schedule=source.recorded([part.feed for part in parts], made),
+        header=header,
+    )
 
 
 def _initial(spec: Spec, policy: Any, replicates: np.ndarray, seed: int) -> torch.Tensor:
@@ -223,8 +310,22 @@ def _on(device: str) -> Iterator[None]:
         ) from error
 
 
-def _join(parts: tuple[dict[str, np.ndarray], ...]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+def _join(parts: list[dict[str, np.ndarray]], sizes: list[int]) -> dict[str, np.ndarray]:
+    """Arrays of all blocks, of so many replicates each, beside one another."""
+    return {
+        name: np.concatenate([_padded(each.get(name), first, n) for each, n in zip(parts, sizes, strict=True)], axis=-1)
+        for name, first in parts[0].items()
+    }
+
+
+def _padded(values: np.ndarray | None, like: np.ndarray, size: int) -> np.ndarray:
+    """The array with as many rows as that of another block; rows that a stopped block has not reached are missing."""
+    if values is not None and values.shape[:-1] == like.shape[:-1]:
+        return values
+    found = np.full((*like.shape[:-1], size), math.nan)
+    if values is not None:
+        found[: len(values)] = values
+    return found
 
 
 @contextmanager
@@ -236,27 +337,3 @@ def _threads(wanted: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-class _Bar:
-    """A progress bar for long runs on a terminal; otherwise nothing."""
-
-    def __init__(self, total: int, wanted: bool | None) -> None:
-        self.total = total
-        self.shown = sys.stderr.isatty() and total >= LONG if wanted is None else wanted
-        self.bar: Any = None
-
-    def __enter__(self) -> Callable[[int], None]:
-        if not self.shown:
-            return lambda updates: None
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self.bar = Progress(console=Console(stderr=True), transient=True)
-        self.bar.start()
-        task = self.bar.add_task("updates", total=self.total)
-        return lambda updates: self.bar.advance(task, updates)
-
-    def __exit__(self, *exception: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()

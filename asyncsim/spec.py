@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from asyncsim import checks, knobs, records
+from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.drawing import DRAWING
 from asyncsim.methods._method import Method
@@ -89,7 +90,9 @@ class Spec:
         _ = self.fitted_task  # refuses a policy that does not fit
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
-        checks.memory(self._arrays(policy.size, len(metrics)))
+        price = self.price(metrics)
+        checks.memory(self._arrays(policy.size, len(metrics)) | price.arrays())
+        _price.check(price)
         self._check_outputs(policy)
         self._check_knobs()
 
@@ -172,6 +175,31 @@ class Spec:
                     "give a single number or one per replicate",
                 )
 
+    def price(self, metrics: Sequence[Any]) -> _price.Price:
+        """What the metrics that list every outcome add to a run."""
+        return _price.price(
+            metrics,
+            self.fitted_task,
+            groups=self.system.groups_per_batch,
+            samples=self.samples_per_group,
+            replicates=self.replicates,
+            together=self.together,
+            updates=self.updates,
+            recorded=-(-self.updates // self.every),
+        )
+
+    def settings(self) -> dict[str, tuple[float, ...]]:
+        """Knobs that differ between replicates, each with its R numbers; what is the same for all is left out.
+
+        >>> import asyncsim as sim
+        >>> step = sim.chain(sim.updates.sgd((0.1, 0.2)))
+        >>> sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), step,
+        ...          replicates=2).settings()
+        {'sgd.lr': (0.1, 0.2)}
+        """
+        found = knobs.arrays(self.method, "method") | knobs.arrays(self.update, "update")
+        return {name: values for name, values in found.items() if len(set(values)) > 1}
+
     def _check_device(self, policy: Policy) -> None:
         checks.require(
             self.device in policy.devices,
@@ -245,6 +273,12 @@ class Spec:
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""
         return dataclasses.replace(self, **changes)
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        from asyncsim import showing
+
+        return showing.spec(self.describe())
 
     def describe(self) -> dict[str, Any]:
         """Header of a run, in words."""

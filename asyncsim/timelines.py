@@ -1,17 +1,15 @@
-"""What `asyncsim timeline` does: simulate a system, print what it realizes beside what is predicted, draw, save."""
+"""What `asyncsim timeline` does: simulate a system, lay what it realizes beside what is predicted, draw, save."""
 
 from __future__ import annotations
 
 import difflib
 import json
-import sys
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import checks, records, theory, wording
+from asyncsim import checks, records, streams, theory, wording
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
@@ -23,12 +21,12 @@ _KEPT = ("name", "knobs")
 def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> System:
     """A preset with its own knobs, then with settings of the event model changed by name."""
     system = wording.build("systems", preset, knobs)
-    types = {f.name: f.type for f in fields(system) if f.name not in _KEPT}
+    settings = {f.name: f for f in fields(system) if f.name not in _KEPT}
     for key in model:
-        near = difflib.get_close_matches(key, types, n=1, cutoff=0.6)
+        near = difflib.get_close_matches(key, settings, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]}? " if near else ""
-        checks.one_of("--model", key, types, f"{hint}see the settings in asyncsim/systems/MODEL.md")
-    words = {key: wording.limitless(value, types[key]) for key, value in model.items()}
+        checks.one_of("--model", key, settings, f"{hint}see the settings in asyncsim/systems/MODEL.md")
+    words = {key: wording.understood(v, settings[key].default, settings[key].type) for key, v in model.items()}
     changes = {key: tuple(value) if isinstance(value, list) else value for key, value in words.items()}
     if isinstance(changes.get("rates"), int | float):
         # One number for all places; each has its own in the model.
@@ -61,7 +59,6 @@ def simulated(
     checks.integer("seed", seed, 0, "give a non-negative integer seed")
     batches = updates // system.updates_per_batch
     record = None
-    _compiled()
     if recorded:
         found, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
     else:
@@ -69,34 +66,12 @@ def simulated(
     return found, theory.predicted_staleness(system.describe_at(samples), samples), record
 
 
-def _compiled() -> None:
-    """Compile the event kernel, and say so where it takes long: nobody should take half a minute for a hang."""
-    from asyncsim.systems.synchronous import synchronous
-
-    said = "asyncsim: compiling the event kernel, once after an installation (about half a minute)"
-    note = threading.Timer(2.0, print, [said], {"file": sys.stderr})
-    note.daemon = True
-    note.start()
-    synchronous().summary(1)
-    note.cancel()
-
-
 def timeline(
-    system: System, updates: int, samples: int, seed: int, paths: Mapping[str, Path | None],
-    announce: Callable[[dict[str, Any]], None],
-) -> dict[str, Any]:
-    """Simulate, print, write what is asked for (`plot`, `save`, `trace`); the JSON object of the result.
-
-    `announce` prints the header, once nothing can be refused any more.
-    """
-    found, predicted, record = simulated(system, updates, samples, seed, any(paths.values()))
-    announce(header(system, samples, seed))
-    result = {"system": system.describe_at(samples) | {"seed": seed}, **found, "predicted": predicted.row()}
-    for line in lines(result):
-        print(line)
-    if record is not None:
-        _write(record, paths)
-    return result
+    system: System, updates: int, samples: int, seed: int, recorded: bool
+) -> tuple[dict[str, Any], records.Timeline | None]:
+    """Simulate: the JSON object of the result, and the full record where one is asked for."""
+    found, predicted, record = simulated(system, updates, samples, seed, recorded)
+    return {"system": system.describe_at(samples) | {"seed": seed}, **found, "predicted": predicted.row()}, record
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
@@ -163,19 +138,36 @@ def _costs(r: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _write(record: records.Timeline, paths: Mapping[str, Path | None]) -> None:
-    save, plot, trace = (paths.get(name) for name in ("save", "plot", "trace"))
-    if save is not None:
-        record.save(save)
-        print(f"timeline: {save}")
-    if plot is not None:
-        from asyncsim.plotting import plot as draw
+def write(record: records.Timeline, paths: Mapping[str, Path | None], files: streams.Files) -> list[str]:
+    """Write what is asked for of `save`, `plot` and `trace`; a line for each that stands."""
+    written = []
+    for name, (put, line) in WRITERS.items():
+        path = paths.get(name)
+        if files.write(f"--{name}", path, lambda to, put=put: put(record, to)):  # type: ignore[misc]
+            written.append(line.format(path))
+    return written
 
-        draw(record, plot)
-        print(f"plot: {plot}")
-    if trace is not None:
-        from asyncsim.plotting._perfetto import perfetto
 
-        text = json.dumps(records.plain(perfetto(record)))
-        records.write_atomically(trace, lambda file: file.write(text.encode()))
-        print(f"trace: {trace} (open it at ui.perfetto.dev)")
+def _save(record: records.Timeline, path: Path) -> None:
+    record.save(path)
+
+
+def _plot(record: records.Timeline, path: Path) -> None:
+    from asyncsim.plotting import plot as draw
+
+    draw(record, path)
+
+
+def _trace(record: records.Timeline, path: Path) -> None:
+    from asyncsim.plotting._perfetto import perfetto
+
+    text = json.dumps(records.plain(perfetto(record)))
+    records.write_atomically(path, lambda file: file.write(text.encode()))
+
+
+WRITERS = {
+    "save": (_save, "timeline: {}"),
+    "plot": (_plot, "plot: {}"),
+    "trace": (_trace, "trace: {} (open it at ui.perfetto.dev)"),
+}
+"""How each output of a record is written, and the line that says so."""

@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,12 +53,23 @@ def _value(text: str) -> Any:
     return text
 
 
-def limitless(value: Any, annotation: Any) -> Any:
-    """`value`, or what the words none and inf mean where None is allowed: None; infinity for what is measured."""
+def understood(value: Any, default: Any, annotation: Any = "") -> Any:
+    """The value that was given as text, where `none` and `inf` are no text.
+
+    Of an argument whose `default` is text, "none" may be a choice. A count without a limit is None: infinity is, where
+    the `annotation` allows None and no fractions.
+
+    >>> understood("none", 3), understood("Inf", None), understood("inf", 8, "int | None"), understood("none", "median")
+    (None, inf, None, 'none')
+    """
     word = value.lower() if isinstance(value, str) else value
-    if "None" not in str(annotation) or word not in ("none", "inf", "infinity", math.inf):
+    if isinstance(default, str):
         return value
-    return math.inf if word != "none" and "float" in str(annotation) else None
+    if word in ("none", "null"):
+        return None
+    if word in ("inf", "infinity", math.inf):
+        return None if "None" in str(annotation) and "float" not in str(annotation) else math.inf
+    return -math.inf if word == "-inf" else value
 
 
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
@@ -85,8 +97,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         "given",
         "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing),
     )
-    takes = {name: p.annotation for name, p in signature.parameters.items()}
-    return make(**{name: limitless(value, takes.get(name)) for name, value in arguments.items()})
+    takes = signature.parameters
+    return make(**{k: understood(value, takes[k].default, takes[k].annotation) for k, value in arguments.items()})
 
 
 def spec(
@@ -102,12 +114,14 @@ def spec(
     from asyncsim.updates._link import chain
 
     grouped = _grouped(pairs)
+    _check_task(str(parts["task"]))
     task = build("tasks", str(parts["task"]), grouped.get("task", {}), "task.")
     policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.") if parts["policy"] else None
     usual = _usual(policy or task.policy())
     links = [name.replace("-", "_") for name in links] or list(usual.settings)
     given = _checked(grouped, parts, links)
-    sizes = {**sizes, "replicates": sizes.get("replicates") or usual.replicates}
+    if sizes.get("replicates") is None:
+        sizes = {**sizes, "replicates": usual.replicates}
     method = given.get("method", {})
     if parts["advantage"]:
         twice = "advantage" in method
@@ -130,6 +144,13 @@ def spec(
         update=chain(*update),
         **sizes,
     )
+
+
+def _check_task(name: str) -> None:
+    """Point the id of a gymnasium environment to the task that runs it."""
+    known = name.replace("-", "_") in plugins.summaries("asyncsim.tasks")
+    if not known and re.search(r"-v\d+$", name):
+        raise checks.InputError("task", name, "a task of asyncsim", f"write --task gym --set task.id={name}")
 
 
 class _Usual(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, Verbosity, settings
+from hypothesis import HealthCheck, Phase, Verbosity, configuration, settings
 from hypothesis import seed as set_seed
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
@@ -48,7 +50,8 @@ class Search:
             phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
         )
         try:
-            searched(machine, settings=chosen)
+            with _without_folder():
+                searched(machine, settings=chosen)
         except (Violation, Flaky):
             if self.broken is not None:
                 self.broken = self._settled(*self.broken)
@@ -59,6 +62,17 @@ class Search:
             text = f"the same events gave different answers; once: {violation.message}"
             return run, Violation("same events, same answers", text, violation.value, violation.bound)
         return shortened(run, violation)
+
+
+@contextmanager
+def _without_folder() -> Iterator[None]:
+    """Keep hypothesis from making a folder of its own where the user stands: a path below a device cannot be made."""
+    before = vars(configuration).get("__hypothesis_home_directory")
+    configuration.set_hypothesis_home_dir(os.devnull)
+    try:
+        yield
+    finally:
+        configuration.set_hypothesis_home_dir(before)
 
 
 def _machine(search: Search) -> type[RuleBasedStateMachine]:

@@ -65,10 +65,11 @@ class Metric:
     """A number per replicate and recorded update.
 
     `outputs`: policy outputs that it reads; `enumerates`: whether it needs exact values; `default`: whether it is
-    recorded unless the spec says otherwise; `doc`: what `help` shows of it, in a plug-in file that of the module.
-    `subject`: what it describes. "step": the samples that the update trains on, so that groups which the method drops
-    do not count and an update without groups has no value (NaN). "batch": the data as generated, dropped groups too.
-    "policy": parameters, method or gradient, whatever was drawn.
+    recorded unless the spec says otherwise; `range`: least and largest value that it can have, for one that does not
+    stand in `_ranges`; `doc`: what `help` shows of it, in a plug-in file that of the module. `subject`: what it
+    describes. "step": the samples that the update trains on, so that groups which the method drops do not count and an
+    update without groups has no value (NaN). "batch": the data as generated, dropped groups too. "policy": parameters,
+    method or gradient, whatever was drawn.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Metric:
     outputs: tuple[str, ...] = ()
     enumerates: bool = False
     default: bool = False
+    range: tuple[float, float] | None = None
     doc: InitVar[str | None] = None
     subject: str = "step"
 
@@ -187,14 +189,19 @@ class Recorder:
                 self.rows.setdefault(name, []).append(kept)
         self.previous = gradient
 
-    def results(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Metrics `[U/every, R]` and accumulated arrays `[..., R]`."""
+    def results(self, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Metrics `[U/every, R]` and accumulated arrays `[..., R]`; those that a run cut short lacks are left out."""
         metrics = {name: torch.stack(rows).cpu().numpy() for name, rows in self.rows.items() if rows}
         gathered: dict[str, np.ndarray] = {}
         for accumulator in self.accumulators:
-            for name, values in accumulator.result().items():
-                # What a frozen replicate repeats is no measurement.
-                gathered[name] = np.where(self.alive.cpu().numpy(), values, np.nan)
+            try:
+                arrays = accumulator.result()
+            except checks.InputError:
+                if whole:
+                    raise
+                continue
+            # What a frozen replicate repeats is no measurement.
+            gathered |= {name: np.where(self.alive.cpu().numpy(), x, np.nan) for name, x in arrays.items()}
         return metrics, gathered
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from asyncsim import uncertainty
@@ -24,33 +25,70 @@ POINTS = 400
 BARS = 40
 DECADES = 1e3
 """Ratio of largest to smallest mean from which a positive metric is drawn on a logarithmic axis."""
+EDGE = 0.03
+"""Room beyond the range of a bounded metric, as a share of it: a line at the bound would lie on the frame."""
+MARKS = 6
+"""Markers along each of several lines."""
 MARKED = 8
 """Up to so many points are drawn as points: a line through one is nothing at all."""
+SETTINGS = 8
+"""Most settings of which each has a line: more colors cannot be told apart."""
+SERIES: tuple[tuple[str, str], ...] = (
+    (_style.COLORS["measured"], "o"),
+    (_style.COLORS["contrast"], "s"),
+    (_style.COLORS["tuned"], "^"),
+    (_style.COLORS["synchronous"], "D"),
+    (_style.COLORS["random"], "v"),
+    (_style.COLORS["partial"], "P"),
+    (_style.INK, "X"),
+    (_style.COLORS["muted"], "*"),
+)
+"""Color and marker of each setting in turn: no two are told apart by color alone."""
 REALIZATIONS = 5
 """Fewer random realizations than this are shown by their range: the t interval of two is far wider than the data."""
 
 
 def draw_trace(trace: Trace) -> Figure:
-    """Every metric against updates, the autocorrelogram where there is one, and the histogram of staleness."""
+    """Every metric against updates, the autocorrelogram where there is one, and the histogram of staleness.
+
+    Replicates of different settings are never averaged: each setting has a line of its own, of many some have.
+    """
+    parts = trace.split()
+    drawn = dict([list(parts.items())[k] for k in thinned(len(parts), SETTINGS)])
     panels: list[Callable[[Axes], Axes]] = [
-        lambda ax, name=name: metric(ax, trace, name)  # type: ignore[misc]
+        lambda ax, name=name: metric(ax, drawn, name)  # type: ignore[misc]
         for name in trace.metrics
     ]
     if "autocorrelogram" in trace.accumulated:
-        panels.append(lambda ax: autocorrelogram(ax, trace))
+        panels.append(lambda ax: autocorrelogram(ax, drawn))
     panels.append(lambda ax: histogram(ax, trace.schedule))
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    title = textwrap.wrap(setting(trace), 38 * columns)
-    counted = f"{plural(trace.replicates, 'replicate')}, {diverged(trace)}; mean and 95 % interval"
-    figure = _style.picture(2.6 * columns, 0.35 + 0.14 * len(title) + 1.75 * rows)
+    title = textwrap.wrap(f"{setting(trace)}", 38 * columns) + textwrap.wrap(counted(trace, parts, drawn), 38 * columns)
+    key = 0.2 * math.ceil(len(drawn) / (2 * columns)) if len(drawn) > 1 else 0.0
+    figure = _style.picture(2.6 * columns, 0.21 + 0.14 * len(title) + 1.75 * rows + key)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax, panel in zip(axes, panels, strict=False):
         panel(ax)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
-    figure.suptitle("\n".join([*title, counted]), x=0.01, ha="left")
+    if len(drawn) > 1:
+        axes[len(panels) - 1].set_ylabel("share of trajectories\n(all settings)")
+        looks = [Line2D([], [], color=color, marker=marker, markersize=3.5) for color, marker in SERIES]
+        figure.legend(looks[: len(drawn)], list(drawn), loc="outside lower left", ncols=2 * columns)
+    figure.suptitle("\n".join(title), x=0.01, ha="left")
     return figure
+
+
+def counted(trace: Trace, parts: Mapping[str, Trace], drawn: Mapping[str, Trace]) -> str:
+    """How many replicates, settings and frozen ones a picture shows, and what its bands are."""
+    text, bands = plural(trace.replicates, "replicate"), "mean and 95 % interval"
+    if len(parts) > 1:
+        text += f" of {len(parts)} settings" + f" ({len(drawn)} of them drawn)" * (len(drawn) < len(parts))
+        bands = f"{bands} of each" if trace.replicates > len(parts) else "one run each"
+    if trace.partial is not None:
+        text += f", stopped after {trace.partial['updates']} of {trace.partial['of']} updates"
+    return f"{text}, {diverged(trace)}; {bands}"
 
 
 def setting(trace: Trace) -> str:
@@ -96,38 +134,61 @@ def draw_schedule(schedule: Schedule) -> Figure:
     return figure
 
 
-def metric(ax: Axes, trace: Trace, name: str) -> Axes:
-    """Mean of one metric with its interval between realizations, or replicates where schedules are not random."""
-    shown = thinned(len(trace.updates))
-    band = [interval(row, trace.realization, trace.schedule.random) for row in trace[name][shown]]
-    mean = line(ax, trace.updates[shown], np.array(band))
+def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
+    """Mean of one metric with its interval between realizations, or replicates where schedules are not random.
+
+    One line for each of the traces, which are the settings of one run; intervals end at the bounds of the metric.
+    """
+    means, lows = [], []
+    for k, trace in enumerate(parts.values()):
+        shown = thinned(len(trace.updates))
+        random, bounds = trace.schedule.random, trace.range(name)
+        band = [interval(row, trace.realization, random, bounds) for row in trace[name][shown]]
+        means.append(line(ax, trace.updates[shown], np.array(band), series=k if len(parts) > 1 else None))
+        lows += [low for _, low, _ in band]
     ax.set(xlabel=_style.label("update"), ylabel=_style.label(name))
+    mean = np.concatenate(means)
     positive = mean[np.isfinite(mean)]
     if not positive.size:
         ax.text(0.5, 0.5, "no finite value", transform=ax.transAxes, ha="center", color=_style.COLORS["muted"])
         ax.set_yticks([])
-    elif not np.isfinite([low for _, low, _ in band]).any():
-        _style.note(ax, "a single run: no interval")
+    elif not np.isfinite(lows).any():
+        _style.note(ax, "a single run: no interval" if len(parts) == 1 else "single runs: no intervals")
+    whole(ax.xaxis)
+    low, high = next(iter(parts.values())).range(name)
+    if math.isfinite(high - low):
+        if positive.size:
+            ax.set_ylim(low - EDGE * (high - low), high + EDGE * (high - low))
+        return ax
     if positive.size and positive.min() > 0 and positive.max() > DECADES * positive.min():
         ax.set_yscale("log")
-    whole(ax.xaxis)
     if positive.size and np.array_equal(positive, np.round(positive)):
         whole(ax.yaxis)
     return ax
 
 
-def autocorrelogram(ax: Axes, trace: Trace) -> Axes:
+def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> Axes:
     """C_k / C_0 of the products of gradients k updates apart, `[lags + 1, R]`, with intervals, and the line of zero."""
-    products = trace.accumulated["autocorrelogram"]
-    kept = np.isfinite(products).all(axis=0) & (trace.diverged < 0)
-    band = [correlation(trace, row, products[0], kept) for row in products]
-    mean, low, high = np.array(band).T
-    lags = np.arange(len(products))
+    known = []
+    for k, trace in enumerate(parts.values()):
+        products = trace.accumulated["autocorrelogram"]
+        kept = np.isfinite(products).all(axis=0) & (trace.diverged < 0)
+        mean, low, high = np.array([correlation(trace, row, products[0], kept) for row in products]).T
+        lags = np.arange(len(products))
+        reach = [mean - low, high - mean]
+        if len(parts) == 1:
+            ax.vlines(lags, 0.0, mean, color=_style.COLORS["measured"], linewidth=1.0, alpha=0.35)
+            ax.errorbar(lags, mean, yerr=reach, color=_style.COLORS["measured"], **_style.MEASURED)
+        else:
+            color, marker = SERIES[k]
+            look = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.7, "marker": marker, "markersize": 3.0}
+            ax.errorbar(lags, mean, yerr=reach, color=color, **look)
+        known += [(mean, low)]
     ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
-    ax.vlines(lags, 0.0, mean, color=_style.COLORS["measured"], linewidth=1.0, alpha=0.35)
-    ax.errorbar(lags, mean, yerr=[mean - low, high - mean], color=_style.COLORS["measured"], **_style.MEASURED)
-    if not np.isfinite(low).any():
-        _style.note(ax, "a single run: no interval" if np.isfinite(mean).any() else "nothing finite")
+    means, lows = np.array(known).swapaxes(0, 1)
+    if not np.isfinite(lows).any():
+        alone = "a single run: no interval" if len(parts) == 1 else "single runs: no intervals"
+        _style.note(ax, alone if np.isfinite(means).any() else "nothing finite")
     ax.set(xlabel="lag $k$ (updates)", ylabel="gradient correlation\n$C_k/C_0$")
     whole(ax.xaxis)
     return ax
@@ -202,27 +263,42 @@ def whole(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
 
 
-def line(ax: Axes, x: np.ndarray, band: np.ndarray, label: str = "mean and 95 % interval") -> np.ndarray:
-    """A mean with its interval, from rows (mean, low, high); few points are marked. Returns the means."""
+def line(
+    ax: Axes, x: np.ndarray, band: np.ndarray, label: str = "mean and 95 % interval", series: int | None = None
+) -> np.ndarray:
+    """A mean with its interval, from rows (mean, low, high); few points are marked. Returns the means.
+
+    `series`: which of several lines this is; its color and markers tell it from the others.
+    """
     mean, low, high = band.T
-    color = _style.COLORS["measured"]
+    color, marker = SERIES[series or 0]
     if np.isfinite(mean).sum() > MARKED:
-        ax.fill_between(x, low, high, color=color, alpha=0.25, linewidth=0)
-        ax.plot(x, mean, color=color, label=label, linewidth=1.0)
+        marks: dict[str, Any] = {}
+        if series is not None:
+            start = series * len(x) // (MARKS * SETTINGS)
+            marks = {"marker": marker, "markersize": 3.0, "markevery": (start, max(1, len(x) // MARKS))}
+        ax.fill_between(x, low, high, color=color, alpha=0.25 if series is None else 0.15, linewidth=0)
+        ax.plot(x, mean, color=color, label=label, linewidth=1.0, **marks)
     else:
-        look = {**_style.MEASURED, "linestyle": "-", "linewidth": 1.0}
+        look = {**_style.MEASURED, "linestyle": "-", "linewidth": 1.0, "marker": marker}
         ax.errorbar(x, mean, yerr=[mean - low, high - mean], color=color, label=label, **look)
     return mean
 
 
-def interval(values: np.ndarray, realization: np.ndarray, random: bool) -> tuple[float, float, float]:
-    """Mean of what is finite with its 95 percent interval; NaN bounds where no honest one exists."""
+def interval(
+    values: np.ndarray, realization: np.ndarray, random: bool, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> tuple[float, float, float]:
+    """Mean of what is finite with its 95 percent interval inside the bounds; NaN where no honest one exists."""
     kept = np.isfinite(values)
     if kept.sum() < 2:
         return (float(values[kept][0]) if kept.any() else math.nan), math.nan, math.nan
     found = uncertainty.between(values[kept], realization[kept], random)
-    half = uncertainty.critical(LEVEL, found.freedom) * found.error if found.independent else math.nan
-    return found.value, found.value - half, found.value + half
+    if not found.independent:
+        return found.value, math.nan, math.nan
+    half = uncertainty.critical(LEVEL, found.freedom) * found.error
+    # Rounding may lift a mean over a bound that all its numbers respect.
+    low, high = min(bounds[0], found.value), max(bounds[1], found.value)
+    return found.value, max(found.value - half, low), min(found.value + half, high)
 
 
 def spread(values: np.ndarray, random: bool) -> tuple[float, float, float]:
@@ -230,8 +306,7 @@ def spread(values: np.ndarray, random: bool) -> tuple[float, float, float]:
     kept = values[np.isfinite(values)]
     if random and len(kept) > 1 and len(values) < REALIZATIONS:
         return float(kept.mean()), float(kept.min()), float(kept.max())
-    mean, low, high = interval(values, np.arange(len(values)), random)
-    return mean, max(low, 0.0) if math.isfinite(low) else low, high
+    return interval(values, np.arange(len(values)), random, (0.0, math.inf))
 
 
 def head_staleness(schedule: Schedule) -> np.ndarray:
@@ -240,6 +315,6 @@ def head_staleness(schedule: Schedule) -> np.ndarray:
     return np.where(first < 0, np.nan, schedule.train_version[None, :, None, None] - first)
 
 
-def thinned(count: int) -> np.ndarray:
-    """At most `POINTS` of so many positions, the first and the last among them."""
-    return np.unique(np.linspace(0, count - 1, min(count, POINTS)).astype(int))
+def thinned(count: int, most: int = POINTS) -> np.ndarray:
+    """At most so many of the positions, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))

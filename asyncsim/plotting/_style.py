@@ -29,7 +29,7 @@ COLORS: Mapping[str, str] = MappingProxyType(
         "effect": "#dfe7f0",
         "muted": "#77808c",
         "held": "#1a7f4e",
-        "holds, not tight": "#7d8f1f",
+        "holds, not tight": "#857000",
         "violated": "#c22f2f",
         "inconclusive": "#9a6b00",
         "outside": "#77808c",

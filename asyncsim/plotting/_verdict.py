@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from asyncsim import notation
 from asyncsim.plotting import _style
-from asyncsim.records import VERDICTS, Comparison, Verdict
+from asyncsim.records import Comparison, Verdict
 
 ONE_SIDED = ("bound", "ordering")
 PANELS = 6
@@ -68,7 +68,8 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
     rows = sorted(rows, key=lambda row: row.point[key])
     x = [row.point[key] for row in rows]
     ax.plot(x, [row.predicted for row in rows], label="predicted", marker="_", markersize=7, **_style.PREDICTED)
-    for verdict, color, label in (("held", "measured", "measured"), *((name,) * 3 for name in VERDICTS[1:4])):
+    for verdict in ("held", "holds, not tight", "violated", "inconclusive"):
+        color = label = "measured" if verdict == "held" else verdict
         chosen = [row for row in rows if row.verdict == verdict and math.isfinite(row.measured)]
         if chosen:
             reach = [[row.measured - row.low for row in chosen], [row.high - row.measured for row in chosen]]

@@ -68,6 +68,7 @@ class TabularMDP(TabularTask):
     slippery: bool
 
     pays = True
+    closed = True
 
     @cached_property
     def law(self) -> Transitions:

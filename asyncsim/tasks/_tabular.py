@@ -20,6 +20,7 @@ from asyncsim.tasks._task import Outcomes, Simple
 OUTCOME_LIMIT = 1_000_000
 CELLS = 1 << 22
 """Arms at most: each mean is a number of the task."""
+_COUNTLESS = 10**30
 REWARDS = ("fixed", "bernoulli", "gaussian")
 
 
@@ -129,6 +130,16 @@ class TabularTask(Simple):
         remedy = "shorten the horizon, or use sampling='monte_carlo' without diagnostics like exact_return"
         checks.power("actions ** horizon", self.actions, self.horizon, limit, "outcomes", remedy)
         return self._enumerate(prompt)
+
+    @property
+    def listed(self) -> int:
+        """Outcomes of one prompt that `outcomes` lists; what nobody lists is a large number."""
+        if self.horizon * math.log(self.actions) > math.log(_COUNTLESS):
+            return _COUNTLESS
+        return int(self.actions) ** int(self.horizon) * (2 if self.rewards == "bernoulli" else 1)
+
+    closed = False
+    """Whether `exact` needs no outcomes."""
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
         """Expected return J `[R]` and its gradient `[R, P]` by enumeration, of one prompt or averaged over all.

@@ -22,6 +22,8 @@ class BitChain(TabularTask):
 
     fraction: float
 
+    closed = True
+
     @property
     def needed(self) -> int:
         """Right bits that are paid."""

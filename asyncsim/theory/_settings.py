@@ -31,6 +31,12 @@ class PredictedStaleness(NamedTuple):
     also: tuple[str, ...] = ()
     reason: str = ""
 
+    def __str__(self) -> str:
+        """The mean, the law that gives it and why; or that there is no law, and why."""
+        if self.law is None:
+            return f"no law: {self.reason}"
+        return f"{'no mean' if self.mean is None else f'mean staleness {self.mean:g}'}, by {self.law}: {self.reason}"
+
     def row(self) -> dict[str, Any]:
         """The JSON object of this prediction."""
         row = self._asdict()

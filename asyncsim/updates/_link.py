@@ -15,6 +15,8 @@ from torch import Tensor
 from asyncsim import checks
 from asyncsim.methods._signal import Signal
 
+NOTHING = "no links: the gradient itself is added, step size 1"
+"""What the header of a run says of the empty chain."""
 State = dict[str, Tensor]
 """State of a link: named tensors with the replicate axis first."""
 
@@ -102,14 +104,14 @@ class Chain:
 
     def describe(self) -> list[str]:
         """Header of a run."""
-        return [repr(link) for link in self.links]
+        return [repr(link) for link in self.links] or [NOTHING]
 
 
 def chain(*links: Link) -> Chain:
     """Compose update links; `chain()` adds the gradient itself to the parameters.
 
     >>> chain().describe()
-    []
+    ['no links: the gradient itself is added, step size 1']
     """
     for link in links:
         checks.require(

@@ -14,7 +14,7 @@ from asyncsim.validation.rates import missed_rate, sides
 
 def judge(
     estimate: Estimate,
-    predicted: float,
+    predicted: Any,
     kind: str = "expectation",
     scale: float | None = None,
     effect: float = 0.05,
@@ -33,9 +33,11 @@ def judge(
     A bound is an upper bound; its missed rate is for a bound lower by D, so it is small only where the measurement lies
     close below the bound. One that is not exceeded, and not close either, "holds, not tight": it could be lower.
 
-    Arguments: `estimate`, as `Trace.final` gives it; `predicted`, finite; `kind` of the claim; `scale` >= 0, what the
-    fraction `effect` refers to (|predicted| unless given); `effect`, the least deviation worth seeing; `false_fail` of
-    all `comparisons` of the claim together; `false_pass` of this one; `point`, `quantity` for the row.
+    Arguments: `estimate`, as `Trace.final` gives it; `predicted`, finite, or a prediction with `mean` and `reason` such
+    as that of `theory.predicted_staleness` (None, or a mean of None: the verdict is "outside"); `kind` of the claim;
+    `scale` >= 0, what the fraction `effect` refers to (|predicted| unless given); `effect`, the least deviation worth
+    seeing; `false_fail` of all `comparisons` of the claim together; `false_pass` of this one; `point`, `quantity` for
+    the row.
     Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the missed rate at the realized error,
     [low, high] = measured -+ (c error + tolerance), `margin` = (c error + tolerance - deviation)/D.
     Raises `InputError` for an error bar known to be false, a negative error or a prediction that is not finite.
@@ -47,9 +49,16 @@ def judge(
     'violated'
     >>> judge(Estimate(1.02, 0.02), 1.0, "expectation", 1.0, 0.02).verdict
     'inconclusive'
+    >>> print(judge(Estimate(1.02, 0.02), None))
+    outside: predicted —, measured 1.020 ± 0.066 (no law: no prediction was given)
     """
+    reason = getattr(predicted, "reason", "") or "no prediction was given"
+    predicted = predicted.mean if hasattr(predicted, "reason") else predicted
+    if predicted is None:
+        return _without_law(estimate, reason, false_fail / comparisons, point, quantity)
+    predicted = checks.real("prediction", predicted, "check the point against the claim's domain")
     scale = abs(predicted) if scale is None else scale
-    _refuse(estimate, predicted, kind, scale, effect, false_fail, false_pass, comparisons)
+    _refuse(estimate, kind, scale, effect, false_fail, false_pass, comparisons)
     value, error, freedom, tolerance = estimate.value, estimate.error, estimate.freedom, estimate.tolerance
     row: dict[str, Any] = {"point": dict(point or {}), "quantity": quantity, "predicted": float(predicted)}
     row["samples"] = estimate.samples
@@ -80,16 +89,26 @@ def judge(
                       margin=_margin(reach - deviation, smallest), reason=reason, **row)
 
 
+def _without_law(
+    estimate: Estimate, reason: str, alpha: float, point: Mapping[str, Any] | None, quantity: str
+) -> Comparison:
+    """A measurement that no law speaks of."""
+    value, nan = float(estimate.value), math.nan
+    known = estimate.independent and math.isfinite(estimate.error)
+    reach = estimate.tolerance + critical(alpha, estimate.freedom) * estimate.error if known else nan
+    return Comparison(point=dict(point or {}), quantity=quantity, predicted=nan, measured=value, low=value - reach,
+                      high=value + reach, verdict="outside", false_fail=nan, false_pass=nan, margin=math.inf,
+                      samples=estimate.samples, reason=f"no law: {reason}")
+
+
 def _refuse(
-    estimate: Estimate, predicted: float, kind: str, scale: float, effect: float, false_fail: float, false_pass: float,
-    comparisons: int,
+    estimate: Estimate, kind: str, scale: float, effect: float, false_fail: float, false_pass: float, comparisons: int
 ) -> None:
     checks.require(
         estimate.independent, "realizations", 1, ">= 2 where the schedule is random",
         "raise realizations=, since replicates on one shared schedule make a false error bar",
     )
     checks.one_of("kind", kind, KINDS, "use a kind of `records.KINDS`")
-    checks.real("prediction", predicted, "check the point against the claim's domain")
     checks.real("scale", scale, "give the size that the effect refers to", 0.0)
     checks.real("effect", effect, "state the smallest deviation worth seeing", 0.0, open_low=True)
     for name, rate in (("false_fail", false_fail), ("false_pass", false_pass)):

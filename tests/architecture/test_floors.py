@@ -11,15 +11,18 @@ from tests.architecture.source import imports, modules
 FLOORS = {
     0: {
         "notation", "records", "rng", "rng_compiled", "checks", "uncertainty", "plugins", "manifest", "laws", "knobs",
-        "feeds", "trace", "memory",
+        "feeds", "trace", "memory", "stopping", "progress", "showing",
     },
     1: {"systems", "schedules", "tasks", "policies", "batch", "versions", "ratios", "likelihoods", "theory"},
     2: {"advantages", "penalties", "factors", "methods", "updates", "rollouts", "drawing", "rng_torch"},
     3: {"spec", "loop", "running", "diagnostics", "oracle"},
     4: {"trials", "validation", "conformance"},
     5: {"plotting"},
-    6: {"verifying", "comparing", "sweeping", "reporting", "wording", "timelines", "conforming", "commands", "cli"},
-    7: {""},  # the package itself: lazy public names
+    6: {
+        "verifying", "comparing", "sweeping", "reporting", "judgments", "wording", "streams", "compiling", "timelines",
+        "conforming", "commands", "completing", "complaints", "cli",
+    },
+    7: {"", "__main__"},  # the package itself: lazy public names, and `python -m asyncsim`
 }
 """Every part of the package; a new one takes its place here first."""
 
@@ -40,10 +43,15 @@ BESIDE = {
     "spec": {"diagnostics"},
     "running": {"spec", "loop", "diagnostics"},
     "trials": {"validation"},
-    "timelines": {"wording"},
+    "judgments": {"verifying", "reporting"},
+    "compiling": {"streams"},
+    "timelines": {"wording", "streams"},
     "conforming": {"wording"},
-    "commands": {"verifying", "comparing", "sweeping", "reporting", "wording", "timelines"},
-    "cli": {"commands", "conforming", "wording"},
+    "commands": {
+        "verifying", "comparing", "sweeping", "reporting", "judgments", "wording", "streams", "compiling", "timelines",
+    },
+    "completing": {"commands"},
+    "cli": {"commands", "completing", "complaints", "conforming", "streams", "wording"},
 }
 """What a part may import from its own floor."""
 

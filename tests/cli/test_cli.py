@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from asyncsim import wording
 from asyncsim.cli import KINDS, main
 
 SMALL = ["--updates", "6", "--replicates", "4"]
@@ -217,7 +222,6 @@ BAD = {
     "an option without value": ["run", "--updates"],
     "a flag with a value": ["verify", "--defects=3"],
     "text for a number": ["run", "--updates", "abc"],
-    "no kind": ["list"],
     "too many words": ["list", "tasks", "quadratic", "more"],
     "staleness given twice": ["run", "--staleness", "5", "--set", "schedule.staleness=3"],
     "a setting given twice": ["run", "--set", "task.arms=5", "--set", "task.arms=6"],
@@ -285,6 +289,10 @@ SAYS = {
     "a near option": (["run", "--updtes", "3"], "option = '--updtes'", "did you mean --updates?"),
     "the value of an option": (["run", "--updates=abc"], "--updates = 'abc'", "a valid integer"),
     "what fills the memory": (["run", "--samples", "100000000000"], "bytes of schedule versions", "16 GiB"),
+    "a near command": (["runn"], "command = 'runn'", "did you mean run?"),
+    "an empty word": (["list", "methods", "grpo", ""], "arguments = ''", "asyncsim list --help"),
+    "where environments are": (["run", "--task", "CartPole-v1"], "task = ", "--task gym --set task.id=CartPole-v1"),
+    "the root folder": (["timeline", "synchronous", "--trace", "/"], "--trace = '/'", "a file, not a folder"),
     "the suffix before all else": (["run", "--plot", "/dev/null/out.xyz"], "path = ", ".png"),
 }
 
@@ -392,3 +400,83 @@ def test_a_law_of_integers_is_a_setting(tmp_path: Path) -> None:
     words = ["--schedule", "random", "--set", "schedule.law=uniform:0:4", "--json", tmp_path / "run.json"]
     assert call("run", *SMALL, *words).exit_code == 0
     assert json.loads((tmp_path / "run.json").read_text())["spec"]["system"]["knobs"]["law"] == [0.2] * 5
+
+
+def test_list_without_a_kind_lists_kinds(tmp_path: Path) -> None:
+    result = call("list", "--json", tmp_path / "kinds.json")
+    rows = json.loads((tmp_path / "kinds.json").read_text())
+    assert result.exit_code == 0 and [row["name"] for row in rows] == list(KINDS)
+    assert all(row["name"] in result.output and len(row["summary"]) > 20 for row in rows)
+    assert json.loads(call("list", "--json").output) == rows
+
+
+@pytest.mark.parametrize("words", [["-m", "asyncsim"], ["-m", "asyncsim.cli"]])
+def test_python_runs_the_command_line(words: list[str]) -> None:
+    done = subprocess.run([sys.executable, *words, "--version"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout == f"asyncsim {metadata.version('asyncsim')}\n" and not done.stderr
+    bare = subprocess.run([sys.executable, *words, "nope"], capture_output=True, text=True, timeout=60)
+    assert bare.returncode == 2 and bare.stderr.startswith("asyncsim: command = 'nope'")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("run --method gr", "grpo"),
+        ("run --link clip", "clip_norm"),
+        ("verify ess/cl", "ess/clamp-floor"),
+        ("list me", "methods"),
+        ("list metrics ess_st", "ess_staleness"),
+        ("timeline one", "one_step_off"),
+        ("ver", "verify"),
+    ],
+)
+def test_a_shell_completes_names(words: str, expected: str) -> None:
+    variables = {"_ASYNCSIM_COMPLETE": "complete_bash", "COMP_WORDS": f"asyncsim {words}",
+                 "COMP_CWORD": str(len(words.split()))}
+    script = Path(sys.executable).parent / "asyncsim"
+    done = subprocess.run([script], capture_output=True, text=True, timeout=60, env={**os.environ, **variables})
+    assert expected in done.stdout.split(), (done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [("none", None), ("None", None), ("null", None), ("inf", float("inf")), ("-Inf", float("-inf"))]
+)
+def test_words_for_nothing_and_infinity_are_understood(word: str, value: float | None) -> None:
+    assert wording.understood(word, None) == wording.understood(word, 3) == value
+    assert wording.understood(word, "median") == word and wording.understood([word], None) == [word]
+
+
+def test_none_lifts_a_limit_on_the_command_line(tmp_path: Path) -> None:
+    words = ["timeline", "update-on-arrival", "--set", "workers=2", "--model", "lead=none", "--model", "max_age=None"]
+    result = call(*words, "--updates", "8", "--json", tmp_path / "t.json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads((tmp_path / "t.json").read_text())["system"]["lead"] is None
+    words = ["run", *SMALL, "--method", "truncated-is", "--set", "method.cap=none", "--advantage", "opob"]
+    result = call(*words, "--set", "advantage.robust=none", "--json", tmp_path / "r.json")
+    assert result.exit_code == 0, result.stderr
+
+
+SIZES = {
+    "run": ["--replicates", "--samples", "--updates", "--every"],
+    "timeline synchronous": ["--samples", "--updates"],
+}
+
+
+@pytest.mark.parametrize(("command", "option"), [(c, option) for c, options in SIZES.items() for option in options])
+@pytest.mark.parametrize("size", ["0", "-1"])
+def test_no_size_below_one_is_taken_for_the_default(command: str, option: str, size: str) -> None:
+    result = call(*command.split(), option, size)
+    assert result.exit_code == 2 and f"= {size}: must be" in result.stderr
+    assert result.stderr.startswith(f"asyncsim: {option.strip('-')}")
+
+
+@pytest.mark.parametrize("command", [["run"], ["verify", "ess/limit"], ["timeline", "synchronous"]])
+def test_a_negative_seed_is_refused(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(*command, "--seed", "-1")
+    assert result.exit_code == 2 and result.stderr.startswith("asyncsim: seed = -1") and not list(tmp_path.iterdir())
+
+
+def test_the_header_says_what_a_comparison_needs() -> None:
+    text = call("run", *SMALL, "--method", "grpo").output
+    assert text.count("note: ") == 2 and "(here sequence_mean)" in text and "runs of one --seed share schedules" in text

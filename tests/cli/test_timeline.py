@@ -71,7 +71,7 @@ def test_settings_of_the_model_and_a_trace_file(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["--model", "slot=3"], "slots"),
-        (["--model", "slots=few"], "slots"),
+        (["--model", "slots=many"], "slots"),
         (["--model", "turns=2"], "environment"),
         (["--model", "mode=hope"], "mode"),
         (["--set", "length=pareto:1:1"], "finite mean"),

@@ -250,7 +250,7 @@ def test_a_replicate_that_leaves_the_finite_range_is_frozen():
         np.testing.assert_array_equal(values[:, [0, 2]], calm[name][:, [0, 2]], err_msg=name)
     table = trace.table()
     assert (table[table["update"] > when]["replicates"] == 2).all()
-    assert trace.final("gradient_norm").samples == 2
+    assert trace.split()["sgd.lr=0.1"].final("gradient_norm").samples == 2
 
 
 def test_variance_of_several_prompts_is_that_of_the_prompt_asked():

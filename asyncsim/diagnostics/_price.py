@@ -1,0 +1,80 @@
+"""What metrics cost that list every outcome: announced before a run, and refused where a run would not end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from asyncsim import checks
+from asyncsim.diagnostics._diagnostic import Metric
+
+LIMIT = 10**10
+"""Tokens of listed outcomes that a run may evaluate: some ten minutes on one core."""
+NANOSECONDS = 60.0
+"""Time that each takes on one core, about."""
+BYTES = 48
+"""Memory that each takes while its metric is computed, about."""
+NOTED = 10**8
+"""Tokens from which the price is announced: some seconds."""
+
+
+class Price(NamedTuple):
+    """Names of the metrics that list outcomes, and tokens: of those at one update of a block, in a run, and trained."""
+
+    metrics: tuple[str, ...]
+    at_once: int
+    in_all: int
+    trained: int
+
+    def arrays(self) -> dict[str, tuple[int, str]]:
+        """Bytes that listing takes, with what lowers them, as `checks.memory` reads it."""
+        name = f"outcomes that {', '.join(self.metrics)} lists"
+        return {name: (BYTES * self.at_once, "the horizon or block, or record batch_return instead")}
+
+    def __str__(self) -> str:
+        seconds, memory = NANOSECONDS * 1e-9 * self.in_all, BYTES * self.at_once / 2**30
+        times = self.in_all / self.trained
+        return (
+            f"{', '.join(self.metrics)}: every outcome is listed, {times:.2g} times the tokens that are trained; adds "
+            f"about {seconds:.2g} s and {memory:.2g} GiB"
+        )
+
+
+def price(
+    metrics: Sequence[Metric], task: Any, *, groups: int, samples: int, replicates: int, together: int, updates: int,
+    recorded: int,
+) -> Price:
+    """The price of a run's metrics.
+
+    Arguments: `task`; `groups` and `samples` of an update; `replicates` in all and computed `together`; `updates`, and
+    how many of them are `recorded`. Tasks that are not enumerated cost nothing.
+    """
+    outcomes, horizon = getattr(task, "listed", 0), task.horizon
+    exact = 0 if getattr(task, "closed", True) else task.prompts * outcomes
+    each = {
+        "bias": groups * outcomes + exact,
+        # Every batch of one group.
+        "variance": samples * _power(outcomes, samples),
+    }
+    listing = [metric.name for metric in metrics if metric.enumerates and each.get(metric.name, exact)]
+    # The exact return, gradient and cosine share one enumeration.
+    shared = exact if any(name not in each for name in listing) else 0
+    tokens = horizon * (shared + sum(each.get(name, 0) for name in listing))
+    trained = replicates * updates * groups * samples * horizon
+    return Price(tuple(listing), together * tokens, replicates * recorded * tokens, trained)
+
+
+def check(found: Price) -> None:
+    """Refuse what would not end."""
+    remedy = "raise every, lower replicates or the horizon, or record batch_return instead"
+    names = ", ".join(found.metrics)
+    bound = f"at most {LIMIT:.0e} (about {NANOSECONDS * 1e-9 * LIMIT / 60:.0f} minutes)"
+    checks.require(found.in_all <= LIMIT, f"tokens that {names} evaluates", found.in_all, bound, remedy)
+
+
+def _power(base: int, exponent: int) -> int:
+    """base^exponent, or a number beyond the limit where that is."""
+    if base == 0 or exponent * math.log(base) > math.log(LIMIT):
+        return 0 if base == 0 else LIMIT + 1
+    return base**exponent

@@ -1,0 +1,58 @@
+"""How far long work has come: a bar on a terminal, elsewhere a line every so often; always on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+LONG = 2000
+"""Steps from which work is long enough for a bar."""
+SECONDS = 30.0
+"""Time between two lines where no terminal shows a bar."""
+
+
+class Progress:
+    """Hears of steps done, out of so many, and shows them.
+
+    `wanted`: show them (None: a bar on a terminal where there are `LONG` steps or more, elsewhere a line every
+    `SECONDS`; False: nothing).
+    """
+
+    def __init__(self, what: str, total: int, wanted: bool | None = None) -> None:
+        self.what, self.total, self.done = what, total, 0
+        terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.barred = terminal and (total >= LONG if wanted is None else wanted)
+        self.spoken = wanted is not False and not terminal
+        self.bar: Any = None
+        self.start = self.last = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        if self.barred:
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+
+            self.bar = Bar(console=Console(stderr=True), transient=True)
+            self.bar.start()
+            self.bar.add_task(self.what, total=self.total)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def add(self, steps: int = 1) -> None:
+        """So many steps more are done."""
+        self.done += steps
+        if self.bar is not None:
+            self.bar.advance(self.bar.task_ids[0], steps)
+        elif self.spoken and time.monotonic() - self.last >= SECONDS:
+            self._say()
+
+    def _say(self) -> None:
+        self.last = time.monotonic()
+        spent = self.last - self.start
+        left = spent * (self.total - self.done) / self.done
+        share = self.done / self.total
+        line = f"asyncsim: {share:.0%} of the {self.what} after {spent:.0f} s, about {left:.0f} s more"
+        print(line, file=sys.stderr, flush=True)

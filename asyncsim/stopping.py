@@ -1,0 +1,74 @@
+"""Ctrl-C and SIGTERM: what is under way ends where it can be kept, a second signal ends it at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+"""Signals that end a run early, as messages call them."""
+PATIENCE = 1.0
+"""Seconds after which whoever asked to stop hears what is being waited for."""
+_WAITING = b"asyncsim: stopping after the current batch; press Ctrl-C again to stop at once and lose the run\n"
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where the command line handles it."""
+
+
+def number_of(error: KeyboardInterrupt) -> int:
+    """The signal behind an interrupt."""
+    usual = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+    return int(getattr(error, "number", usual))
+
+
+def terminate(number: int, frame: FrameType | None) -> None:
+    """The command line's handler of SIGTERM: raises `Terminated`."""
+    raise Terminated
+
+
+@contextmanager
+def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
+    """Collect signals instead of raising them: the list is empty until one arrives; a second one is raised.
+
+    Only Python's own handler of Ctrl-C and `terminate` are replaced, and only in the main thread; other handlers stay.
+
+    >>> with deferred() as received:
+    ...     signal.raise_signal(signal.SIGINT)
+    ...     print([NAMES[number] for number in received])
+    ['Ctrl-C']
+    """
+    received: list[int] = []
+    waiting = threading.Timer(patience, _say)
+    waiting.daemon = True
+    before: dict[int, Any] = {}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if received:
+            before[number](number, frame)
+        received.append(number)
+        waiting.start()
+
+    if threading.current_thread() is threading.main_thread():
+        for each in NAMES:
+            handler = signal.getsignal(each)
+            if handler in (signal.default_int_handler, terminate):
+                before[each] = handler
+                signal.signal(each, note)
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        waiting.cancel()
+
+
+def _say() -> None:
+    # Not through sys.stderr, whose lock the interrupted thread may hold.
+    with suppress(OSError):
+        os.write(2, _WAITING)

@@ -1,0 +1,141 @@
+"""`asyncsim verify`: what each status means, what it says to do, and the error rate of all claims together."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncsim import commands, judgments, records, reporting, verifying
+from tests.cli.test_cli import call
+from tests.test_reporting import Page, verdict
+
+LOOSE = "holds, not tight"
+
+
+def of(*words: str) -> list[records.Verdict]:
+    """Verdicts with the given words."""
+    return [dataclasses.replace(verdict(f"family/{k}"), verdict=word) for k, word in enumerate(words)]
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["held"], 0),
+        (["held", LOOSE], 0),
+        (["held", "inconclusive"], 3),
+        (["outside"], 3),
+        (["held", "inconclusive", "violated"], 1),
+        (["violated", LOOSE], 1),
+    ],
+)
+def test_the_status_is_that_of_the_worst_verdict(words: list[str], status: int) -> None:
+    assert judgments.status(of(*words)) == status
+    advice = judgments.advice(of(*words), "quick", 0)
+    assert bool(advice) == (status != 0)
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("violated", 0), ("held", 1), ("inconclusive", 1)])
+def test_a_defect_that_turns_nothing_is_status_one(outcome: str, status: int) -> None:
+    made = dataclasses.replace(verdict(), defects=({"name": "off by one", "verdict": outcome},))
+    assert judgments.status([made]) == status
+    assert ("not caught: family/claim: off by one" in " ".join(judgments.advice([made], "quick", 0))) == (status == 1)
+
+
+def test_the_line_of_counts_holds_loose_bounds_apart() -> None:
+    held, _ = judgments.lines(of("held", "held", LOOSE), False)
+    assert held.startswith("2 of 3 claims held, 1 hold without being tight (false fail <= 0.001 each")
+    assert "without being tight" not in judgments.lines(of("held"), False)[0]
+
+
+def test_the_chance_of_any_false_alarm_is_said_in_the_terminal_and_in_json(tmp_path: Path) -> None:
+    names = ["ess/clamp-floor", "ess/limit"]
+    result = call("verify", *names, "--json", tmp_path / "v.json", "--report", tmp_path / "r.html")
+    found = json.loads((tmp_path / "v.json").read_text())
+    chance = found["summary"]["false_fail_of_all"]
+    assert 0 < chance == pytest.approx(sum(row["false_fail"] for row in found["claims"]))
+    line = f"chance of any false alarm over all 2 claims: at most {reporting.rate(chance)}"
+    assert line in result.output and found["summary"]["counts"]["held"] == 2
+
+
+def test_advice_names_the_point_and_tells_chance_theory_and_product_apart() -> None:
+    made = verdict(value=3.0)
+    assert made.verdict == "violated"
+    text = "\n".join(judgments.advice([made], "quick", 4))
+    assert "violated: family/claim at staleness = 4, step = 0.25: x predicted 2, measured 3.000 ± 0.03" in text
+    assert "chance? A true claim is called violated once in 1000" in text
+    assert "asyncsim verify family/claim --seed 5 --size full" in text
+    assert "theory? " in text and "cross_check" in text and "product? " in text and "--defects" in text
+    assert "--size full" not in "\n".join(judgments.advice([made], "full", 4))
+    there = judgments.advice([made], "full", 4, {"staleness": 8, "curvatures": (1.0, 2.0)})
+    assert "asyncsim verify family/claim --at staleness=8 --at 'curvatures=(1.0, 2.0)' --seed 5" in "\n".join(there)
+    assert all(len(sentence.split()) <= 25 for line in text.splitlines()[1:] for sentence in line.split(". "))
+
+
+def test_an_undecided_claim_is_no_contradiction() -> None:
+    made = verdict(error=0.2)
+    assert made.verdict == "inconclusive"
+    text = "\n".join(judgments.advice([made], "quick", 0))
+    assert text.startswith("inconclusive: family/claim at ") and "does not contradict" in text and "chance?" not in text
+
+
+def test_of_many_violated_claims_some_are_named() -> None:
+    lines = judgments.advice(of(*["violated"] * 9), "quick", 0)
+    assert sum(line.startswith("violated: family/") for line in lines) == 5 and "violated: 4 claims more" in lines
+
+
+@pytest.mark.parametrize(("factor", "size", "status"), [(1.1, 1.0, 1), (1.0, 1e-3, 3)])
+def test_the_command_ends_in_status_and_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float, size: float, status: int
+) -> None:
+    """A wrong formula is violated; an effect a thousand times smaller than the measurement can see is undecided."""
+    from asyncsim import theory, trials
+
+    claim, trial = theory.claim("ess/limit"), trials.trial("ess/limit")
+
+    def wrong(point: Any) -> dict[str, float]:
+        return {name: factor * value for name, value in claim.predict(point).items()}
+
+    def coarse(point: Any, effect: float, *given: Any) -> Any:
+        found = trial.measure(point, trial.effect, *given)
+        return {name: each._replace(error=max(each.error, 1e-3)) for name, each in found.items()}
+
+    changed = dataclasses.replace(trial, effect=trial.effect * size, measure=coarse if size < 1 else trial.measure)
+    monkeypatch.setattr(verifying.theory, "claim", lambda name: dataclasses.replace(claim, predict=wrong))
+    monkeypatch.setattr(verifying.trials, "trial", lambda name: changed)
+    result, found = commands.verify(["ess/limit"], "quick", False, 0, None, tmp_path / "r.html")
+    assert found == status, result["claims"]
+
+
+def test_the_new_word_is_drawn_reported_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from asyncsim.plotting import plot
+
+    monkeypatch.setattr(records, "VERDICTS", tuple(dict.fromkeys((*records.VERDICTS, LOOSE))))
+    made = verdict()
+    (loose,) = of(LOOSE)
+    loose = dataclasses.replace(loose, points=tuple(dataclasses.replace(row, verdict=LOOSE) for row in made.points))
+    apart = [{"staleness": k, "step": 0.25} for k in (1, 2, 4)]
+    curve = dataclasses.replace(loose, points=tuple(dataclasses.replace(loose.points[0], point=p) for p in apart))
+    for each in (loose, curve):
+        assert LOOSE in plot(each).get_suptitle()
+    assert LOOSE in [text.get_text() for text in plot(curve).axes[0].get_legend().get_texts()]
+    path = reporting.write_report([made, loose], {"seed": 0}, tmp_path / "r.html")
+    page = Page(path.read_text(encoding="utf-8"))
+    assert f"1 {LOOSE}" in page.text and "1 held" in page.text and "never exceeded and nowhere reached" in page.text
+    console = commands._console()
+    with console.capture() as printed:
+        console.print(judgments.table([made, loose], False))
+    assert LOOSE in printed.get()
+    plain = Page(reporting.write_report([made], {"seed": 0}, tmp_path / "p.html").read_text(encoding="utf-8"))
+    assert "1 held 0 violated 0 inconclusive" in plain.text and "nowhere reached" not in plain.text
+
+
+def test_a_line_for_each_claim_as_it_is_reached(tmp_path: Path) -> None:
+    result = call("verify", "ess/clamp-floor", "ess/limit", "--report", tmp_path / "r.html")
+    lines = result.stderr.splitlines()
+    assert [line.rsplit(" (", 1)[0] for line in lines] == [
+        "asyncsim: 1 of 2: ess/clamp-floor held", "asyncsim: 2 of 2: ess/limit held"
+    ]
