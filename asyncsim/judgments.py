@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asyncsim import reporting, verifying
-from asyncsim.records import Comparison, Verdict
+from asyncsim.records import LOOSE, Comparison, Verdict
 
-SUCCESSES = ("held", "holds, not tight")
-"""Verdicts that leave nothing to do; the second is that of a bound that is never reached."""
+SUCCESSES = ("held", LOOSE)
+"""Verdicts that leave nothing to do; the second is that of a bound with a term that nothing attains."""
 HELD, VIOLATED, INCONCLUSIVE = 0, 1, 3
 NAMED = 5
 """Claims that the advice names, at most."""
@@ -69,7 +69,8 @@ def lines(verdicts: Sequence[Verdict], defects: bool) -> list[str]:
         caught = sum(d["verdict"] == "violated" for v in verdicts for d in v.defects)
         line += f"; {caught} of {sum(len(v.defects) for v in verdicts)} planted defects turned their claim to violated"
     chance = reporting.rate(reporting.summary(verdicts)["false_fail_of_all"])
-    return [line, f"chance of any false alarm over all {len(verdicts)} claims: at most {chance}"]
+    every = f"chance of any false alarm over all {len(verdicts)} claims: at most {chance}"
+    return [line, every, *(f"{v.id}: {v.reason}" for v in verdicts if v.verdict == LOOSE)]
 
 
 def advice(verdicts: Sequence[Verdict], size: str, seed: int, at: Mapping[str, Any] | None = None) -> list[str]:

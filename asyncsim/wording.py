@@ -97,8 +97,9 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         "given",
         "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing),
     )
-    takes = signature.parameters
-    return make(**{k: understood(value, takes[k].default, takes[k].annotation) for k, value in arguments.items()})
+    takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
+    # A knob of before goes to the preset as it is: that refuses it with the one of today.
+    return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
 
 
 def spec(

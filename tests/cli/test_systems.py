@@ -133,7 +133,7 @@ def test_a_run_too_short_for_its_schedule_warns() -> None:
 
 def test_a_run_says_that_there_are_no_minibatches() -> None:
     m2po = ("--set", "system.train_batch_size=2", "--set", "system.stale_iteration=1", "--set", "system.length=1")
-    said = "minibatches: none yet; each of the 4 updates on a batch is made on the whole batch"
+    said = "note: no minibatches yet; each of the 4 updates on a batch is made on the whole batch"
     words = ("run", "--system", "m2po", *m2po, "--set", "system.load=1", "--updates", 8, "--replicates", 2)
     assert said in call(*words).output.splitlines()
     single = call(*words, "--set", "system.updates_per_batch=1").output

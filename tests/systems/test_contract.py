@@ -246,7 +246,7 @@ def test_predictions_are_those_of_the_claims(rule, groups, batches):
         )
         prediction = predicted(built, 1)
         point = {"rule": rule, "tickets": tickets, "groups_per_batch": groups, "batches_per_publish": batches,
-                 "length": "lognormal:1:0.8", "train_time": 1.0}
+                 "length": "lognormal:1:0.8", "train_time": 1.0, "sync_time": 0.0}
         expected = bounds.predict(point)
         assert prediction.support[1] == expected["largest"]
         if "spread" in expected:
