@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from asyncsim.memory import free
+
 LARGEST = 2**31 - 1
 """Largest count that versions and batches, which are int32, can hold."""
 MANY = 20
 """Names of which a message lists all, at most."""
-MEMORY = 16 << 30
-"""Bytes that the arrays of one run may take, 16 GiB."""
+MEMORY = "ASYNCSIM_MEMORY"
+"""Environment variable with the bytes that the arrays of one run may take, in place of what the machine has free."""
+UNITS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "K", "M", "G", "T"))}
+"""What K, M, G and T (and KiB, ...) stand for in a number of bytes."""
 
 
 class InputError(ValueError):
@@ -43,6 +49,8 @@ def shown(value: Any) -> str:
     except ValueError:
         # Python refuses to print integers of more than some thousand digits.
         text = f"{type(value).__name__} too long to print"
+    except RecursionError:
+        text = f"{type(value).__name__} nested too deeply to print"
     return text if len(text) <= 160 else text[:77] + "..." + text[-80:]
 
 
@@ -102,11 +110,28 @@ def power(field: str, base: int, exponent: int, limit: int, unit: str, remedy: s
 
 
 def memory(parts: Mapping[str, tuple[int, str]]) -> None:
-    """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory."""
-    if sum(size for size, _ in parts.values()) > MEMORY:
+    """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory.
+
+    That is what the machine, its control group and the limits of the process leave, or `ASYNCSIM_MEMORY`.
+    """
+    total = sum(size for size, _ in parts.values())
+    given = size_of(MEMORY)
+    most, whose = free() if given is None else (given, f"as {MEMORY} says")
+    if total > most:
         name, (size, lower) = max(parts.items(), key=lambda part: part[1][0])
-        largest = f"at most {MEMORY} ({MEMORY >> 30} GiB) with all other arrays of the run"
-        raise InputError(f"bytes of {name}", size, largest, f"lower {lower}")
+        largest = f"at most {most} ({most / (1 << 30):.1f} GiB, {whose}) with all other arrays of the run"
+        raise InputError(f"bytes of {name}", size, largest, f"lower {lower}, or set {MEMORY} (as 32GiB)")
+
+
+def size_of(variable: str) -> int | None:
+    """Bytes that an environment variable gives, as a number or as 500M, 4G, 4GiB; None where it is not set."""
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return None
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)(?:i?B)?", text, flags=re.IGNORECASE | re.ASCII)
+    if found is None:
+        raise InputError(variable, text, "a number of bytes", "write it as 500M, 4G or 4GiB")
+    return int(float(found[1]) * UNITS[found[2].upper()])
 
 
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
