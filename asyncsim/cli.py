@@ -251,11 +251,11 @@ def conformance(
 
 
 def _write_json(path: Path | None, value: Any) -> None:
-    from asyncsim import records
+    from asyncsim import files
 
     if path is not None:
         text = _json(value) + "\n"
-        records.write_atomically(path, lambda file: file.write(text.encode()))
+        files.write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def _json(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim import checks, plugins, records
+from asyncsim import checks, files, plugins, records
 from asyncsim.wording import SINGULAR
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def outputs(plot: Path | None = None, **paths: Path | None) -> None:
         _style.kind_of(plot)
     for name, path in {"plot": plot, **paths}.items():
         if path is not None:
-            records.writable(f"--{name}", path)
+            files.writable(f"--{name}", path)
 
 
 def run(spec: Spec, seed: int, plot: Path | None, save: Path | None) -> dict[str, Any]:

@@ -5,20 +5,15 @@ Nothing here computes; both towers and everything above them speak in these reco
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import tempfile
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks, notation
+from asyncsim import checks, files, notation
 
 Point = Mapping[str, Any]
 """The parameters at which a claim is tested, by name."""
@@ -30,8 +25,6 @@ SHOWN = 6
 """Comparisons that a printed verdict shows."""
 LONGEST = 60
 """Signs that name a point there."""
-FORMAT = 1
-"""Version of the files that schedules and timelines are saved in."""
 
 
 class Estimate(NamedTuple):
@@ -288,13 +281,14 @@ class Schedule:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to one compressed file, atomically."""
-        save_arrays(path, "schedule", *self.packed())
+        arrays, scalars = self.packed()
+        files.save_arrays(path, "schedule", arrays, plain(scalars))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
         """Read a schedule; a file truncated, of another kind or of another format version is refused by name."""
-        arrays, scalars = load_arrays(path, "schedule")
-        with well_formed(path, "schedule"):
+        arrays, scalars = files.load_arrays(path, "schedule")
+        with files.well_formed(path, "schedule"):
             return cls.unpacked(arrays, scalars)
 
 
@@ -322,107 +316,15 @@ class Timeline:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the timeline to one compressed file, atomically."""
         arrays = {f"{table}/{name}": column for table in self.TABLES for name, column in getattr(self, table).items()}
-        save_arrays(path, "timeline", arrays, {"header": self.header})
+        files.save_arrays(path, "timeline", arrays, plain({"header": self.header}))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Timeline:
         """Read a timeline; a file truncated, of another kind or of another format version is refused by name."""
-        arrays, scalars = load_arrays(path, "timeline")
+        arrays, scalars = files.load_arrays(path, "timeline")
         tables: dict[str, dict[str, np.ndarray]] = {table: {} for table in cls.TABLES}
-        with well_formed(path, "timeline"):
+        with files.well_formed(path, "timeline"):
             for name, column in arrays.items():
                 table, _, column_name = name.partition("/")
                 tables[table][column_name] = column
             return cls(**tables, **scalars)
-
-
-def write_atomically(path: str | os.PathLike[str], write: Callable[[Any], None]) -> None:
-    """Let `write(binary file)` fill a temporary neighbor and move it into place: the file is whole or absent.
-
-    Folders on the way are made. Raises `InputError` where nothing can be written.
-    """
-    path = writable("path", path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except (OSError, ValueError) as error:
-        raise _unwritable("path", path, error) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise _unwritable("path", path, error) from None
-        raise
-
-
-def writable(field: str, path: str | os.PathLike[str]) -> Path:
-    """The path, where a file can be written there or a missing folder be made for it: asked before long work."""
-    path = Path(path)
-    try:
-        folder = path.is_dir()
-        there = next(parent for parent in path.absolute().parents if parent.exists())
-        usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
-    except OSError as error:
-        raise _unwritable(field, path, error) from None
-    checks.require(not folder, field, str(path), "a file, not a folder", "add a file name")
-    checks.require(usable, field, str(path), "writable", "choose another folder")
-    return path
-
-
-def _unwritable(field: str, path: Path, error: OSError | ValueError) -> checks.InputError:
-    reason = getattr(error, "strerror", None) or error
-    return checks.InputError(field, str(path), "writable", f"choose another path ({reason})")
-
-
-@contextmanager
-def well_formed(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Name the file whose parts are missing, unknown or of another make."""
-    try:
-        yield
-    except checks.InputError:
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        bound = f"a {kind} file with all its parts and no others ({error})"
-        raise checks.InputError("path", str(path), bound, f"write it again with {kind}.save()") from None
-
-
-def save_arrays(
-    path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]
-) -> None:
-    """Write named arrays and a JSON header into one compressed file, atomically."""
-    header = json.dumps({"kind": kind, "format": FORMAT, "scalars": plain(scalars)})
-    packed = {"__header__": np.frombuffer(header.encode(), dtype=np.uint8), **arrays}
-    # savez keeps mapping keys that contain "/" as they are; only its keyword form restricts them.
-    write_atomically(path, lambda file: np.savez_compressed(file, **packed))  # type: ignore[arg-type]
-
-
-def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save_arrays` wrote; a file missing, truncated or of another kind or format is refused by name."""
-    remedy = f"write it again with {kind}.save()"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("__header__").tobytes().decode())
-        found = (header["kind"], header["format"])
-        scalars = header["scalars"]
-    except FileNotFoundError:
-        raise checks.InputError("path", str(path), "an existing file", remedy) from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError):
-        raise checks.InputError("path", str(path), f"a whole {kind} file", remedy) from None
-    checks.require(
-        found == (kind, FORMAT),
-        "path",
-        str(path),
-        f"a {kind} file of format {FORMAT}, not {found[0]} {found[1]}",
-        remedy,
-    )
-    return arrays, scalars

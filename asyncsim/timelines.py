@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import checks, records, theory, wording
+from asyncsim import checks, files, records, theory, wording
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
@@ -170,5 +170,5 @@ def _write(record: records.Timeline, paths: Mapping[str, Path | None]) -> None:
         from asyncsim.plotting._perfetto import perfetto
 
         text = json.dumps(records.plain(perfetto(record)))
-        records.write_atomically(trace, lambda file: file.write(text.encode()))
+        files.write_atomically(trace, lambda file: file.write(text.encode()))
         print(f"trace: {trace} (open it at ui.perfetto.dev)")

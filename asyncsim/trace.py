@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim import checks, records, uncertainty
+from asyncsim import checks, files, records, uncertainty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,13 +119,13 @@ class Trace:
         schedule, described = self.schedule.packed()
         arrays |= {f"schedule/{k}": v for k, v in schedule.items()}
         scalars = {"schedule": described, "header": self.header}
-        records.save_arrays(path, "trace", arrays, scalars)
+        files.save_arrays(path, "trace", arrays, records.plain(scalars))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Read a trace; a file truncated, of another kind or of another format version is refused by name."""
-        arrays, scalars = records.load_arrays(path, "trace")
-        with records.well_formed(path, "trace"):
+        arrays, scalars = files.load_arrays(path, "trace")
+        with files.well_formed(path, "trace"):
             return cls._read(arrays, scalars)
 
     @classmethod

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim import checks
+from asyncsim.files import write_atomically
 from asyncsim.manifest import manifest
-from asyncsim.records import plain, write_atomically
+from asyncsim.records import plain
 from experiments import _contract, _source
 from experiments._contract import experiment, names, papers, questions, settings_of, summaries
 
