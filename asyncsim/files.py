@@ -184,25 +184,38 @@ def limit() -> int:
     return min(READ, free().size) if given is None else given
 
 
-def admit(path: Where, size: int) -> None:
-    """Refuse a file whose contents, by what it says of them itself, would take more memory than the limit."""
-    most = limit()
-    bound = f"a file that takes at most {most} bytes of memory ({most / (1 << 30):.3g} GiB), not {size}"
-    checks.require(size <= most, "path", str(path), bound, f"set {LIMIT} (as 16GiB) to read it all the same")
+class Budget:
+    """Bytes of memory that a file may take, and what is left of them; a file that wants more is refused by name."""
+
+    def __init__(self, path: Where) -> None:
+        self.path, self.most = path, limit()
+        self.left = self.most
+
+    def fit(self, size: int) -> None:
+        """Refuse the file unless so many bytes are left for it, by what it says of itself."""
+        if size > self.left:
+            most = f"{self.most} bytes ({self.most / (1 << 30):.3g} GiB)"
+            bound = f"one that takes at most {most} of memory when it is read"
+            raise checks.InputError("path", str(self.path), bound, f"set {LIMIT} (as 16GiB) to read it all the same")
+
+    def take(self, size: int) -> None:
+        """Take so many bytes."""
+        self.fit(size)
+        self.left -= size
 
 
 @contextmanager
-def decoding(path: Where, what: str, remedy: str) -> Iterator[None]:
+def decoding(path: Where, what: str, remedy: str, field: str = "path") -> Iterator[None]:
     """Whatever decoders raise on a damaged file becomes one line that names the file; nothing else belongs inside."""
     try:
         yield
     except checks.InputError:
         raise
     except FileNotFoundError:
-        raise checks.InputError("path", str(path), "an existing file", remedy) from None
+        raise checks.InputError(field, str(path), "an existing file", remedy) from None
     except Exception as error:  # zlib.error, OverflowError, RecursionError, ...: every decoder has its own
         reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise checks.InputError("path", str(path), f"a whole {what} ({reason})", remedy) from None
+        raise checks.InputError(field, str(path), f"a whole {what} ({reason})", remedy) from None
 
 
 @contextmanager
@@ -240,16 +253,20 @@ def load_arrays(path: Where, kind: str) -> tuple[dict[str, np.ndarray], dict[str
     return arrays, scalars
 
 
-def packed_arrays(path: Where, what: str, remedy: str, text: str = "") -> dict[str, np.ndarray]:
+def packed_arrays(
+    path: Where, what: str, remedy: str, text: str = "", field: str = "path"
+) -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name; `text` names one that holds JSON. Raises `InputError` as `load_arrays`."""
-    with decoding(path, what, remedy):
+    with decoding(path, what, remedy, field):
         if not os.path.isfile(path) and os.path.exists(path):
             raise ValueError("it is a folder or a device")
         with zipfile.ZipFile(path) as archive:
             entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
             if len(entries) < len(archive.infolist()):
                 raise ValueError("two entries have one name")
-            admit(path, sum(entry.file_size * (TEXT if name == text else 1) for name, entry in entries.items()))
+            # Twice: checks of what was read take as much again.
+            times = {text: TEXT}
+            Budget(path).fit(sum(entry.file_size * times.get(name, 2) for name, entry in entries.items()))
             return {name: _array(archive, entry) for name, entry in entries.items()}
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks, files, notation
+from asyncsim import checks, columns, files, notation
 
 Point = Mapping[str, Any]
 """The parameters at which a claim is tested, by name."""
@@ -172,12 +172,13 @@ class Schedule:
     """Which trajectories each batch trains and under which version every token of them was generated.
 
     `version`, int32 `[M, B, G, N, T or 1]`: behavior version of every token, -1 where unknown. `trajectory`, int64
-    `[M, B, G, N]`: ids, ascending inside a batch; a trajectory keeps its draws through its id. M realizations, B
-    batches, G groups, N samples, T tokens. Batch b is trained at version `b // batches_per_publish`;
-    `updates_per_batch` optimizer updates are made on it. `random` says whether realizations differ by chance (a
-    verdict then needs more than one). `work`, float64 `[M, B, G, N]`: work of each trajectory in tokens, where the
-    system drew it (else None). `seconds`, float64 `[M, B]`: when training on each batch starts on the system's clock,
-    where it has one (else None).
+    `[M, B, G, N]`: ids, each once in a batch, ascending inside a group and from group to group by their first samples;
+    a trajectory keeps its draws through its id. M realizations, B batches, G groups, N samples, T tokens, none of them
+    0. Batch b is trained at version `b // batches_per_publish`; `updates_per_batch` optimizer updates are made on it.
+    `random` says whether realizations differ by chance (a verdict then needs more than one). `work`, float64
+    `[M, B, G, N]`: work of each trajectory in tokens, finite and positive, where the system drew it (else None).
+    `seconds`, float64 `[M, B]`: when training on each batch starts on the system's clock, not decreasing, where it has
+    one (else None). Raises `InputError` where one of these does not hold.
     """
 
     version: np.ndarray
@@ -210,20 +211,11 @@ class Schedule:
             f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}",
             "give every trajectory a row of versions",
         )
-        checks.require(
-            self.work is None or self.work.shape == self.trajectory.shape,
-            "schedule.work",
-            getattr(self.work, "shape", None),
-            f"of shape {self.trajectory.shape}",
-            "give every trajectory its work, or none",
-        )
-        checks.require(
-            self.seconds is None or self.seconds.shape == self.version.shape[:2],
-            "schedule.seconds",
-            getattr(self.seconds, "shape", None),
-            f"of shape {self.version.shape[:2]}",
-            "give every batch its time, or none",
-        )
+        checks.require(self.version.shape[4] > 0, "schedule.version", self.version.shape, "with a token", "give T >= 1")
+        checks.require(isinstance(self.header, dict), "schedule.header", self.header, "a mapping", "leave it out")
+        columns.check_schedule(self.trajectory, self.work, self.seconds)
+        lowest = int(self.version.min())
+        checks.require(lowest >= -1, "schedule.version", lowest, "at least -1", "-1 stands for an unknown version")
         late = self.version > self.train_version[None, :, None, None, None]
         checks.require(
             not late.any(),
@@ -286,7 +278,7 @@ class Schedule:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
-        """Read a schedule; a file truncated, of another kind or of another format version is refused by name."""
+        """Read a schedule; a file damaged, too big, of another kind or of another format version is refused by name."""
         arrays, scalars = files.load_arrays(path, "schedule")
         with files.well_formed(path, "schedule"):
             return cls.unpacked(arrays, scalars)
@@ -299,7 +291,7 @@ class Timeline:
     Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` (a row for each group of each batch) and
     `stretches` (where a sample's writing was taken up again, empty where it never is) is a table, a mapping from column
     name to a 1-D array; times are simulated seconds, missing values NaN or -1, never 0. `header` holds all parameters
-    and the seed.
+    and the seed. `asyncsim.columns` has the names of the columns and what has to hold among them.
     """
 
     samples: dict[str, np.ndarray]
@@ -320,11 +312,18 @@ class Timeline:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Timeline:
-        """Read a timeline; a file truncated, of another kind or of another format version is refused by name."""
+        """Read a timeline; a file damaged, too big, of another kind or of another format version is refused by name.
+
+        So is one whose columns break a rule: their names, types and lengths; times and versions in the order of
+        `systems/MODEL.md`; ids, counts and shares of time that add up; columns that stand twice and differ. Another
+        number that keeps all of this (a length, say) is not to be seen.
+        """
         arrays, scalars = files.load_arrays(path, "timeline")
         tables: dict[str, dict[str, np.ndarray]] = {table: {} for table in cls.TABLES}
         with files.well_formed(path, "timeline"):
             for name, column in arrays.items():
                 table, _, column_name = name.partition("/")
                 tables[table][column_name] = column
-            return cls(**tables, **scalars)
+            found = cls(**tables, **scalars)
+            columns.check_timeline(tables, found.header)
+        return found

@@ -123,7 +123,7 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace; a file truncated, of another kind or of another format version is refused by name."""
+        """Read a trace; a file damaged, too big, of another kind or of another format version is refused by name."""
         arrays, scalars = files.load_arrays(path, "trace")
         with files.well_formed(path, "trace"):
             return cls._read(arrays, scalars)

@@ -1,4 +1,4 @@
-"""Log files to columns: CSV, JSON lines and Parquet, read whole or refused by name."""
+"""Log files to columns: CSV, JSON lines and Parquet, read whole within a limit or refused by name."""
 
 from __future__ import annotations
 
@@ -6,18 +6,34 @@ import gzip
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim import checks, files
 from asyncsim.schedules._log_stacks import COLUMNS, Stack
 
 MISSING = np.iinfo(np.int64).min
 """Stands for what a column of integers does not say."""
 KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")
+ROW, CELL = 600, 80
+"""Bytes that a row, and each of its cells, take at most until the log is laid out: measured, beside their texts."""
+DEEPEST = 3
+"""Lists inside lists that a cell may have: versions are pairs in a list."""
+PIECE = 1 << 20
+"""Bytes that are unpacked at once."""
+
+
+class Table(NamedTuple):
+    """A log: the names of its columns, how many rows it has, and the cells of the columns that were wanted."""
+
+    names: list[str]
+    rows: int
+    cells: dict[str, list[Any]]
 
 
 def digest(path: Path) -> str:
@@ -26,22 +42,19 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read(path: Path) -> dict[str, list[Any]]:
-    """The columns of a file as lists of plain values, None where nothing stands; at least one row."""
+def read(path: Path, wanted: Iterable[str], budget: files.Budget) -> Table:
+    """The wanted columns of a file as lists of plain values, None where nothing stands; at least one row.
+
+    Raises `InputError` for a file that is damaged, or would take more memory than its budget.
+    """
     kind = next((k for k in reversed([suffix.lower() for suffix in path.suffixes]) if k in KINDS), None)
     remedy = "write the log as .csv, .jsonl or .parquet (.csv.gz and .jsonl.gz too)"
     checks.require(kind is not None, "path", str(path), "a file ending in " + ", ".join(KINDS), remedy)
     checks.require(path.is_file(), "path", str(path), "an existing file", "give the log that the run wrote")
     reader = {".csv": _csv, ".parquet": _parquet}.get(str(kind), _jsonl)
-    try:
-        table = reader(path)
-    except checks.InputError:
-        raise
-    except (OSError, EOFError, ValueError, KeyError) as error:  # errors of pyarrow are OSErrors and ValueErrors
-        bound = f"a whole {str(kind)[1:]} file ({' '.join(str(error).split())[:120]})"
-        raise checks.InputError("path", str(path), bound, "copy the log again: it is truncated or damaged") from None
-    rows = len(next(iter(table.values()), ()))
-    checks.require(rows > 0, "path", str(path), "a file with at least one row", "log one row for every sample")
+    with files.decoding(path, f"{str(kind)[1:]} file", "copy the log again: it is truncated or damaged"):
+        table = reader(path, set(wanted), budget)
+    checks.require(table.rows > 0, "path", str(path), "a file with at least one row", "log one row for every sample")
     return table
 
 
@@ -49,73 +62,172 @@ def _opened(path: Path) -> Any:
     return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
 
 
-def _csv(path: Path) -> dict[str, list[Any]]:
+def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     import pyarrow as pa
     from pyarrow import csv
 
+    data = bytearray()
     with _opened(path) as file:
-        data = file.read()
+        while piece := file.read(PIECE):
+            # Once here, twice while it is parsed, once as columns, once as texts of cells.
+            budget.take(5 * len(piece))
+            data += piece
     # A row cut off inside its last number looks whole: only the end of the line tells.
     checks.require(
         data.endswith((b"\n", b"\r")), "path", str(path), "ended by the end of a line",
         "copy the log again: it is truncated (or end its last line)",
     )
+    lines, across = max(data.count(b"\n"), data.count(b"\r")), data[: data.find(b"\n") + 1].count(b",") + 1
+    budget.take(9 * min(lines * across, len(data)) + lines * (ROW + CELL * min(across, len(wanted))))
     convert = csv.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False)
     parse = csv.ParseOptions(newlines_in_values=True)
-    return _columns(csv.read_csv(pa.BufferReader(data), parse_options=parse, convert_options=convert))
+    table = csv.read_csv(pa.py_buffer(data), parse_options=parse, convert_options=convert)
+    return _columns(table, wanted)
 
 
-def _parquet(path: Path) -> dict[str, list[Any]]:
+def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
+    import pyarrow as pa
     from pyarrow import parquet
 
-    return _columns(parquet.ParquetFile(path).read())
+    most = max(os.path.getsize(path), PIECE)
+    sizes = {"thrift_string_size_limit": most, "thrift_container_size_limit": most}
+    with parquet.ParquetFile(path, **sizes) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+        names = [name for name in schema.names if name in wanted]
+        for name in names:
+            _refuse_type(name, schema.field(name).type)
+        budget.take(ROW * metadata.num_rows)
+        parts = [metadata.row_group(g).column(c) for g in range(metadata.num_row_groups)
+                 for c in range(metadata.num_columns)]
+        own = [part for part in parts if _top(part.path_in_schema, schema.names) in names]
+        budget.take(sum(CELL * part.num_values + 2 * part.total_uncompressed_size for part in own))
+        texts = sorted({part.path_in_schema for part in own if part.physical_type == "BYTE_ARRAY"})
+    # A text that stands a million times is one entry of a dictionary, whose cells are counted before they are made.
+    with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
+        table = file.read(columns=names) if names else pa.table({})
+    for name in names:
+        budget.take(2 * _text(table.column(name)))
+    return Table(schema.names, metadata.num_rows, _columns(table, wanted).cells)
 
 
-def _columns(table: Any) -> dict[str, list[Any]]:
+def _top(leaf: str, names: list[str]) -> str:
+    """The column that a leaf of a nested file belongs to: its name may have dots itself."""
+    return next((name for name in names if leaf == name or leaf.startswith(f"{name}.")), "")
+
+
+def _refuse_type(name: str, kind: Any) -> None:
+    from pyarrow import types
+
+    inner = kind
+    for _ in range(DEEPEST):
+        if types.is_list(inner) or types.is_large_list(inner) or types.is_fixed_size_list(inner):
+            inner = inner.value_type
+    if types.is_dictionary(inner):
+        inner = inner.value_type
+    plain = (
+        types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string, types.is_null,
+        types.is_decimal, types.is_binary, types.is_large_binary,
+    )
+    checks.require(
+        any(asked(inner) for asked in plain), f"column {name}", str(kind), "of numbers, texts or lists of them",
+        "write the column with plain values",
+    )
+
+
+def _text(column: Any) -> int:
+    """Bytes of the texts of a column once each cell has its own."""
+    from pyarrow import compute, types
+
+    found = 0
+    for chunk in column.chunks:
+        while hasattr(chunk, "flatten") and not types.is_dictionary(chunk.type) and types.is_nested(chunk.type):
+            chunk = chunk.flatten()
+        if types.is_dictionary(chunk.type) and not types.is_primitive(chunk.type.value_type):
+            lengths = compute.binary_length(chunk.dictionary)
+            found += compute.sum(compute.take(lengths, chunk.indices)).as_py() or 0
+    return found
+
+
+def _columns(table: Any, wanted: set[str]) -> Table:
     names = table.column_names
     checks.require(len(set(names)) == len(names), "columns", names, "of different names", "rename the columns")
-    return {name: table.column(name).to_pylist() for name in names}
+    cells = {name: table.column(name).to_pylist() for name in names if name in wanted}
+    return Table(names, table.num_rows, cells)
 
 
-def _jsonl(path: Path) -> dict[str, list[Any]]:
-    rows: list[dict[str, Any]] = []
+def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
+    names: dict[str, None] = {}
+    cells: dict[str, list[Any]] = {}
+    rows = 0
+    for number, line in enumerate(_lines(path, budget), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        checks.require(
+            isinstance(row, dict), f"path, line {number}", line.decode(errors="replace")[:80], "one JSON object",
+            "copy the log again: it is truncated or damaged",
+        )
+        if row.keys() - names.keys():
+            names.update(dict.fromkeys(row))
+            cells |= {name: [None] * rows for name in wanted & row.keys() - cells.keys()}
+        budget.take(ROW + CELL * len(cells))
+        for name, column in cells.items():
+            value = row.get(name)
+            column.append(value)
+            if isinstance(value, (str, list, dict)):
+                budget.take(_weight(value))
+        rows += 1
+    return Table(list(names), rows, cells)
+
+
+def _lines(path: Path, budget: files.Budget) -> Iterator[bytes]:
+    """Lines of a file, none of which becomes more than what is left when it is parsed."""
     with _opened(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
-            checks.require(
-                isinstance(row, dict), f"path, line {number}", line.decode(errors="replace")[:80], "one JSON object",
-                "copy the log again: it is truncated or damaged",
-            )
-            rows.append(row)
-    return {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
+        while line := file.readline(max(1, budget.left // files.TEXT) + 1):
+            budget.fit(files.TEXT * len(line))
+            yield line
 
 
-def chosen(table: Mapping[str, list[Any]], stack: Stack, given: Mapping[str, str]) -> dict[str, str]:
+def _weight(value: Any, depth: int = 0) -> int:
+    """Bytes of a cell."""
+    if not isinstance(value, (list, dict)):
+        return 8 + sys.getsizeof(value)
+    if depth == DEEPEST:
+        raise ValueError(f"a cell with more than {DEEPEST} lists inside one another")
+    inner = value if isinstance(value, list) else value.values()
+    return sys.getsizeof(value) + sum(_weight(each, depth + 1) for each in inner)
+
+
+def candidates(stack: Stack, given: Mapping[str, str]) -> set[str]:
+    """Every name that `chosen` may choose."""
+    under = [name for ours in COLUMNS for name in (given.get(ours, ours), *stack.columns.get(ours, ()), ours)]
+    return {part for name in under for part in name.split("+")}
+
+
+def chosen(names: list[str], stack: Stack, given: Mapping[str, str]) -> dict[str, str]:
     """For every column of ours that the file has the name it stands under: as given, the trainer's, or our own."""
     found = {}
     for ours in COLUMNS:
         if ours in given:
-            lacking = [name for name in given[ours].split("+") if name not in table]
+            lacking = [name for name in given[ours].split("+") if name not in names]
             checks.require(
-                not lacking, f"columns[{ours}]", given[ours], "a column of the file: " + _named(table),
+                not lacking, f"columns[{ours}]", given[ours], "a column of the file: " + _named(names),
                 "correct the name",
             )
             found[ours] = given[ours]
             continue
         for theirs in (*stack.columns.get(ours, ()), ours):
-            if all(name in table for name in theirs.split("+")):
+            if all(name in names for name in theirs.split("+")):
                 found[ours] = theirs
                 break
     return found
 
 
-def _named(table: Mapping[str, list[Any]]) -> str:
-    return ", ".join(list(table)[: checks.MANY]) + (", ..." if len(table) > checks.MANY else "")
+def _named(names: list[str]) -> str:
+    return ", ".join(names[: checks.MANY]) + (", ..." if len(names) > checks.MANY else "")
 
 
 def cells(table: Mapping[str, list[Any]], name: str) -> list[Any]:
@@ -152,16 +264,22 @@ def seconds(field: str, values: list[Any]) -> np.ndarray:
     """A column of numbers, float64; NaN where a cell is empty."""
     found = np.empty(len(values))
     for row, value in enumerate(values):
+        remedy = "leave the cell empty where it is unknown"
         try:
             found[row] = np.nan if absent(value) else float(value)
-        except (TypeError, ValueError):
-            raise checks.InputError(
-                f"{field}, row {row + 1}", value, "a number", "leave the cell empty where it is unknown"
-            ) from None
+        except (TypeError, ValueError, OverflowError):
+            raise checks.InputError(f"{field}, row {row + 1}", value, "a number", remedy) from None
+        checks.require(not np.isinf(found[row]), f"{field}, row {row + 1}", value, "a finite number", remedy)
     return found
 
 
-def codes(values: list[Any]) -> np.ndarray:
+def codes(field: str, values: list[Any]) -> np.ndarray:
     """Number of each distinct value in order of appearance, int64."""
     known: dict[Any, int] = {}
+    for row, value in enumerate(values):
+        # Joined columns are tuples.
+        plain = not isinstance(value, (list, dict)) and not (
+            isinstance(value, tuple) and any(isinstance(part, (list, dict)) for part in value)
+        )
+        checks.require(plain, f"{field}, row {row + 1}", value, "a number or a text", "log one name for each")
     return np.array([known.setdefault(str(value), len(known)) for value in values], dtype=np.int64)

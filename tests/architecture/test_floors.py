@@ -11,7 +11,7 @@ from tests.architecture.source import imports, modules
 FLOORS = {
     0: {
         "notation", "records", "rng", "rng_compiled", "checks", "uncertainty", "plugins", "manifest", "laws", "knobs",
-        "feeds", "trace", "memory", "files", "compiling",
+        "feeds", "trace", "memory", "files", "columns", "compiling",
     },
     1: {"systems", "schedules", "tasks", "policies", "batch", "versions", "ratios", "likelihoods", "theory"},
     2: {"advantages", "penalties", "factors", "methods", "updates", "rollouts", "drawing", "rng_torch"},
