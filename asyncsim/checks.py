@@ -80,18 +80,26 @@ def real(
     open_low: bool = False,
     finite: bool = True,
 ) -> float:
-    """`value` as a float within the bounds; NaN is always refused."""
+    """`value` as a float within the bounds; NaN is always refused, and so are text and tensors that are trained."""
     left = "(" if open_low or low == -math.inf else "["
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
-    require(not isinstance(value, (bool, np.bool_)), field, value, bound, remedy)
+    require(not isinstance(value, (bool, np.bool_, str, bytes, bytearray)), field, value, bound, remedy)
+    _untrained(field, value, bound, remedy)
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise InputError(field, value, bound, remedy) from None
     inside = (number > low if open_low else number >= low) and number <= high
     require(inside and (math.isfinite(number) or not finite), field, value, bound, remedy)
     return number
+
+
+def _untrained(field: str, value: Any, bound: str, remedy: str) -> None:
+    """Refuse tensors that require a gradient: a setting gets none, and nobody would hear of that."""
+    each = value if isinstance(value, (list, tuple)) else (value,)
+    trained = any(getattr(one, "requires_grad", False) is True for one in each)
+    require(not trained, field, value, f"{bound}, detached", remedy)
 
 
 def boolean(field: str, value: Any, remedy: str) -> bool:
@@ -147,14 +155,15 @@ def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
 
 
 def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: str) -> np.ndarray:
-    """`value` as a float64 array of the given shape (None: any length), without NaN or infinity."""
+    """`value` as a float64 array of the given shape (None: any length), without NaN, infinity, words or flags."""
     wanted = "finite numbers of shape [" + ", ".join("any" if s is None else str(s) for s in shape) + "]"
+    _untrained(field, value, wanted, remedy)
     try:
         array = np.asarray(value, dtype=np.float64)
-        flags = np.asarray(value).dtype == bool
-    except (TypeError, ValueError, OverflowError):
+        kind = np.asarray(value).dtype.kind
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise InputError(field, value, wanted, remedy) from None
     fits = array.ndim == len(shape) and all(s is None or s == n for s, n in zip(shape, array.shape, strict=True))
-    usable = fits and array.size > 0 and not flags and bool(np.isfinite(array).all())
+    usable = fits and array.size > 0 and kind not in "bUS" and bool(np.isfinite(array).all())
     require(usable, field, value, wanted, remedy)
     return array

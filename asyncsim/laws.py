@@ -52,7 +52,7 @@ class Law:
         remedy = "write a law as kind:parameter:..., such as lognormal:1.0:0.8"
         kind, *numbers = text.split(":")
         checks.one_of("law", kind, MAKERS, remedy)
-        values = [checks.real(f"law {kind}", number, remedy) for number in numbers]
+        values = [_number(f"law {kind}", number, remedy) for number in numbers]
         if kind == "empirical":
             return empirical(values)
         names = FAMILIES[kind].names
@@ -230,6 +230,15 @@ def as_law(field: str, value: Law | float | str) -> Law:
     if isinstance(value, str) and ":" in value:
         return Law.parse(value)
     return constant(checks.real(field, value, "give a law or a positive number", 0.0, open_low=True))
+
+
+def _number(field: str, text: str, remedy: str) -> float:
+    """A parameter out of the text of a law."""
+    try:
+        value: object = float(text)
+    except ValueError:
+        value = text
+    return checks.real(field, value, remedy)
 
 
 def _positive(field: str, value: float) -> float:

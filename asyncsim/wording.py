@@ -43,10 +43,10 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    for read in (json.loads, ast.literal_eval):
+    for read in (json.loads, ast.literal_eval, float):
         try:
             return read(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
     return text
 
