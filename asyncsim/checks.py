@@ -157,13 +157,18 @@ def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
 def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: str) -> np.ndarray:
     """`value` as a float64 array of the given shape (None: any length), without NaN, infinity, words or flags."""
     wanted = "finite numbers of shape [" + ", ".join("any" if s is None else str(s) for s in shape) + "]"
-    _untrained(field, value, wanted, remedy)
-    try:
-        array = np.asarray(value, dtype=np.float64)
-        kind = np.asarray(value).dtype.kind
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        raise InputError(field, value, wanted, remedy) from None
+    array = numbers(field, value, wanted, remedy)
     fits = array.ndim == len(shape) and all(s is None or s == n for s, n in zip(shape, array.shape, strict=True))
-    usable = fits and array.size > 0 and kind not in "bUS" and bool(np.isfinite(array).all())
-    require(usable, field, value, wanted, remedy)
+    require(fits and array.size > 0 and bool(np.isfinite(array).all()), field, value, wanted, remedy)
+    return array
+
+
+def numbers(field: str, value: Any, bound: str, remedy: str) -> np.ndarray:
+    """`value` as a float64 array of any shape; words, flags and tensors that are trained are refused."""
+    _untrained(field, value, bound, remedy)
+    try:
+        array, kind = np.asarray(value, dtype=np.float64), np.asarray(value).dtype.kind
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise InputError(field, value, bound, remedy) from None
+    require(kind not in "bUS", field, value, bound, remedy)
     return array

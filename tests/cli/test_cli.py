@@ -284,7 +284,7 @@ SAYS = {
     "how to use a part": (["run", "--set", "system.load=3"], "--set part = 'system'", "add --system NAME"),
     "a near option": (["run", "--updtes", "3"], "option = '--updtes'", "did you mean --updates?"),
     "the value of an option": (["run", "--updates=abc"], "--updates = 'abc'", "a valid integer"),
-    "what fills the memory": (["run", "--samples", "100000000000"], "bytes of schedule versions", "16 GiB"),
+    "what fills the memory": (["run", "--samples", "100000000000"], "bytes of schedule versions", " GiB, "),
     "the suffix before all else": (["run", "--plot", "/dev/null/out.xyz"], "path = ", ".png"),
 }
 

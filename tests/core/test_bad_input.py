@@ -335,6 +335,25 @@ CASES = {
         "int too long to print",
         "a finite number",
     ),
+    **{
+        f"a step size that is {name}": (lambda value=value: sim.updates.sgd(value), "lr", shown, wanted)
+        for name, value, shown, wanted in (
+            ("text", "0.1", "'0.1'", "a finite number"),
+            ("bytes", b"0.1", "b'0.1'", "a finite number"),
+            ("texts", ["0.1", "0.2"], "['0.1', '0.2']", "finite numbers"),
+            ("text among numbers", [0.1, "0.2"], "[0.1, '0.2']", "finite numbers"),
+            ("trained", torch.tensor(0.1, requires_grad=True), "requires_grad", "detached"),
+            ("trained for each", torch.tensor([0.1, 0.2], requires_grad=True), "requires_grad", "detached"),
+            ("trained among others", [0.1, torch.tensor(0.2, requires_grad=True)], "requires_grad", "detached"),
+        )
+    },
+    "means that are trained": (
+        lambda: sim.tasks.softmax_bandit(2, means=torch.tensor([0.1, 0.2], requires_grad=True)),
+        "means",
+        "requires_grad",
+        "",
+    ),
+    "a length in text": (lambda: sim.systems.synchronous(length="2.0"), "length", "'2.0'", "a finite number"),
     "ragged step sizes": (lambda: sim.updates.sgd([[0.1], [0.1, 0.2]]), "lr", "[[0.1], [0.1, 0.2]]", "[any]"),
     "stagger in words": (lambda: sim.systems.update_on_arrival(2, stagger="no"), "stagger", "'no'", "True or False"),
     "ends in words": (lambda: sim.tasks.token_bandit(ends="no"), "ends", "'no'", "True or False"),
