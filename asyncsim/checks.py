@@ -31,7 +31,8 @@ class InputError(ValueError):
 
     def __init__(self, field: str, value: Any, bound: str, remedy: str) -> None:
         self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
-        super().__init__(f"{field} = {shown(value)}: must be {bound}; {remedy}")
+        # Names that were given may have line breaks in them, wherever they stand.
+        super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process boundaries in sweeps; the default rebuild would pass the joined line as `field`.

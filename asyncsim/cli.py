@@ -307,7 +307,7 @@ def _translated(error: Any, arguments: Sequence[str]) -> checks.InputError:
         bound = "given without a value" if "does not take" in text else "followed by a value"
         return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, see)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
-    value = next(part for part in extra.groups() if part) if extra else text
+    value = next((part for part in extra.groups() if part), text) if extra else text
     return checks.InputError("arguments", value, "a command and no more than it takes", see)
 
 

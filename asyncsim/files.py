@@ -61,7 +61,8 @@ def writable(field: str, path: Where) -> Path:
     path = Path(path)
     try:
         there = _there(path)
-        above = next(parent for parent in Path(os.path.realpath(path)).parents if parent.exists())
+        real = Path(os.path.realpath(path))
+        above = next((parent for parent in real.parents if parent.exists()), real)
         room = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
         # Who may do everything may still not want a file changed that nobody is to write.
         own = there is not None and os.access(path, os.W_OK) and bool(there.st_mode & WRITES)

@@ -213,7 +213,7 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
     numbers = value
     if isinstance(value, str):
         kind, *bounds = value.split(":")
-        whole = kind == "uniform" and len(bounds) == 2 and all(b.isdecimal() for b in bounds)
+        whole = kind == "uniform" and len(bounds) == 2 and all(b.isdecimal() and len(b) < 10 for b in bounds)
         checks.require(whole, field, value, "a law of integers", remedy)
         numbers = uniform(*(int(b) for b in bounds))
     weights = checks.finite_array(field, numbers, (None,), remedy)
@@ -311,7 +311,10 @@ def _first(p: Parameters) -> float:
 
 
 def _empirical_mean(p: Parameters) -> float:
-    return math.fsum(p) / len(p)
+    try:
+        return math.fsum(p) / len(p)
+    except OverflowError:  # the sum is beyond the largest number, the mean is not
+        return math.fsum(x / len(p) for x in p)
 
 
 FAMILIES: dict[str, Family] = {

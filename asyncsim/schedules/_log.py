@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.schedules import _log_read, _log_table
+from asyncsim.schedules import _log_files, _log_table
 from asyncsim.schedules._log_stacks import TIMES
 from asyncsim.schedules._log_table import Declared
 from asyncsim.schedules._log_versions import Steps
@@ -119,7 +119,7 @@ def imported(
     columns["batch"] = number
     columns.update(_staleness(columns, loaded.steps))
     return Log(
-        path.name, _log_read.digest(path), stack, declared.units.unit, declared.start_is, first_version, publish,
+        path.name, _log_files.digest(path), stack, declared.units.unit, declared.start_is, first_version, publish,
         columns, loaded.steps, grid, loaded.refused, loaded.rows, _unchecked(loaded, declared),
     )
 

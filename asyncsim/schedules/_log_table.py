@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim import checks, files
+from asyncsim.schedules import _log_files
 from asyncsim.schedules import _log_read as reading
 from asyncsim.schedules import _log_versions as versions
 from asyncsim.schedules._log_read import MISSING
@@ -41,7 +42,7 @@ class Rows(NamedTuple):
 def load(path: Path, declared: Declared) -> Rows:
     """Read a log and check every row; raises `InputError` for what contradicts itself or is missing."""
     budget = files.Budget(path)
-    table = reading.read(path, reading.candidates(declared.stack, declared.columns), budget)
+    table = _log_files.read(path, reading.candidates(declared.stack, declared.columns), budget)
     found = reading.chosen(table.names, declared.stack, declared.columns)
     _require(found, declared)
     rows = table.rows
