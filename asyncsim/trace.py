@@ -167,6 +167,12 @@ class Trace:
         for name, (array, shape) in real.items():
             right = array.shape == shape and array.ndim == 2 and np.issubdtype(array.dtype, np.floating)
             checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"numbers {shape}", "run it again")
+        total = self.schedule.batches * self.schedule.updates_per_batch
+        rising = bool((self.updates[1:] > self.updates[:-1]).all())
+        rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
+        checks.require(rising, "trace.updates", self.updates.tolist(), f"ascending in [0, {total})", "run it again")
+        left = bool(((self.diverged >= -1) & (self.diverged < total)).all())
+        checks.require(left, "trace.diverged", self.diverged.tolist(), f"in [-1, {total})", "run it again")
         highest = self.schedule.realizations
         known = bool(((self.realization >= 0) & (self.realization < highest)).all())
         checks.require(known, "trace.realization", self.realization.tolist(), f"in [0, {highest})", "run it again")

@@ -598,6 +598,10 @@ def strange_files():
         "metrics of other replicates": {"arrays": {"metrics/ess": np.zeros((2, 3))}},
         "metrics in words": {"arrays": {"metrics/ess": np.full((2, 2), "x")}},
         "fractional updates": {"arrays": {"updates": trace.updates + 0.5}},
+        "updates beyond the schedule": {"arrays": {"updates": trace.updates + 9}},
+        "updates that go back": {"arrays": {"updates": trace.updates[::-1]}},
+        "updates before the first": {"arrays": {"updates": trace.updates - 1}},
+        "a divergence beyond the last": {"arrays": {"diverged": trace.diverged + 99}},
         "an unknown realization": {"arrays": {"realization": trace.realization + 9}},
     }
     for name, changes in schedules.items():
