@@ -6,6 +6,7 @@ import io
 import json
 import os
 import secrets
+import shutil
 import signal
 import stat
 import sys
@@ -109,7 +110,7 @@ def _replace(path: Path, write: Callable[[Any], None], before: os.stat_result | 
     path.parent.mkdir(parents=True, exist_ok=True)
     # A long name leaves no room for more letters.
     neighbor = path.with_name(f".{path.name[:50]}.{secrets.token_hex(4)}")
-    with _cleared(neighbor):
+    with cleared(neighbor):
         handle = _nameless(path.parent)
         named = handle is None
         if handle is None:
@@ -143,15 +144,19 @@ def _by_handle(handle: int) -> str:
 
 
 @contextmanager
-def _cleared(neighbor: Path) -> Iterator[None]:
-    """Remove a neighbor when something fails, and when the process is ended from outside meanwhile.
+def cleared(fresh: Path) -> Iterator[None]:
+    """Remove a fresh file or folder when something fails, and when the process is ended from outside meanwhile.
 
     Signals whose default is to end the process do so as before; nobody else's handler is touched.
     """
 
-    def end(number: int, frame: Any) -> None:
+    def remove() -> None:
+        shutil.rmtree(fresh, ignore_errors=True)
         with suppress(OSError):
-            os.unlink(neighbor)
+            os.unlink(fresh)
+
+    def end(number: int, frame: Any) -> None:
+        remove()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
@@ -163,8 +168,7 @@ def _cleared(neighbor: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):
-            os.unlink(neighbor)
+        remove()
         raise
     finally:
         for number in ends:

@@ -191,6 +191,29 @@ def test_a_process_that_is_ended_leaves_nothing_behind(tmp_path, number, kind):
     assert os.listdir(tmp_path) == ["file"] and path.read_bytes() == b"old"
 
 
+CONVERTS = """
+import pathlib, sys, time
+from asyncsim import files
+fresh = pathlib.Path(sys.argv[1])
+with files.cleared(fresh):
+    (fresh / "weights").mkdir(parents=True)
+    (fresh / "weights" / "half").write_bytes(b"half")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_folder_that_is_half_made_goes_with_its_process(tmp_path, number):
+    with subprocess.Popen(
+        [sys.executable, "-c", CONVERTS, str(tmp_path / "fresh")], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        assert process.wait(20) == -number
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_handler_of_somebody_else_stays(tmp_path):
     def mine(number, frame):
         raise AssertionError
