@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -72,7 +73,8 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
         data.endswith((b"\n", b"\r")), "path", str(path), "ended by the end of a line",
         "copy the log again: it is truncated (or end its last line)",
     )
-    lines, across = max(data.count(b"\n"), data.count(b"\r")), data[: data.find(b"\n") + 1].count(b",") + 1
+    lines, first = max(data.count(b"\n"), data.count(b"\r")), re.search(rb"[\r\n]", data)
+    across = data.count(b",", 0, first.start() if first else 0) + 1
     budget.take(9 * min(lines * across, len(data)) + lines * (ROW + CELL * min(across, len(wanted))))
     convert = csv.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False)
     parse = csv.ParseOptions(newlines_in_values=True)
