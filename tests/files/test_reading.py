@@ -185,7 +185,6 @@ def test_no_flipped_bit_of_a_log_gives_a_traceback(tmp_path, kind):
     assert refusals > 20
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz"])
 @pytest.mark.parametrize(
     "cell",
     ["[" * 10**5, '{"a":' * 10**5, "[" * 500 + "]" * 500, "9" * 400, "9" * 5000, "1e999", "-1e999", "NaN", '"\\ud800"',
@@ -193,16 +192,14 @@ def test_no_flipped_bit_of_a_log_gives_a_traceback(tmp_path, kind):
 )
 @pytest.mark.parametrize("column", ["sample_id", "group_id", "start_version", "train_version", "t_start", "versions",
                                     "fate", "reward", "tokens"])
-def test_strange_cells_are_refused_by_name(tmp_path, kind, cell, column):
-    if kind == "jsonl.gz" and column != "sample_id":
-        pytest.skip("one column is enough to see the other reader")
+def test_strange_cells_are_read_or_refused_by_name(tmp_path, cell, column):
     lines = []
     for row in ROWS:
         texts = {name: json.dumps(value) for name, value in row.items()}
         texts[column] = cell if row["sample_id"] == 7 else texts.get(column, "null")
         lines.append("{" + ", ".join(f'"{name}": {text}' for name, text in texts.items()) + "}\n")
     try:
-        replay(log(tmp_path / f"log.{kind}", text="".join(lines)))
+        replay(log(tmp_path / "log.jsonl", text="".join(lines)))
     except InputError as error:
         assert "\n" not in str(error) and len(str(error)) < 600
 
