@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from asyncsim.memory import free
+
 LARGEST = 2**31 - 1
 """Largest count that versions and batches, which are int32, can hold."""
 MANY = 20
 """Names of which a message lists all, at most."""
-MEMORY = 16 << 30
-"""Bytes that the arrays of one run may take, 16 GiB."""
+MEMORY = "ASYNCSIM_MEMORY"
+"""Environment variable with the bytes that the arrays of one run may take, in place of what the machine has free."""
+UNITS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "K", "M", "G", "T"))}
+"""What K, M, G and T (and KiB, ...) stand for in a number of bytes."""
 
 
 class InputError(ValueError):
@@ -25,7 +31,8 @@ class InputError(ValueError):
 
     def __init__(self, field: str, value: Any, bound: str, remedy: str) -> None:
         self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
-        super().__init__(f"{field} = {shown(value)}: must be {bound}; {remedy}")
+        # Names that were given may have line breaks in them, wherever they stand.
+        super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process boundaries in sweeps; the default rebuild would pass the joined line as `field`.
@@ -47,6 +54,8 @@ def shown(value: Any) -> str:
     except ValueError:
         # Python refuses to print integers of more than some thousand digits.
         text = f"{type(value).__name__} too long to print"
+    except RecursionError:
+        text = f"{type(value).__name__} nested too deeply to print"
     return clipped(text, 160)
 
 
@@ -82,18 +91,26 @@ def real(
     open_low: bool = False,
     finite: bool = True,
 ) -> float:
-    """`value` as a float within the bounds; NaN is always refused."""
+    """`value` as a float within the bounds; NaN is always refused, and so are text and tensors that are trained."""
     left = "(" if open_low or low == -math.inf else "["
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
-    require(not isinstance(value, (bool, np.bool_)), field, value, bound, remedy)
+    require(not isinstance(value, (bool, np.bool_, str, bytes, bytearray)), field, value, bound, remedy)
+    _untrained(field, value, bound, remedy)
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise InputError(field, value, bound, remedy) from None
     inside = (number > low if open_low else number >= low) and number <= high
     require(inside and (math.isfinite(number) or not finite), field, value, bound, remedy)
     return number
+
+
+def _untrained(field: str, value: Any, bound: str, remedy: str) -> None:
+    """Refuse tensors that require a gradient: a setting gets none, and nobody would hear of that."""
+    each = value if isinstance(value, (list, tuple)) else (value,)
+    trained = any(getattr(one, "requires_grad", False) is True for one in each)
+    require(not trained, field, value, f"{bound}, detached", remedy)
 
 
 def boolean(field: str, value: Any, remedy: str) -> bool:
@@ -112,11 +129,33 @@ def power(field: str, base: int, exponent: int, limit: int, unit: str, remedy: s
 
 
 def memory(parts: Mapping[str, tuple[int, str]]) -> None:
-    """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory."""
-    if sum(size for size, _ in parts.values()) > MEMORY:
+    """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory.
+
+    That is what the machine, its control group and the limits of the process leave, or `ASYNCSIM_MEMORY`.
+    """
+    total = sum(size for size, _ in parts.values())
+    most, whose = available()
+    if total > most:
         name, (size, lower) = max(parts.items(), key=lambda part: part[1][0])
-        largest = f"at most {MEMORY} ({MEMORY >> 30} GiB) with all other arrays of the run"
-        raise InputError(f"bytes of {name}", size, largest, f"lower {lower}")
+        largest = f"at most {most} ({most / (1 << 30):.1f} GiB, {whose}) with all other arrays of the run"
+        raise InputError(f"bytes of {name}", size, largest, f"lower {lower}, or set {MEMORY} (as 32GiB)")
+
+
+def available() -> tuple[int, str]:
+    """Bytes that the arrays of one run may take, and in words what bounds them."""
+    given = size_of(MEMORY)
+    return free() if given is None else (given, f"as {MEMORY} says")
+
+
+def size_of(variable: str) -> int | None:
+    """Bytes that an environment variable gives, as a number or as 500M, 4G, 4GiB; None where it is not set."""
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return None
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)(?:i?B)?", text, flags=re.IGNORECASE | re.ASCII)
+    if found is None:
+        raise InputError(variable, text, "a number of bytes", "write it as 500M, 4G or 4GiB")
+    return int(float(found[1]) * UNITS[found[2].upper()])
 
 
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
@@ -132,14 +171,20 @@ def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
 
 
 def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: str) -> np.ndarray:
-    """`value` as a float64 array of the given shape (None: any length), without NaN or infinity."""
+    """`value` as a float64 array of the given shape (None: any length), without NaN, infinity, words or flags."""
     wanted = "finite numbers of shape [" + ", ".join("any" if s is None else str(s) for s in shape) + "]"
-    try:
-        array = np.asarray(value, dtype=np.float64)
-        flags = np.asarray(value).dtype == bool
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(field, value, wanted, remedy) from None
+    array = numbers(field, value, wanted, remedy)
     fits = array.ndim == len(shape) and all(s is None or s == n for s, n in zip(shape, array.shape, strict=True))
-    usable = fits and array.size > 0 and not flags and bool(np.isfinite(array).all())
-    require(usable, field, value, wanted, remedy)
+    require(fits and array.size > 0 and bool(np.isfinite(array).all()), field, value, wanted, remedy)
+    return array
+
+
+def numbers(field: str, value: Any, bound: str, remedy: str) -> np.ndarray:
+    """`value` as a float64 array of any shape; words, flags and tensors that are trained are refused."""
+    _untrained(field, value, bound, remedy)
+    try:
+        array, kind = np.asarray(value, dtype=np.float64), np.asarray(value).dtype.kind
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise InputError(field, value, bound, remedy) from None
+    require(kind not in "bUS", field, value, bound, remedy)
     return array

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim import checks, compiling, plugins, records, stopping, streams
+from asyncsim import announcing, checks, files, plugins, records, stopping, streams
 from asyncsim.wording import SINGULAR
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def outputs(plot: Path | None = None, **paths: Path | None) -> None:
         _style.kind_of(plot)
     for name, path in {"plot": plot, **paths}.items():
         if path is not None:
-            records.writable(f"--{name}", path)
+            files.writable(f"--{name}", path)
 
 
 def run(
@@ -123,7 +123,7 @@ def run(
     print("\n".join(_notes(header, spec.system.updates_per_batch)), flush=True)
     stopped: running.Interrupted | None = None
     try:
-        with compiling.announced():
+        with announcing.announced():
             trace = running.run(spec, seed)
     except running.Interrupted as interrupted:
         if interrupted.trace is None:
@@ -237,7 +237,7 @@ def verify(
             streams.complain(f"{number}: {verdict.id} {verdict.verdict} ({verdict.seconds:.1f} s)")
 
     try:
-        with progress.Progress("claims", len(asked), sys.stderr.isatty()) as shown, compiling.announced():
+        with progress.Progress("claims", len(asked), sys.stderr.isatty()) as shown, announcing.announced():
             verifying.verify_many(asked, size, defects, seed, at, reached)
     except KeyboardInterrupt as interrupted:
         if not verdicts:
@@ -277,7 +277,7 @@ def timeline(
     from asyncsim import timelines
 
     system = timelines.system_of(preset, knobs, model)
-    with compiling.announced():
+    with announcing.announced():
         recorded = any(path for name, path in paths.items() if name != "json")
         result, record = timelines.timeline(system, updates, samples, seed, recorded)
     files = streams.Files()
@@ -292,7 +292,7 @@ def timeline(
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON object of a result."""
     text = json.dumps(records.plain(value), indent=2) + "\n"
-    records.write_atomically(path, lambda file: file.write(text.encode()))
+    files.write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def _console() -> Console:

@@ -22,7 +22,7 @@ def knob(
     >>> knob("cap", 8, "give a cap of at least 1", 1.0)
     8.0
     """
-    if isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
         return checks.real(field, value, remedy, low, high, open_low=open_low)
     values = checks.finite_array(field, value, (None,), f"{remedy} (a number, or one per replicate)")
     for extreme in (values.min(), values.max()):

@@ -64,7 +64,7 @@ class Law:
         remedy = "write a law as kind:parameter:..., such as lognormal:1.0:0.8"
         kind, *numbers = text.split(":")
         checks.one_of("law", kind, MAKERS, remedy)
-        values = [checks.real(f"law {kind}", number, remedy) for number in numbers]
+        values = [_number(f"law {kind}", number, remedy) for number in numbers]
         if kind == "empirical":
             return empirical(values)
         names = FAMILIES[kind].names
@@ -225,7 +225,7 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
     numbers = value
     if isinstance(value, str):
         kind, *bounds = value.split(":")
-        whole = kind == "uniform" and len(bounds) == 2 and all(b.isdecimal() for b in bounds)
+        whole = kind == "uniform" and len(bounds) == 2 and all(b.isdecimal() and len(b) < 10 for b in bounds)
         checks.require(whole, field, value, "a law of integers", remedy)
         numbers = uniform(*(int(b) for b in bounds))
     weights = checks.finite_array(field, numbers, (None,), remedy)
@@ -252,6 +252,15 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
+
+
+def _number(field: str, text: str, remedy: str) -> float:
+    """A parameter out of the text of a law."""
+    try:
+        value: object = float(text)
+    except ValueError:
+        value = text
+    return checks.real(field, value, remedy)
 
 
 def _positive(field: str, value: float) -> float:
@@ -324,7 +333,10 @@ def _first(p: Parameters) -> float:
 
 
 def _empirical_mean(p: Parameters) -> float:
-    return math.fsum(p) / len(p)
+    try:
+        return math.fsum(p) / len(p)
+    except OverflowError:  # the sum is beyond the largest number, the mean is not
+        return math.fsum(x / len(p) for x in p)
 
 
 FAMILIES: dict[str, Family] = {

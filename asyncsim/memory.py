@@ -1,11 +1,93 @@
-"""Memory that comes back from arrays: kept by the process instead of returned page by page."""
+"""Memory: how much of it the process may take, and how arrays that are given back stay with it."""
 
 from __future__ import annotations
 
 import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 _LARGEST_REQUEST, _TRIM = -3, -1
+
+ASSUMED = 16 << 30
+"""Bytes that are taken to be free where the machine does not say, 16 GiB."""
+
+
+class Free(NamedTuple):
+    """Bytes that a process may still take, and in words what bounds them."""
+
+    size: int
+    whose: str
+
+
+def free(root: str | os.PathLike[str] = "/") -> Free:
+    """The least of what the machine, its control groups (both versions) and the limit of the process leave.
+
+    `root` is where /proc and /sys are looked for. Without them it is the memory of the machine, else 16 GiB.
+
+    >>> free().size > 0
+    True
+    """
+    root = Path(root)
+    found = [*_machine(root), *_groups(root), *_process(root)]
+    return min(found, default=Free(ASSUMED, "assumed, as this machine does not say"))
+
+
+def _machine(root: Path) -> Iterator[Free]:
+    for line in _lines(root / "proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            yield Free(1024 * int(line.split()[1]), "free on this machine")
+            return
+    # Systems without /proc, as macOS, say only how much there is.
+    with suppress(AttributeError, OSError, ValueError):
+        yield Free(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "the memory of this machine")
+
+
+def _groups(root: Path) -> Iterator[Free]:
+    """What every control group above the process leaves; caches of files, which give way, do not count as used."""
+    for line in _lines(root / "proc/self/cgroup"):
+        _, kinds, inside = line.split(":", 2)
+        if kinds == "":
+            place, names = "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in kinds.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            place = "sys/fs/cgroup/memory"
+        else:
+            continue
+        # Inside a container the path may be the host's: then only the folder above all is there.
+        own = Path(inside.strip().lstrip("/"))
+        for group in (own, *own.parents):
+            yield from _group(root / place / group, *names)
+
+
+def _group(folder: Path, limit: str, used: str, cached: str) -> Iterator[Free]:
+    most, taken = _lines(folder / limit), _lines(folder / used)
+    if most and taken and most[0].isdecimal() and taken[0].isdecimal():
+        kept = [line.split()[1] for line in _lines(folder / "memory.stat") if line.split()[:1] == [cached]]
+        yield Free(max(0, int(most[0]) - int(taken[0]) + int((kept or ["0"])[0])), "left in this control group")
+
+
+def _process(root: Path) -> Iterator[Free]:
+    """What the limit on addresses (`ulimit -v`) leaves."""
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _lines(root / "proc/self/statm")
+    if most != resource.RLIM_INFINITY:
+        taken = int(pages[0].split()[0]) * resource.getpagesize() if pages else 0
+        yield Free(max(0, most - taken), "left under the limit of this process (ulimit -v)")
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
 
 
 @cache

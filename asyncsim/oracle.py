@@ -288,10 +288,7 @@ def _no_version() -> np.ndarray:
 def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
     """Parameters as float64 `[R, P]`, and whether a single `[P]` was given."""
     remedy = "give one number per parameter, tables flattened row by row"
-    try:
-        tensor = torch.as_tensor(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise checks.InputError(field, values, f"[P] or [R, P] with P = {policy.size}", remedy) from None
+    tensor = torch.as_tensor(checks.numbers(field, values, f"[P] or [R, P] with P = {policy.size}", remedy))
     single = tensor.ndim == 1
     rows = tensor.reshape(1, -1) if single else tensor
     checks.require(

@@ -5,20 +5,15 @@ Nothing here computes; both towers and everything above them speak in these reco
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import tempfile
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks, notation
+from asyncsim import checks, columns, files, notation
 
 Point = Mapping[str, Any]
 """The parameters at which a claim is tested, by name."""
@@ -34,8 +29,6 @@ LONGEST = 60
 """Signs that name a point there."""
 ANY = 1e-6
 """Share from which on a lowering of a bound is printed as a number."""
-FORMAT = 1
-"""Version of the files that schedules and timelines are saved in."""
 
 
 class Estimate(NamedTuple):
@@ -241,12 +234,13 @@ class Schedule:
     """Which trajectories each batch trains and under which version every token of them was generated.
 
     `version`, int32 `[M, B, G, N, T or 1]`: behavior version of every token, -1 where unknown. `trajectory`, int64
-    `[M, B, G, N]`: ids, ascending inside a batch; a trajectory keeps its draws through its id. M realizations, B
-    batches, G groups, N samples, T tokens. Batch b is trained at version `b // batches_per_publish`;
-    `updates_per_batch` optimizer updates are made on it. `random` says whether realizations differ by chance (a
-    verdict then needs more than one). `work`, float64 `[M, B, G, N]`: work of each trajectory in tokens, where the
-    system drew it (else None). `seconds`, float64 `[M, B]`: when training on each batch starts on the system's clock,
-    where it has one (else None).
+    `[M, B, G, N]`: ids, each once in a batch, ascending inside a group and from group to group by their first samples;
+    a trajectory keeps its draws through its id. M realizations, B batches, G groups, N samples, T tokens, none of them
+    0. Batch b is trained at version `b // batches_per_publish`; `updates_per_batch` optimizer updates are made on it.
+    `random` says whether realizations differ by chance (a verdict then needs more than one). `work`, float64
+    `[M, B, G, N]`: work of each trajectory in tokens, finite and positive, where the system drew it (else None).
+    `seconds`, float64 `[M, B]`: when training on each batch starts on the system's clock, not decreasing, where it has
+    one (else None). Raises `InputError` where one of these does not hold.
     """
 
     version: np.ndarray
@@ -279,20 +273,11 @@ class Schedule:
             f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}",
             "give every trajectory a row of versions",
         )
-        checks.require(
-            self.work is None or self.work.shape == self.trajectory.shape,
-            "schedule.work",
-            getattr(self.work, "shape", None),
-            f"of shape {self.trajectory.shape}",
-            "give every trajectory its work, or none",
-        )
-        checks.require(
-            self.seconds is None or self.seconds.shape == self.version.shape[:2],
-            "schedule.seconds",
-            getattr(self.seconds, "shape", None),
-            f"of shape {self.version.shape[:2]}",
-            "give every batch its time, or none",
-        )
+        checks.require(self.version.shape[4] > 0, "schedule.version", self.version.shape, "with a token", "give T >= 1")
+        checks.require(isinstance(self.header, dict), "schedule.header", self.header, "a mapping", "leave it out")
+        columns.check_schedule(self.trajectory, self.work, self.seconds)
+        lowest = int(self.version.min())
+        checks.require(lowest >= -1, "schedule.version", lowest, "at least -1", "-1 stands for an unknown version")
         late = self.version > self.train_version[None, :, None, None, None]
         checks.require(
             not late.any(),
@@ -359,13 +344,14 @@ class Schedule:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to one compressed file, atomically."""
-        save_arrays(path, "schedule", *self.packed())
+        arrays, scalars = self.packed()
+        files.save_arrays(path, "schedule", arrays, plain(scalars))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
-        """Read a schedule; a file truncated, of another kind or of another format version is refused by name."""
-        arrays, scalars = load_arrays(path, "schedule")
-        with well_formed(path, "schedule"):
+        """Read a schedule; a file damaged, too big, of another kind or of another format version is refused by name."""
+        arrays, scalars = files.load_arrays(path, "schedule")
+        with files.well_formed(path, "schedule"):
             return cls.unpacked(arrays, scalars)
 
 
@@ -376,7 +362,7 @@ class Timeline:
     Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` (a row for each group of each batch) and
     `stretches` (where a sample's writing was taken up again, empty where it never is) is a table, a mapping from column
     name to a 1-D array; times are simulated seconds, missing values NaN or -1, never 0. `header` holds all parameters
-    and the seed.
+    and the seed. `asyncsim.columns` has the names of the columns and what has to hold among them.
     """
 
     samples: dict[str, np.ndarray]
@@ -401,107 +387,22 @@ class Timeline:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the timeline to one compressed file, atomically."""
         arrays = {f"{table}/{name}": column for table in self.TABLES for name, column in getattr(self, table).items()}
-        save_arrays(path, "timeline", arrays, {"header": self.header})
+        files.save_arrays(path, "timeline", arrays, plain({"header": self.header}))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Timeline:
-        """Read a timeline; a file truncated, of another kind or of another format version is refused by name."""
-        arrays, scalars = load_arrays(path, "timeline")
+        """Read a timeline; a file damaged, too big, of another kind or of another format version is refused by name.
+
+        So is one whose columns break a rule: their names, types and lengths; times and versions in the order of
+        `systems/MODEL.md`; ids, counts and shares of time that add up; columns that stand twice and differ. Another
+        number that keeps all of this (a length, say) is not to be seen.
+        """
+        arrays, scalars = files.load_arrays(path, "timeline")
         tables: dict[str, dict[str, np.ndarray]] = {table: {} for table in cls.TABLES}
-        with well_formed(path, "timeline"):
+        with files.well_formed(path, "timeline"):
             for name, column in arrays.items():
                 table, _, column_name = name.partition("/")
                 tables[table][column_name] = column
-            return cls(**tables, **scalars)
-
-
-def write_atomically(path: str | os.PathLike[str], write: Callable[[Any], None]) -> None:
-    """Let `write(binary file)` fill a temporary neighbor and move it into place: the file is whole or absent.
-
-    Folders on the way are made. Raises `InputError` where nothing can be written.
-    """
-    path = writable("path", path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except (OSError, ValueError) as error:
-        raise _unwritable("path", path, error) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise _unwritable("path", path, error) from None
-        raise
-
-
-def writable(field: str, path: str | os.PathLike[str]) -> Path:
-    """The path, where a file can be written there or a missing folder be made for it: asked before long work."""
-    path = Path(path)
-    try:
-        folder = path.is_dir()
-        there = next((parent for parent in path.absolute().parents if parent.exists()), path)
-        usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
-    except OSError as error:
-        raise _unwritable(field, path, error) from None
-    checks.require(not folder, field, str(path), "a file, not a folder", "add a file name")
-    checks.require(usable, field, str(path), "writable", "choose another folder")
-    return path
-
-
-def _unwritable(field: str, path: Path, error: OSError | ValueError) -> checks.InputError:
-    reason = getattr(error, "strerror", None) or error
-    return checks.InputError(field, str(path), "writable", f"choose another path ({reason})")
-
-
-@contextmanager
-def well_formed(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Name the file whose parts are missing, unknown or of another make."""
-    try:
-        yield
-    except checks.InputError:
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        bound = f"a {kind} file with all its parts and no others ({error})"
-        raise checks.InputError("path", str(path), bound, f"write it again with {kind}.save()") from None
-
-
-def save_arrays(
-    path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]
-) -> None:
-    """Write named arrays and a JSON header into one compressed file, atomically."""
-    header = json.dumps({"kind": kind, "format": FORMAT, "scalars": plain(scalars)})
-    packed = {"__header__": np.frombuffer(header.encode(), dtype=np.uint8), **arrays}
-    # savez keeps mapping keys that contain "/" as they are; only its keyword form restricts them.
-    write_atomically(path, lambda file: np.savez_compressed(file, **packed))  # type: ignore[arg-type]
-
-
-def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save_arrays` wrote; a file missing, truncated or of another kind or format is refused by name."""
-    remedy = f"write it again with {kind}.save()"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("__header__").tobytes().decode())
-        found = (header["kind"], header["format"])
-        scalars = header["scalars"]
-    except FileNotFoundError:
-        raise checks.InputError("path", str(path), "an existing file", remedy) from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError):
-        raise checks.InputError("path", str(path), f"a whole {kind} file", remedy) from None
-    checks.require(
-        found == (kind, FORMAT),
-        "path",
-        str(path),
-        f"a {kind} file of format {FORMAT}, not {found[0]} {found[1]}",
-        remedy,
-    )
-    return arrays, scalars
+            found = cls(**tables, **scalars)
+            columns.check_timeline(tables, found.header)
+        return found

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import checks, records
+from asyncsim import checks, files, records
 from asyncsim.notation import measurement, number
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def write_report(
         manifest={key: value for key, value in records.plain(manifest).items() if value is not None},
         json=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
-    records.write_atomically(path, lambda file: file.write(text.encode()))
+    files.write_atomically(path, lambda file: file.write(text.encode()))
     return Path(path)
 
 

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from asyncsim import rng
+from asyncsim.compiling import kept
 
 _M0 = np.uint64(rng.MULTIPLIER_0)
 _M1 = np.uint64(rng.MULTIPLIER_1)
@@ -21,7 +22,7 @@ _FIVE = np.uint64(5)
 _SIX = np.uint64(6)
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(inline="always")
 def block(k0, k1, c0, c1, c2, c3):
     """Four 32-bit words of Philox4x32-10, each in a uint64."""
     k0, k1 = np.uint64(k0), np.uint64(k1)
@@ -38,13 +39,13 @@ def block(k0, k1, c0, c1, c2, c3):
     return c0, c1, c2, c3
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(inline="always")
 def fraction(high, low):
     """A 53-bit fraction in [0, 1) from two words."""
     return (float(high >> np.uint64(5)) * rng.TWO_26 + float(low >> np.uint64(6))) * rng.TWO_M53
 
 
-@numba.njit(cache=True)
+@kept()
 def uniform_at(k0, k1, c0, c1, c2, draw):
     """One uniform number; the same bits as `rng.Stream.uniform`."""
     draw = np.uint64(draw)
@@ -54,7 +55,7 @@ def uniform_at(k0, k1, c0, c1, c2, draw):
     return fraction(w0, w1)
 
 
-@numba.njit(cache=True)
+@kept()
 def normal_at(k0, k1, c0, c1, c2, draw):
     """One standard normal number; `rng.Stream.normal` to 4 units in the last place."""
     draw = np.uint64(draw)
@@ -66,7 +67,7 @@ def normal_at(k0, k1, c0, c1, c2, draw):
     return radius * math.cos(angle)
 
 
-@numba.njit(cache=True, nogil=True)
+@kept(nogil=True)
 def fill_block(k0, k1, first, row, second, third, number, low, high):
     """Both uniform numbers of one block for R x n counters: draws 2*number -> low and 2*number + 1 -> high, `[R, n]`.
 
@@ -93,7 +94,7 @@ def fill_block(k0, k1, first, row, second, third, number, low, high):
             high[r, i] = (float(np.int64(c2 >> _FIVE)) * rng.TWO_26 + float(np.int64(c3 >> _SIX))) * rng.TWO_M53
 
 
-@numba.njit(cache=True, nogil=True)
+@kept(nogil=True)
 def fill_normals(k0, k1, first, row, second, third, begin, out):
     """Standard normal draws begin, begin + 1, ... of R x n counters, `[R, n, D]`; `begin` is even. As `normal_at`.
 
@@ -112,13 +113,13 @@ def fill_normals(k0, k1, first, row, second, third, begin, out):
                     out[r, i, d + 1] = radius * math.sin(angle)
 
 
-@numba.njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _fill_uniform(k0, k1, c0, c1, c2, draw, out):
     for i in range(out.size):
         out[i] = uniform_at(k0, k1, c0[i], c1[i], c2[i], draw[i])
 
 
-@numba.njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _fill_normal(k0, k1, c0, c1, c2, draw, out):
     for i in range(out.size):
         out[i] = normal_at(k0, k1, c0[i], c1[i], c2[i], draw[i])

@@ -304,10 +304,7 @@ def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray |
     if initial is None:
         return None
     remedy = "give one number per parameter"
-    try:
-        rows = np.atleast_2d(np.asarray(initial, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise checks.InputError("initial", initial, "numbers", remedy) from None
+    rows = np.atleast_2d(checks.numbers("initial", initial, "numbers", remedy))
     checks.require(
         rows.shape in ((1, parameters), (replicates, parameters)),
         "initial",

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import checks, records, streams, theory, wording
+from asyncsim import checks, files, records, streams, theory, wording
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
@@ -138,12 +138,12 @@ def _costs(r: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def write(record: records.Timeline, paths: Mapping[str, Path | None], files: streams.Files) -> list[str]:
+def write(record: records.Timeline, paths: Mapping[str, Path | None], outputs: streams.Files) -> list[str]:
     """Write what is asked for of `save`, `plot` and `trace`; a line for each that stands."""
     written = []
     for name, (put, line) in WRITERS.items():
         path = paths.get(name)
-        if files.write(f"--{name}", path, lambda to, put=put: put(record, to)):  # type: ignore[misc]
+        if outputs.write(f"--{name}", path, lambda to, put=put: put(record, to)):  # type: ignore[misc]
             written.append(line.format(path))
     return written
 
@@ -162,7 +162,7 @@ def _trace(record: records.Timeline, path: Path) -> None:
     from asyncsim.plotting._perfetto import perfetto
 
     text = json.dumps(records.plain(perfetto(record)))
-    records.write_atomically(path, lambda file: file.write(text.encode()))
+    files.write_atomically(path, lambda file: file.write(text.encode()))
 
 
 WRITERS = {

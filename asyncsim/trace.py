@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim import checks, feeds, records, uncertainty
+from asyncsim import checks, feeds, files, records, uncertainty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,7 +225,8 @@ class Trace:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one compressed file, atomically."""
-        records.save_arrays(path, "trace", *self._packed())
+        arrays, scalars = self._packed()
+        files.save_arrays(path, "trace", arrays, records.plain(scalars))
 
     def _packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and scalars as files hold them; `_read` is the way back."""
@@ -243,9 +244,9 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace; a file truncated, of another kind or of another format version is refused by name."""
-        arrays, scalars = records.load_arrays(path, "trace")
-        with records.well_formed(path, "trace"):
+        """Read a trace; a file damaged, too big, of another kind or of another format version is refused by name."""
+        arrays, scalars = files.load_arrays(path, "trace")
+        with files.well_formed(path, "trace"):
             return cls._read(arrays, scalars)
 
     @classmethod
@@ -289,6 +290,12 @@ class Trace:
             checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"numbers {shape}", "run it again")
         for name, values in self.settings.items():
             checks.require(values.shape == (R,), f"trace.settings {name}", values.shape, f"[{R}]", "run it again")
+        total = self.schedule.batches * self.schedule.updates_per_batch
+        rising = bool((self.updates[1:] > self.updates[:-1]).all())
+        rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
+        checks.require(rising, "trace.updates", self.updates.tolist(), f"ascending in [0, {total})", "run it again")
+        left = bool(((self.diverged >= -1) & (self.diverged < total)).all())
+        checks.require(left, "trace.diverged", self.diverged.tolist(), f"in [-1, {total})", "run it again")
         highest = self.schedule.realizations
         known = bool(((self.realization >= 0) & (self.realization < highest)).all())
         checks.require(known, "trace.realization", self.realization.tolist(), f"in [0, {highest})", "run it again")

@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,11 +46,15 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
+    with warnings.catch_warnings():
+        # A text that is nearly Python is a text; nobody wants to hear what Python thinks of it.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for read in (json.loads, ast.literal_eval, float):
+            try:
+                return read(text)
+            except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+                continue
     return text
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim import checks
+from asyncsim.files import write_atomically
 from asyncsim.manifest import manifest
-from asyncsim.records import write_atomically
 
 Measure = Callable[[], float]
 Benchmark = tuple[Measure, Measure, str]

@@ -17,15 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asyncsim import checks
+from asyncsim import checks, files
+from asyncsim.files import write_atomically
 from asyncsim.manifest import manifest
-from asyncsim.records import plain, write_atomically
+from asyncsim.records import plain
 from experiments import _contract, _source
 from experiments._contract import experiment, names, papers, questions, settings_of, summaries
 
 __all__ = ["experiment", "make", "names", "papers", "plan", "questions", "read", "settings_of", "summaries", "version"]
 
 FORMAT = 2
+CELL = 64
+"""Bytes that a cell of the rows takes at most while they are read, beside its text."""
 HERE = Path(__file__).resolve().parent
 
 
@@ -142,10 +145,13 @@ def read(name: str, quick: bool = False, out: Path | None = None) -> Any:
 
     module, parts = _trusted(name, quick, out)
     remedy = f"make them with `{command(name, quick, out)}`"
-    try:
-        tables = [pq.read_table(io.BytesIO(data)) for data in parts.values()]
-    except (pa.ArrowException, OSError):
-        raise checks.InputError("rows", name, "whole Parquet files", remedy) from None
+    tables = []
+    for part, data in parts.items():
+        with files.decoding(part, "Parquet file", remedy, "rows"):
+            held = pq.ParquetFile(io.BytesIO(data))
+            # Few rows can hold many: what they declare is asked before they are unpacked.
+            files.Budget(part).fit(held.metadata.num_rows * held.metadata.num_columns * CELL)
+            tables.append(held.read())
     table = pa.concat_tables(tables, promote_options="permissive")
     columns = list(module.COLUMNS)
     checks.require(table.column_names == columns, "columns", table.column_names, f"exactly {columns}", remedy)
@@ -248,7 +254,7 @@ def _manifest(where: Path) -> dict[str, Any] | None:
         if not path.exists():
             return None
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         found = None
     ours = isinstance(found, dict) and _whole(found)
     remedy = "choose another folder, or remove it"

@@ -10,7 +10,7 @@ import nbformat
 from nbclient.exceptions import CellExecutionError
 
 from asyncsim.checks import InputError
-from asyncsim.records import write_atomically
+from asyncsim.files import write_atomically
 from notebooks import _book
 
 

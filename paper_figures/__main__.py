@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from asyncsim.checks import InputError
-from asyncsim.records import write_atomically
+from asyncsim.files import write_atomically
 from experiments import _contract
 from paper_figures import _gallery, _pipeline
 

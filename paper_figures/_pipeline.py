@@ -11,7 +11,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from asyncsim import checks, records
+from asyncsim import checks, files
 from asyncsim.plotting import _style
 from asyncsim.plugins import summaries
 from experiments import _contract, _source, _store
@@ -104,5 +104,5 @@ def write(picture: Drawn, where: Path) -> list[Path]:
     paths = []
     for kind, content in data.items():
         paths.append(where / f"{picture.name}.{kind}")
-        records.write_atomically(paths[-1], lambda file, content=content: file.write(content))
+        files.write_atomically(paths[-1], lambda file, content=content: file.write(content))
     return paths

@@ -75,11 +75,10 @@ def weigh(
     )
     remedy = "hand over log-probs of the reference policy"
     checks.require(not missing, "reference_log_prob", None, f"given for {method.name}", remedy)
-    if categorical:
-        others = {"proximal_log_prob": before, "reference_log_prob": lifted.get("reference")}
-        for name, values in {"log_prob": lifted["log_prob"], "behavior_log_prob": then["log_prob"], **others}.items():
-            if values is not None:
-                _check_log_prob(name, values, kept)
+    others = {"proximal_log_prob": before, "reference_log_prob": lifted.get("reference")}
+    for name, values in {"log_prob": lifted["log_prob"], "behavior_log_prob": then["log_prob"], **others}.items():
+        if values is not None:
+            _check_log_prob(name, values, kept, len(shape), categorical)
     G, N = kept.shape[1:3]
     mass = torch.full((1, G, N), 1.0 / N, dtype=kept.dtype, device=kept.device)
     checks.require(
@@ -224,7 +223,14 @@ def _check_mask(mask: Tensor) -> None:
     )
 
 
-def _check_log_prob(name: str, values: Tensor, mask: Tensor) -> None:
+def _check_log_prob(name: str, values: Tensor, mask: Tensor, axes: int, categorical: bool) -> None:
+    """Refuse NaN and +inf where they count: no policy gives them, and one makes the sum over the step say nothing.
+
+    -inf is that of an impossible token; what stands on masked tokens does not matter.
+    """
+    _refuse(name, values, (mask > 0) & (torch.isnan(values) | (values == math.inf)), axes, "mask what is no token")
+    if not categorical:
+        return
     largest = torch.where(mask > 0, values, torch.full_like(values, -math.inf)).max().item()
     checks.require(
         not largest > _ABOVE_ZERO,
@@ -233,6 +239,15 @@ def _check_log_prob(name: str, values: Tensor, mask: Tensor) -> None:
         "at most 0 for a categorical policy",
         "hand over log-probs, not logits or probabilities; for densities say categorical=False",
     )
+
+
+def _refuse(name: str, values: Tensor, wrong: Tensor, axes: int, remedy: str) -> None:
+    """Raise for the first wrong entry of `[R, G, N, T or 1]`, named by the last `axes` of its axes."""
+    if bool(wrong.any()):
+        place = wrong.nonzero()[0].tolist()
+        named = [f"{axis} {k}" for axis, k in zip(("replicate", "group", "sample", "token"), place, strict=True)]
+        where = ", ".join(named[4 - axes :])
+        raise checks.InputError(f"{name}[{where}]", values[tuple(place)].item(), "a number where the mask is 1", remedy)
 
 
 def _rewards(rewards: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Tensor:
@@ -263,4 +278,7 @@ def _advantages(advantages: Tensor, shape: tuple[int, ...], like: Tensor) -> Ten
     values = advantages.detach().to(like.dtype)
     tail = 1 if tuple(advantages.shape) != shape or shape[-1] == 1 else shape[-1]
     found = values.reshape(*like.shape[:3], tail)
+    counted = like > 0 if tail > 1 else (like > 0).any(-1, keepdim=True)
+    remedy = "mend the rewards, or mask what is no token"
+    _refuse("advantages", found, counted & ~torch.isfinite(found), len(shape), remedy)
     return found if tail == 1 else torch.where(like > 0, found, torch.zeros_like(found))

@@ -202,7 +202,7 @@ class Method:
         `staleness` in versions, NaN where unknown, and `reference_log_prob`, both like `log_prob`, where read;
         `categorical=False` for densities. Returns `Weighed`, every tensor detached and shaped like `log_prob`. Raises
         `InputError` for shapes that do not match, a mask of zeros, a group of one with a group advantage, missing
-        log-probs, or log-probs above 0.
+        log-probs, log-probs above 0, and NaN or +inf in one that counts, with its place.
 
         >>> import asyncsim as sim
         >>> now, then = torch.tensor([[-0.5], [-1.5]]), torch.tensor([[-1.0], [-1.0]])

@@ -15,7 +15,7 @@ from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import checks, notation, records
+from asyncsim import checks, files, notation
 
 COLUMN = 3.4
 """Width in inches of one column of text; a figure of two columns is twice as wide."""
@@ -141,7 +141,7 @@ def _settle(figure: Picture) -> None:
 def write(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write the figure atomically, in the type that the path's ending names."""
     data = encode(figure, kind_of(path))
-    records.write_atomically(path, lambda file: file.write(data))
+    files.write_atomically(path, lambda file: file.write(data))
 
 
 def label(name: str) -> str:

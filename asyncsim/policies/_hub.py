@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from asyncsim import checks
+from asyncsim.files import cleared
 from asyncsim.policies._language_network import weights_of
 from asyncsim.policies._pretraining import folder, scratch
 
@@ -236,7 +237,7 @@ def convert(path: Path, kept: Path) -> None:
         bound = "installed (GGUF files are read with them)"
         raise checks.InputError("package", "gguf and accelerate", bound, EXTRA) from error
     fresh = scratch(kept.parent)
-    try:
+    with cleared(fresh):
         # Its bar for this format heeds no setting.
         with quiet(transformers), redirect_stderr(io.StringIO()), torch.device("cpu"):
             network = reading(lambda: dequantized(transformers, path), str(path))
@@ -246,8 +247,7 @@ def convert(path: Path, kept: Path) -> None:
         # Another process may have been faster; its folder is as good.
         if not kept.is_dir():
             os.rename(fresh, kept)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+    shutil.rmtree(fresh, ignore_errors=True)
 
 
 def dequantized(transformers: Any, path: Path) -> Any:

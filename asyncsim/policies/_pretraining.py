@@ -8,7 +8,6 @@ import os
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from asyncsim import checks
+from asyncsim import checks, files
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.policies._transformer import Transformer
 
@@ -93,11 +92,15 @@ def folder() -> Path:
     given = os.environ.get("ASYNCSIM_CACHE")
     if given:
         return Path(given)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "asyncsim"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "asyncsim" / "Cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asyncsim"
+    try:
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "asyncsim"
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "asyncsim" / "Cache"
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asyncsim"
+    except RuntimeError as error:  # a user that the system does not know
+        bound, remedy = "below a known home folder", "set ASYNCSIM_CACHE to a folder that can be written"
+        raise checks.InputError("cache folder", None, bound, remedy) from error
 
 
 def scratch(parent: Path) -> Path:
@@ -131,32 +134,26 @@ def trained(network: Transformer, recipe: Recipe, path: Path) -> Transformer:
     steps, reached = train(network, recipe)
     took = time.monotonic() - begin
     print(f"asyncsim: {steps} steps in {took:.0f} s, exact match {reached:.2f}", file=sys.stderr)
-    save(network, path)
+    try:
+        save(network, path)
+    except checks.InputError as error:
+        # The model is there: a disk that is full now costs the next run a training, and this one nothing.
+        print(f"asyncsim: the model is not kept: {error}", file=sys.stderr)
     return network
 
 
 def save(network: Transformer, path: Path) -> None:
     """Write the weights whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **{k: w.numpy() for k, w in network.state_dict().items()})
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    weights = {k: w.numpy() for k, w in network.state_dict().items()}
+    files.write_atomically(path, lambda file: np.savez(file, **weights))
 
 
 def load(network: Transformer, path: Path) -> Transformer:
-    """The network with weights from a file; a file that is cut short or of another shape is named."""
-    try:
-        with np.load(path) as file:
-            weights = {name: torch.from_numpy(file[name]) for name in file.files}
-        network.load_state_dict(weights)
-    except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
-        remedy = f"delete it, it is made again ({type(error).__name__})"
-        raise checks.InputError("weight file", str(path), "weights of this model", remedy) from error
+    """The network with weights from a file; a file that is damaged, too big or of another shape is named."""
+    remedy = "delete it, it is made again"
+    arrays = files.packed_arrays(path, "file with weights of this model", remedy, field="weight file")
+    with files.decoding(path, "file with weights of this model", remedy, "weight file"):
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return network
 
 

@@ -2,14 +2,15 @@
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from asyncsim.compiling import kept
 
 BELOW = 1.0 - 2.0**-52
 """A factor that takes a number to one just below it."""
 
 
-@numba.njit(cache=True)
+@kept()
 def choose(uniform, realization, cdf, slot, state, action):
     """Action of every sample: the number of CDF entries that do not exceed its uniform number.
 
@@ -43,7 +44,7 @@ def choose(uniform, realization, cdf, slot, state, action):
                         action[r, g, n] += u >= row[a]
 
 
-@numba.njit(cache=True)
+@kept()
 def scatter(values, index, table):
     """Add values [n] to their cells of a flat table, in index order."""
     for i in range(values.size):

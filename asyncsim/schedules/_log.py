@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.schedules import _log_read, _log_table
+from asyncsim.schedules import _log_files, _log_table
 from asyncsim.schedules._log_stacks import TIMES
 from asyncsim.schedules._log_table import Declared
 from asyncsim.schedules._log_versions import Steps
@@ -119,7 +119,7 @@ def imported(
     columns["batch"] = number
     columns.update(_staleness(columns, loaded.steps))
     return Log(
-        path.name, _log_read.digest(path), stack, declared.units.unit, declared.start_is, first_version, publish,
+        path.name, _log_files.digest(path), stack, declared.units.unit, declared.start_is, first_version, publish,
         columns, loaded.steps, grid, loaded.refused, loaded.rows, _unchecked(loaded, declared),
     )
 
@@ -173,10 +173,13 @@ def _in_time(batch: np.ndarray, seconds: np.ndarray) -> None:
 
 
 def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
-    """Positions of trained samples, int64 `[B, G, N]`: groups and their samples in the order of the file."""
+    """Positions of trained samples, int64 `[B, G, N]`: groups by the first of their ids, samples by their ids."""
     index = np.flatnonzero(number >= 0)
     key = np.stack([number[index], columns["group"][index]], axis=1)
-    pairs, first, member, size = np.unique(key, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    pairs, member, size = np.unique(key, axis=0, return_inverse=True, return_counts=True)
+    ids, member = columns["trajectory"][index], member.reshape(-1)
+    first = np.full(len(pairs), np.iinfo(np.int64).max)
+    np.minimum.at(first, member, ids)
     lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
     odd = int(np.argmax(size != size[0]))
     checks.require(
@@ -190,7 +193,7 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
         bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]),
         f"{groups[0]}, as in the other batches", "leave batches out that the log holds in part, as the last one" + lost,
     )
-    order = np.lexsort((index, first[member.reshape(-1)], number[index]))
+    order = np.lexsort((ids, first[member], number[index]))
     return index[order].reshape(len(groups), groups[0], size[0])
 
 

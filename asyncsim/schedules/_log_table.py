@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim import checks, files
+from asyncsim.schedules import _log_files
 from asyncsim.schedules import _log_read as reading
 from asyncsim.schedules import _log_versions as versions
 from asyncsim.schedules._log_read import MISSING
@@ -40,14 +41,15 @@ class Rows(NamedTuple):
 
 def load(path: Path, declared: Declared) -> Rows:
     """Read a log and check every row; raises `InputError` for what contradicts itself or is missing."""
-    table = reading.read(path)
-    found = reading.chosen(table, declared.stack, declared.columns)
+    budget = files.Budget(path)
+    table = _log_files.read(path, reading.candidates(declared.stack, declared.columns), budget)
+    found = reading.chosen(table.names, declared.stack, declared.columns)
     _require(found, declared)
-    rows = len(next(iter(table.values())))
-    cells = {ours: reading.cells(table, theirs) for ours, theirs in found.items()}
+    rows = table.rows
+    cells = {ours: reading.cells(table.cells, theirs) for ours, theirs in found.items()}
     columns = _plain(cells, rows)
     columns.update(_trained(cells, found, declared, columns["fate"]))
-    steps, last = _generated(cells, found, declared)
+    steps, last = _generated(cells, found, declared, budget)
     columns["v_last"] = last
     columns, steps = _joined(columns, steps)
     last = columns["v_last"]
@@ -79,8 +81,8 @@ def _plain(cells: Mapping[str, list[Any]], rows: int) -> dict[str, np.ndarray]:
     refuse(missing, "sample_id", lambda row: "empty", "given in every row", "log the number of every sample")
     attempt = reading.integers("attempt", cells["attempt"]) if "attempt" in cells else np.zeros(rows, dtype=np.int64)
     found = {
-        "row": np.arange(1, rows + 1), "sample": reading.codes(ids), "attempt": np.maximum(attempt, -1),
-        "group": reading.codes(cells.get("group_id", ids)), "trajectory": _trajectories(ids, attempt),
+        "row": np.arange(1, rows + 1), "sample": reading.codes("sample_id", ids), "attempt": np.maximum(attempt, -1),
+        "group": reading.codes("group_id", cells.get("group_id", ids)), "trajectory": _trajectories(ids, attempt),
     }
     for name in TIMES:
         if name in cells:
@@ -100,7 +102,7 @@ def _trajectories(ids: list[Any], attempt: np.ndarray) -> np.ndarray:
     plain = all(isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 1 << 32 for v in ids)
     if plain and len(np.unique(attempt)) == 1:
         return np.array(ids, dtype=np.int64)
-    return reading.codes(list(zip(ids, attempt.tolist(), strict=True)))
+    return reading.codes("sample_id", list(zip(ids, attempt.tolist(), strict=True)))
 
 
 def _trained(
@@ -128,19 +130,23 @@ def _trained(
 
 
 def _generated(
-    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared
+    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared, budget: files.Budget
 ) -> tuple[Steps, np.ndarray]:
     """Versions of tokens and of the last token, in publishes, -1 where missing."""
     rows = len(next(iter(cells.values())))
     length = _lengths(cells, rows)
-    start, last = _ends(cells, found, declared, rows)
+    start, last = _ends(cells, found, declared, rows, budget)
     given, lists = np.zeros(rows, dtype=bool), list[versions.Listed]()
     if "versions" in cells:
-        given, lists = versions.of_cells(found["versions"], cells["versions"])
+        given, lists = versions.of_cells(found["versions"], cells["versions"], budget)
     steps = versions.joined(start, last, length, given, lists)
     refuse(
         given & (length > 0) & (steps.length != length), "tokens", lambda row: str(length[row]),
         "the number of generated tokens in the list of versions", "count generated tokens only, or leave tokens out",
+    )
+    refuse(
+        given & (steps.length > 0) & (steps.at[steps.first[1:] - 1] >= steps.length), "tokens",
+        lambda row: str(length[row]), "more than the first token of the last version", "count all generated tokens",
     )
     stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in found)
     offset = declared.stamp_offset
@@ -157,7 +163,7 @@ def _generated(
 
 
 def _ends(
-    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared, rows: int
+    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared, rows: int, budget: files.Budget
 ) -> tuple[np.ndarray, np.ndarray]:
     """First and last version as logged, `MISSING` where they are not."""
     nothing = np.full(rows, MISSING)
@@ -166,7 +172,7 @@ def _ends(
         for name in ("start_version", "end_version")
     )
     if "call_versions" in cells:
-        calls = versions.of_calls(found["call_versions"], cells["call_versions"])
+        calls = versions.of_calls(found["call_versions"], cells["call_versions"], budget)
         start, last = (np.where(v == MISSING, w, v) for v, w in zip((start, last), calls, strict=True))
     if declared.start_is == "end":
         start, last = nothing, np.where(last == MISSING, start, last)
@@ -185,8 +191,8 @@ def _lengths(cells: Mapping[str, list[Any]], rows: int) -> np.ndarray:
         return np.full(rows, -1)
     tokens = reading.integers("tokens", cells["tokens"])
     refuse(
-        (tokens < 1) & (tokens != MISSING), "tokens", lambda row: str(tokens[row]), "at least 1",
-        "leave the cell empty where it is unknown",
+        ((tokens < 1) | (tokens > checks.LARGEST)) & (tokens != MISSING), "tokens", lambda row: str(tokens[row]),
+        f"in [1, {checks.LARGEST}]", "leave the cell empty where it is unknown",
     )
     return np.maximum(tokens, -1)
 

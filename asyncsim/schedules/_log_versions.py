@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim import checks, files
 from asyncsim.schedules._log_read import MISSING, absent, whole
 
 
@@ -115,54 +116,62 @@ class Steps(NamedTuple):
         return self.version[found]
 
 
-Listed = tuple[list[int], list[int], int]
+STEP = 100
+"""Bytes that one change of version takes until the log is laid out: measured."""
+
+Listed = tuple["array[int]", "array[int]", int]
 """Tokens from which on a version holds, these versions as logged, and the number of tokens (-1 unknown)."""
 
 
-def of_cells(field: str, values: list[Any]) -> tuple[np.ndarray, list[Listed]]:
-    """Which rows have a list of versions, and what each of those says."""
+def of_cells(field: str, values: list[Any], budget: files.Budget) -> tuple[np.ndarray, list[Listed]]:
+    """Which rows have a list of versions, and what each of those says; refused where that takes too much memory."""
     given = np.array([not absent(value) for value in values], dtype=bool)
-    return given, [_steps(field, value, row) for row, value in enumerate(values) if given[row]]
+    found = []
+    for row in np.flatnonzero(given).tolist():
+        found.append(_steps(field, values[row], row, budget))
+        budget.take(STEP * len(found[-1][0]))
+    return given, found
 
 
-def _steps(field: str, value: Any, row: int) -> Listed:
+def _steps(field: str, value: Any, row: int, budget: files.Budget) -> Listed:
     """One cell: a version for each token, or pairs [first token, version]; -1 marks a token nobody generated."""
-    entries = _entries(field, value, row)
+    entries = _entries(field, value, row, budget)
     where, remedy = f"{field}, row {row + 1}", "log one version for each token, or pairs [first token, version]"
     if any(isinstance(entry, (list, tuple)) for entry in entries):
         pairs = all(isinstance(entry, (list, tuple)) and len(entry) == 2 for entry in entries)
         checks.require(pairs, where, value, "pairs [first token, version] throughout", remedy)
         at = [whole(field, first, row) for first, _ in entries]
-        rising = at[0] == 0 and all(a < b for a, b in pairwise(at))
-        checks.require(rising, where, value, "pairs that begin at token 0 and ascend", remedy)
-        return at, [MISSING if absent(v) else whole(field, v, row) for _, v in entries], -1
+        rising = at[0] == 0 and all(a < b for a, b in pairwise(at)) and at[-1] <= checks.LARGEST
+        checks.require(rising, where, value, f"pairs that begin at token 0 and ascend to {checks.LARGEST}", remedy)
+        return array("q", at), array("q", [MISSING if absent(v) else whole(field, v, row) for _, v in entries]), -1
     versions = [MISSING if absent(v) else whole(field, v, row) for v in entries]
     # Prompt and environment tokens carry -1: nobody generated them under any weights.
-    array = np.array([v for v in versions if v != -1], dtype=np.int64)
-    checks.require(array.size > 0, where, value, "a list with a generated token", remedy)
-    changes = np.flatnonzero(np.append(True, array[1:] != array[:-1]))
-    return changes.tolist(), array[changes].tolist(), len(array)
+    own = np.array([v for v in versions if v != -1], dtype=np.int64)
+    checks.require(own.size > 0, where, value, "a list with a generated token", remedy)
+    changes = np.flatnonzero(np.append(True, own[1:] != own[:-1]))
+    return array("q", changes.astype(np.int64).tobytes()), array("q", own[changes].tobytes()), len(own)
 
 
-def _entries(field: str, value: Any, row: int) -> list[Any]:
+def _entries(field: str, value: Any, row: int, budget: files.Budget) -> list[Any]:
     if isinstance(value, str):
+        budget.fit(files.TEXT * len(value))
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
     usable = isinstance(value, (list, tuple)) and len(value) > 0
     checks.require(usable, f"{field}, row {row + 1}", value, "a list", "write lists as JSON: [3, 3, 4]")
     return list(value)
 
 
-def of_calls(field: str, values: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+def of_calls(field: str, values: list[Any], budget: files.Budget) -> tuple[np.ndarray, np.ndarray]:
     """First and last version of cells with one version for each engine call; `MISSING` where a cell is empty."""
     ends = np.full((2, len(values)), MISSING)
     for row, value in enumerate(values):
         if not absent(value) and not isinstance(value, (list, tuple)) and not str(value).strip():
             continue
         if not absent(value) and value != []:
-            calls = [whole(field, call, row) for call in _entries(field, value, row)]
+            calls = [whole(field, call, row) for call in _entries(field, value, row, budget)]
             rising = all(a <= b for a, b in pairwise(calls))
             checks.require(
                 rising, f"{field}, row {row + 1}", value, "versions that do not go backwards inside a sample",
@@ -180,20 +189,21 @@ def joined(
     Between two different versions, and behind a first one whose last is unknown, tokens are unknown (`MISSING`).
     """
     listed = iter(lists)
-    at: list[int] = []
-    version: list[int] = []
-    first = [0]
+    # Plain lists take five times as much where versions change with every token.
+    at, version, first = array("q"), array("q"), array("q", [0])
     lengths = length.copy()
     for row in range(len(start)):
         if given[row]:
             places, values, size = next(listed)
             lengths[row] = size if size > 0 else length[row]
+            at.extend(places)
+            version.extend(values)
         else:
-            places, values = _between(int(start[row]), int(last[row]), int(length[row]))
-        at += places
-        version += values
+            tokens, stamps = _between(int(start[row]), int(last[row]), int(length[row]))
+            at.extend(tokens)
+            version.extend(stamps)
         first.append(len(at))
-    return Steps(np.array(first), np.array(at, dtype=np.int64), np.array(version, dtype=np.int64), lengths)
+    return Steps(np.array(first), np.array(at), np.array(version), lengths)
 
 
 def _between(start: int, last: int, length: int) -> tuple[list[int], list[int]]:

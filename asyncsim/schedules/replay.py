@@ -31,7 +31,8 @@ def replay(
     it, or pairs [first token, version]); train_version, or train_step with its offset; and, where known, group_id,
     end_version, batch, tokens, t_submit, t_start, t_end, t_ready, t_train, fate. Batch b is trained at version
     b // batches_per_publish; token t of T has the version of the logged token at the fraction t / T of its sample; an
-    absent end_version is unknown, and a version that is missing never 0. A log that contradicts itself is refused.
+    absent end_version is unknown, and a version that is missing never 0. A log that contradicts itself is refused, and
+    so is one that takes more memory than ASYNCSIM_READ_LIMIT (4 GiB) when it is read.
 
     Arguments: `path` of a .csv, .jsonl or .parquet file; `stack`, the trainer, whose column names, unit and offsets are
     used: areal, miles, nemo_rl, open_instruct, pipeline_rl, prime_rl, roll, skyrl, slime, tinker_cookbook, torchforge,

@@ -169,6 +169,9 @@ def _draw_groups(system: System, state: State, realization: int, seed: int, draw
         state.supply[:, k.SUPPLY_STEPS + turn - 1] = step
     finite = not drawn or bool(np.isfinite(state.supply).all())
     checks.require(finite, "length", str(system.length), "finite in every draw", "choose a law of a lighter tail")
+    positive = not drawn or bool((state.supply[:, k.SUPPLY_WORK] > 0.0).all())
+    remedy = "choose a law of less extreme shape"
+    checks.require(positive, "length", str(system.length), "positive in every draw", remedy)
 
 
 _GROUP_TABLES = ("ranks", "picks", "hidden", "again", "factors", "targets", "item", "stamp", "group", "moment")

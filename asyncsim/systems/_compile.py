@@ -16,12 +16,14 @@ from typing import Any
 
 import numba
 
+from asyncsim import compiling
+
 _njit: Any = numba.njit
 inlined = _njit(error_model="numpy", forceinline=True, _nrt=False)
 """Becomes a part of its callers."""
 compiled = _njit(error_model="numpy", _nrt=False)
 """Is called."""
-kept = _njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+kept = compiling.kept(error_model="numpy", nogil=True, _nrt=False)
 """An entry point: its code is kept on disk, other threads run meanwhile."""
 
 _SOURCES = ("_compile", "_state", "_heaps", "_engine", "_buffer", "_groups", "_weights", "_kernel")

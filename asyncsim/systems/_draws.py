@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 
 from asyncsim import rng, rng_compiled
+from asyncsim.compiling import kept
 from asyncsim.laws import Law
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def failures(system: System, samples: np.ndarray, attempts: np.ndarray, realizat
     if system.failure_rate == 0.0:
         return np.full(np.broadcast_shapes(np.shape(samples), np.shape(attempts)), np.inf)
     draw = rng_compiled.uniform(rng.Stream(seed, FAILURE), realization, samples, attempts)
-    return _exponential(draw, system.failure_rate)
+    written = np.empty(draw.shape)
+    _exponential(draw.reshape(-1), system.failure_rate, written.reshape(-1))
+    return written
 
 
 def choices(batches: np.ndarray, draws: np.ndarray, realization: int, seed: int) -> np.ndarray:
@@ -64,7 +66,8 @@ def _of(law: Law | None, seed: int, name: str, realization: int, first: np.ndarr
     return law.sample(rng.Stream(seed, name), realization, first, second, compiled=True)
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)
-def _exponential(draw, rate):
+@kept()
+def _exponential(draw, rate, written):
     """The kernel's expression, to the bit."""
-    return -np.log1p(-draw) / rate
+    for i in range(draw.size):
+        written[i] = -np.log1p(-draw[i]) / rate

@@ -37,7 +37,7 @@ class Size(NamedTuple):
 def refuse_endless(s: System, batches: int, samples: int, record: bool) -> None:
     """Raise `InputError` for more events than `EVENTS`, or for more bytes than the arrays of a run may take."""
     size = expected(s, batches, samples, sharp=False)
-    if size.events > EVENTS or (size.recorded if record else size.summed) > checks.MEMORY:
+    if size.events > EVENTS or (size.recorded if record else size.summed) > checks.available()[0]:
         size = expected(s, batches, samples)
     checks.require(
         size.events <= EVENTS, "expected events", float(f"{size.events:.3g}"), f"at most {EVENTS:.0e} in a realization",

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from asyncsim.columns import FATES as FATES
+
 UNLIMITED = 1 << 60
 LATE = UNLIMITED
 """Stands for None where a count has no limit."""
@@ -51,7 +53,6 @@ UNSTARTED, STARTING, WRITING, QUEUED, STEPPING, REPAIRING, REWARDED, OVER_SAMPLE
  SHOWN, USED, REFERENCES, STAGE, BEFORE, AFTER, KEPT) = _names(21)
 T_SUBMIT, T_DONE, T_READY, T_LEFT, T_PLACE, FACTOR = _names(6)
 IN_GENERATION, IN_SCORING, IN_QUEUE, IN_BUFFER, IN_PACK, LEFT = _names(6)
-FATES = ("unfinished", "trained", "dropped_age", "dropped_overflow", "rejected")
 UNFINISHED, TRAINED, DROPPED_AGE, DROPPED_OVERFLOW, REJECTED = _names(5)
 
 # Columns of `engine` (float64) and `load` (int64), a row for each server.

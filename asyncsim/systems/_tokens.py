@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from asyncsim import checks, records
+from asyncsim.compiling import kept
 from asyncsim.systems import _state as k
 from asyncsim.systems._state import State
 
@@ -29,7 +29,7 @@ class Writing(NamedTuple):
     marks: np.ndarray
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kept(nogil=True, error_model="numpy")
 def _emit(writing, whole, version):
     """Versions of the tokens of samples, into `version` int32 [s, T]: token t when `whole * t / T` is done."""
     server, rate, first, last, first_stretch, clock, done, marks = writing

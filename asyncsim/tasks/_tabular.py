@@ -38,10 +38,7 @@ class Penalty:
 
 def as_rows(field: str, value: Any, remedy: str) -> np.ndarray:
     """Numbers as a table, one row where none are told apart; what has no shape is refused."""
-    try:
-        return np.atleast_2d(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError, OverflowError):
-        raise checks.InputError(field, value, "a table of numbers", remedy) from None
+    return np.atleast_2d(checks.numbers(field, value, "a table of numbers", remedy))
 
 
 def penalty(coefficient: Any, reference: Any, at: str, shape: tuple[int, int]) -> Penalty:

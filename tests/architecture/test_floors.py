@@ -11,7 +11,7 @@ from tests.architecture.source import imports, modules
 FLOORS = {
     0: {
         "notation", "records", "rng", "rng_compiled", "checks", "uncertainty", "plugins", "manifest", "laws", "knobs",
-        "feeds", "trace", "memory", "stopping", "progress", "showing",
+        "feeds", "trace", "memory", "stopping", "progress", "showing", "files", "columns", "compiling",
     },
     1: {"systems", "schedules", "tasks", "policies", "batch", "versions", "ratios", "likelihoods", "theory"},
     2: {"advantages", "penalties", "factors", "methods", "updates", "rollouts", "drawing", "rng_torch"},
@@ -19,7 +19,7 @@ FLOORS = {
     4: {"trials", "validation", "conformance"},
     5: {"plotting"},
     6: {
-        "verifying", "comparing", "sweeping", "reporting", "judgments", "wording", "streams", "compiling", "timelines",
+        "verifying", "comparing", "sweeping", "reporting", "judgments", "wording", "streams", "announcing", "timelines",
         "conforming", "commands", "completing", "complaints", "cli",
     },
     7: {"", "__main__"},  # the package itself: lazy public names, and `python -m asyncsim`
@@ -44,11 +44,11 @@ BESIDE = {
     "running": {"spec", "loop", "diagnostics"},
     "trials": {"validation"},
     "judgments": {"verifying", "reporting"},
-    "compiling": {"streams"},
+    "announcing": {"streams"},
     "timelines": {"wording", "streams"},
     "conforming": {"wording"},
     "commands": {
-        "verifying", "comparing", "sweeping", "reporting", "judgments", "wording", "streams", "compiling", "timelines",
+        "verifying", "comparing", "sweeping", "reporting", "judgments", "wording", "streams", "announcing", "timelines",
     },
     "completing": {"commands"},
     "cli": {"commands", "completing", "complaints", "conforming", "streams", "wording"},

@@ -288,7 +288,7 @@ SAYS = {
     "how to use a part": (["run", "--set", "system.load=3"], "--set part = 'system'", "add --system NAME"),
     "a near option": (["run", "--updtes", "3"], "option = '--updtes'", "did you mean --updates?"),
     "the value of an option": (["run", "--updates=abc"], "--updates = 'abc'", "a valid integer"),
-    "what fills the memory": (["run", "--samples", "100000000000"], "bytes of schedule versions", "16 GiB"),
+    "what fills the memory": (["run", "--samples", "100000000000"], "bytes of schedule versions", " GiB, "),
     "a near command": (["runn"], "command = 'runn'", "did you mean run?"),
     "an empty word": (["list", "methods", "grpo", ""], "arguments = ''", "asyncsim list --help"),
     "where environments are": (["run", "--task", "CartPole-v1"], "task = ", "--task gym --set task.id=CartPole-v1"),

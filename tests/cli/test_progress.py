@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import asyncsim as sim
-from asyncsim import compiling, progress
+from asyncsim import announcing, progress
 from tests.cli.test_cli import call
 
 
@@ -59,12 +59,12 @@ def kernel(name: str) -> object:
 
 
 def test_compiling_is_said_when_the_kernel_compiles_and_once(capsys: pytest.CaptureFixture[str]) -> None:
-    function = kernel(compiling.KERNEL)
-    with compiling.announced():
+    function = kernel(announcing.KERNEL)
+    with announcing.announced():
         assert function(2) == 4 and function(2.0) == 4.0  # type: ignore[operator]
-        assert capsys.readouterr().err == f"asyncsim: {compiling.LINE}\n"
+        assert capsys.readouterr().err == f"asyncsim: {announcing.LINE}\n"
         assert function(3) == 6  # type: ignore[operator]
-    with compiling.announced():
+    with announcing.announced():
         assert function(4) == 8 and kernel("somewhere.else")(2) == 4  # type: ignore[operator]
     assert capsys.readouterr().err == ""
 
@@ -72,7 +72,7 @@ def test_compiling_is_said_when_the_kernel_compiles_and_once(capsys: pytest.Capt
 def test_the_name_of_the_kernel_is_right() -> None:
     from asyncsim.systems import _kernel
 
-    assert _kernel.advance.py_func.__module__ == compiling.KERNEL
+    assert _kernel.advance.py_func.__module__ == announcing.KERNEL
 
 
 def test_a_kernel_at_hand_is_not_announced_however_slow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,4 +100,4 @@ def test_an_empty_cache_is_announced_by_the_installed_command(tmp_path: Path) ->
         variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
         done = subprocess.run(words, capture_output=True, text=True, env=variables, timeout=600, check=True)
         said.append(done.stderr)
-    assert said == [f"asyncsim: {compiling.LINE}\n", ""]
+    assert said == [f"asyncsim: {announcing.LINE}\n", ""]

@@ -189,9 +189,9 @@ def test_claims_that_were_reached_are_kept(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("broken", ["save", "json", "plot"])
 def test_an_output_that_fails_loses_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
-    from asyncsim import records
+    from asyncsim import files
 
-    write = records.write_atomically
+    write = files.write_atomically
 
     def sometimes(path: Any, fill: Any) -> None:
         if Path(path).name == f"out.{broken}.{endings[broken]}":
@@ -201,7 +201,7 @@ def test_an_output_that_fails_loses_no_other(tmp_path: Path, monkeypatch: pytest
     endings = {"save": "npz", "json": "json", "plot": "png"}
     paths = {name: tmp_path / f"out.{name}.{ending}" for name, ending in endings.items()}
     words = [str(word) for name, path in paths.items() for word in (f"--{name}", path)]
-    monkeypatch.setattr(records, "write_atomically", sometimes)
+    monkeypatch.setattr(files, "write_atomically", sometimes)
     result = call(*SMALL, *words)
     assert result.exit_code == streams.LOST and "diverged replicates" in result.output
     assert result.stderr.startswith(f"asyncsim: --{broken} = '{paths[broken]}': must be writable; choose another")

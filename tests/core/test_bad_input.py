@@ -335,6 +335,25 @@ CASES = {
         "int too long to print",
         "a finite number",
     ),
+    **{
+        f"a step size that is {name}": (lambda value=value: sim.updates.sgd(value), "lr", shown, wanted)
+        for name, value, shown, wanted in (
+            ("text", "0.1", "'0.1'", "a finite number"),
+            ("bytes", b"0.1", "b'0.1'", "a finite number"),
+            ("texts", ["0.1", "0.2"], "['0.1', '0.2']", "finite numbers"),
+            ("text among numbers", [0.1, "0.2"], "[0.1, '0.2']", "finite numbers"),
+            ("trained", torch.tensor(0.1, requires_grad=True), "requires_grad", "detached"),
+            ("trained for each", torch.tensor([0.1, 0.2], requires_grad=True), "requires_grad", "detached"),
+            ("trained among others", [0.1, torch.tensor(0.2, requires_grad=True)], "requires_grad", "detached"),
+        )
+    },
+    "means that are trained": (
+        lambda: sim.tasks.softmax_bandit(2, means=torch.tensor([0.1, 0.2], requires_grad=True)),
+        "means",
+        "requires_grad",
+        "",
+    ),
+    "a length in text": (lambda: sim.systems.synchronous(length="2.0"), "length", "'2.0'", "a finite number"),
     "ragged step sizes": (lambda: sim.updates.sgd([[0.1], [0.1, 0.2]]), "lr", "[[0.1], [0.1, 0.2]]", "[any]"),
     "stagger in words": (lambda: sim.systems.update_on_arrival(2, stagger="no"), "stagger", "'no'", "True or False"),
     "ends in words": (lambda: sim.tasks.token_bandit(ends="no"), "ends", "'no'", "True or False"),
@@ -368,15 +387,15 @@ CASES = {
         lambda: spec(samples_per_group=10**11),
         "bytes of one batch [R, G, N, T]",
         "",
-        "at most 17179869184",
+        " GiB, ",
     ),
-    "replicates beyond memory": (lambda: spec(replicates=10**10), "bytes of parameters [versions, R, P]", "", "16 GiB"),
-    "updates beyond memory": (lambda: spec(updates=10**12), "bytes of metrics [U/every, R]", "", "16 GiB"),
+    "replicates beyond memory": (lambda: spec(replicates=10**10), "bytes of parameters [versions, R, P]", "", " GiB, "),
+    "updates beyond memory": (lambda: spec(updates=10**12), "bytes of metrics [U/every, R]", "", " GiB, "),
     "a horizon beyond memory": (
         lambda: spec(sim.tasks.token_bandit(horizon=10**9)),
         "bytes of one batch [R, G, N, T]",
         "",
-        "16 GiB",
+        " GiB, ",
     ),
     "arms beyond memory": (lambda: sim.tasks.softmax_bandit(arms=10**9), "arms", "1000000000", "[2, 4194304]"),
     "outcomes beyond printing": (
@@ -535,7 +554,7 @@ def test_damaged_files(tmp_path, kind, damage):
 
 
 def test_files_of_another_kind_or_format(tmp_path, monkeypatch):
-    from asyncsim import records
+    from asyncsim import files
 
     saved.save(tmp_path / "schedule.npz")
     with pytest.raises(InputError, match="trace"):
@@ -543,19 +562,19 @@ def test_files_of_another_kind_or_format(tmp_path, monkeypatch):
     with pytest.raises(InputError) as missing:
         sim.Schedule.load(tmp_path / "absent.npz")
     assert "absent.npz" in str(missing.value)
-    monkeypatch.setattr(records, "FORMAT", 2)
+    monkeypatch.setattr(files, "FORMAT", 2)
     with pytest.raises(InputError, match="2"):
         sim.Schedule.load(tmp_path / "schedule.npz")
 
 
 def rewritten(path, kind, value, arrays=None, scalars=None, without=()):
     """The file of a value with arrays and scalars replaced, added or left out: well formed, but not what was saved."""
-    from asyncsim import records
+    from asyncsim import files
 
     value.save(path)
-    held, said = records.load_arrays(path, kind)
+    held, said = files.load_arrays(path, kind)
     kept = {name: array for name, array in {**held, **(arrays or {})}.items() if name not in without}
-    records.save_arrays(path, kind, kept, {**said, **(scalars or {})})
+    files.save_arrays(path, kind, kept, {**said, **(scalars or {})})
     return path
 
 
@@ -579,6 +598,10 @@ def strange_files():
         "metrics of other replicates": {"arrays": {"metrics/ess": np.zeros((2, 3))}},
         "metrics in words": {"arrays": {"metrics/ess": np.full((2, 2), "x")}},
         "fractional updates": {"arrays": {"updates": trace.updates + 0.5}},
+        "updates beyond the schedule": {"arrays": {"updates": trace.updates + 9}},
+        "updates that go back": {"arrays": {"updates": trace.updates[::-1]}},
+        "updates before the first": {"arrays": {"updates": trace.updates - 1}},
+        "a divergence beyond the last": {"arrays": {"diverged": trace.diverged + 99}},
         "an unknown realization": {"arrays": {"realization": trace.realization + 9}},
     }
     for name, changes in schedules.items():
@@ -610,23 +633,22 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 def test_what_fails_inside_the_guard_leaves_nothing(tmp_path, monkeypatch):
-    from asyncsim import records
+    from asyncsim import files
 
     def refuse(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(records.os, "replace", refuse)
+    monkeypatch.setattr(files.os, "replace", refuse)
     with pytest.raises(InputError, match="No space left"):
         saved.save(tmp_path / "deep" / "file.npz")
     assert list((tmp_path / "deep").iterdir()) == []
 
 
-def test_the_memory_asked_for_is_about_what_a_run_takes():
+def test_the_memory_asked_for_is_about_what_a_run_takes(monkeypatch):
     """The guard refuses what cannot fit and lets through what fits: sizes at both sides of the bound."""
-    from asyncsim import checks
-
+    monkeypatch.setenv("ASYNCSIM_MEMORY", "16GiB")
     fits = {"updates": 10**6, "every": 1000, "replicates": 4096}
-    assert sum(size for size, _ in spec(**fits)._arrays(10, 10).values()) < checks.MEMORY
+    assert sum(size for size, _ in spec(**fits)._arrays(10, 10).values()) < 16 << 30
     with pytest.raises(InputError, match="metrics"):
         spec(**{**fits, "every": 1})
     with pytest.raises(InputError, match="schedule versions"):

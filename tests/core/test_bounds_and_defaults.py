@@ -14,6 +14,7 @@ import asyncsim as sim
 from asyncsim import plugins, ratios, rng
 from asyncsim.advantages._baselines import _quantile
 from asyncsim.checks import InputError
+from asyncsim.methods import _given
 from asyncsim.methods._surrogates import DualClip, gained
 from asyncsim.penalties._divergence import k3_value
 from asyncsim.updates._link import Record
@@ -120,8 +121,10 @@ def test_statistics_of_equal_parts_are_those_of_one(name):
             torch.testing.assert_close(found.statistics[key], value, rtol=1e-12, atol=1e-12, msg=key)
 
 
-def test_a_part_of_one_token_that_is_no_number_is_broken():
+def test_a_part_of_one_token_that_is_no_number_is_broken(monkeypatch):
     """It stops its own part and not the other one."""
+    # In a run there is nobody to refuse it.
+    monkeypatch.setattr(_given, "_refuse", lambda *_: None)
     method = sim.methods.sat(scope="micro_batch", micro_batches=2)
     then = torch.full((2, 1), -1.5, dtype=torch.float64)
     found = method.weigh(given([math.nan], [-1.0]), then, advantages=given(1.0, -1.0))

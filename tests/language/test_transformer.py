@@ -219,9 +219,34 @@ def test_a_failed_write_leaves_nothing(cache, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez", broken)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match="disk full"):
         pretraining.save(SMALL.network(), cache / "x.npz")
     assert list(cache.iterdir()) == []
+
+
+def test_a_disk_that_is_full_after_the_training_costs_one_line(cache, monkeypatch, capsys):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    whole = pretraining.pretrained(TINY)
+    next(cache.iterdir()).unlink()
+    monkeypatch.setattr(np, "savez", full)
+    capsys.readouterr()
+    found = pretraining.pretrained(TINY)
+    said = capsys.readouterr().err.splitlines()
+    assert "the model is not kept" in said[-1] and "No space left on device" in said[-1]
+    assert torch.equal(found.embedding.weight, whole.embedding.weight) and list(cache.iterdir()) == []
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
+    def nowhere():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("ASYNCSIM_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pretraining.Path, "home", nowhere)
+    with pytest.raises(InputError, match="set ASYNCSIM_CACHE"):
+        pretraining.pretrained(TINY)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.checks import InputError
+from asyncsim.methods import _given
 from asyncsim.theory.optimum.asymre_projection import claim
 from tests.contracts.laboratory import case, likelihoods
 
@@ -203,8 +204,10 @@ def test_the_default_anchor_of_kimi_cannot_see_staleness():
         (lambda: M.dro(), [True, False, False, False]),
     ],
 )
-def test_a_residual_that_is_no_number_is_left_out(make, closed, bad):
+def test_a_residual_that_is_no_number_is_left_out(make, closed, bad, monkeypatch):
     """Its sample (or token) has weight 0 and is counted; long ratios that are finite pull with all they have."""
+    # In a run there is nobody to refuse it.
+    monkeypatch.setattr(_given, "_refuse", lambda *_: None)
     behavior, now = torch.full((2, 2), -1.0).double(), torch.full((2, 2), -1.5).double()
     given = {"advantages": torch.tensor([0.5, -0.5]).double(), "categorical": False}
     clean = make().weigh(now, behavior, **given)

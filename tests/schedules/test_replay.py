@@ -691,6 +691,16 @@ def test_the_command_line_replays_a_log(capsys):
     assert call(columns, "unit=publishes", "train_offset=-1")[0] == 0
 
 
+def test_a_log_in_any_order_is_trained_by_id():
+    """Groups whose samples come in turn, or backwards, give the schedule of the sorted log."""
+    run = a_run(samples=3, batches=6)
+    rows = sorted((own(row) | {"start_version": row["v_start"]} for row in run.trained), key=lambda r: r["sample_id"])
+    law = replay(written(rows), **GIVEN).schedule(6, 3, 1, 1, 0)
+    for order in (rows[::-1], sorted(rows, key=lambda r: (r["sample_id"] % 3, r["group_id"]))):
+        found = replay(written(order), **GIVEN).schedule(6, 3, 1, 1, 0)
+        assert np.array_equal(found.trajectory, law.trajectory) and np.array_equal(found.version, law.version)
+
+
 def test_readers_are_loaded_when_a_log_is_read():
     path = written(GOOD, "csv")
     code = f"""
