@@ -21,8 +21,8 @@ def pipeline_rl(
     samples handed to the trainer are at most the ready ones. A group begins when an engine has room for one sample.
 
     Arguments: `train_batch_size`, samples of an optimizer step of P groups; `max_lag` in samples, or None;
-    `weight_update_interval` in samples, S steps; `attempts`, samples of a group; `llm_max_rollouts` samples at once in
-    each of `llms` engines; `ring_buffer_size`, samples of the open loop's queue (a batch at least);
+    `weight_update_interval` in samples, S steps; `attempts`, samples of a group, as in the run; `llm_max_rollouts`
+    samples at once in each of `llms` engines; `ring_buffer_size`, samples of the open loop's queue (a batch at least);
     `max_ready_samples_per_lead`, samples that await the trainer; `pop_old_data`, whether a full ring drops; `length`,
     law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
     batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises

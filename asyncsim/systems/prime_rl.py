@@ -20,10 +20,11 @@ def prime_rl(
     counts steps, of which each is a publish. A permit returns with each rollout, and a group begins when one is free.
     Its concurrency adapts below the ceiling; here it is the ceiling.
 
-    Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`, by
-    which both are divided (`rollouts_per_example` in earlier revisions); `length`, law of a sample's work at one unit a
-    second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a
-    publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: prime-rl.
+    Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`,
+    samples of a group, as in the run (`rollouts_per_example` in earlier revisions); `length`, law of a sample's work at
+    one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds
+    of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    prime-rl.
 
     >>> prime_rl(4, 8, 8, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 2.0, 1.0, 2.0]

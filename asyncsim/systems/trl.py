@@ -25,9 +25,9 @@ def trl(
     Arguments: `samples_per_step`, samples of an optimizer step (TRL: device batch x accumulation x processes), P = that
     / num_generations groups; `max_staleness` m in publishes; `max_inflight_tasks` in samples, -1 for m steps of them
     (with m = 0 TRL starts no task, so give a number); `queue_maxsize` in samples; `weight_sync_steps` S;
-    `num_generations`, samples of a group; `length`, law of a sample's work at one unit a second; `load`, generation
-    over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U,
-    each on the whole batch. Returns a system. Raises `InputError`. Source: TRL.
+    `num_generations`, samples of a group, as in the run; `length`, law of a sample's work at one unit a second; `load`,
+    generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
+    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: TRL.
 
     >>> trl(2, 2, num_generations=1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
