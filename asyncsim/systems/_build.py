@@ -102,7 +102,7 @@ def _settings(
         no if s.slots is None else s.slots, s.turns, s.environment_holds, s.reward_holds, holds, s.trainer_waits,
         s.generator_pauses, s.failure_keeps, s.instant, not drawn, record, record and _segmented(s), realization,
         *failure, *choice, warm, PATIENCE + 1000 * s.groups_per_batch * samples * s.turns, room, batches,
-        closes, no if s.epoch is None else s.epoch,
+        closes, no if s.epoch is None else s.epoch, no if s.permits is None else s.permits,
     ]
 
 

@@ -35,7 +35,8 @@ _CHOICES = {
 }
 _COUNTS = ("groups_per_batch", "batches_per_publish", "updates_per_batch", "quantum", "servers", "turns")
 LIMITS = {
-    "slots": 1, "tickets": 1, "lead": 0, "epoch": 1, "capacity": 1, "max_uses": 1, "window": 1, "max_age": 0,
+    "slots": 1, "tickets": 1, "lead": 0, "epoch": 1, "permits": 1, "capacity": 1, "max_uses": 1, "window": 1,
+    "max_age": 0,
 }
 _FLAGS = (
     "reward_holds", "environment_holds", "trainer_waits", "generator_pauses", "failure_keeps",
@@ -184,6 +185,10 @@ def _age(s: System) -> None:
 def _admission(s: System) -> None:
     """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
     checks.integer("quantum", s.quantum, 1, "a quantum larger than the places is never admitted", len(s.rates))
+    checks.require(
+        s.permits is None or s.quantum == 1, "quantum", s.quantum, f"1 with permits = {s.permits}",
+        "a group begins with the first permit that is free; admit one at a time",
+    )
     cuts = s.max_age is not None and s.age_action != "wait"
     loses = s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest")
     if s.epoch is not None:

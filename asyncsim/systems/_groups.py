@@ -38,7 +38,7 @@ def new_sample(n, x, item, stamp, supply, code, line, factor):
     stamp[code, V_START] = stamp[code, V_END] = -1
     stamp[code, ATTEMPT] = 0
     stamp[code, TURN] = 1
-    stamp[code, PHASE] = UNSTARTED
+    stamp[code, PHASE] = OUTSIDE
 
 
 @inlined
@@ -90,6 +90,30 @@ def new_group(n, x, free, rows, again, factors, targets, group, moment, prompts,
 
 
 @inlined
+def dispatch(
+    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, now
+):
+    """The samples of the group that was admitted last go to their servers, as far as there are permits."""
+    while n[OUTSIDE_FROM] < n[OUTSIDE_TO] and n[PERMITTED] < n[PERMITS]:
+        code = n[OUTSIDE_FROM]
+        n[OUTSIDE_FROM] = code + 1
+        n[PERMITTED] += 1
+        stamp[code, PHASE] = UNSTARTED
+        submit(
+            n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, code,
+            server_of(n, group, code), now,
+        )
+
+
+@compiled
+def dispatch_rest(
+    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, now
+):
+    """`dispatch`, for permits that have come back."""
+    dispatch(n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, now)
+
+
+@inlined
 def epoch_is_full(n):
     """Whether the next quantum belongs to an epoch that has not begun; lost groups are asked for again."""
     begun = n[FINISHED] // n[EPOCH] + 1
@@ -109,7 +133,7 @@ def admit(
     while n[TICKETS] >= quantum and n[FREE] >= quantum:
         if n[LEAD] < UNLIMITED and n[PACKS] // n[BATCHES] - n[INSTALLED] > n[LEAD]:
             break
-        if n[READY] >= n[CLOSE_AT] or (n[EPOCH] < UNLIMITED and epoch_is_full(n)):
+        if n[PERMITTED] >= n[PERMITS] or n[READY] >= n[CLOSE_AT] or (n[EPOCH] < UNLIMITED and epoch_is_full(n)):
             break
         room = group.shape[0] - n[ADMITTED] if n[RECORD] else n[ROWS]
         if room < quantum or n[ADMITTED] + quantum - n[SUPPLIED] > prompts.shape[0]:
@@ -121,12 +145,12 @@ def admit(
             n[NOT_STARTED] += 1
             line = (group[row, NUMBER] - n[SUPPLIED]) * samples
             for k in range(samples):
-                code = row * samples + k
-                new_sample(n, x, item, stamp, supply, code, line + k, moment[row, FACTOR])
-                submit(
-                    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment,
-                    segmented, code, server_of(n, group, code), now,
-                )
+                new_sample(n, x, item, stamp, supply, row * samples + k, line + k, moment[row, FACTOR])
+            n[OUTSIDE_FROM], n[OUTSIDE_TO] = row * samples, (row + 1) * samples
+            dispatch(
+                n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented,
+                now,
+            )
     return False
 
 
@@ -188,6 +212,8 @@ def ended(n, x, times, orders, whats, free, group, moment, item, stamp, code, no
         n[SCORING] += 1
         if not n[PLACE_HOLDS]:
             free_place(n, free, group, moment, row, now)
+    if item[code, REWARD] == 0.0 or not n[REWARD_HOLDS]:
+        n[PERMITTED] -= 1
     if item[code, REWARD] > 0.0:
         stamp[code, PHASE] = REWARDED
         put_event(n, times, orders, whats, now + item[code, REWARD], 0, code * 4 + EVENT_REWARD)
@@ -222,6 +248,11 @@ def leave_server(n, x, rate, engine, load, group, item, stamp, code, now):
     if holds:
         load[s, HELD] -= 1
         n[HOLDING] -= 1
+    if phase == OUTSIDE:
+        # Only the group that was admitted last has samples outside.
+        n[OUTSIDE_FROM] = n[OUTSIDE_TO]
+    elif phase < REWARDED or (phase == REWARDED and n[REWARD_HOLDS]):
+        n[PERMITTED] -= 1
     if phase != OVER_SAMPLE:
         if phase != REWARDED:
             item[code, WASTED] += item[code, DONE]

@@ -30,7 +30,7 @@ from asyncsim.systems._engine import (
     target_of,
     write,
 )
-from asyncsim.systems._groups import admit, cut, ended, finished, scored, train, unblock
+from asyncsim.systems._groups import admit, cut, dispatch_rest, ended, finished, scored, train, unblock
 from asyncsim.systems._heaps import ring_put, timed_sift
 from asyncsim.systems._state import *
 from asyncsim.systems._weights import install, pause, train_end
@@ -161,6 +161,7 @@ def _timed(
         )
         return -1
     if n[REWARD_HOLDS]:
+        n[PERMITTED] -= 1
         _release(n, load, s)
         serve(
             n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s,
@@ -308,6 +309,11 @@ def _advance(state, stop_started, stop_finished):
                 if n[STARTED] >= stop_started:
                     why = TRAINING
         else:
+            if n[OUTSIDE_FROM] < n[OUTSIDE_TO] and n[PERMITTED] < n[PERMITS]:
+                dispatch_rest(
+                    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment,
+                    segmented, now,
+                )
             if not n[PAUSED] and not (drain and (n[WANTED] or n[SYNCING])) and admit(
                 n, x, rate, decode, engine, load, keys, codes, queue, pending, free, rows, again, factors, targets,
                 group, moment, item, stamp, segment, segmented, supply, prompts, now,

@@ -41,6 +41,8 @@ def _admission(s: System, n: object) -> str:
             f"generators wait for {s.quantum} tickets, {tickets} of {s.tickets} are free and {out} are out with "
             f"groups{gone}; tickets return at {back}, those of dropped groups: {s.release_dropped}"
         )
+    if s.permits is not None and int(n[k.PERMITTED]) >= s.permits:  # type: ignore[index]
+        return f"generators wait for a permit, all {s.permits} are with samples under way"
     if free < s.quantum:
         return f"generators wait for {s.quantum} places, {free} of {len(s.rates)} are free"
     if s.overflow == "close" and s.capacity is not None and int(n[k.READY]) >= s.capacity:  # type: ignore[index]

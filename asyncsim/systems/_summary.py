@@ -41,7 +41,7 @@ def summary(system: System, state: State) -> dict[str, Any]:
     trained for the first time, each counted when that happens, after the warm-up, whenever it was written: in [0, 1];
     `mean_length_generated` of the samples that were admitted (those that ended would leave out what is cut while it
     is written), `mean_length_trained`; `throughput` in trained groups a second; `seconds_per_update`; utilization
-    of trainer and generators (share of slots that write, without slots of places with a group in generation);
+    of trainer and generators (share of slots or permits that write, without both of places with a group in generation);
     `outstanding`, groups at an install; `publish_lag` when batches start to train. `steady`: whether the warm-up
     that the system needs fits into the run.
     """
@@ -52,9 +52,9 @@ def summary(system: System, state: State) -> dict[str, Any]:
     seconds = float(x[k.TIME])
     batches = int(n[k.FINISHED] - n[k.WARM])
     lost = float(x[k.CUT_AGE] + x[k.CUT_OVERFLOW])
-    whole = system.slots is not None
-    capacity = system.servers * (system.slots or 0) if whole else len(system.rates)
-    busy = x[k.SUM_ACTIVE] if whole else x[k.SUM_RUNNING]
+    limits = [system.servers * system.slots] if system.slots is not None else []
+    limits += [system.permits] if system.permits is not None else []
+    capacity, busy = (min(limits), x[k.SUM_ACTIVE]) if limits else (len(system.rates), x[k.SUM_RUNNING])
     return {
         "staleness": {
             "mean": float(mean), "std": float(np.sqrt(max(0.0, x[k.SUM_SQUARE] / groups - mean**2))),

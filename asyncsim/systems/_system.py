@@ -69,6 +69,7 @@ class System:
     quantum: int = 1
     lead: int | None = None
     epoch: int | None = None
+    permits: int | None = None
     capacity: int | None = None
     overflow: str = "block"
     visible: str = "completion"
@@ -162,12 +163,15 @@ class System:
     def generation_rate(self, samples_per_group: int) -> float:
         """Groups a second when no place and no slot ever waits, at full concurrency.
 
-        Places: C / (E[max of N works] / speed + seconds of environment and, if it holds the place, of reward); slots:
-        slots x speed / (N E[work]); the smaller. With fewer tickets than places the first so many places count.
+        Places: C / (E[max of N works] / speed + seconds of environment and, if it holds the place, of reward); slots
+        and permits: as many x speed / (N E[work]), the smallest of all. With fewer tickets than places the first so
+        many places count.
         """
         busy = len(self.rates) if self.tickets is None else min(len(self.rates), self.tickets)
         active = busy * samples_per_group / self.servers
-        held = active if self.slots is None else min(active, float(self.slots))
+        limits = [math.inf if self.slots is None else float(self.slots)]
+        limits += [math.inf if self.permits is None else self.permits / self.servers]
+        held = min(active, *limits)
         speed = 1.0 if self.decode is None else self.decode[min(max(round(held), 1), len(self.decode)) - 1]
         scale = 1.0 if self.difficulty is None else self.difficulty.mean()
         rate = float(sum(self.rates[:busy])) / busy * speed
@@ -177,9 +181,9 @@ class System:
         if self.reward_holds and self.reward is not None:
             seconds += self.reward.mean()
         by_places = busy / seconds
-        if self.slots is None or active <= self.slots:
+        if held == active:
             return by_places
-        return min(by_places, self.servers * self.slots * rate / (samples_per_group * self.mean_work()))
+        return min(by_places, self.servers * held * rate / (samples_per_group * self.mean_work()))
 
     def train_times(
         self, batches: int, samples_per_group: int, realization: int, seed: int, first: int = 0

@@ -17,12 +17,12 @@ def pipeline_rl(
     Law `systems/cap-binds`, tokens after `systems/token-staircase` (samples go on under new weights). Knobs and
     versions count samples, and its logged lag is the maximum of a batch: divide by samples per publish. With a lag
     nothing is dropped. Without one the loop is open, and a full ring loses its oldest (`pop_old_data`): law
-    `systems/open-loop-mean`; where old data stay, nothing bounds the queue. Batches are made up while the samples
-    handed to the trainer are at most the ready ones.
+    `systems/mean-staleness-identity`; where old data stay, nothing bounds the queue. Batches are made up while the
+    samples handed to the trainer are at most the ready ones. A group begins when an engine has room for one sample.
 
     Arguments: `train_batch_size`, samples of an optimizer step of P groups; `max_lag` in samples, or None;
-    `weight_update_interval` in samples, S steps; `attempts`, samples of a group; `llm_max_rollouts` samples at once in
-    each of `llms` engines; `ring_buffer_size`, samples of the open loop's queue (a batch at least);
+    `weight_update_interval` in samples, S steps; `attempts`, samples of a group, as in the run; `llm_max_rollouts`
+    samples at once in each of `llms` engines; `ring_buffer_size`, samples of the open loop's queue (a batch at least);
     `max_ready_samples_per_lead`, samples that await the trainer; `pop_old_data`, whether a full ring drops; `length`,
     law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
     batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
@@ -36,7 +36,7 @@ def pipeline_rl(
     interval = count("weight_update_interval", weight_update_interval, 1, "count samples", checks.LARGEST)
     lag = optional("max_lag", max_lag, 0, "count samples")
     each = checks.integer("llm_max_rollouts", llm_max_rollouts, size, "let one group run at least", checks.LARGEST)
-    places = each * count("llms", llms, 1, "count engines") // size
+    permits = each * count("llms", llms, 1, "count engines")
     queue = count("ring_buffer_size", ring_buffer_size, 1, "count samples", checks.LARGEST)
     ready = checks.integer("max_ready_samples_per_lead", max_ready_samples_per_lead, 0, "count samples", checks.LARGEST)
     drops = checks.boolean("pop_old_data", pop_old_data, "say whether a full ring loses its oldest") and lag is None
@@ -46,11 +46,12 @@ def pipeline_rl(
         "llm_max_rollouts": each, "llms": llms, "ring_buffer_size": queue, "max_ready_samples_per_lead": ready,
         "pop_old_data": pop_old_data,
     }
+    tickets = None if lag is None else -(-lag // size) + batch * every
+    places = permits if tickets is None else min(permits, tickets)
     return System(
         "pipeline_rl", knobs, as_law("length", length), alike("llm_max_rollouts", each, places),
-        groups_per_batch=batch, batches_per_publish=every, updates_per_batch=updates_per_batch,
-        tickets=None if lag is None else -(-lag // size) + batch * every, release="publish",
-        prefetch=ready // (batch * size), capacity=max(batch, queue // size) if drops else None,
-        overflow="drop_oldest" if drops else "block", order="done", mode="keep", train_time=train_time, load=load,
-        sync_time=sync_time,
+        groups_per_batch=batch, batches_per_publish=every, updates_per_batch=updates_per_batch, permits=permits,
+        tickets=tickets, release="publish", prefetch=ready // (batch * size),
+        capacity=max(batch, queue // size) if drops else None, overflow="drop_oldest" if drops else "block",
+        order="done", mode="keep", train_time=train_time, load=load, sync_time=sync_time,
     )

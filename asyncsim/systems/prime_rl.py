@@ -12,17 +12,19 @@ def prime_rl(
     *, length: Length, load: float | None = None, train_time: Time = None,
     sync_time: float = 0.0, updates_per_batch: int = 1,
 ) -> System:
-    """C groups in flight, one packed batch waits, admission stops one step ahead: staleness 0 .. m, hard.
+    """So many rollouts in flight, one packed batch waits, admission stops one step ahead: staleness 0 .. m, hard.
 
     Law `systems/mean-staleness-identity`: the mean is (in flight + ready + packed at a publish) / P where nothing is
     dropped. What would be more than m versions old is cut at the dequeue and at the install, ready or running; a batch
     that waits packed is trained as planned. prime-rl stamps the policy versions of a sample's first and last token and
-    counts steps, of which each is a publish. Its concurrency adapts below the ceiling; here it is the ceiling.
+    counts steps, of which each is a publish. A permit returns with each rollout, and a group begins when one is free.
+    Its concurrency adapts below the ceiling; here it is the ceiling.
 
-    Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`, by
-    which both are divided (`rollouts_per_example` in earlier revisions); `length`, law of a sample's work at one unit a
-    second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a
-    publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: prime-rl.
+    Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`,
+    samples of a group, as in the run (`rollouts_per_example` in earlier revisions); `length`, law of a sample's work at
+    one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds
+    of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
+    prime-rl.
 
     >>> prime_rl(4, 8, 8, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 2.0, 1.0, 2.0]
@@ -35,8 +37,8 @@ def prime_rl(
         "batch_size": batch * size, "max_off_policy_steps": limit, "max_inflight": ceiling, "group_size": size,
     }
     return System(
-        "prime_rl", knobs, as_law("length", length), alike("max_inflight", ceiling, ceiling // size),
-        groups_per_batch=batch, updates_per_batch=updates_per_batch, prefetch=1, lead=1, order="done", max_age=limit,
+        "prime_rl", knobs, as_law("length", length), alike("max_inflight", ceiling, ceiling), groups_per_batch=batch,
+        updates_per_batch=updates_per_batch, permits=ceiling, prefetch=1, lead=1, order="done", max_age=limit,
         age_action="drop", age_checks=("pack", "publish"), age_reach="all", mode="keep", train_time=train_time,
         load=load, sync_time=sync_time,
     )

@@ -5,6 +5,9 @@ from asyncsim.laws import as_law
 from asyncsim.systems._knobs import Length, Time, alike, count, groups_of
 from asyncsim.systems._system import System
 
+_SCORING = 18
+"""Groups that TRL keeps between generation and a full queue: 16 to be scored, one being scored, one that waits."""
+
 
 def trl(
     samples_per_step: int, max_staleness: int = 4, max_inflight_tasks: int = -1, queue_maxsize: int = 1024,
@@ -12,17 +15,19 @@ def trl(
     *, length: Length, load: float | None = None, train_time: Time = None,
     sync_time: float = 0.0, updates_per_batch: int = 1,
 ) -> System:
-    """An open loop of C groups before a queue that blocks, older than m is discarded at the dequeue: 0 .. m, hard.
+    """An open loop of tasks before a queue that closes it, older than m is discarded at the dequeue: 0 .. m, hard.
 
     With a slow trainer the mass is at m and much is discarded; law `systems/mean-staleness-identity` with drops. The
-    stamp is the version at a group's first dispatch, in publishes. Samples are paused at an install and go on.
+    stamp is the version at a group's first dispatch, in publishes. Samples are paused at an install and go on. A task
+    ends with its sample, and a group begins when one is free; none begins while the queue and the scoring before it are
+    full.
 
     Arguments: `samples_per_step`, samples of an optimizer step (TRL: device batch x accumulation x processes), P = that
     / num_generations groups; `max_staleness` m in publishes; `max_inflight_tasks` in samples, -1 for m steps of them
     (with m = 0 TRL starts no task, so give a number); `queue_maxsize` in samples; `weight_sync_steps` S;
-    `num_generations`, samples of a group; `length`, law of a sample's work at one unit a second; `load`, generation
-    over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U,
-    each on the whole batch. Returns a system. Raises `InputError`. Source: TRL.
+    `num_generations`, samples of a group, as in the run; `length`, law of a sample's work at one unit a second; `load`,
+    generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
+    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: TRL.
 
     >>> trl(2, 2, num_generations=1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -39,14 +44,14 @@ def trl(
         tasks != -1 or limit > 0, "max_inflight_tasks", tasks, "a number of samples with max_staleness = 0",
         "-1 is max_staleness steps of them, and TRL would start no task",
     )
-    places = limit * batch if tasks == -1 else tasks // size
+    permits = limit * batch * size if tasks == -1 else tasks
     knobs = {
         "samples_per_step": batch * size, "max_staleness": limit, "max_inflight_tasks": tasks, "queue_maxsize": queue,
         "weight_sync_steps": every, "num_generations": size,
     }
     return System(
-        "trl", knobs, as_law("length", length), alike("max_inflight_tasks", tasks, places), groups_per_batch=batch,
-        batches_per_publish=every, updates_per_batch=updates_per_batch, capacity=queue // size, overflow="block",
-        order="done", max_age=limit, age_action="drop", age_reference="submit", mode="keep", train_time=train_time,
-        load=load, sync_time=sync_time,
+        "trl", knobs, as_law("length", length), alike("max_inflight_tasks", tasks, permits), groups_per_batch=batch,
+        batches_per_publish=every, updates_per_batch=updates_per_batch, permits=permits,
+        capacity=queue // size + _SCORING, overflow="close", order="done", max_age=limit, age_action="drop",
+        age_reference="submit", mode="keep", train_time=train_time, load=load, sync_time=sync_time,
     )

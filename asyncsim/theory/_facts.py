@@ -97,6 +97,11 @@ class Facts:
         return self.given.get("epoch")
 
     @property
+    def permits(self) -> int | None:
+        """Samples under way at once; None where there is no limit, and in records from before there was one."""
+        return self.given.get("permits")
+
+    @property
     def law(self) -> Law:
         """Law of the work of a sample, without the prompt's factor."""
         return Law.parse(self.length)
@@ -112,6 +117,9 @@ class Facts:
         groups = groups if self.tickets is None else min(groups, int(self.tickets))
         if self.slots is not None and self.slots < groups * self.samples:
             return f"{groups} groups of {self.samples} samples wait for {self.slots} slots of a server"
+        groups = self.places if self.tickets is None else min(self.places, int(self.tickets))
+        if self.permits is not None and self.permits < groups * self.samples:
+            return f"{groups} groups of {self.samples} samples wait for {self.permits} permits"
         return None
 
     def why_stamps_move(self, crowded: bool = False) -> str | None:
@@ -145,7 +153,9 @@ class Facts:
         # When the last batch before a publish starts to train, K - M groups are left; a ticket that is free then would
         # have found a place. Where tickets return earlier, or training takes no time, all must have places.
         spare = self.publish if self.release == "publish" and not self.instant else 0
-        if self.places < self.tickets - spare:
+        # Where samples wait for permits, as many places as permits are never all taken.
+        permitted = self.permits is not None and self.places >= self.permits and self.why_samples_wait()
+        if self.places < self.tickets - spare and not permitted:
             return f"{self.places} places do not hold the {self.tickets - spare} groups that tickets let wait or run"
         return None
 

@@ -4,12 +4,13 @@ Tickets are customers of a queue: M of them return every `window` seconds, C pla
 F_j, those without a place just before the j-th return, obeys F_{j+1} <= (F_j + M - N_j)^+, N_j the groups that end
 meanwhile in places that are busy throughout: where a place was idle no ticket waited. Over n windows N counts C renewal
 processes, of mean n rho M, rho = C window / (M E[T]), and variance of about c times the mean, c = Var T / E[T]^2; it is
-taken as c Poisson(n rho M / c), c = 1 where T varies less. Then, by Spitzer's identity,
-E[F] = sum_n E[(n M - N)^+] / n. A trainer that waits returns tickets later and leaves fewer.
+taken as c Poisson(n rho M / c), c = 1 where T varies less. Then, by Spitzer's identity, E[F] = sum_n E[(n M - N)^+] /
+n. A trainer that waits returns tickets later and leaves fewer.
 
-Of samples that wait for slots the same holds with M N samples, each by itself; a group has begun with the first of
-them. Where its place decides on the server, arrivals at a server vary too, by whole groups. Decided by simulation: the
-sum was never exceeded in 576 settings of places and 1720 of slots. Source: derived; sum over n: Spitzer (1956).
+Of samples that wait for slots or permits the same holds with M N samples, each by itself; a group has begun with the
+first of them. Where its place decides on the server, arrivals at a server vary too, by whole groups. Decided by
+simulation: the sum was never exceeded in 576 settings of places and 1720 of slots. Source: derived; sum over n: Spitzer
+(1956).
 """
 
 from __future__ import annotations
@@ -106,10 +107,12 @@ def _of_slots(s: Facts, work: float) -> float:
     """Groups of which no sample has a slot: whole ones among the samples that wait, server by server."""
     if heavy(s.law):
         return math.inf
-    share = s.returned * s.samples / s.servers
-    wide = spread(s.law, 1) + (s.samples if s.servers > 1 else 0)
-    waiting = left_over(share, float(s.slots) * work / (s.law.mean() * share), wide)
-    return waiting * s.servers / s.samples
+    # One queue for all permits, one for each server's slots.
+    servers, slots = (s.servers, s.slots) if s.permits is None else (1, s.permits)
+    share = s.returned * s.samples / servers
+    wide = spread(s.law, 1) + (s.samples if servers > 1 else 0)
+    waiting = left_over(share, float(slots) * work / (s.law.mean() * share), wide)
+    return waiting * servers / s.samples
 
 
 def _why_not(s: Facts) -> str | None:
@@ -120,7 +123,9 @@ def _why_not(s: Facts) -> str | None:
     if general:
         return general
     if s.why_samples_wait() and s.why_places_bind():
-        return f"{s.places} places and {s.slots} slots of a server both make tickets wait"
+        return f"{s.places} places make tickets wait, and samples wait beside them"
+    if s.slots is not None and s.permits is not None:
+        return f"{s.slots} slots of a server and {s.permits} permits both make samples wait"
     reasons = {
         "tickets wait for places, and the training time is not one constant": not s.period,
         "tickets wait for places while weights are on their way and training goes on": not s.follows,

@@ -37,9 +37,12 @@ CASES = {
     "prime_rl": ("prime_rl", {"batch_size": 8, "max_inflight": 32, "max_off_policy_steps": 4}),
     "prime_rl_before": ("prime_rl_before", {"batch_size": 4, "max_async_level": 2}),
     "prime_rl_before strict": ("prime_rl_before", {"batch_size": 4, "max_async_level": 2, "strict_async_level": True}),
-    "pipeline_rl": ("pipeline_rl", {"train_batch_size": 32, "max_lag": 64, "llm_max_rollouts": 96}),
+    "pipeline_rl": ("pipeline_rl", {"train_batch_size": 8, "max_lag": 16, "llm_max_rollouts": 24, "attempts": 2}),
+    "pipeline_rl few permits": ("pipeline_rl", {"train_batch_size": 32, "max_lag": 64, "llm_max_rollouts": 32,
+                                                "attempts": 2}),
     "pipeline_rl open": ("pipeline_rl", {"train_batch_size": 64, "llm_max_rollouts": 256}),
-    "pipeline_rl large batch": ("pipeline_rl", {"train_batch_size": 128, "llm_max_rollouts": 768}),
+    "pipeline_rl by the sample": ("pipeline_rl", {"train_batch_size": 16, "llm_max_rollouts": 96, "attempts": 1,
+                                                  "ring_buffer_size": 16, "max_ready_samples_per_lead": 0}),
     "slime_train_async": ("slime_train_async", {"rollout_batch_size": 4, "update_weights_interval": 2}),
     "slime_fully_async": ("slime_fully_async", {"rollout_batch_size": 4, "sglang_server_concurrency": 16}),
     "miles": ("miles", {"rollout_batch_size": 4}),
@@ -94,8 +97,9 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "prime_rl_before": ("hard-bounds 1..2",) * 3,
     "prime_rl_before strict": ("hard-bounds mean 2 2..2 pmf",) * 3,
     "pipeline_rl": ("cap-binds mean 2",) * 3,
-    "pipeline_rl open": ("cap-idle mean 4.401", "no law", "no law"),
-    "pipeline_rl large batch": ("cap-idle mean 6.4", "no law", "open-loop-mean mean 3.101"),
+    "pipeline_rl few permits": ("no law", "no law", "cap-binds mean 2"),
+    "pipeline_rl open": NONE,
+    "pipeline_rl by the sample": ("cap-idle mean 6.4", "no law", "open-loop-mean mean 3.093"),
     "slime_train_async": ("hard-bounds mean 0.5 0..1 pmf",) * 3,
     "slime_fully_async": NONE,
     "miles": ("no law", "no law", "mean-staleness-identity mean 3"),
@@ -134,7 +138,7 @@ def system(case: str, configuration: int) -> tuple[System, int]:
     make = getattr(presets, name)
     if name in ("update_on_arrival", "buffered"):
         return make(**knobs, service=SERVICES[configuration]), 1
-    samples = knobs.get("num_generations", SAMPLES)
+    samples = knobs.get("num_generations", knobs.get("attempts", SAMPLES))
     if name in ("synchronous", "one_step_off"):
         # They have no load: one group in generation for each one in the batch.
         group = LENGTH.expected_max(samples)

@@ -12,7 +12,7 @@ def broken(twin):
 
 
 def audit(twin):
-    """Names of the laws of a state that this one breaks: tickets, places, slots, buffer, publishes."""
+    """Names of the laws of a state that this one breaks: tickets, places, permits, slots, buffer, publishes."""
     system, groups = twin.s, list(twin.groups.values())
     found = set()
     if system.tickets is not None and twin.tickets + tickets_out(twin) != system.tickets:
@@ -29,6 +29,9 @@ def audit(twin):
         holding = sum(sample.holds for sample in own)
         if holding != server.held or holding > (system.slots or holding) or any(not s.holds for s in server.active):
             found.add("slots")
+    permits = sum(sample.permit for sample in twin.samples.values())
+    if permits != twin.permitted or permits > (system.permits or permits):
+        found.add("permits")
     most = len(twin.buffer) if system.capacity is None else system.capacity
     if system.overflow == "close" and system.reward is None:
         # Admission closes; what is in generation then still comes.

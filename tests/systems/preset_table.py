@@ -75,14 +75,17 @@ ROWS = [
         211, 100, order="version_strict", max_age=2, age_checks=("publish",), age_reference="submit", **ALL, **READ)),
     ("roll_environment_groups", (3, 2, 2), {}, ahead(
         18, 6, 3, order="target", max_age=2, age_checks=("pack", "publish"), age_reference="submit", **ALL)),
-    ("prime_rl", (4,), {}, loop(1024, 4, prefetch=1, lead=1, max_age=8, age_checks=("pack", "publish"), **ALL)),
-    ("prime_rl", (8, 2, 25, 2), {}, loop(12, 4, prefetch=1, lead=1, max_age=2, age_checks=("pack", "publish"), **ALL)),
+    ("prime_rl", (4,), {}, loop(
+        1024, 4, permits=1024, prefetch=1, lead=1, max_age=8, age_checks=("pack", "publish"), **ALL)),
+    ("prime_rl", (8, 2, 25, 2), {}, loop(
+        25, 4, permits=25, prefetch=1, lead=1, max_age=2, age_checks=("pack", "publish"), **ALL)),
     ("prime_rl_before", (4,), {}, gate(8, 4, places=4, order="target")),
     ("prime_rl_before", (4, 2, True), {}, gate(12, 4, order="target")),
-    ("pipeline_rl", (32,), {}, loop(8, 4, capacity=16, overflow="drop_oldest", prefetch=2)),
-    ("pipeline_rl", (128,), {"pop_old_data": False}, loop(8, 16)),
+    ("pipeline_rl", (32,), {}, loop(
+        64, 4, permits=64, capacity=16, overflow="drop_oldest", prefetch=2)),
+    ("pipeline_rl", (128,), {"pop_old_data": False}, loop(64, 16, permits=64)),
     ("pipeline_rl", (8, 15, 17), {"attempts": 2, "llm_max_rollouts": 5, "llms": 3, "max_ready_samples_per_lead": 15},
-     ahead(20, 4, 7, batches_per_publish=3, prefetch=1)),
+     ahead(20, 4, 15, permits=15, batches_per_publish=3, prefetch=1)),
     ("slime_train_async", (4,), {}, gate(4, 4, release="dequeue", **DRAIN)),
     ("slime_train_async", (4, 3), {}, gate(4, 4, batches_per_publish=3, release="dequeue", **DRAIN)),
     ("slime_fully_async", (4,), {}, loop(512, 4, slots=512, capacity=512, overflow="close")),
@@ -99,10 +102,12 @@ ROWS = [
     ("nemo_rl_ready_first", (4,), {}, gate(8, 4)),
     ("nemo_rl_windowed", (4,), {}, loop(4, 4, capacity=8, max_age=1, **ALL)),
     ("nemo_rl_windowed", (4, 2, True, 6, 5), {}, loop(6, 4, capacity=5, order="freshest", max_age=2, **ALL)),
-    ("trl", (32,), {}, loop(16, 4, capacity=128, max_age=4, age_reference="submit")),
+    ("trl", (32,), {}, loop(
+        128, 4, permits=128, capacity=146, overflow="close", max_age=4, age_reference="submit")),
     ("trl", (8, 0, 8), {"num_generations": 2, "queue_maxsize": 9, "weight_sync_steps": 3}, loop(
-        4, 4, batches_per_publish=3, capacity=4, max_age=0, age_reference="submit")),
-    ("trl", (8, 2, 7), {"num_generations": 2}, loop(3, 4, capacity=512, max_age=2, age_reference="submit")),
+        8, 4, permits=8, batches_per_publish=3, capacity=22, overflow="close", max_age=0, age_reference="submit")),
+    ("trl", (8, 2, 7), {"num_generations": 2}, loop(
+        7, 4, permits=7, capacity=530, overflow="close", max_age=2, age_reference="submit")),
     ("open_instruct", (4,), {}, ahead(
         32, 4, release="dequeue", prefetch=8, max_age=8, age_reference="submit")),
     ("open_instruct", (4, 2, False), {}, ahead(

@@ -135,6 +135,15 @@ def slots(c):
     return totals and pending == c.samples(k.STARTING).tolist()
 
 
+def permits(c):
+    """Samples between their dispatch and their end have a permit each; only one group has samples outside."""
+    n = c.n
+    under_way = [k.UNSTARTED, k.STARTING, k.WRITING, k.QUEUED, k.STEPPING, k.REPAIRING]
+    held = c.samples(*under_way, *[k.REWARDED] * bool(n[k.REWARD_HOLDS]))
+    outside = list(range(n[k.OUTSIDE_FROM], n[k.OUTSIDE_TO]))
+    return n[k.PERMITTED] == len(held) <= n[k.PERMITS] and c.samples(k.OUTSIDE).tolist() == outside
+
+
 def samples(c):
     """Groups miss the samples that are not over; timed events are those of the samples that wait for them."""
     size = int(c.n[k.SAMPLES])
@@ -205,7 +214,7 @@ def work(c):
     return abs(x[k.GENERATED] - x[k.TRAINED_WORK] - x[k.WASTED_WORK] - kept) <= 1e-9 * max(x[k.GENERATED], 1.0)
 
 
-LAWS = (groups, stages, limits, tickets, places, slots, samples, heaps, links, publishes, targets, work)
+LAWS = (groups, stages, limits, tickets, places, permits, slots, samples, heaps, links, publishes, targets, work)
 
 
 def broken(system, state):

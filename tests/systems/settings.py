@@ -139,10 +139,15 @@ def epochs(draw, found, exact):
     found["epoch"] = draw(st.integers(1, 4)) * found["quantum"]
 
 
+def permits(draw, found, exact):
+    found["permits"] = draw(st.integers(1, 6))
+
+
 FEATURES = {
     "servers": servers, "offsets": offsets, "work": work, "rewards": rewards, "turns": turns, "trainer": trainer,
     "sync": sync, "prefill": prefill, "lead": lead, "order": order, "buffer": buffer, "visible": visible, "age": age,
     "wait": wait, "failures": failures, "open_loop": open_loop, "replay": replay, "epochs": epochs,
+    "permits": permits,
 }
 """Parts of the model that an example may switch on; later ones read what earlier ones have set."""
 
@@ -187,6 +192,8 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
     cuts = found.get("max_age") is not None and found.get("age_action") != "wait"
     if found.get("epoch") and (found.get("accept", 1.0) < 1.0 or cuts or found.get("overflow") == "drop_oldest"):
         # Lost groups are asked for one by one.
+        found["quantum"] = 1
+    if found.get("permits"):
         found["quantum"] = 1
     return System("random", {}, **found)
 

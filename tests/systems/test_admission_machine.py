@@ -166,6 +166,10 @@ def group_counted_as_gone(state, c):
     state.n[k.GONE] += 1
 
 
+def permit_leaked(state, c):
+    state.n[k.PERMITTED] -= 1
+
+
 def slot_leaked(state, c):
     s = int(np.flatnonzero(state.load[:, k.HELD])[0])
     state.load[s, k.HELD] -= 1
@@ -221,7 +225,8 @@ def tokens_lost(state, c):
     [
         (place_freed_twice, "places"), (ticket_lost, "tickets"), (ticket_returned_twice, "tickets"),
         (group_in_two_queues, "stages"), (group_buffered_twice, "stages"), (group_forgotten, "stages"),
-        (group_counted_as_gone, "groups"), (slot_leaked, "slots"), (slot_taken_twice, "limits"),
+        (group_counted_as_gone, "groups"), (permit_leaked, "permits"), (slot_leaked, "slots"),
+        (slot_taken_twice, "limits"),
         (heap_out_of_order, "heaps"), (timer_out_of_order, "heaps"), (sample_forgotten, "samples"), (link_cut, "links"),
         (link_wrong_way, "links"), (buffer_over_full, "limits"), (installed_twice, "publishes"),
         (prompt_asked_twice, "targets"), (tokens_lost, "work"),

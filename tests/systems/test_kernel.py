@@ -92,7 +92,7 @@ SETTINGS = [
     ("token_time", 0.05, {}), ("prefetch", 1, {"release": "dequeue"}), ("tickets", 9, {}), ("release", "dequeue", {}),
     ("release_dropped", "publish", AGED), ("quantum", 3, {"tickets": 8}),
     ("lead", 0, {"release": "dequeue", "prefetch": 2}), ("capacity", 3, BUFFERED),
-    ("epoch", 3, {}), ("overflow", "drop_oldest", BUFFERED), ("overflow", "close", BUFFERED),
+    ("epoch", 3, {}), ("permits", 5, {}), ("overflow", "drop_oldest", BUFFERED), ("overflow", "close", BUFFERED),
     ("visible", "publish", {**SHOWN, "visible": "completion"}),
     ("initial_fill", 3, SHOWN), ("max_uses", 3, REPLAY), ("order", "freshest", {}),
     ("window", 1, {"order": "oldest_start"}), ("recent", 0.9, {**SHOWN, "order": "random"}), ("max_age", 1, AGED),

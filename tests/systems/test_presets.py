@@ -338,10 +338,40 @@ def test_slime_stops_asking_while_as_many_groups_wait():
 def test_pipeline_rl_without_a_lag_drops_its_oldest():
     system = built("pipeline_rl", (128,), SLOWER, attempts=8, llm_max_rollouts=128)
     found = [system.summary(200, 8, 0, m) for m in range(4)]
-    assert np.mean([one["staleness"]["mean"] for one in found]) == pytest.approx(1.43, abs=0.02)
-    assert np.mean([one["dropped_fraction"] for one in found]) == pytest.approx(0.355, abs=0.02)
+    assert np.mean([one["staleness"]["mean"] for one in found]) == pytest.approx(1.21, abs=0.02)
+    assert np.mean([one["dropped_fraction"] for one in found]) == pytest.approx(0.75, abs=0.02)
+    # With places that groups keep to their last sample fewer are generated, and fewer dropped.
+    kept = system.replace(permits=None, rates=(1.0,) * 16)
+    assert np.mean(means(kept, 8)) == pytest.approx(1.43, abs=0.02)
+    assert kept.summary(200, 8)["dropped_fraction"] == pytest.approx(0.355, abs=0.03)
     # The planted defect: a queue that blocks the loop is one version older, and loses nothing.
-    assert np.mean(means(system.replace(overflow="block"), 8)) == pytest.approx(2.0, abs=0.02)
+    blocked = [kept.replace(overflow="block").summary(200, 8, 0, m) for m in range(4)]
+    assert np.mean([one["staleness"]["mean"] for one in blocked]) == pytest.approx(2.0, abs=0.02)
+    assert all(one["dropped_fraction"] == 0.0 for one in blocked)
+
+
+PERMITTED = {
+    "pipeline_rl": (("pipeline_rl", (16, 256), {"attempts": 4, "llm_max_rollouts": 24}), 4, 24),
+    "prime_rl": (("prime_rl", (16, 8, 24, 4), {}), 4, 24),
+    "trl": (("trl", (16, 4, 24), {"num_generations": 4}), 4, 24),
+}
+
+
+@pytest.mark.parametrize("case", PERMITTED)
+def test_permits_are_those_of_samples(case):
+    (name, arguments, knobs), samples, permits = PERMITTED[case]
+    system = built(name, arguments, FASTER, **knobs)
+    record = system.timeline(40, samples)
+    starts, ends = record.samples["t_start"], record.samples["t_end"]
+    moments = np.unique(starts[~np.isnan(starts)])
+    cut = np.repeat(record.groups["t_left"], samples)
+    over = np.where(np.isnan(ends), np.where(np.isnan(cut), np.inf, cut), ends)
+    running = [int(((starts <= at) & (over > at)).sum()) for at in moments]
+    # Generation is the slower side: behind the first starts every permit is in use, and none is used twice.
+    assert max(running) == permits and np.mean(np.array(running[len(running) // 4 :]) == permits) > 0.6
+    # The planted defect: a group that keeps its place leaves permits unused while its slowest sample is written.
+    kept = system.replace(permits=None, rates=(1.0,) * (permits // samples))
+    assert kept.summary(200, samples)["throughput"] < 0.75 * system.summary(200, samples)["throughput"]
 
 
 def test_pipeline_rl_with_a_lag_drops_nothing():

@@ -112,12 +112,15 @@ def test_the_wasted_share_is_a_share_where_much_is_lost(case):
 @given(
     system=systems(exact=False, most=6), batches=st.integers(1, 14), samples=st.integers(1, 3), seed=st.integers(0, 5)
 )
-def test_the_wasted_share_is_a_share(system, batches, samples, seed):
+def test_shares_are_shares(system, batches, samples, seed):
     try:
         found = system.summary(batches, samples, seed)
     except StalledError:
         reject()
-    assert 0.0 <= found["wasted_token_fraction"] <= 1.0
+    shares = (
+        "wasted_token_fraction", "dropped_fraction", "rejected_fraction", "trainer_utilization", "generator_utilization"
+    )
+    assert all(0.0 <= found[name] <= 1.0 + 1e-9 for name in shares)
 
 
 @settings(max_examples=60)

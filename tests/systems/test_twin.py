@@ -118,12 +118,21 @@ class SlipsIn(Audited):
         self.server(sample).held -= 1
 
 
+class PermitsTwo(Audited):
+    """A sample that ends gives two permits back."""
+
+    def give_back(self, sample):
+        self.permitted -= sample.permit
+        super().give_back(sample)
+
+
 CUTTING = {"max_age": 0, "age_reach": "all", "order": "freshest", "tickets": 6, "train_time": 0.5}
 TARGETS = {**CUTTING, "order": "target"}
 DEFECTS = [
     (Forgets, "tickets", CUTTING), (Flatters, "fates", CUTTING), (StampsLate, "versions", {}),
     (LosesLess, "work", {"mode": "restart"}), (GivesTwice, "places", {}), (ReadsTooEarly, "installs", {}),
     (TakesTheOld, "ages", CUTTING), (AsksAgain, "prompts", TARGETS), (SlipsIn, "slots", {"slots": 2}),
+    (PermitsTwo, "permits", {"permits": 3}),
 ]
 
 
@@ -168,6 +177,18 @@ def test_a_shared_server_slows_by_its_curve():
     assert [s.t_start for s in twin.samples.values()][:3] == [0.0, 0.0, 2.0]
     # From 2 on two are active again: the second's half unit takes 1 s, then the third is alone with 1.5 units.
     assert ends(twin)[:3] == [2.0, 3.0, 4.5]
+
+
+def test_a_group_begins_with_the_first_permit_and_its_samples_follow_as_they_return():
+    # Two groups of 2 on 3 permits: the fourth sample begins when the first ends, at 1, the fifth, of group 2, at 2.
+    works = [1.0, 4.0, 2.0, 3.0, 5.0, 50.0]
+    twin = by_hand(works, [9.0], 1, samples=2, rates=(1.0,) * 9, tickets=9, permits=3)
+    starts = [sample.t_start for sample in list(twin.samples.values())[:6]]
+    assert starts == [0.0, 0.0, 0.0, 1.0, 2.0, 4.0]
+    assert [twin.groups[n].t_submit for n in range(3)] == [0.0, 0.0, 2.0]
+    # With two places instead a group waits for both samples of another.
+    placed = by_hand(works, [9.0], 1, samples=2, rates=(1.0,) * 2, tickets=9)
+    assert [placed.groups[n].t_submit for n in range(3)] == [0.0, 0.0, 3.0]
 
 
 def test_reading_again_takes_its_time_and_a_pause_more():

@@ -74,6 +74,7 @@ class Twin(Buffer):
             changed |= self.train()
             if self.over():
                 return
+        self.dispatch()
         self.admit()
 
     # Admission.
@@ -85,6 +86,8 @@ class Twin(Buffer):
         q = self.s.quantum
         while not self.closed() and self.tickets >= q and len(self.free) >= q:
             if self.s.lead is not None and self.packings // self.s.batches_per_publish - self.v_g > self.s.lead:
+                return
+            if self.s.permits is not None and self.permitted >= self.s.permits:
                 return
             if self.s.overflow == "close" and self.s.capacity is not None and len(self.buffer) >= self.s.capacity:
                 return
@@ -124,13 +127,23 @@ class Twin(Buffer):
             SimpleNamespace(
                 number=number * self.n + k, group=number, place=place, rate=self.s.rates[place], state="", fresh=True,
                 work=self.draws.work(number * self.n + k) * factor, holds=False, done_0=0.0, w_0=0.0, piece=1,
-                fail_at=INFINITE, attempt=0, wasted=0.0, t_submit=self.now, t_start=None, t_end=None, t_scored=None,
+                fail_at=INFINITE, attempt=0, permit=False,
+                wasted=0.0, t_submit=self.now, t_start=None, t_end=None, t_scored=None,
                 v_submit=self.v_g, v_start=-1, v_end=-1, v_ready=-1, breakpoints=[], timer=None,
             )
             for k in range(self.n)
         ]
         for sample in group.samples:
             self.samples[sample.number] = sample
+            self.outside.append(sample)
+        self.dispatch()
+
+    def dispatch(self):
+        """Samples go to their servers in the order of their numbers while there are permits."""
+        while self.outside and (self.s.permits is None or self.permitted < self.s.permits):
+            self.permitted += 1
+            sample = self.outside.pop(0)
+            sample.permit = True
             self.join(sample)
 
     # Training and publishing.
@@ -181,6 +194,7 @@ class Twin(Buffer):
             self.train_end()
             self.begin_publish()
             if not self.over():
+                self.dispatch()
                 self.admit()
         else:
             work = sum(sample.work for group in taken for sample in group.samples)

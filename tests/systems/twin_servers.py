@@ -16,6 +16,7 @@ class Servers:
         self.now, self.v_g, self.paused = 0.0, 0, False
         self.timers, self.serial = [], 0
         self.samples, self.groups = {}, {}
+        self.outside, self.permitted = [], 0
         self.generated = 0.0  # summed over time, beside the books that samples keep
         self.servers = [
             SimpleNamespace(
@@ -144,6 +145,7 @@ class Servers:
         sample.state = "scoring"
         seconds = self.draws.reward(sample.number) if self.s.reward is not None else 0.0
         if not self.s.reward_holds:
+            self.give_back(sample)
             self.leave_slot(sample)
         self.generation_over(sample)
         if seconds == 0.0:
@@ -153,11 +155,16 @@ class Servers:
 
     def scored(self, sample):
         sample.state, sample.t_scored = "scored", self.now
+        self.give_back(sample)
         if sample.holds:
             self.leave_slot(sample)
         self.reward_over(sample)
 
-    # Slots.
+    # Permits and slots.
+
+    def give_back(self, sample):
+        self.permitted -= sample.permit
+        sample.permit = False
 
     def join(self, sample):
         sample.state = "waiting"
@@ -251,6 +258,9 @@ class Servers:
         if sample.state == "active":
             self.deactivate(sample, 0.0)
         sample.state = "gone"
+        self.give_back(sample)
+        if sample in self.outside:
+            self.outside.remove(sample)
         if sample.holds:
             sample.holds = False
             self.server(sample).held -= 1
