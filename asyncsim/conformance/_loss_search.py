@@ -14,7 +14,7 @@ from asyncsim.conformance._loss_curves import Kink, tidy
 from asyncsim.conformance._loss_evidence import Evidence, Fit
 from asyncsim.conformance._loss_methods import Family, combinations
 
-_NEAREST, _REFINED, _STEPS = 24, 5, 25
+_NEAREST, _REFINED, _STEPS = 12, 5, 25
 _HOPELESS, _NOTHING, _SUBSETS = 0.9, 1e-8, 5
 _CHOICES, _DESCENTS = 3, 8
 """Named choices of a method whose constants are read off, and methods that go on behind the first round, at most."""
