@@ -296,15 +296,31 @@ def conformance(
             "controller, of its check (batch_size=4) and of its class (controller.KEY). Repeat for more.",
         ),
     ] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CALL=METHOD",
+            help="Your controller's name of a call (capacity=get_capacity), none to leave it out. Repeat for more.",
+        ),
+    ] = None,
     adapter: Annotated[str | None, typer.Option(help="Style of the loss: verl, areal, roll or openrlhf.")] = None,
+    advantages_per: Annotated[
+        str | None,
+        typer.Option(help="token or sequence: whether advantages differ inside a row (default: as the adapter says)."),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Count hazards like bugs.")] = False,
     allow: Annotated[list[str] | None, typer.Option(help="A finding that does not count; repeat for more.")] = None,
+    hazards: Annotated[
+        bool, typer.Option("--hazards", help="Print hazards where the output is no terminal, or beside --json.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the batches on which a loss is asked.")] = 0,
     json_path: Json = None,
 ) -> int:
     """Say which method a loss is, how biased it is and which known mistakes it shows; or check a controller."""
     commands.outputs(json=json_path)
-    result, status = conforming.check(target, like, settings, adapter, strict, allow or [], seed)
+    whole = hazards or strict or (json_path is None and sys.stdout.isatty())
+    asked = conforming.Asked(like, adapter, advantages_per, strict, allow or [], seed, whole)
+    result, status = conforming.check(target, asked, settings, names)
     files = streams.Files()
     files.write("--json", json_path, lambda path: commands.write_json(path, result))
     return files.status(status)

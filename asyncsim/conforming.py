@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +20,35 @@ _FORM = "write module:name or path/to/file.py:name"
 _PARTS = ("adapter", "controller", "names")
 
 
+@dataclass(frozen=True)
+class Asked:
+    """How a loss is to be checked; `hazards`, whether the print has them."""
+
+    like: str | None = None
+    adapter: str | None = None
+    advantages_per: str | None = None
+    strict: bool = False
+    allow: Sequence[str] = ()
+    seed: int = 0
+    hazards: bool = True
+
+
 def check(
-    target: str, like: str | None, pairs: list[str] | None, adapter: str | None, strict: bool, allow: list[str],
-    seed: int,
+    target: str, asked: Asked, pairs: list[str] | None, names: list[str] | None = None
 ) -> tuple[dict[str, Any], int]:
     """Check what the target names; the record of the finding, and the exit status: 0 conforms, 1 deviates."""
     own, parts = _settings(pairs or [])
+    parts["names"] |= _names(names or [])
     found = None if target in _installed() else loaded(target)
-    if found is not None and _is_controller(found):
-        given = {"--like": like, "--adapter": adapter, "--strict": strict or None, "--allow": allow or None}
+    if found is not None and _is_controller(found, asked):
+        given = {
+            "--like": asked.like, "--adapter": asked.adapter, "--strict": asked.strict or None,
+            "--allow": asked.allow or None, "--advantages-per": asked.advantages_per,
+        }
         for option, value in given.items():
             checks.require(value is None, option, value, "left out for an admission controller", "it is for losses")
         return _admission(found, own, parts)
-    return _loss(target, found, like, own, parts, adapter, strict, allow, seed)
+    return _loss(target, found, asked, own, parts)
 
 
 def loaded(target: str) -> Any:
@@ -86,24 +103,36 @@ def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any
     return own, parts
 
 
+def _names(pairs: list[str]) -> dict[str, Any]:
+    """Names of a controller's methods, CALL=METHOD; those of "none" are left out."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        call, equals, method = pair.partition("=")
+        checks.require(bool(equals and call and method), "--names", pair, "CALL=METHOD", "write capacity=get_capacity")
+        found[call] = None if method in ("none", "None") else method
+    return found
+
+
 def _installed() -> tuple[str, ...]:
     return "trl", "torchrl"
 
 
-def _is_controller(found: Any) -> bool:
+def _is_controller(found: Any, asked: Asked) -> bool:
+    """Whether this is a controller: a class that is no module of torch, or a function that makes one."""
     if inspect.isclass(found):
-        return hasattr(found, "capacity")
+        return not hasattr(found, "forward") and asked.adapter is None
     # A loss takes tensors; what takes nothing makes a controller.
     return inspect.isfunction(found) and not inspect.signature(found).parameters
 
 
 def _loss(
-    target: str, found: Any, like: str | None, own: dict[str, Any], parts: Mapping[str, dict[str, Any]],
-    adapter: str | None, strict: bool, allow: list[str], seed: int,
+    target: str, found: Any, asked: Asked, own: dict[str, Any], parts: Mapping[str, dict[str, Any]]
 ) -> tuple[dict[str, Any], int]:
     from asyncsim.conformance import adapters, check_loss
 
-    checks.require(not parts["controller"], "--set", parts["controller"], "left out for a loss", "it is no controller")
+    for part, option in (("controller", "--set"), ("names", "--names")):
+        checks.require(not parts[part], option, parts[part], "left out for a loss", "it is no controller")
+    like, adapter = asked.like, asked.adapter
     remedy = "name the method; settings of an adapter are adapter.KEY=VALUE"
     checks.require(like is not None or not own, "--set", ", ".join(own), "used with --like", remedy)
     if found is None:
@@ -118,8 +147,11 @@ def _loss(
         checks.one_of("--adapter", name, known, "choose the style of the function")
         fn = _adapted(known[name], name, found, parts["adapter"])
     anchor = "either" if method is not None and "anchor" not in own else None
-    report = check_loss(fn, method, anchor=anchor, strict=strict, allow=tuple(allow), seed=seed)
-    _print(report)
+    report = check_loss(
+        fn, method, anchor=anchor, advantages_per=asked.advantages_per, strict=asked.strict, allow=tuple(asked.allow),
+        seed=asked.seed,
+    )
+    _print(report, asked.hazards)
     return report.record(), 0 if report.conforms else 1
 
 
@@ -174,11 +206,12 @@ def _admission_record(report: Report) -> dict[str, Any]:
             "rule": failure.rule, "message": failure.message, "events": list(failure.events),
             "likely": list(failure.likely),
         },
+        "without_losses": list(report.without_losses),
     }
 
 
-def _print(report: LossReport) -> None:
-    """Heading, then one table of findings and one of moments."""
+def _print(report: LossReport, hazards: bool) -> None:
+    """The verdict, a table of findings, then what was measured; without `hazards` their number stands for them."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -187,12 +220,16 @@ def _print(report: LossReport) -> None:
     console = Console(file=stream, width=None if stream.isatty() else 150)
     for line in report.heading():
         console.print(Text(line))
-    if report.findings:
+    shown = [finding for finding in report.findings if hazards or finding.kind != "hazard"]
+    folded = len(report.findings) - len(shown)
+    if folded:
+        console.print(Text(f"{folded} hazard{'s' if folded > 1 else ''} not printed: add --hazards to see them"))
+    if shown:
         table = Table(box=None, pad_edge=False)
         for column in ("finding", "kind", "evidence", "remedy"):
             table.add_column(column)
         colors = {"bug": "red", "hazard": "yellow", "note": ""}
-        for finding in report.findings:
+        for finding in shown:
             cells = (finding.name, finding.kind, finding.evidence, finding.remedy)
             table.add_row(*(Text(cell, style=colors[finding.kind] if i < 2 else "") for i, cell in enumerate(cells)))
         console.print(table)

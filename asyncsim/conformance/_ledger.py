@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from asyncsim.checks import LARGEST
 from asyncsim.conformance.controller import Hooks, Names
+
+LOSSES = ("reject", "fail", "drop")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Settings of a check: P groups a batch, S batches a publish, (eta + 1) M groups at most, C running at most."""
+    """Settings of a check: P groups a batch, S batches a publish, (eta + 1) M groups at most, C running at most.
+
+    `oldest`: the trainer drops accepted groups that are more versions old; None: admission alone bounds staleness.
+    """
 
     batch: int
     publish: int
@@ -21,6 +28,7 @@ class Rules:
     concurrent: int | None
     losses: int | None
     recovery: bool
+    oldest: float | None = None
 
     @property
     def consumed(self) -> int:
@@ -37,6 +45,25 @@ class Counts:
     running: int = 0
     ready: int = 0
     lost: int = 0
+    begun: Counter[int] = field(default_factory=Counter)
+    """Running groups by the version under which they began."""
+    kept: Counter[int] = field(default_factory=Counter)
+    """Accepted ones."""
+
+    def over(self, oldest: float | None) -> int:
+        """Accepted groups that are too old to be trained."""
+        if oldest is None:
+            return 0
+        return sum(n for version, n in self.kept.items() if self.version - version > oldest)
+
+    def moved(self, n: int, out: Counter[int], into: Counter[int] | None = None, *, newest: bool = False) -> None:
+        """n groups leave, the oldest first (or the newest)."""
+        for version in sorted(out, reverse=newest):
+            taken = min(n, out[version])
+            out[version] -= taken
+            n -= taken
+            if into is not None:
+                into[version] += taken
 
 
 class Violation(AssertionError):
@@ -67,19 +94,23 @@ class Run:
         """Groups that may be submitted: within (eta + 1) M with those taken since the publish, and within C."""
         now, rules = self.counts, self.rules
         free = rules.limit - now.running - now.ready - rules.batch * now.batches
+        if rules.oldest is not None:
+            free = LARGEST
         return free if rules.concurrent is None else min(free, rules.concurrent - now.running)
 
     def limits(self) -> dict[str, int]:
         """Events that can happen now, with the groups they may concern at most."""
         now, rules = self.counts, self.rules
         left = max(now.running, now.ready) if rules.losses is None else rules.losses - now.lost
+        over = now.over(rules.oldest)
         able = {
-            "submit": self.capacity,
+            "submit": min(self.capacity, 4 * rules.limit),
             "accept": now.running,
             "reject": min(now.running, left) if self.hooks.has("rejected") else 0,
             "fail": min(now.running, left) if self.hooks.has("failed") else 0,
             "drop": min(now.ready, left) if self.hooks.has("dropped") else 0,
-            "consume": int(now.batches < rules.publish and now.ready >= rules.batch),
+            "expire": over,
+            "consume": int(now.batches < rules.publish and now.ready >= rules.batch and not over),
             "publish": int(now.batches == rules.publish),
             "crash": int(rules.recovery and now.version > 0),
             "crash, data kept": int(rules.recovery and self.hooks.takes_kept() and now.ready > 0),
@@ -104,17 +135,28 @@ class Run:
         now, rules, tell = self.counts, self.rules, self.hooks.tell
         if event == "submit":
             now.running += n
+            now.begun[now.version] += n
             tell("submitted", n)
+        elif event == "expire":
+            n = now.over(rules.oldest)
+            now.ready -= n
+            now.moved(n, now.kept)
+            tell("dropped", n)
+            return f"drop {n} that are more than {rules.oldest:g} versions old"
         elif event in ("accept", "reject", "fail"):
             now.running -= n
+            # Stragglers come last: what is too old must be met.
+            now.moved(n, now.begun, now.kept if event == "accept" else None, newest=True)
             now.ready += n if event == "accept" else 0
             now.lost += 0 if event == "accept" else n
             tell({"accept": "accepted", "reject": "rejected", "fail": "failed"}[event], n)
         elif event == "drop":
             now.ready, now.lost = now.ready - n, now.lost + n
+            now.moved(n, now.kept, newest=True)
             tell("dropped", n)
         elif event == "consume":
             now.ready, now.batches = now.ready - rules.batch, now.batches + 1
+            now.moved(rules.batch, now.kept)
             tell("consumed", rules.batch)
             return f"train a batch of {rules.batch}"
         elif event == "publish":
@@ -127,11 +169,12 @@ class Run:
 
     def _crash(self, kept: int) -> str:
         """The weights of the last publish come back, with a new controller."""
-        self.counts = Counts(version=self.counts.version, ready=kept)
+        data = self.counts.kept if kept else Counter()
+        self.counts = Counts(version=self.counts.version, ready=kept, kept=data)
         self.hooks = Hooks(self.factory(), self.names)
         self.hooks.tell("recovered", self.counts.version, kept)
-        data = f"{kept} accepted groups are kept" if kept else "all data is lost"
-        return f"crash, recover at version {self.counts.version}; {data}"
+        told = f"{kept} accepted groups are kept" if kept else "all data is lost"
+        return f"crash, recover at version {self.counts.version}; {told}"
 
     def look(self) -> int:
         """Ask for the capacity; what is no whole number breaks a rule."""
@@ -156,7 +199,8 @@ class Run:
             self._refuse(value, bound)
         if value < 0:
             raise Violation("capacity is never negative", f"capacity is {value}", value, 0)
-        if value == 0 and not (now.running or now.batches == self.rules.publish or now.ready >= self.rules.batch):
+        going = now.running or now.batches == self.rules.publish or now.ready >= self.rules.batch
+        if value == 0 and not (going or now.over(self.rules.oldest)):
             ready = f"{now.ready} of {self.rules.batch} groups of a batch are ready"
             text = f"nothing runs, {ready}, and capacity is 0 for ever"
             raise Violation("no starvation", text, 0, "at least 1")

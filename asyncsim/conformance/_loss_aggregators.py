@@ -53,11 +53,14 @@ KNOWN = (
 )
 
 
-def aggregator_of(subject: Subject, probes: Sequence[Probe]) -> Divisor | None:
-    """The divisor that explains every batch on which all policies agree; None where none does."""
+def aggregator_of(subject: Subject, probes: Sequence[Probe], seen: Sequence[Probe]) -> Divisor | None:
+    """The divisor that explains every batch on which all policies agree; None where none does.
+
+    `seen` are the batches with the advantages that the loss uses.
+    """
     answers = [_sloped(subject, probe) for probe in probes]
     for divisor in KNOWN:
-        if _spread(divisor, probes, answers) < _SAME:
+        if _spread(divisor, seen, answers) < _SAME:
             return divisor
     return None
 

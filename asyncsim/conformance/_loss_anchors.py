@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from asyncsim.conformance._loss_around import SNAPSHOT
 from asyncsim.conformance._loss_case import Case
+from asyncsim.conformance._loss_methods import fixed, settings_of
 
 
 def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
@@ -11,8 +15,10 @@ def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
     Where neither explains it: the log-probs that its adapter hands over (`declared`), else the only ones it reads.
     """
     like = case.like
-    if like is None or not like.weight.anchored or case.target.exact(case.tolerance):
+    if like is None or case.target.exact(case.tolerance):
         return case, ""
+    if not like.weight.anchored:
+        return _at_the_snapshot(case, declared)
     if case.other_anchor:
         anchor, why = case.other_anchor, "with which it explains every token"
     elif declared:
@@ -24,3 +30,16 @@ def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
     if anchor == like.anchor:
         return case, ""
     return case.at(anchor), f"anchor={anchor!r}, {why}; that of {like.name} is {like.anchor!r} unless it is named"
+
+
+def _at_the_snapshot(case: Case, declared: str | None) -> tuple[Case, str]:
+    """A method of ratios to mu, with pi_prox in that place where the adapter hands over nothing else."""
+    if case.like is None or declared != "proximal" or case.like.proximal:
+        return case, ""  # a method of both policies needs both
+    method = SNAPSHOT.of(case.like)
+    turned = case.explained(case.evidence, case.best, method)
+    if not turned.target.exact(case.tolerance):
+        return case, ""
+    best = replace(turned.target, family=fixed(method), settings=settings_of(method))
+    why = "pi_prox in the place of mu, for the adapter hands over its log-probs as the old ones"
+    return case.explained(case.evidence, best, method), why

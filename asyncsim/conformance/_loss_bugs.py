@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 
-from asyncsim.conformance import _loss_hazards, _loss_masks
+from asyncsim.conformance import _loss_beyond, _loss_hazards, _loss_masks, _loss_trimmed
 from asyncsim.conformance._loss_case import Case
 from asyncsim.conformance._loss_curves import Kink
 from asyncsim.conformance._loss_penalties import idle, shape_of
@@ -32,6 +33,7 @@ HALVES = "depends on micro-batches"
 SWAPPED = "ratio to the snapshot in place of behavior"
 WRONG_SIDE = "clip closes on the wrong side"
 DOWN = "sign turned around"
+CAPPED = "cap below 1"
 
 
 def findings(case: Case) -> Iterator[Finding]:
@@ -62,7 +64,7 @@ def _anchor(case: Case) -> Finding | None:
 
 
 def _unused(case: Case) -> Finding | None:
-    if "behavior" in case.reads or not case.reads or case.other_anchor:
+    if "behavior" in case.reads or not case.reads or case.other_anchor or case.swapped:
         return None
     evidence = "other behavior log-probs change nothing: in the first update of a batch the lag is invisible"
     if "behavior" in case.like_reads:
@@ -138,7 +140,7 @@ def _listed(bounds: list[float]) -> str:
 
 
 def _off(case: Case) -> Finding | None:
-    if case.curves.kinks or not case.reads:
+    if case.curves.kinks or not case.reads or (case.trimmed and not case.trimmed.mended):
         return None
     weights = case.curves.at("drift", 1, np.array([-3.0, -1.0, 1.0, 3.0]))
     if case.like_kinks:
@@ -280,10 +282,12 @@ def _split(case: Case) -> Finding | None:
 def _dual(case: Case) -> Finding | None:
     closing = [k for k in case.curves.kinks if k.kind == "jump" and k.log_ratio > 0 and abs(k.above) < 1e-9]
     up = [kink.log_ratio for kink in closing if kink.sign > 0]
+    bounds = [factor.describe()["high"] for factor in case.evidence.factors]
     for kink in closing:
-        # Where both signs close at one ratio it is a mask.
+        # Where both signs close at one ratio it is a mask; so it is where that of behavior alone closes there.
         masked = any(abs(other - kink.log_ratio) < 1e-6 for other in up)
-        if kink.sign < 0 and kink.log_ratio > 0.4 and kink.ladder != "lag" and not masked:
+        masked |= any(math.isclose(bound, kink.ratio, rel_tol=1e-6) for bound in bounds)
+        if kink.sign < 0 and kink.log_ratio > 0.4 and kink.ladder == "drift" and not masked:
             evidence = f"for A < 0 the clip closes above a ratio of {kink.ratio:g}"
             return Finding("dual clip", "note", evidence, "none needed")
     last = float(case.curves.at("drift", -1, 6.0)[0])
@@ -293,13 +297,38 @@ def _dual(case: Case) -> Finding | None:
     return None
 
 
+def _changed_weight(case: Case) -> Finding | None:
+    change = case.evidence.change
+    if change is None or not change.note:
+        return None
+    return Finding("rollout weight limited from below", "note", change.note, "none needed; OpenRLHF and slime do this")
+
+
+def _trimmed(case: Case) -> Finding | None:
+    if case.trimmed is None:
+        return None
+    remedy = "log-probs are those of the tokens already: shift neither them nor the mask"
+    return Finding(case.trimmed.name, "bug", case.trimmed.evidence, remedy)
+
+
+def _capped(case: Case) -> Finding | None:
+    """CISPO whose cap cuts tokens of an unchanged policy."""
+    high = case.best.settings.get("high")
+    if not case.exact or case.best.family is None or case.best.family.name != "cispo" or not high or high >= 0:
+        return None
+    cap = 1.0 + high
+    evidence = f"weights are those of min(ratio, {cap:.4g}): at a ratio of 1 a token has {cap:.4g} of its weight"
+    return Finding(CAPPED, "bug", evidence, "give the cap itself, 5 for one; some trainers add no 1 to epsilon_high")
+
+
 CHECKS: tuple[Check, ...] = (
     _anchor, _one, _unused, _twice, _lost, _inverse, _off, _wrong_side, _down, _k1, _divisor, _halves, _swapped, _again,
-    _changed, _order, _split, _dual, *_loss_masks.CHECKS, *_loss_hazards.CHECKS,
+    _changed, _order, _split, _dual, _trimmed, _capped, _changed_weight, *_loss_beyond.CHECKS, *_loss_masks.CHECKS,
+    *_loss_hazards.CHECKS,
 )
 
 NAMES = (
     ONE, UNUSED, TWICE, LOST, INVERSE, OFF, K1, DIVISOR, AGAIN, CHANGED, ORDER, SPLIT, SWAPPED, WRONG_SIDE, DOWN,
-    *_loss_masks.NAMES, *_loss_hazards.NAMES,
+    CAPPED, _loss_trimmed.FIRST, _loss_trimmed.LAST, *_loss_beyond.NAMES, *_loss_masks.NAMES, *_loss_hazards.NAMES,
 )
 """Bugs and hazards by name."""

@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from asyncsim.conformance._loss_advantages import Reading
 from asyncsim.conformance._loss_aggregators import Divisor
+from asyncsim.conformance._loss_around import SNAPSHOT
 from asyncsim.conformance._loss_curves import Curves, Kink
-from asyncsim.conformance._loss_methods import Evidence, Family, Fit, expected
-from asyncsim.conformance._loss_probes import by_name
+from asyncsim.conformance._loss_evidence import Evidence, Fit, apart
+from asyncsim.conformance._loss_methods import Family, expected
+from asyncsim.conformance._loss_probes import INSIDE, by_name
 from asyncsim.conformance._loss_search import search
 from asyncsim.conformance._loss_subject import Probe, Subject
+from asyncsim.conformance._loss_trimmed import Trimmed
 from asyncsim.methods._method import ANCHORS, Method
 
 Ask = Callable[[Probe], Tensor]
+Weigh = Callable[[Method, Probe], Tensor]
+
+
+def plain(method: Method, probe: Probe) -> Tensor:
+    """The cotangents of a method."""
+    return expected(method, [probe])[0]
+
+
+def averaged(method: Method, probe: Probe) -> Tensor:
+    """Cotangents that the tokens of a row share: the mean over its generated tokens."""
+    found = plain(method, probe) * probe.mask
+    return probe.mask * found.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
+
+
+class Off(NamedTuple):
+    """The first token with another weight: its sequence and place, and -dL/d log_prob wanted and found."""
+
+    sequence: int
+    token: int
+    wanted: float
+    found: float
 
 
 @dataclass
 class Case:
-    """A loss with its answers, the nearest method and the one that it is meant to be (`like`)."""
+    """A loss with its answers, the nearest method and the one that it is meant to be (`like`).
+
+    `subject` is asked in the place of the `given` loss, `trimmed` says why they differ; `reading`, what it makes of
+    advantages; `further`, batches beyond the ordinary ones.
+    """
 
     subject: Subject
     probes: Sequence[Probe]
@@ -32,7 +63,11 @@ class Case:
     best: Fit
     like: Method | None
     tolerance: float
-    families: Sequence[Family] = ()
+    families: Sequence[Family]
+    given: Subject
+    further: Mapping[str, Sequence[Probe]]
+    reading: Reading | None = None
+    trimmed: Trimmed | None = None
 
     def probe(self, name: str) -> Probe:
         """A batch by its name."""
@@ -42,15 +77,22 @@ class Case:
         """-dL/d log_prob of every token."""
         return self.subject.ask(probe).cotangent
 
+    def ask_given(self, probe: Probe) -> Tensor:
+        """The same of the loss as it was given."""
+        return self.given.ask(probe).cotangent
+
     @cached_property
-    def method(self) -> Method:
-        """The method that it is compared with: the asked one, else the nearest."""
-        if self.like is not None:
-            return self.like
+    def nearest(self) -> Method:
+        """The method that comes nearest, with what stands beside it."""
         assert self.best.family is not None
         found = self.best.family.method(self.best.settings, self.evidence.aggregator)
         assert found is not None
-        return found.replace(penalties=(*found.penalties, *self.evidence.penalties))
+        return self.evidence.full(found)
+
+    @property
+    def method(self) -> Method:
+        """The method that it is compared with: the asked one, else the nearest."""
+        return self.nearest if self.like is None else self.like
 
     @cached_property
     def target(self) -> Fit:
@@ -58,6 +100,68 @@ class Case:
         if self.like is None:
             return self.best
         return self._apart(self.like)
+
+    @property
+    def conforms(self) -> bool:
+        """Whether no token of any batch deviates from that method, and no advantage is changed before."""
+        inside = all(self.holds(group) for group in self.further)
+        return self.target.exact(self.tolerance) and inside and self.trimmed is None
+
+    def holds(self, group: str) -> bool:
+        """Whether the method explains these batches, too; of rows, one advantage each may be all that it knows."""
+        if group == INSIDE and (self.method.weight.rewarded or self.spreads):
+            return True
+        return self.first_off(group, self.method, raw=True) is None
+
+    @property
+    def excepted(self) -> tuple[str, ...]:
+        """Batches beyond the ordinary ones that the nearest method does not explain, and what rows lose."""
+        one = replace(self, like=None)
+        lost = (self.trimmed.name,) if self.trimmed else ()
+        return (*lost, *(group for group in self.further if not one.holds(group)))
+
+    @cached_property
+    def spreads(self) -> bool:
+        """Whether a live ratio of the row gives every token the mean of its row's weights."""
+        if INSIDE not in self.further or self.coupling not in ("sequence", "batch"):
+            return False
+        return self.first_off(INSIDE, self.method, averaged, raw=True) is None
+
+    def first_off(
+        self, group: str, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
+    ) -> Off | None:
+        """The first token of further batches that the method (default: the nearest) does not explain."""
+        for probe, wanted, found in self._beside(group, method, weigh, raw):
+            if found is None:
+                return Off(0, 0, 0.0, math.nan)
+            off = (apart(found, wanted) > self.tolerance) & (probe.mask > 0)
+            if bool(off.any()):
+                row, token = (int(x) for x in off.nonzero()[0])
+                return Off(row, token, float(wanted[row, token]), float(found[row, token]))
+        return None
+
+    def farthest(self, group: str) -> float:
+        """Largest deviation of a token of further batches from the method; 0 where it holds."""
+        if self.holds(group):
+            return 0.0
+        listed = self._beside(group, self.method, None, True)
+        return max(2.0 if x is None else float((apart(x, w) * p.mask).max()) for p, w, x in listed)
+
+    def _beside(
+        self, group: str, method: Method | None, weigh: Weigh | None, raw: bool
+    ) -> Iterator[tuple[Probe, Tensor, Tensor | None]]:
+        """Batches with the cotangents wanted and found; None where the loss fails.
+
+        With `raw` advantages are as given, not as the loss reads them.
+        """
+        method = self.nearest if method is None else method
+        fitted = method is not self.like
+        scale = self.best.scale if fitted else self.target.scale
+        for probe in self.further[group]:
+            seen = probe if raw or self.reading is None else self.reading.clamped(probe)
+            answer = self.subject.quietly(probe)
+            times = self.divisor.times(probe) if self.divisor and fitted else 1.0
+            yield probe, scale * times * (weigh or plain)(method, seen), answer.cotangent if answer else None
 
     @cached_property
     def other_anchor(self) -> str | None:
@@ -73,11 +177,7 @@ class Case:
         return self if self.like is None else replace(self, like=self.like.replace(anchor=anchor))
 
     def _apart(self, method: Method) -> Fit:
-        one = Evidence(
-            self.probes, self.evidence.answers, self.evidence.points, self.evidence.alone, self.evidence.pair,
-            None, [1.0] * len(self.probes),
-        )
-        return one.compare(method, None, {})
+        return self.evidence.undivided(self.probes).compare(method, None, {})
 
     @cached_property
     def exact(self) -> bool:
@@ -85,16 +185,23 @@ class Case:
         return self.best.exact(self.tolerance)
 
     @cached_property
+    def turned(self) -> tuple[Evidence, list[Fit]]:
+        """The search with pi_prox in the place of mu."""
+        evidence = self.evidence.beside(change=SNAPSHOT)
+        kinks = [kink for kink in self.curves.kinks if kink.ladder != "lag"]
+        first = self.like.name if self.like else None
+        return evidence, search(evidence, self.families, kinks, self.tolerance, first, smooth=False)
+
+    def explained(self, evidence: Evidence, best: Fit, like: Method | None = None) -> Case:
+        """The same measurements with another explanation."""
+        return replace(self, evidence=evidence, best=best, like=like or self.like)
+
+    @cached_property
     def swapped(self) -> str | None:
         """The method that the loss is where pi_prox stands in the place of mu; None: none, or there is no need."""
-        if self.exact or self.reads != ("proximal",):
+        if self.exact or self.reads != ("proximal",) or self.target.exact(self.tolerance):
             return None
-        other = replace(
-            self.evidence, probes=[p.but(p.name, behavior=p.proximal) for p in self.probes],
-            points=self.evidence.points._replace(behavior=self.evidence.points.proximal), cache={}, lines={},
-        )
-        kinks = [kink for kink in self.curves.kinks if kink.ladder != "lag"]
-        fit = search(other, self.families, kinks, self.tolerance, self.like.name if self.like else None)[0]
+        fit = self.turned[1][0]
         return fit.label if fit.exact(self.tolerance) else None
 
     @cached_property

@@ -11,15 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim import ratios
 from asyncsim.conformance._loss_probes import LADDERS, Points, grid, points
 from asyncsim.conformance._loss_subject import Subject
 
 _CHUNK, _COARSE, _FEW = 64, 4, 16
 _SUSPECT = 0.3
 """Change of slope over one step of the grid, in units of the weight itself, that is looked at more closely."""
+_SUSPECTS = 60
+"""Places of one curve that are looked at, at most: a weight that is rough everywhere has no constants to read off."""
 _BENT = 0.02
-_NEGLIGIBLE = 1e-6
+_NEGLIGIBLE = 3e-8
 _FINEST = 1e-9
+_CLAMPED = 2.5
+"""Smallest log ratio at which a clamp is looked for; nearer to 1 clips and caps close."""
 
 
 class Kink(NamedTuple):
@@ -44,6 +49,11 @@ class Kink(NamedTuple):
         sign = {1: "A > 0", -1: "A < 0", 0: "A = 0"}[self.sign]
         change = f"weight {self.below:.4g} -> {self.above:.4g}" if self.kind == "jump" else f"from {self.below:.4g} on"
         return f"{self.kind} at {moved[self.ladder]} = {self.ratio:.6g} for {sign} ({change})"
+
+
+def _round(value: float) -> bool:
+    """Whether three digits say it."""
+    return abs(float(f"{value:.3g}") - value) <= 1e-7 * abs(value)
 
 
 def tidy(value: float) -> float:
@@ -96,9 +106,35 @@ class Curves:
 
     @cached_property
     def kinks(self) -> tuple[Kink, ...]:
-        """Everything that jumps or bends, in the order of ladders, signs and log ratios."""
+        """Everything that jumps or bends, in the order of ladders, signs and log ratios; without `limits`."""
+        return tuple(kink for kink in self._found if kink not in self.limits)
+
+    @cached_property
+    def limits(self) -> tuple[Kink, ...]:
+        """Kinks that are no constants of a method: where a log ratio is limited, live or at asyncsim's own bound."""
+        own = ratios.LOG_LIMIT - 1e-3
+        return tuple(kink for kink in self._found if abs(kink.log_ratio) >= own or self._is_clamp(kink))
+
+    @cached_property
+    def _found(self) -> tuple[Kink, ...]:
         new = [(ladder, sign) for ladder in LADDERS for sign in (1, -1) if not self._repeats(ladder, sign)]
         return tuple(kink for ladder, sign in new for kink in self._kinks(ladder, sign))
+
+    def _is_clamp(self, kink: Kink) -> bool:
+        """Whether the log ratio stops there while its graph is kept: no gradient beyond, and a value that stays."""
+        up = kink.log_ratio > 0
+        outer = kink.above if up else kink.below
+        if kink.kind != "jump" or abs(outer) > 1e-12 or abs(kink.log_ratio) < _CLAMPED:
+            return False
+        if up and (kink.sign > 0 or not _round(kink.log_ratio) or _round(math.exp(kink.log_ratio))):
+            return False  # a cap or a dual clip, whose bound is a ratio
+        if not up and kink.sign < 0:
+            return False  # where PPO closes
+        ends = [kink.log_ratio + (1.0 if up else -1.0) * more for more in (0.5, 1.0)]
+        first, second = (
+            self.subject.ask(points(kink.ladder, float(kink.sign), np.array([x])).probe(self.pair)).value for x in ends
+        )
+        return first != 0.0 and abs(first - second) <= 1e-9 * abs(first)
 
     def _repeats(self, ladder: str, sign: int) -> bool:
         """Whether the curve is that of the first ladder."""
@@ -114,7 +150,7 @@ class Curves:
         bend = np.abs(np.diff(np.diff(y) / np.diff(x)))
         suspect = np.flatnonzero((bend > _SUSPECT * scale) & (scale > _NEGLIGIBLE)) + 1
         found: list[Kink] = []
-        for i in suspect:
+        for i in suspect[:_SUSPECTS]:
             if found and found[-1].log_ratio >= x[i - 1] - 1e-9:
                 continue  # a jump is seen from both of its sides
             one = self._zoom(ladder, sign, float(x[i - 1]), float(x[i + 1]))

@@ -1,4 +1,4 @@
-"""Every method that can be compared with a loss: their arguments, their weights on probes, and the nearest of them."""
+"""Every method that can be compared with a loss: its arguments, and its weights on probes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,12 +16,13 @@ from torch import Tensor
 from asyncsim import checks, plugins
 from asyncsim.conformance._loss_probes import Points
 from asyncsim.conformance._loss_subject import Probe
-from asyncsim.conformance.loss_reports import shown
 from asyncsim.methods._method import ANCHORS, Method
 
 _ASIDE = ("advantage", "aggregator", "anchor", "at", "critic", "entropy", "kl")
 """Arguments that do not belong to the weight, and those that are set on the method itself."""
 _COMBINATIONS = 16
+_SLOW = ("low_step", "high_step", "low_cap", "high_cap")
+"""Arguments that set how long a method itself searches: a constant read off a loss says nothing of them."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Family:
     """Whether the method has parts, a critic for one, that a loss of log-probs does not show."""
     source: str
     """First arXiv number of its source; "" for textbooks, so that the older of two equal methods comes first."""
+    asked: Method | None = None
+    """The only method of the family, where it is the one that was asked for."""
 
     def method(self, settings: Mapping[str, Any], aggregator: str | None = None) -> Method | None:
         """The method with these settings, its score weight alone; None where they contradict one another."""
@@ -47,6 +50,17 @@ class Family:
             return made.replace(aggregator=settings.get("aggregator", aggregator or made.aggregator))
         except (checks.InputError, TypeError, ValueError, AttributeError):
             return None
+
+
+def fixed(method: Method) -> Family:
+    """A family of this method alone, whatever its settings are called."""
+    return Family(method.name, lambda **_: method, {}, {}, method.aggregator, False, "", method)
+
+
+def settings_of(method: Method) -> dict[str, Any]:
+    """What the weights of a method depend on."""
+    own = {k: v for k, v in method.weight.describe().items() if k not in ("weight", "level")}
+    return own | {"aggregator": method.aggregator} | ({"anchor": method.anchor} if method.weight.anchored else {})
 
 
 def bare(method: Method) -> Method:
@@ -100,7 +114,7 @@ def _family(name: str) -> Family:
     choices: dict[str, tuple[Any, ...]] = {}
     for key, parameter in inspect.signature(make).parameters.items():
         default = parameter.default
-        if key in _ASIDE or parameter.kind is parameter.VAR_KEYWORD:
+        if key in (*_ASIDE, *_SLOW) or parameter.kind is parameter.VAR_KEYWORD:
             continue
         if isinstance(default, bool):
             choices[key] = (default, not default)
@@ -168,132 +182,6 @@ def expected_alone(method: Method, at: Points, pair: bool) -> Tensor:
         *columns[:3], advantages=advantages, rewards=advantages[..., 0], categorical=False
     )
     return found.cotangent[:, 0, 0, 0]
-
-
-@dataclass
-class Evidence:
-    """What was measured of a loss: cotangents on batches (`times` undoes a wrong divisor) and on single tokens."""
-
-    probes: Sequence[Probe]
-    answers: Sequence[Tensor]
-    points: Points
-    alone: Tensor
-    pair: bool
-    aggregator: str | None
-    times: Sequence[float]
-    separable: bool = False
-    penalties: tuple[Any, ...] = ()
-    cache: dict[str, Fit] = field(default_factory=dict)
-    lines: dict[str, float] = field(default_factory=dict)
-
-    def penalized(self, penalty: Any) -> Evidence:
-        """The same measurements, explained with a penalty beside each method."""
-        return replace(self, penalties=(penalty,), cache={}, lines={})
-
-    def fit(self, family: Family, settings: Mapping[str, Any]) -> Fit:
-        """How well a method with these settings explains all of it."""
-        key = f"{family.name}{sorted(settings.items(), key=str)}"
-        if key not in self.cache:
-            self.cache[key] = self._fit(family, dict(settings))
-        return self.cache[key]
-
-    def curve(self, family: Family, settings: Mapping[str, Any]) -> float:
-        """Mean deviation on single tokens alone: a fifth of the work."""
-        key = f"curve of {family.name}{sorted(settings.items(), key=str)}"
-        if key not in self.lines:
-            method = family.method(settings, self.aggregator)
-            self.lines[key] = 2.0 if method is None else self._line(method)
-        return self.lines[key]
-
-    def _line(self, method: Method) -> float:
-        penalized = method.replace(penalties=(*method.penalties, *self.penalties))
-        try:
-            wanted = expected_alone(penalized, self.points, self.pair)
-        except (checks.InputError, NotImplementedError, KeyError, RuntimeError):
-            return 2.0
-        return float(apart(self.alone, _scale(self.alone, wanted) * wanted).mean())
-
-    def residuals(self, family: Family, settings: Mapping[str, Any]) -> Tensor | None:
-        """Smooth deviations of all tokens, relative to the size of their weights; None where settings are refused."""
-        method = family.method(settings, self.aggregator)
-        if method is None:
-            return None
-        theirs, ours = self.both(method.replace(penalties=(*method.penalties, *self.penalties)))
-        found, wanted = torch.cat(theirs), torch.cat(ours)
-        scale = _scale(found, wanted)
-        # Where both are next to nothing there is nothing to fit.
-        size = torch.cat([x.abs().clamp(min=1e-3 * float(x.abs().max()) + 1e-300) for x in theirs])
-        return ((scale * wanted - found) / size).clamp(-3.0, 3.0).nan_to_num(3.0)
-
-    def _fit(self, family: Family, settings: dict[str, Any]) -> Fit:
-        method = family.method(settings, self.aggregator)
-        if method is None:
-            return Fit(family, settings, 2.0, 2.0, 2.0, 1.0)
-        try:
-            penalized = method.replace(penalties=(*method.penalties, *self.penalties))
-            return self.compare(penalized, family, settings)
-        except (checks.InputError, NotImplementedError, KeyError, RuntimeError):
-            return Fit(family, settings, 2.0, 2.0, 2.0, 1.0)
-
-    def both(self, method: Method) -> tuple[list[Tensor], list[Tensor]]:
-        """Cotangents found and wanted: of the generated tokens of every batch, and last of the single tokens."""
-        kept = [probe.mask > 0 for probe in self.probes]
-        theirs = [x[k] for x, k in zip(self.answers, kept, strict=True)]
-        listed = zip(expected(method, self.probes), self.times, kept, strict=True)
-        ours = [(x * t)[k] for x, t, k in listed]
-        return [*theirs, self.alone], [*ours, expected_alone(method, self.points, self.pair)]
-
-    def compare(self, method: Method, family: Family | None, settings: dict[str, Any]) -> Fit:
-        """How well one method explains all of it, in the scale that suits most tokens."""
-        theirs, ours = self.both(method)
-        scale = _scale(torch.cat(theirs), torch.cat(ours))
-        *parts, tokens = [apart(f, scale * e) for f, e in zip(theirs, ours, strict=True)]
-        batches = torch.cat(parts)
-        largest = float(torch.maximum(batches.max(), tokens.max()))
-        return Fit(family, settings, float(tokens.mean()), float(batches.mean()), largest, scale)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A method with settings: mean deviation on single tokens and on batches, the largest one, the factor found."""
-
-    family: Family | None
-    settings: dict[str, Any]
-    curve: float
-    batches: float
-    largest: float
-    scale: float
-
-    @property
-    def score(self) -> float:
-        """Mean of both."""
-        return (self.curve + self.batches) / 2
-
-    @property
-    def label(self) -> str:
-        """The call that makes it."""
-        inside = ", ".join(f"{name}={shown(value)}" for name, value in self.settings.items())
-        return f"{self.family.name if self.family else 'method'}({inside})"
-
-    def exact(self, tolerance: float) -> bool:
-        """Whether no token deviates."""
-        return self.largest <= tolerance
-
-
-def apart(found: Tensor, wanted: Tensor) -> Tensor:
-    """|found - wanted| over the larger of both, 0 where both are nothing; in [0, 2]; 2 where one is not finite."""
-    size = torch.maximum(found.abs(), wanted.abs())
-    floor = 1e-7 * (float(wanted.abs().nan_to_num(0.0, 0.0, 0.0).max()) if wanted.numel() else 0.0)
-    ratio = (found - wanted).abs() / size.clamp(min=max(floor, 1e-300))
-    return torch.where(torch.isfinite(ratio), ratio, torch.full_like(ratio, 2.0))
-
-
-def _scale(found: Tensor, wanted: Tensor) -> float:
-    """The factor that most tokens agree on: the median ratio where both have a weight."""
-    both = (wanted != 0) & (found != 0) & torch.isfinite(found) & torch.isfinite(wanted)
-    if not bool(both.any()):
-        return 1.0
-    return float((found[both] / wanted[both]).median())
 
 
 def combinations(family: Family) -> Iterator[dict[str, Any]]:

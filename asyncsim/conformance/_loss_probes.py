@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,11 +27,58 @@ ORDINARY = (
 )
 """Log ratios of proximal to behavior and of current to proximal policy are normal with these deviations, in nats."""
 
+LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
+"""Advantages, rows and log ratios of single tokens that are probed, at most."""
+
+INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages", "long rows"
+"""What a loss meets beside the ordinary batches."""
+
+LIMITS = (
+    f"advantages beyond {LARGEST:g}",
+    f"rows of more than {LONGEST} tokens, batches of more than 8 rows",
+    f"log ratios beyond {FARTHEST:g}, and clamps where the weight is below 1e-7 of that at ratio 1",
+    "tensors in anything but float64, and calls on several processes",
+)
+"""What is not probed."""
+
 
 def ordinary(seed: int) -> list[Probe]:
-    """Batches that every loss should survive, of several shapes, with advantages of both signs and zero."""
+    """Batches that every loss should survive, of several shapes, with advantages of both signs and zero.
+
+    Every row has one advantage, of size 2 at most.
+    """
     found = [_drawn(np.random.default_rng([seed, index]), *row) for index, row in enumerate(ORDINARY)]
-    return [*found, _outliers(np.random.default_rng([seed, 98])), _probable(np.random.default_rng([seed, 99]))]
+    others = ((_balanced, 97), (_outliers, 98), (_probable, 99))
+    return [*found, *(make(np.random.default_rng([seed, index])) for make, index in others)]
+
+
+def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:
+    """Batches that ask for more: by what they add; without `inside`, every row has one advantage."""
+
+    def drawn(index: int, *row: Any) -> Probe:
+        return _drawn(np.random.default_rng([seed, index]), *row)
+
+    large = drawn(60, LARGE, 8, 4, 16, 0.1, 0.2)
+    level = torch.tensor([LARGEST, -LARGEST, 6.0, -9.0, 14.0, -3.0, 10.0, -7.0], dtype=torch.float64)
+    found = {
+        LARGE: [large.but(LARGE, advantages=level.unsqueeze(-1).expand_as(large.mask).clone())],
+        LONG: [drawn(61, LONG, 4, 2, LONGEST, 0.1, 0.15)],
+    }
+    if inside:
+        rows = ((8, 4, 6, 0.4, 0.4), (8, 4, 6, 0.0, 2.0), (8, 4, 6, 1.2, 0.8), (8, 4, 6, 0.0, 4e-4))
+        found[INSIDE] = [_mixed(seed, index, drawn(70 + index, INSIDE, *row)) for index, row in enumerate(rows)]
+    return found
+
+
+def _mixed(seed: int, index: int, probe: Probe) -> Probe:
+    """The batch with an advantage of its own for every token: either sign, from .2 to 20 in size."""
+    rng = np.random.default_rng([seed, 80 + index])
+    size = np.exp(rng.uniform(math.log(0.2), math.log(LARGEST), tuple(probe.mask.shape)))
+    size[0, 0], size[1, 1] = LARGEST, LARGEST
+    sign = np.where(rng.random(size.shape) < 0.5, 1.0, -1.0)
+    # Rows whose tokens agree would hide who decides.
+    sign[:, 1] = -sign[:, 0]
+    return probe.but(probe.name, advantages=torch.from_numpy(size * sign))
 
 
 def on_policy(probes: list[Probe]) -> list[Probe]:
@@ -69,6 +116,15 @@ def _drawn(
     proximal = behavior + np.clip(lag * rng.standard_normal(shape), -3.0, 3.0)
     current = proximal + np.clip(drift * rng.standard_normal(shape), -3.0, 3.0)
     return _probe(rng, name, group, current, behavior, proximal, holes=name.startswith("holes"))
+
+
+def _balanced(rng: np.random.Generator) -> Probe:
+    """Rows whose log ratios cancel but for a hair: masks of rows keep what masks of tokens drop."""
+    behavior = -7.0 - 3.0 * rng.random((8, 6))
+    proximal = behavior + np.tile([1.8, -1.8], (8, 3)) + 3e-4 * rng.standard_normal((8, 6))
+    current = proximal + np.where(np.arange(8)[:, None] < 4, 1e-4, 0.1) * rng.standard_normal((8, 6))
+    probe = _probe(rng, "balanced rows", 4, current, behavior, proximal)
+    return probe.but(probe.name, mask=torch.ones_like(probe.mask))
 
 
 def _outliers(rng: np.random.Generator) -> Probe:
@@ -125,14 +181,18 @@ class Points(NamedTuple):
 
 
 LADDERS = ("drift", "lag", "snapshot", "probable")
-_BASE = -9.0
+_BASE, _HIGHEST = -9.0, -1.0
+_FINE = np.array([2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2])
+"""Between 0 and the first step of the grid, where narrow bands close."""
+_FAR = np.array([9.5, 12.0, 15.5, 19.5])
 
 
 def points(ladder: str, sign: float, log_ratio: np.ndarray | Tensor) -> Points:
     """Tokens at the given log ratios: of pi to mu and pi_prox ("drift"; "probable" from a probability of 1/2), of pi
     and pi_prox to mu ("lag"), or of pi and mu to pi_prox ("snapshot")."""
     x = torch.as_tensor(log_ratio, dtype=torch.float64)
-    base = torch.full_like(x, math.log(0.5) if ladder == "probable" else _BASE)
+    # Far out the other policy gives way, so that no token has a probability above 1.
+    base = torch.full_like(x, math.log(0.5)) if ladder == "probable" else (_HIGHEST - x).clamp(max=_BASE)
     moved = base + x
     now, then, before = {
         "drift": (moved, base, base),
@@ -144,9 +204,22 @@ def points(ladder: str, sign: float, log_ratio: np.ndarray | Tensor) -> Points:
 
 
 def grid(ladder: str, thin: int = 1) -> np.ndarray:
-    """Log ratios of a ladder: fine around 0, and 0 itself."""
+    """Log ratios of a ladder: fine around 0, and 0 itself; to 25 either way, to 12 where it is thinned."""
     near = np.arange(-100 // thin, 100 // thin + 1) * 0.02 * thin
+    near = np.sort(np.concatenate([near, _FINE, -_FINE])) if thin == 1 else near
     if ladder == "probable":
         return near[near < 0.68]
     far = np.arange(21, 81, thin) * 0.1
+    # With wider steps the curve of a plain ratio would look bent.
+    last = np.arange(far[-1] + 0.25, FARTHEST, 0.25) if thin == 1 else np.arange(far[-1] + 0.4, 12.0, 0.4)
+    far = np.concatenate([far, last])
+    return np.concatenate([-far[::-1], near, far])
+
+
+def sparse(ladder: str) -> np.ndarray:
+    """A few log ratios of a ladder, on which methods are compared."""
+    near = np.arange(-100, 101)[::9] * 0.02
+    if ladder == "probable":
+        return near[near < 0.68]
+    far = np.concatenate([np.arange(21, 81, 9) * 0.1, _FAR])
     return np.concatenate([-far[::-1], near, far])

@@ -9,11 +9,11 @@ from asyncsim import checks
 
 _STYLES = {
     "verl": ("old_log_prob", "log_prob", "advantages", "response_mask"),
-    "areal": ("logprobs", "proximal_logprobs", "old_logprobs", "advantages"),
+    "areal": ("logprobs", "proximal_logprobs", "old_logprobs", "advantages", "eps_clip"),
     "roll": ("log_probs", "old_log_probs", "advantages", "response_mask"),
-    "openrlhf": ("log_probs", "old_log_probs", "advantages"),
+    "openrlhf": ("log_probs", "old_log_probs", "advantages", "action_mask"),
 }
-"""First arguments of trainers' losses: none of these stands for what a loss of five tensors gets in its place."""
+"""First arguments of trainers' losses: their adapters know which log-probs the old ones are, and settings."""
 
 
 def refuse(fn: Any) -> None:

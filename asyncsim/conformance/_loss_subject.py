@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
+from asyncsim.conformance._loss_arguments import DOCUMENTED, bind
 
 Loss = Callable[..., Any]
 """fn(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar, every tensor `[B, T]`."""
@@ -67,6 +69,9 @@ class Subject:
     def __post_init__(self) -> None:
         remedy = "give a function (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar"
         checks.require(callable(self.fn), "loss", self.fn, "a function of five tensors [B, T]", remedy)
+        bound = "a function or an instance, not a class"
+        checks.require(not inspect.isclass(self.fn), "loss", getattr(self.fn, "__name__", ""), bound, "make one of it")
+        self.binding = bind(self.fn)
 
     def ask(self, probe: Probe) -> Answer:
         """The answer on a batch; raises `InputError` where the loss cannot be asked."""
@@ -90,11 +95,12 @@ class Subject:
     def _value(self, passed: Sequence[Tensor]) -> Tensor:
         self.calls += 1
         try:
-            value = self.fn(*passed)
+            value = self.binding(*passed)
         except checks.InputError:
             raise
         except Exception as error:
-            remedy = "it is called with (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask), each [B, T]"
+            called = ", ".join(self.binding.words) or ", ".join(DOCUMENTED)
+            remedy = f"it is called with ({called}), each [B, T]"
             raise checks.InputError("loss", f"{type(error).__name__}: {error}", "a loss that runs", remedy) from error
         scalar = torch.is_tensor(value) and value.numel() == 1
         shown = tuple(value.shape) if torch.is_tensor(value) else type(value).__name__

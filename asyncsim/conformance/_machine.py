@@ -14,10 +14,9 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as searched
 
-from asyncsim.conformance._ledger import Rules, Run, Violation, replayed, shortened
+from asyncsim.conformance._ledger import LOSSES, Rules, Run, Violation, replayed, shortened
 from asyncsim.conformance.controller import Names
 
-LOSSES = ("reject", "fail", "drop")
 CRASHES = ("crash", "crash, data kept")
 
 
@@ -115,6 +114,7 @@ def _machine(search: Search) -> type[RuleBasedStateMachine]:
 
         submit, accept, reject, fail = chosen("submit"), chosen("accept"), chosen("reject"), chosen("fail")
         drop, consume, publish = chosen("drop"), chosen("consume"), chosen("publish")
+        expire = chosen("expire")
         crash, crash_with_data = chosen("crash"), chosen("crash, data kept")
 
     return Admission

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asyncsim.conformance._ledger import Rules, Run, Violation
+from asyncsim.conformance._ledger import LOSSES, Rules, Run, Violation
 from asyncsim.conformance.controller import Names
 
 WALKS, STEPS = 24, 60
@@ -45,6 +45,8 @@ MISTAKES: tuple[tuple[str, Law], ...] = (
     ("one group too many", Law(more=1)),
     ("one group too few", Law(more=-1)),
     ("resets at a publish without carrying over what is outstanding", Law(publish="all")),
+    ("resets at a publish to what runs, without what is accepted", Law(publish="running")),
+    ("resets at a publish to what is accepted, without what runs", Law(publish="ready")),
     ("returns tickets at the dequeue and again at the publish", Law(consume=1)),
     ("returns tickets at the dequeue, with M too many of them", Law(consume=1, publish="none")),
     ("never returns the tickets of trained groups", Law(publish="none")),
@@ -53,6 +55,12 @@ MISTAKES: tuple[tuple[str, Law], ...] = (
 
 BASES: tuple[dict[str, Any], ...] = ({}, {"versions": -1.0, "consume": 1, "publish": "none"})
 """Tickets that return at the publish, and at the dequeue."""
+RESET: dict[str, Any] = {"lose": 0, "drop": 0, "later": 1}
+"""A count that is made anew at the publish: tickets of lost groups return there as well, as many as eta M."""
+OPEN: tuple[dict[str, Any], ...] = (
+    {"accept": 1, "drop": 0, "publish": "none", "recovery": "kept forgotten"}, {"consume": 1, "publish": "none"},
+)
+"""Where the trainer drops what is too old: tickets of running groups, and of running and accepted ones."""
 
 GUESSES = {
     ("bounded staleness", ""): "has more than (h + 1) M from the start",
@@ -68,6 +76,7 @@ GUESSES = {
     ("no starvation", "reject"): "never returns the ticket of a rejected group",
     ("no starvation", "fail"): "never returns the ticket of a failed group",
     ("no starvation", "drop"): "never returns the ticket of an accepted group that is dropped",
+    ("no starvation", "expire"): "never returns the ticket of an accepted group that the trainer drops",
     ("no starvation", "publish"): "never returns the tickets of trained groups",
     ("no starvation", "crash"): "counts what a crash took",
 }
@@ -77,9 +86,9 @@ GUESSES = {
 class Shadow:
     """Tickets under one law."""
 
-    def __init__(self, law: Law, rules: Rules) -> None:
+    def __init__(self, law: Law, rules: Rules, limit: int | None = None) -> None:
         self.law, self.rules = law, rules
-        self.limit = rules.limit + law.more + round(law.versions * rules.consumed)
+        self.limit = (rules.limit if limit is None else limit) + law.more + round(law.versions * rules.consumed)
         self.free, self.running, self.lost = self.limit, 0, 0
 
     def capacity(self) -> int:
@@ -95,13 +104,14 @@ class Shadow:
             self.running, self.free = self.running + n, self.free - n
         elif event in ("accept", "reject", "fail"):
             self.running, self.free = self.running - n, self.free + n * (law.accept if event == "accept" else law.lose)
-        elif event == "drop":
+        elif event in ("drop", "expire"):
             self.free += n * law.drop
         elif event == "consume":
             self.free += self.rules.batch * law.consume
         elif event == "publish":
             returned = (self.rules.consumed if law.publish == "some" else 0) + law.later * self.lost
-            self.free, self.lost = self.limit if law.publish == "all" else self.free + returned, 0
+            carried = {"all": 0, "running": self.running, "ready": ready}.get(law.publish)
+            self.free, self.lost = self.free + returned if carried is None else self.limit - carried, 0
         else:
             kept = 0 if law.recovery != "known" else ready
             forgotten = version * self.rules.consumed if law.recovery == "forgotten" else 0
@@ -112,13 +122,16 @@ def laws(rules: Rules) -> list[tuple[str, Law]]:
     """Every mistake on top of either base, unless it says what a base says, and with either attitude to C."""
     # Tickets that return at the dequeue are h M, which must be a batch at least.
     bases = BASES if rules.limit - rules.consumed >= rules.batch else BASES[:1]
+    bases = (*bases, RESET) if rules.oldest is None else OPEN
     usual, found = Law(), []
     for (name, law), base, bounded in itertools.product(MISTAKES, bases, (True, False)):
         own = {key: value for key, value in vars(law).items() if value != getattr(usual, key)}
-        if base and own.keys() & {"consume", "publish"}:
+        if rules.concurrent is None and "concurrent" in own:
+            continue
+        if own.keys() & (base.keys() - {"versions"}) or (rules.oldest is not None and own.keys() & _OF_TICKETS):
             continue
         joined = {**base, **own}
-        if base and "versions" in own:
+        if "versions" in base and "versions" in own:
             joined["versions"] = base["versions"] + own["versions"]
         if "concurrent" not in own:
             joined["concurrent"] = bounded
@@ -126,22 +139,85 @@ def laws(rules: Rules) -> list[tuple[str, Law]]:
     return found
 
 
+_OF_TICKETS = {"versions", "more", "publish", "accept", "consume"}
+"""What says how many tickets there are: unknown where admission does not bound staleness."""
+
+
 def likely(
-    rules: Rules, factory: Callable[[], Any], names: Names, rule: str, last: str, seed: int
+    rules: Rules, factory: Callable[[], Any], names: Names, broken: Run, rule: str, seed: int
 ) -> tuple[tuple[str, ...], bool]:
-    """Mistakes whose laws give the controller's capacity at every step; where none does, the usual suspect."""
+    """Mistakes whose laws give the controller's capacity at every step; where none does, the usual suspect.
+
+    A suspect is named only where the controller does what it says: tickets are followed over one publish.
+    """
     left = laws(rules)
     for walk in range(WALKS):
         left = _walked(Run(rules, factory, names), left, random.Random(f"{seed} {walk}"))
     if left:
         return tuple(dict.fromkeys(name for name, _ in left)), True
-    guess = GUESSES.get((rule, last))
+    last = broken.events[-1][0] if broken.events else ""
+    if rule == "no starvation" and last in LOSSES:
+        guess = _RETURNED[_returned(Run(rules, factory, names), last)].get(last, "")
+    elif rule == "bounded staleness" and last in LOSSES and not _twice(Run(rules, factory, names), broken.events):
+        guess = ""
+    else:
+        guess = GUESSES.get((rule, last), "")
     return ((guess,) if guess else ()), False
+
+
+_RETURNED: dict[str, dict[str, str]] = {
+    "never": {event: GUESSES["no starvation", event] for event in LOSSES},
+    "later": dict.fromkeys(LOSSES, "returns the tickets of lost groups at the next publish only"),
+    "unclear": {},
+}
+"""By what becomes of a lost group's ticket, and how the group was lost."""
+
+
+def _returned(run: Run, event: str) -> str:
+    """What becomes of the ticket of a lost group: "never", "later" (at the next publish), or "unclear"."""
+    try:
+        first = run.look()
+        batch, publish = run.rules.batch, run.rules.publish
+        steps = [("submit", 1), *([("accept", 1)] if event == "drop" else []), (event, 1)]
+        for _ in range(publish):
+            steps += [("submit", batch), ("accept", batch), ("consume", batch)]
+        before = None
+        for name, n in steps:
+            run.capacity = run.look()
+            if run.limits().get(name, 0) < (1 if name == "consume" else n):
+                return "unclear"
+            run.happen(name, n)
+            if name == event:
+                before = run.look()
+        run.happen("publish", 1)
+        after = run.look()
+    except Violation:
+        return "unclear"
+    if before != first - 1:
+        return "unclear"
+    return {first - 1: "never", first: "later"}.get(after, "unclear")
+
+
+def _twice(run: Run, events: list[tuple[str, int]]) -> bool:
+    """Whether the last of the events, a loss, gave back more tickets than groups were lost."""
+    try:
+        for name, n in events[:-1]:
+            run.happen(name, n)
+        before = run.look()
+        run.happen(*events[-1])
+        return run.look() - before > events[-1][1]
+    except Violation:
+        return False
 
 
 def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) -> list[tuple[str, Law]]:
     """The laws that answer like the controller along one random run, which no rule ends."""
-    left = [(name, law, Shadow(law, run.rules)) for name, law in suspects]
+    try:
+        # Where the trainer bounds staleness nobody says how many tickets there are.
+        limit = None if run.rules.oldest is None else run.look()
+    except Violation:
+        return []
+    left = [(name, law, Shadow(law, run.rules, limit)) for name, law in suspects]
     most = 4 * run.rules.limit + 4
     for _ in range(STEPS):
         try:

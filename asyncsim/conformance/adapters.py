@@ -116,7 +116,9 @@ def trl(loss_type: str = "dapo", **settings: Any) -> Loss:
     """
     from asyncsim.conformance import _adapter_trl
 
-    return _said(_adapter_trl.loss(loss_type, **settings), settings.get("old", "proximal"))
+    loss = _said(_adapter_trl.loss(loss_type, **settings), settings.get("old", "proximal"))
+    vars(loss)["advantages_per"] = "sequence"  # its trainer makes one for each
+    return loss
 
 
 def torchrl(old: str = "behavior", **settings: Any) -> Loss:

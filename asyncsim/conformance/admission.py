@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from asyncsim import checks
 from asyncsim.conformance._controllers import tickets_of
-from asyncsim.conformance._ledger import Rules, Run
+from asyncsim.conformance._ledger import LOSSES, Rules, Run
 from asyncsim.conformance._mistakes import likely
 from asyncsim.conformance.controller import Names
 from asyncsim.conformance.reports import Failure, Report
@@ -15,11 +16,16 @@ from asyncsim.conformance.reports import Failure, Report
 if TYPE_CHECKING:
     from asyncsim.conformance._machine import Search
 
+ENFORCED = ("admission", "training")
+_SHARE = 4
+"""A controller that fails is asked again in this part of the runs."""
+
 
 def check_admission(
     controller: Callable[[], Any], batch_size: int, max_staleness: float, max_concurrent: int | None = None,
-    batches_per_publish: int = 1, *, names: Names | None = None, losses: int | None = None, recovery: bool = True,
-    examples: int = 100, steps: int = 50, seed: int = 0, check: bool = False,
+    batches_per_publish: int = 1, *, names: Names | None = None, enforced: str = "admission",
+    losses: int | None = None, recovery: bool = True, examples: int = 100, steps: int = 50, seed: int = 0,
+    check: bool = False,
 ) -> Report:
     """Submit, finish, lose, train, publish and crash at random, and compare every answer of a controller with bounds.
 
@@ -32,8 +38,10 @@ def check_admission(
     settings: `batch_size` P in groups; `max_staleness` eta in publishes, which need not be whole; `max_concurrent` C in
     groups; `batches_per_publish` S. `names`: for every call of another name a method name, a function of the controller
     and the call's arguments, or None to leave it out. `losses`: groups rejected, failed or dropped between two
-    publishes, at most (None: any number; a law that returns their tickets at the publish bears eta M). `recovery`:
-    whether crashes happen. `examples` runs of `steps` events are made from `seed`; `check` raises where a rule breaks.
+    publishes, at most (None: any number; a law that returns their tickets at the publish bears eta M). `enforced`, by
+    what staleness is bounded: "admission", or "training" where the trainer drops accepted groups of more than eta
+    versions (`dropped` is then told, and the first rule is left out). `recovery`: whether crashes happen. `examples`
+    runs of `steps` events are made from `seed`; `check` raises where a rule breaks.
     Returns a report with a failing run of which no event can be left out. Raises `InputError`, and `ConformanceError`
     with `check`. Source: AReaL (2505.24298).
 
@@ -48,7 +56,7 @@ def check_admission(
     """
     remedy = "give lambda: Yours(...)"
     checks.require(callable(controller), "controller", controller, "a function without arguments", remedy)
-    rules = _rules(batch_size, max_staleness, max_concurrent, batches_per_publish, losses, recovery)
+    rules = _rules(batch_size, max_staleness, max_concurrent, batches_per_publish, losses, recovery, enforced)
     checks.integer("examples", examples, 1, "make at least one run")
     checks.integer("steps", steps, 1, "let at least one thing happen")
     checks.integer("seed", seed, 0, "give a whole number")
@@ -59,14 +67,17 @@ def check_admission(
     unchecked = _unchecked(Run(rules, controller, names), rules)
     search = _search(rules, controller, names)
     search.go(examples, steps, seed)
-    shown = {"batch_size": rules.batch, "max_staleness": max_staleness, "batches_per_publish": rules.publish}
+    without = _without_losses(search, examples, steps, seed)
+    shown: dict[str, Any] = {"batch_size": rules.batch, "max_staleness": max_staleness}
+    shown |= {"batches_per_publish": rules.publish}
     shown |= {} if max_concurrent is None else {"max_concurrent": max_concurrent}
-    report = Report(search.broken is None, search.examples, shown, unchecked, _failure(search, seed))
+    shown |= {} if enforced == "admission" else {"enforced": enforced}
+    report = Report(search.broken is None, search.examples, shown, unchecked, _failure(search, seed), without)
     return report.raise_for_failure() if check else report
 
 
 def _rules(
-    batch: Any, staleness: Any, concurrent: Any, publish: Any, losses: Any, recovery: Any
+    batch: Any, staleness: Any, concurrent: Any, publish: Any, losses: Any, recovery: Any, enforced: Any
 ) -> Rules:
     batch = checks.integer("batch_size", batch, 1, "count groups", checks.LARGEST)
     publish = checks.integer("batches_per_publish", publish, 1, "count batches", checks.LARGEST)
@@ -76,7 +87,9 @@ def _rules(
     if losses is not None:
         losses = checks.integer("losses", losses, 0, "count groups between two publishes, or give None", checks.LARGEST)
     checks.boolean("recovery", recovery, "say whether crashes happen")
-    return Rules(batch, publish, tickets_of(batch, eta, publish), concurrent, losses, recovery)
+    checks.one_of("enforced", enforced, ENFORCED, "say who bounds staleness")
+    oldest = eta if enforced == "training" else None
+    return Rules(batch, publish, tickets_of(batch, eta, publish), concurrent, losses, recovery, oldest)
 
 
 def _unchecked(run: Run, rules: Rules) -> tuple[str, ...]:
@@ -87,6 +100,8 @@ def _unchecked(run: Run, rules: Rules) -> tuple[str, ...]:
     else:
         found += [] if hooks.has("rejected") else ["groups that are rejected or fail (no `rejected`)"]
         found += [] if hooks.has("dropped") else ["accepted groups that are dropped (no `dropped`)"]
+    if rules.oldest is not None:
+        found.append(f"that the trainer drops what is more than {rules.oldest:g} versions old (enforced = 'training')")
     if not rules.recovery:
         found.append("crashes (recovery = False)")
     elif not hooks.takes_kept():
@@ -103,10 +118,26 @@ def _search(rules: Rules, controller: Callable[[], Any], names: Names) -> Search
     return Search(rules, controller, names)
 
 
+def _without_losses(search: Search, examples: int, steps: int, seed: int) -> tuple[str, ...]:
+    """Where a failing run loses groups: what becomes of the controller without losses, and with as many as it bears."""
+    rules = search.rules
+    if search.broken is None or rules.losses == 0 or not any(e in LOSSES for e, _ in search.broken[0].events):
+        return ()
+    spare = rules.limit - rules.consumed
+    lines: list[str] = []
+    for losses in (0, spare) if rules.oldest is None and spare > 0 else (0,):
+        other = _search(replace(rules, losses=losses), search.factory, search.names)
+        other.go(max(examples // _SHARE, 1), steps, seed)
+        if other.broken is not None:
+            broken = other.broken[1]
+            return (*lines, f"with losses={losses} it fails, too: {broken.rule}: {broken.message}")
+        lines.append(f"with losses={losses} it passes in {other.examples} runs")
+    return (f"the failing run loses groups: try losses=0; {', '.join(lines)}",)
+
+
 def _failure(search: Search, seed: int) -> Failure | None:
     if search.broken is None:
         return None
     run, broken = search.broken
-    last = run.events[-1][0] if run.events else ""
-    names, exact = likely(search.rules, search.factory, search.names, broken.rule, last, seed)
+    names, exact = likely(search.rules, search.factory, search.names, run, broken.rule, seed)
     return Failure(broken.rule, broken.message, broken.value, broken.bound, tuple(run.lines), names, exact)

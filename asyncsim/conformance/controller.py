@@ -51,7 +51,7 @@ class Hooks:
             if function is not None:
                 self._found[name] = (function, *_arity(function, leading=callable(target)))
         for name in NEEDED:
-            remedy = f"give names={{{name!r}: 'your_method'}}, or a function of the controller"
+            remedy = f"give names={{{name!r}: 'your_method'}}, on the command line --names {name}=your_method"
             checks.require(name in self._found, "controller", kind, f"an object with a method {name}", remedy)
         if "failed" not in self._found and "rejected" in self._found:
             self._found["failed"] = self._found["rejected"]

@@ -10,6 +10,8 @@ from typing import Any
 from asyncsim.conformance.reports import ConformanceError
 
 KINDS = ("bug", "hazard", "note")
+_KINKS = 16
+"""Lines on kinks, at most."""
 
 
 def shown(value: Any) -> str:
@@ -47,13 +49,19 @@ class Match:
     score: float
     largest: float
 
+    around: str = ""
+    """What stands in the place of what the method names."""
+    times: str = ""
+    """What multiplies its weights, in words."""
+
     @property
     def label(self) -> str:
         """The call that makes the method."""
-        # Penalties are written as the call that makes them.
-        told = {name: value if name == "penalties" else shown(value) for name, value in self.settings.items()}
-        inside = ", ".join(f"{name}={value}" for name, value in told.items())
-        return f"{self.method}({inside})"
+        # Masks and penalties are written as the calls that make them.
+        written = ("penalties", "factors")
+        told = {name: value if name in written else shown(value) for name, value in self.settings.items()}
+        call = f"{self.method}({', '.join(f'{name}={value}' for name, value in told.items())})"
+        return f"{call} {self.around}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -112,12 +120,14 @@ class BiasRow:
 class LossReport:
     """Which method a loss is, how biased it is, and what it shows of known mistakes.
 
-    `conforms`: every token of every ordinary batch has the gradient of the asked method (or of some method), and there
-    is no bug that was not allowed. `name`: the best match; `same`: other methods with the same gradient there;
+    `conforms`: every token of every batch has the gradient of the asked method (or of some method), and there is no bug
+    that was not allowed. `name`: the best match; `same`: other methods with the same gradient there;
     `scale`: factor of the loss over that method; `aggregator`, `anchor`, `coupling`: how tokens are averaged, which
     log-probs ratios refer to, and how far one token's ratio reaches; `distance`: largest deviation of a token from the
     asked (or nearest) method, like `match.largest`; `compared`: the anchor that was chosen for the asked method, and
-    why, where it is not its own; `unchecked`: methods that were not compared; `omitted`: why there are no moments.
+    why, where it is not its own; `arguments`: which argument was given which tensor, where that is not plain;
+    `excepted`: batches beyond the ordinary ones on which the method is another; `unchecked`: what was not probed, and
+    the methods that were not compared (`uncompared`); `omitted`: why there are no moments.
     """
 
     conforms: bool
@@ -137,6 +147,9 @@ class LossReport:
     distance: float = 0.0
     compared: str = ""
     omitted: str = ""
+    arguments: tuple[str, ...] = ()
+    excepted: tuple[str, ...] = ()
+    uncompared: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -172,27 +185,34 @@ class LossReport:
         return "\n".join([*self.heading(), *(str(finding) for finding in self.findings), *self.ending()])
 
     def heading(self) -> list[str]:
-        """Whether it conforms, to what, and what was measured."""
+        """The verdict: whether it conforms, to what, and the bugs."""
         asked = f" like {self.like}" if self.like else ""
         lines = [f"{'conforms' if self.conforms else 'deviates'}{asked}", self._matched()]
+        lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
+        lines += [f"weights are those of the method times {self.match.times}"] if self.match.times else []
         lines += [f"compared with {self.compared}"] if self.compared else []
+        lines += [f"arguments {line}" for line in self.arguments]
         if self.like and self.disagreement:
             lines.append(f"largest deviation of a token from {self.like}: {self.distance:.2g}")
-        lines += [f"same gradient: {', '.join(self.same)}"] if self.same else []
-        lines.append(
-            f"aggregator: {self.aggregator}; anchor: {self.anchor}; coupling: {self.coupling}; scale: {self.scale:.6g}"
-        )
-        lines += [f"measured: {kink}" for kink in self.kinks]
         return lines + ([f"first disagreement: {self.disagreement}"] if self.disagreement else [])
 
     def ending(self) -> list[str]:
-        """Moments, and what was left out."""
-        lines = self._biases() + ([f"no moments: {self.omitted}"] if self.omitted else [])
-        return lines + ([f"methods not compared: {'; '.join(self.unchecked)}"] if self.unchecked else [])
+        """What was measured, moments, and what was left out."""
+        lines = [f"same gradient: {', '.join(self.same)}"] if self.same else []
+        lines.append(
+            f"aggregator: {self.aggregator}; anchor: {self.anchor}; coupling: {self.coupling}; scale: {self.scale:.6g}"
+        )
+        lines += [f"measured: {kink}" for kink in self.kinks[:_KINKS]]
+        lines += [f"measured: {len(self.kinks) - _KINKS} more of these"] if len(self.kinks) > _KINKS else []
+        lines += self._biases() + ([f"no moments: {self.omitted}"] if self.omitted else [])
+        left = [each for each in self.unchecked if each not in self.uncompared]
+        lines += [f"unchecked: {'; '.join(left)}"] if left else []
+        return lines + ([f"methods not compared: {'; '.join(self.uncompared)}"] if self.uncompared else [])
 
     def _matched(self) -> str:
         if self.match.largest <= 1e-5:
-            return f"is {self.match.label} (largest deviation of a token {self.match.largest:.1e})"
+            but = f", but for {' and '.join(self.excepted)}" if self.excepted else ""
+            return f"is {self.match.label}{but} (largest deviation of a token {self.match.largest:.1e})"
         share = f"mean deviation {self.match.score:.2g}, largest {self.match.largest:.2g}"
         return f"is no known method; nearest {self.match.label} ({share})"
 

@@ -5,50 +5,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-import torch
-
 from asyncsim import advantages, checks, plugins
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.conformance import _loss_anchors, _loss_bias, _loss_bugs, _loss_styles
-from asyncsim.conformance._loss_aggregators import Divisor, aggregator_of
+from asyncsim.conformance import _loss_anchors, _loss_around, _loss_beyond, _loss_bias, _loss_bugs, _loss_styles
 from asyncsim.conformance._loss_case import Case
-from asyncsim.conformance._loss_curves import Curves
-from asyncsim.conformance._loss_methods import Evidence, Family, Fit, apart, bare, expected, families, reason
-from asyncsim.conformance._loss_penalties import penalty_of
-from asyncsim.conformance._loss_probes import LADDERS, Points, grid, on_policy, ordinary, points
-from asyncsim.conformance._loss_search import search
-from asyncsim.conformance._loss_subject import Loss, Probe, Subject
-from asyncsim.conformance.loss_reports import Disagreement, LossReport, Match, shown
+from asyncsim.conformance._loss_evidence import Fit, apart
+from asyncsim.conformance._loss_measure import measured
+from asyncsim.conformance._loss_methods import bare, expected, families, reason, settings_of
+from asyncsim.conformance._loss_probes import LIMITS
+from asyncsim.conformance._loss_subject import Loss
+from asyncsim.conformance.loss_reports import Disagreement, LossReport, Match
 from asyncsim.methods._method import ANCHORS, Method
+from asyncsim.running import _threads
 
-_THIN = 9
+PER = ("token", "sequence")
 _SAME = 5
 """Methods with the same gradient that a report names, at most."""
 
 
 def check_loss(
     fn: Loss, like: str | Method | None = None, *, anchor: str | None = None, advantage: Advantage | None = None,
-    bias: bool = True, allow: Sequence[str] = (), strict: bool = False, tolerance: float = 1e-6, seed: int = 0,
-    check: bool = False,
+    advantages_per: str | None = None, bias: bool = True, allow: Sequence[str] = (), strict: bool = False,
+    tolerance: float = 1e-6, seed: int = 0, check: bool = False,
 ) -> LossReport:
     """Ask a loss for its gradient on random batches and compare it, token by token, with that of every method here.
 
     `fn(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask)` returns a scalar; all tensors are `[B, T]` in
-    float64, sequences of one group stand together. Its gradient is -dL/d log_prob = s a m c with a factor s of its own:
+    float64, sequences of one group stand together. Arguments are told by their names (`old_logp`, `rollout_log_probs`,
+    `response_mask`, ...) in any order, by position only where five names say nothing; what has a default keeps it. The
+    gradient is -dL/d log_prob = s a m c with a factor s of its own:
     s, the aggregator a, the anchor of its ratios, the kinks of c and its constants are read off; then every method,
     over its settings, is compared. Where policies agree c is a constant times A, which tells a; single tokens on a
     ladder of log ratios tell c.
 
     Arguments: `like`, the method that it is meant to be (a name with its defaults, or a `Method`; None: any); `anchor`
     of its ratios, "behavior", "proximal" or "either": the one that explains the loss, else the adapter's `old` (default
-    "either" for a name, a `Method`'s own);
-    `advantage` of the enumeration of bias and variance (default leave-one-out), left out without `bias`; `allow`, names
-    of bugs that do not count; `strict`, whether hazards count too; `tolerance`, deviation of one token relative to its
-    weight; `seed` of the batches; `check` raises where it does not conform. Returns a `LossReport`. Raises `InputError`
-    where fn fails, returns no scalar, or does not depend on log_prob, and for unknown names; `ConformanceError` with
-    `check`. Source: textbook.
+    "either" for a name, a `Method`'s own); `advantage` of the enumeration of bias and variance (default leave-one-out),
+    left out without `bias`; `advantages_per`, "token" or "sequence": whether advantages differ inside a row (default:
+    what the adapter says, else "token"); `allow`, names of bugs that do not count; `strict`, whether hazards count too;
+    `tolerance`, deviation of one token relative to its weight; `seed` of the batches; `check` raises where it does not
+    conform. Returns a `LossReport`. Raises `InputError` where fn fails, returns no scalar, or does not depend on
+    log_prob, for arguments that are unknown or ambiguous, and for unknown names; `ConformanceError` with `check`.
+    Source: textbook.
 
+    >>> import torch
     >>> def loss(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask):
     ...     ratio = torch.exp((log_prob - behavior_log_prob) * mask)
     ...     surrogate = torch.min(ratio * advantages, ratio.clamp(0.8, 1.28) * advantages)
@@ -63,28 +63,19 @@ def check_loss(
     checks.integer("seed", seed, 0, "give a whole number")
     for name in allow:
         checks.one_of("allow", name, _loss_bugs.NAMES, "name findings as a report does")
+    per = getattr(fn, "advantages_per", "token") if advantages_per is None else advantages_per
+    checks.one_of("advantages_per", per, PER, "say whether advantages differ inside a row")
     wanted = _asked(like, anchor)
     _loss_styles.refuse(fn)
-    case, fits = _measured(Subject(fn), wanted, tolerance, seed)
-    either = anchor == "either" or (anchor is None and isinstance(like, str))
-    case, compared = _loss_anchors.chosen(case, getattr(fn, "old", None)) if either else (case, "")
-    label = _named(like, case.like, anchor) if isinstance(like, str) else _label(case.like)
-    report = replace(_report(case, fits, label, set(allow), strict), compared=compared)
-    if bias:
-        report = _with_bias(report, case, advantage or advantages.leave_one_out())
+    with _threads(1):
+        case, fits = measured(fn, wanted, tolerance, seed, per == "token")
+        either = anchor == "either" or (anchor is None and isinstance(like, str))
+        case, compared = _loss_anchors.chosen(case, getattr(fn, "old", None)) if either else (case, "")
+        label = _named(like, case.like, anchor) if isinstance(like, str) else _label(case.like)
+        report = replace(_report(case, fits, label, set(allow), strict), compared=compared)
+        if bias:
+            report = _with_bias(report, case, advantage or advantages.leave_one_out())
     return report.raise_for_failure() if check else report
-
-
-def _measured(subject: Subject, wanted: Method | None, tolerance: float, seed: int) -> tuple[Case, list[Fit]]:
-    """Everything that is known of a loss, and the methods in the order of their distance from it."""
-    probes = ordinary(seed)
-    subject.admit(probes[:5])
-    curves = Curves(subject)
-    divisor = aggregator_of(subject, on_policy(probes))
-    found, _ = families()
-    evidence = _evidence(subject, probes, curves, divisor)
-    fits, evidence = _fits(evidence, found, curves, tolerance, wanted.name if wanted else None)
-    return Case(subject, probes, curves, divisor, evidence, fits[0], wanted, tolerance, found), fits
 
 
 def _asked(like: str | Method | None, anchor: str | None) -> Method | None:
@@ -115,49 +106,27 @@ def _named(like: str, method: Method | None, anchor: str | None) -> str:
 def _label(method: Method | None) -> str | None:
     if method is None:
         return None
-    settings = {k: v for k, v in method.weight.describe().items() if k not in ("weight", "level")}
-    settings |= {"aggregator": method.aggregator} | ({"anchor": method.anchor} if method.weight.anchored else {})
-    return f"{method.name}({', '.join(f'{name}={shown(value)}' for name, value in settings.items())})"
+    return Match(method.name, settings_of(method) | _parts(method), 0.0, 0.0).label
 
 
-def _evidence(subject: Subject, probes: Sequence[Probe], curves: Curves, divisor: Divisor | None) -> Evidence:
-    """Answers on batches, and on a thinned ladder with both sides of every kink."""
-    listed = [points(ladder, float(sign), grid(ladder)[::_THIN]) for ladder in LADDERS for sign in (1, -1)]
-    for kink in curves.kinks:
-        sides = np.array([kink.log_ratio - 1e-6, kink.log_ratio + 1e-6])
-        listed.append(points(kink.ladder, float(kink.sign), sides))
-    at = Points(*(torch.cat(column) for column in zip(*listed, strict=True)))
-    answers = [subject.ask(probe).cotangent for probe in probes]
-    times = [divisor.times(probe) if divisor else 1.0 for probe in probes]
-    aggregator = divisor.aggregator if divisor else None
-    return Evidence(probes, answers, at, curves(at), curves.pair, aggregator, times, curves.separable)
-
-
-def _fits(
-    evidence: Evidence, found: Sequence[Family], curves: Curves, tolerance: float, first: str | None
-) -> tuple[list[Fit], Evidence]:
-    """The nearest methods; where tokens without advantage have a weight, also with the penalty that explains it."""
-    fits = search(evidence, found, curves.kinks, tolerance, first)
-    penalty = None if fits[0].exact(tolerance) else penalty_of(curves)
-    if penalty is not None:
-        beside = evidence.penalized(penalty)
-        other = search(beside, found, curves.kinks, tolerance, first)
-        if other[0].score < fits[0].score:
-            return other, beside
-    return fits, evidence
+def _parts(method: Method) -> dict[str, str]:
+    """Masks and penalties of a method as they are written in a call."""
+    listed = {"factors": method.factors, "penalties": method.penalties}
+    return {name: f"({', '.join(map(_loss_around.told, parts))},)" for name, parts in listed.items() if parts}
 
 
 def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str], strict: bool) -> LossReport:
-    best, tolerance = fits[0], case.tolerance
+    best, tolerance, target = case.best, case.tolerance, case.target
+    fits = fits if best is fits[0] else [best, *fits]
     alike = [_match(fit, case) for fit in fits if fit.exact(tolerance)]
     same = {match.method: match.label for match in reversed(alike) if match.method != alike[0].method}
     findings = tuple(_loss_bugs.findings(case))
     counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
-    target = case.target
+    left = tuple(f"{name}: {why}" for name, why in families()[1].items())
     match = _match(best, case)
     return LossReport(
-        conforms=target.exact(tolerance) and not counted,
-        name=match.label if best.exact(tolerance) else "unknown",
+        conforms=case.conforms and not counted,
+        name=match.label if match.largest <= tolerance else "unknown",
         like=label,
         match=match,
         same=tuple(reversed(list(same.values())))[:_SAME],
@@ -166,12 +135,22 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
         anchor=case.anchor,
         coupling=case.coupling,
         kinks=_told(case),
-        disagreement=None if target.exact(tolerance) else _first(case),
+        disagreement=None if target.exact(tolerance) and case.conforms else _first(case),
         findings=findings,
         bias=(),
-        unchecked=tuple(f"{name}: {why}" for name, why in families()[1].items()),
-        distance=target.largest,
+        unchecked=(*_loss_beyond.unchecked(case), *LIMITS, *left),
+        uncompared=left,
+        excepted=case.excepted,
+        distance=max([target.largest, *map(case.farthest, case.further)]),
+        arguments=case.given.binding.told,
     )
+
+
+def _parts_beside(case: Case) -> dict[str, str]:
+    """What stands beside the method, without what belongs to it."""
+    own = case.nearest.factors, case.nearest.penalties
+    found = case.nearest.replace(factors=case.evidence.factors, penalties=case.evidence.penalties)
+    return _parts(found) if any(own) else {}
 
 
 def _match(fit: Fit, case: Case) -> Match:
@@ -179,30 +158,35 @@ def _match(fit: Fit, case: Case) -> Match:
     settings = dict(fit.settings)
     if case.divisor and fit.family.aggregator != case.divisor.aggregator:
         settings["aggregator"] = case.divisor.aggregator
-    for penalty in case.evidence.penalties:
-        told = penalty.describe()
-        settings["penalties"] = f"({told['penalty']}({told['coefficient']:g}, to={told['to']!r}),)"
-    return Match(fit.family.name, settings, fit.score, fit.largest)
+    beside = _parts(fit.family.asked) if fit.family.asked else _parts_beside(case)
+    words = " and ".join(_loss_around.masking(factor) for factor in case.evidence.factors)
+    return Match(
+        fit.family.name, {**settings, **beside}, fit.score, fit.largest,
+        around=case.evidence.change.told if case.evidence.change else "", times=words,
+    )
 
 
 def _told(case: Case) -> tuple[str, ...]:
     """The kinks without those that only repeat another ladder's."""
     told, lines = set(), []
+    # With pi and mu at one place, pi_prox / mu is the inverse of what moves.
+    turned = {(k.sign, round(-k.log_ratio, 6), k.kind) for k in case.curves.kinks if k.ladder == "lag"}
     keys = [(kink.sign, round(kink.log_ratio, 6), kink.kind) for kink in case.curves.kinks]
     listed = list(zip(case.curves.kinks, keys, strict=True))
     snapshot = {key for kink, key in listed if kink.ladder == "snapshot"}
     for kink, key in listed:
-        if key not in told:
+        if key not in told and not (kink.ladder == "snapshot" and key in turned):
             lines.append(kink.told(case.reads == ("proximal",) or key in snapshot))
         told.add(key)
     return tuple(lines)
 
 
 def _first(case: Case) -> Disagreement | None:
-    """The first generated token of a batch on which the loss and the asked (or nearest) method differ."""
+    """The first generated token on which the loss and the asked (or nearest) method differ."""
     method, fit = case.method, case.target
-    wanted = expected(method, case.probes)
-    for probe, ours, theirs in zip(case.probes, wanted, case.evidence.answers, strict=True):
+    probes = case.probes if case.like else case.evidence.probes
+    wanted = expected(method, probes)
+    for probe, ours, theirs in zip(probes, wanted, case.evidence.answers, strict=True):
         times = case.divisor.times(probe) if case.divisor and not case.like else 1.0
         off = (apart(theirs, fit.scale * times * ours) > case.tolerance) & (probe.mask > 0)
         if bool(off.any()):
@@ -210,13 +194,16 @@ def _first(case: Case) -> Disagreement | None:
             return Disagreement(
                 probe.name, row, token, float(fit.scale * times * ours[row, token]), float(theirs[row, token])
             )
+    for group in case.further:
+        if not case.holds(group) and (where := case.first_off(group, method, raw=True)):
+            return Disagreement(group, where.sequence, where.token, where.wanted, where.found)
     return None
 
 
 def _with_bias(report: LossReport, case: Case, advantage: Advantage) -> LossReport:
     """The report with the moments of the loss, in the scale of the method beside it."""
     try:
-        rows = _loss_bias.biases(case.ask, case.target.scale, case.method, advantage)
+        rows = _loss_bias.biases(case.ask_given, case.target.scale, case.method, advantage)
     except checks.InputError as error:
         return replace(report, omitted=str(error))
     return replace(report, bias=rows)

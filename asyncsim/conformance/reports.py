@@ -45,13 +45,17 @@ class Failure:
 
 @dataclass(frozen=True)
 class Report:
-    """Whether a component kept all rules in `examples` random runs; `unchecked`: what the runs left out, and why."""
+    """Whether a component kept all rules in `examples` random runs; `unchecked`: what the runs left out, and why.
+
+    `without_losses`: what becomes of a controller whose failing run loses groups where none, or fewer, are lost.
+    """
 
     passed: bool
     examples: int
     settings: Mapping[str, Any]
     unchecked: tuple[str, ...] = ()
     failure: Failure | None = None
+    without_losses: tuple[str, ...] = ()
 
     def raise_for_failure(self) -> Report:
         """This report; raises `ConformanceError` where a rule is broken."""
@@ -63,4 +67,4 @@ class Report:
         shown = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
         head = f"{'passed' if self.passed else 'failed'} in {self.examples} runs with {shown}"
         lines = [head] if self.failure is None else [head, str(self.failure)]
-        return "\n".join(lines + [f"unchecked: {each}" for each in self.unchecked])
+        return "\n".join(lines + list(self.without_losses) + [f"unchecked: {each}" for each in self.unchecked])

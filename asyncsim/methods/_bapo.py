@@ -16,6 +16,8 @@ from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._weights import movable, times
 
 COUNTS = ("code", "gradient")
+STEPS = 1000
+"""Bounds that are tried on either side, at most: every one of them is compared with every token beyond the first."""
 ROUNDING = 1e-12
 """A goal that is missed by less is reached: on-policy group means balance exactly but for rounding."""
 
@@ -105,7 +107,21 @@ def settings(
             f"at least {name} = {checks.shown(found[name])}",
             "bounds are only raised: start below the cap",
         )
+        if fits:
+            _few(found, name)
     return found
+
+
+def _few(found: dict[str, Any], name: str) -> None:
+    """Refuse a search of more than `STEPS` steps from a bound to its cap."""
+    names = (name, f"{name}_cap", f"{name}_step")
+    start, cap, step = (torch.as_tensor(found[key], dtype=torch.float64) for key in names)
+    if step.ndim and (start.ndim or cap.ndim) and step.shape != (start if start.ndim else cap).shape:
+        return  # refused by name where the replicates are known
+    last = start + STEPS * step
+    bound = f"at most {float(last.min()):g}, {STEPS} steps of {names[2]} from {name} = {checks.shown(found[name])}"
+    near = bool((cap <= last * (1.0 + 1e-9)).all())
+    checks.require(near, names[1], found[names[1]], bound, f"raise {names[2]}, or lower {names[1]}")
 
 
 def _grid(start: Any, cap: Any, step: Any, seen: Likelihoods) -> Tensor:

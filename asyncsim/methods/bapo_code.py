@@ -72,8 +72,8 @@ def bapo_code(
     `advantage` (default group mean); `aggregator`; `scope` "step", or "micro_batch" as released, with their number
     `micro_batches` (samples in order). Returns a `Method` whose weight is `[R, G, N, T]`; it reports bapo_low,
     bapo_high, bapo_share (means over parts), bapo_nonfinite (parts without finite sums: weights 0). Raises
-    `InputError` for bounds that start above their cap, values outside their range, unknown names, or micro-batches in
-    scope "step". Source: 2510.18927, in the form of its released code.
+    `InputError` for bounds that start above their cap or more than 1000 steps below it, values outside their range,
+    unknown names, or micro-batches in scope "step". Source: 2510.18927, in the form of its released code.
 
     >>> bapo_code(count="gradient").describe()["count"]
     'gradient'

@@ -82,6 +82,35 @@ class Counter:
 
 def counter():
     return Counter()
+
+
+class Gate:
+    def __init__(self, most=2):
+        self.most, self.out, self.version = most, 0, 0
+
+    def get_capacity(self):
+        return (self.most + self.version) * 4 - self.out
+
+    def take(self, n):
+        self.out += n
+
+    def done(self, n):
+        pass
+
+    def install(self, version):
+        self.version = version
+
+    def restart(self, version, kept):
+        self.version, self.out = version, version * 4 + kept
+
+
+class Callable:
+    def __call__(self, log_prob, behavior, proximal, advantages, mask):
+        return ppo(log_prob, behavior, proximal, advantages, mask)
+
+
+def first_only(log_prob, behavior, proximal, advantages, mask):
+    return ppo(log_prob, behavior, proximal, advantages[:, :1].expand_as(mask), mask)
 ''')
     return path
 
@@ -90,7 +119,7 @@ def test_a_loss_that_conforms_ends_in_0(mine, tmp_path):
     result = call("conformance", f"{mine}:ppo", "--like", "ppo-clip", "--json", tmp_path / "found.json")
     assert result.exit_code == 0, result.stderr
     assert result.output.startswith("conforms like ppo_clip(") and "is ppo_clip()" in result.output
-    assert "exact moments" in result.output and "hazard" in result.output
+    assert "exact moments" in result.output and "1 hazard not printed" in result.output
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["conforms"] and found["name"] == "ppo_clip()" and len(found["bias"]) == 9
 
@@ -143,6 +172,56 @@ def test_a_controller_is_checked(mine, tmp_path):
     assert json.loads((tmp_path / "found.json").read_text())["failure"]["rule"] == "bounded staleness"
 
 
+NAMED = [
+    f"--names={pair}" for pair in (
+        "capacity=get_capacity", "submitted=take", "accepted=done", "published=install", "recovered=restart",
+        "version=none",
+    )
+]
+
+
+def test_a_class_is_a_controller_and_its_calls_are_named(mine):
+    bounds = ["--set", "batch_size=4", "--set", "max_staleness=1", "--set", "examples=20"]
+    result = call("conformance", f"{mine}:Gate", *bounds)
+    assert result.exit_code == 2 and "--names capacity=your_method" in result.stderr
+    result = call("conformance", f"{mine}:Gate", *bounds, *NAMED)
+    assert result.exit_code == 0 and result.output.startswith("passed"), result.output + result.stderr
+    result = call("conformance", f"{mine}:Gate", *bounds, *NAMED, "--set", "controller.most=3")
+    assert result.exit_code == 1 and "bounded staleness" in result.output
+    result = call("conformance", f"{mine}:Callable", *bounds)
+    assert result.exit_code == 2 and "an object with a method capacity" in result.stderr
+
+
+def test_a_trainer_that_drops_by_age_is_asked_for(mine, tmp_path):
+    bounds = ["--set", "batch_size=4", "--set", "max_staleness=1", "--set", "examples=20", "--set", "recovery=false"]
+    bounds += ["--set", "controller.free=12", "--json", tmp_path / "found.json"]
+    assert call("conformance", f"{mine}:Counter", *bounds).exit_code == 1
+    assert json.loads((tmp_path / "found.json").read_text())["without_losses"] == []
+    result = call("conformance", f"{mine}:Counter", *bounds, "--set", "enforced=training")
+    assert result.exit_code == 0, result.output + result.stderr
+    result = call("conformance", f"{mine}:Counter", *bounds, "--set", "enforced=buffer")
+    assert result.exit_code == 2 and "enforced" in result.stderr
+
+
+def test_the_verdict_comes_first_and_hazards_are_folded(mine, tmp_path):
+    lines = call("conformance", f"{mine}:mutating").output.splitlines()
+    assert lines[0] == "deviates" and lines[1].startswith("is ppo_clip()")
+    assert lines[2] == "bugs: inputs changed in place"
+    assert "1 hazard not printed: add --hazards to see them" in lines
+    assert not any("not finite at extreme log ratios" in line for line in lines)
+    path = tmp_path / "found.json"
+    for option in ("--hazards", "--strict"):
+        output = call("conformance", f"{mine}:ppo", option, "--json", path).output
+        assert "not finite at extreme log ratios" in output and "not printed" not in output
+    assert any(found["kind"] == "hazard" for found in json.loads(path.read_text())["findings"])
+
+
+def test_rows_may_have_one_advantage_each(mine):
+    result = call("conformance", f"{mine}:first_only")
+    assert result.exit_code == 1 and "bugs: one token's advantage for the whole row" in result.output
+    assert call("conformance", f"{mine}:first_only", "--advantages-per", "sequence").exit_code == 0
+
+
 BAD = {
     # what is wrong: (arguments behind `conformance FILE`, words of the line)
     "no colon": ([""], "of the form module:name"),
@@ -174,6 +253,10 @@ BAD = {
     "controller's arguments": (
         ["{}:Counter", "--set", "batch_size=1", "--set", "max_staleness=1", "--set", "controller.x=1"], "made with",
     ),
+    "names of a loss": (["{}:ppo", "--names", "capacity=x"], "left out for a loss"),
+    "no name of a call": (["{}:Gate", "--names", "capacity"], "CALL=METHOD"),
+    "no such level": (["{}:ppo", "--advantages-per", "row"], "advantages_per = 'row'"),
+    "controller with advantages": (["{}:Counter", "--advantages-per", "token"], "left out for an admission controller"),
     "controller of a loss": (["{}:ppo", "--set", "controller.x=1"], "left out for a loss"),
 }
 

@@ -113,7 +113,7 @@ WRONG = {
         lambda now, then, before, advantages, mask: trainers.truncated(6.0, "sequence")(
             now, before, then, advantages, mask
         ),
-        None,
+        sim.methods.truncated_is(cap=6.0, aggregator="token_mean"),
     ),
 }
 

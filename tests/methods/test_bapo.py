@@ -118,3 +118,27 @@ def test_a_ratio_on_a_bound_is_inside():
     low, high, plus, minus = along(method.weight, log_ratio, advantage)
     assert low.tolist() == [0.5, 0.75, 1.0, 1.0, 1.0] and minus.tolist() == [0.5, 0.0, 0.0, 0.0, 0.0]
     assert high.tolist() == [1.5, 1.5, 1.5, 2.0, 2.5] and plus.tolist() == [0.0, 0.0, 0.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("make", [M.bapo_code, M.bapo_paper])
+def test_a_search_has_so_many_bounds_on_either_side(make):
+    """One step more than allowed is refused by name; so is a replicate among others."""
+    highest = 1.2 + 0.05 * _bapo.STEPS
+    assert make(high_cap=highest).describe()["high_cap"] == highest
+    for high_cap, high_step in ((highest + 0.05, 0.05), (1e9, 0.05), ([2.0, 1e6], 0.05), (3.0, [0.05, 1e-4])):
+        with pytest.raises(sim.InputError, match=r"1000 steps of high_step from high = 1.2; raise high_step") as caught:
+            make(high_cap=high_cap, high_step=high_step)
+        assert caught.value.field == "high_cap"
+    with pytest.raises(sim.InputError, match=r"1000 steps of low_step") as caught:
+        make(low_step=1e-6)
+    assert caught.value.field == "low_cap"
+    # Unequal lengths are refused where the replicates are known.
+    make(high_cap=[2.0, 3.0], high_step=[0.1, 0.2, 0.3])
+
+
+def test_the_largest_search_is_weighed_in_little_memory():
+    log_ratio = torch.linspace(-3.0, 4.0, 200, dtype=torch.float64)
+    advantages = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(100)
+    step = 50.0 / _bapo.STEPS
+    _, found = single(M.bapo_code(target=1e6, high_cap=51.2, high_step=step, count="gradient"), log_ratio, advantages)
+    assert found["bapo_high"] == pytest.approx(51.2) and found["bapo_low"] == 0.8

@@ -1,0 +1,211 @@
+"""Lost groups and dropped ones: what a reset bears, what a doctored reset is called, trainers that drop by age."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from asyncsim.checks import InputError
+from asyncsim.conformance import check_admission
+from asyncsim.conformance._controllers import ResetAtPublish, TicketsAtPublish
+from asyncsim.conformance._ledger import Rules, Run
+from tests.conformance import planted
+
+STARVES, BURSTS = "no starvation", "bounded staleness"
+
+
+class Quota:
+    """(k + 1) P S a publish, counted anew from what is active or queued."""
+
+    def __init__(self, k=1, batch=4, publish=1):
+        self.quota, self.begun, self.active, self.queued = (k + 1) * batch * publish, 0, 0, 0
+
+    def capacity(self):
+        return self.quota - self.begun
+
+    def submitted(self, n):
+        self.active, self.begun = self.active + n, self.begun + n
+
+    def accepted(self, n):
+        self.active, self.queued = self.active - n, self.queued + n
+
+    def rejected(self, n):
+        self.active -= n
+
+    def dropped(self, n):
+        self.queued -= n
+
+    consumed = dropped
+
+    def published(self, version):
+        self.begun = self.active + self.queued
+
+    def recovered(self, version, kept):
+        self.active, self.queued, self.begun = 0, kept, kept
+
+
+def test_a_reset_that_losses_starve_is_told_to_try_without():
+    report = check_admission(Quota, 4, 1, examples=30)
+    assert not report.passed and report.failure.rule == STARVES and report.failure.exact
+    assert report.failure.likely == ("returns the tickets of lost groups at the next publish only",)
+    (told,) = report.without_losses
+    runs = r"with losses=0 it passes in \d+ runs, with losses=4 it passes in \d+ runs"
+    assert re.fullmatch(f"the failing run loses groups: try losses=0; {runs}", told) and told in str(report)
+    assert check_admission(Quota, 4, 1, losses=4, examples=30).passed
+
+
+def test_nothing_is_told_where_no_group_is_lost():
+    assert check_admission(lambda: planted.RunningOnly(4, 1), 4, 1, losses=0).without_losses == ()
+    assert check_admission(lambda: planted.Forgetful(4, 1), 4, 1).without_losses == ()
+    assert check_admission(lambda: TicketsAtPublish(4, 1), 4, 1, examples=20).without_losses == ()
+
+
+class ToRunning(Quota):
+    def published(self, version):
+        self.begun = self.active
+
+
+class ToQueued(Quota):
+    def published(self, version):
+        self.begun = self.queued
+
+
+class ToNothing(Quota):
+    def published(self, version):
+        self.begun = 0
+
+
+class ToHalf(Quota):
+    def published(self, version):
+        self.begun = (self.active + self.queued) // 2
+
+
+DOCTORED = {
+    # controller: (its name, whether it behaves exactly so)
+    ToRunning: ("resets at a publish to what runs, without what is accepted", True),
+    ToQueued: ("resets at a publish to what is accepted, without what runs", True),
+    ToNothing: ("resets at a publish without carrying over what is outstanding", True),
+    ToHalf: ("resets at a publish without carrying over what is outstanding", False),
+}
+
+
+@pytest.mark.parametrize("controller", DOCTORED)
+@pytest.mark.parametrize("losses", [None, 0])
+def test_a_doctored_reset_has_the_name_of_a_reset(controller, losses):
+    report = check_admission(controller, 4, 1, losses=losses)
+    name, exact = DOCTORED[controller]
+    assert not report.passed and (report.failure.likely, report.failure.exact) == ((name,), exact), report
+    if report.failure.rule == STARVES:
+        assert report.without_losses[0].startswith("with losses=0 it fails, too: bounded staleness")
+
+
+class Late(TicketsAtPublish):
+    """Failed groups return their tickets at the publish, rejected ones at once: no law has both."""
+
+    waiting = 0
+
+    def failed(self, n):
+        self.running, self.waiting = self.running - n, self.waiting + n
+
+    def published(self, version):
+        super().published(version)
+        self.free, self.waiting = self.free + self.waiting, 0
+
+
+def test_a_guess_is_made_only_where_tickets_go_as_it_says():
+    report = check_admission(lambda: Late(4, 1), 4, 1, examples=20)
+    assert report.failure.rule == STARVES and not report.failure.exact
+    assert report.failure.likely == ("returns the tickets of lost groups at the next publish only",)
+    report = check_admission(lambda: planted.KeepsFailed(4, 1), 4, 1, examples=20)
+    assert report.failure.likely == ("never returns the ticket of a failed group",)
+
+
+class Semaphore:
+    """At most so many run."""
+
+    def __init__(self, most=8):
+        self.most, self.running = most, 0
+
+    def capacity(self):
+        return self.most - self.running
+
+    def submitted(self, n):
+        self.running += n
+
+    def accepted(self, n):
+        self.running -= n
+
+    rejected = accepted
+
+    def recovered(self, version, kept):
+        self.running = 0
+
+
+class Buffer(Quota):
+    """At most so many run or wait."""
+
+    def capacity(self):
+        return self.quota - self.active - self.queued
+
+
+class Leaking(Buffer):
+    """Forgets what the trainer drops."""
+
+    def dropped(self, n):
+        pass
+
+
+class Untold(Buffer):
+    dropped = None
+
+
+class Refusing(Semaphore):
+    def rejected(self, n):
+        pass
+
+
+@pytest.mark.parametrize("controller", [Semaphore, Buffer])
+@pytest.mark.parametrize("eta", [0, 1, 2.5])
+def test_a_trainer_that_drops_by_age_needs_no_bound_of_admission(controller, eta):
+    report = check_admission(controller, 4, eta, enforced="training", examples=30)
+    assert report.passed and report.settings["enforced"] == "training"
+    assert any("the trainer drops" in text for text in report.unchecked)
+    if controller is Semaphore:
+        assert not check_admission(controller, 4, eta).passed
+
+
+DROPPING = {
+    "leaks": (Leaking, {}, STARVES, "never returns the ticket of an accepted group that is dropped"),
+    "is not told": (Untold, {"losses": 0}, STARVES, "never returns the ticket of an accepted group that is dropped"),
+    "too many run": (lambda: Semaphore(9), {"max_concurrent": 8}, "at most max_concurrent run", ""),
+    "keeps refused": (Refusing, {}, STARVES, "never returns the ticket of a rejected group"),
+}
+
+
+@pytest.mark.parametrize("name", DROPPING)
+def test_what_leaks_is_found_there_too(name):
+    controller, keywords, rule, mistake = DROPPING[name]
+    report = check_admission(controller, 4, 0, enforced="training", **keywords)
+    assert not report.passed and report.failure.rule == rule, report
+    assert not mistake or mistake in report.failure.likely, report
+
+
+def test_the_oldest_wait_until_they_are_dropped():
+    run = Run(Rules(2, 1, 4, None, None, True, 1.0), lambda: Buffer(3, 1), {})
+    for event, n in (("submit", 4), ("accept", 2), ("consume", 1), ("publish", 1), ("submit", 2), ("accept", 2)):
+        run.capacity = run.look()
+        assert run.limits().get(event, 0) >= n, event
+        run.happen(event, n)
+    assert (run.counts.version, run.counts.running, run.counts.ready, run.limits().get("expire", 0)) == (1, 2, 2, 0)
+    for event, n in (("consume", 1), ("publish", 1), ("accept", 2)):
+        run.happen(event, n)
+    # Two groups of version 0 at version 2 are more than one version old.
+    assert run.limits()["expire"] == 2 and "consume" not in run.limits()
+    run.happen("expire", 2)
+    assert run.lines[-1] == "drop 2 that are more than 1 versions old" and run.counts.ready == 0
+
+
+def test_who_bounds_staleness_is_one_of_two():
+    with pytest.raises(InputError, match="enforced"):
+        check_admission(lambda: ResetAtPublish(4, 1), 4, 1, enforced="buffer")

@@ -1,0 +1,152 @@
+"""Losses of trainers are named rightly: closed CISPO, factors, clamps, the snapshot's VESPO, covariance selections."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import asyncsim as sim
+from asyncsim.conformance import _loss_bugs, adapters, check_loss
+from asyncsim.conformance._loss_methods import families
+from asyncsim.methods import _bapo
+from tests.conformance import field, trainers
+from tests.conformance.field import closed_cispo, three_policies
+from tests.conformance.planted_losses import clipped
+
+INVISIBLE = "the lag is invisible"
+
+
+def checked(loss, like=None, **settings):
+    return check_loss(loss, like, **{"bias": False, **settings})
+
+
+OF_TOKENS = "factors=(token_mask(low=0.5, high=5.0, ratio='{}'),)"
+OF_ROWS = "decoupled_ppo(cap=None, factors=(geometric_mask(low={}, high={}, ratio='h'),))"
+
+FIELD = {
+    # name: (loss, a name among those found, notes that must be there, notes that must not)
+    "cispo of verl": (closed_cispo(0.2, 0.28), "cispo(anchor='proximal', low=0.2, high=0.28)", {INVISIBLE}, set()),
+    "cispo of ROLL": (closed_cispo(0.1, 0.1), "cispo(anchor='proximal', low=0.1, high=0.1)", {INVISIBLE}, set()),
+    "vespo of TRL": (field.vespo_at_the_snapshot, "vespo() with pi_prox in the place of mu", {INVISIBLE}, set()),
+    "truncation and mask of slime": (
+        three_policies(cap=5.0, band=(0.5, 5.0)), f"decoupled_ppo({OF_TOKENS.format('h')})", set(), {"dual clip"},
+    ),
+    "mask of rows of verl": (
+        three_policies(rows=(0.999, 1.001)), OF_ROWS.format(0.999, 1.001), set(), {"dual clip"},
+    ),
+    "wide mask of rows": (three_policies(rows=(0.9, 1.2)), OF_ROWS.format(0.9, 1.2), set(), {"dual clip"}),
+    "truncation of OpenRLHF": (
+        three_policies(cap=5.0, least=0.5, high=0.28),
+        "three_policy_tis(cap=5.0, high=0.28) with pi_prox / mu of at least 0.5", {"rollout weight limited from below"},
+        set(),
+    ),
+    "mask around PPO": (field.masked_ppo, f"ppo_clip({OF_TOKENS.format('r')})", set(), {"dual clip"}),
+    "gspo of verl": (field.limited_gspo, "gspo()", {"log ratio clamped live"}, set()),
+    "PPO of verl": (clipped(), "ppo_clip(high=0.28, dual=3.0)", {"dual clip"}, set()),
+    "arguments in another order": (field.decoupled_by_keyword, "decoupled_ppo()", set(), set()),
+    "four arguments": (field.ppo_of_four, "ppo_clip()", set(), {INVISIBLE}),
+}
+
+
+WORDS = {
+    "wide mask of rows": "a mask of rows by their mean with h in [0.9, 1.2]",
+    "truncation and mask of slime": "a mask of tokens with h in [0.5, 5]",
+}
+
+
+@pytest.mark.parametrize("name", FIELD)
+def test_a_loss_of_the_field_is_named(name):
+    loss, method, notes, absent = FIELD[name]
+    report = checked(loss)
+    assert report.conforms and report.bugs == () and report.disagreement is None, report
+    assert method in (report.name, *report.same), report
+    found = {finding.name for finding in report.findings if finding.kind == "note"}
+    assert notes <= found and not {*absent, "tokens selected by log-probs"} & found, report
+    if name in WORDS:
+        assert f"weights are those of the method times {WORDS[name]}" in str(report).splitlines()
+
+
+ASKED = {
+    "cispo": (closed_cispo(0.1, 0.1), lambda: sim.methods.cispo(0.1, 0.1, anchor="proximal")),
+    "truncation and mask": (
+        three_policies(cap=5.0, band=(0.5, 5.0)),
+        lambda: sim.methods.three_policy_tis(cap=5).replace(factors=(sim.factors.token_mask(0.5, 5, "h"),)),
+    ),
+    "mask of rows": (
+        three_policies(rows=(0.9, 1.2)),
+        lambda: sim.methods.decoupled_ppo(cap=None).replace(factors=(sim.factors.geometric_mask(0.9, 1.2, "h"),)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_conforms_has_the_name_that_was_asked_for(name):
+    loss, like = ASKED[name]
+    report = checked(loss, like())
+    assert report.conforms and report.name != "unknown" and report.match.method == like().name, report
+    assert "factors=(" in report.name or name == "cispo"
+
+
+def test_a_cap_above_one_is_the_method():
+    assert checked(closed_cispo(0, 0, cap=5.0)).name == "cispo(anchor='proximal')"
+
+
+def test_trl_s_defaults_are_told_alike():
+    pytest.importorskip("trl")
+    for loss_type in ("grpo", "vespo"):
+        report = checked(adapters.trl(loss_type), loss_type, tolerance=1e-5)
+        assert report.conforms and report.bugs == () and report.shows(INVISIBLE), report
+        assert "adapter" in report.compared or loss_type == "grpo"
+    assert checked(adapters.trl("cispo")).bugs == (_loss_bugs.CAPPED,)
+
+
+def test_who_names_a_method_of_mu_means_mu():
+    report = checked(field.vespo_at_the_snapshot, "vespo")
+    assert not report.conforms and report.bugs == (_loss_bugs.SWAPPED,)
+
+
+@pytest.mark.parametrize("loss", [field.kl_cov, field.clip_cov])
+def test_a_selection_by_covariance_is_no_known_method(loss, monkeypatch):
+    """Nothing that the search tries has more bounds than a method may have."""
+    tried = []
+    grid = _bapo._grid
+
+    def watched(start, cap, step, seen):
+        largest = [float(torch.as_tensor(x).max()) for x in (cap, -torch.as_tensor(start), 1.0 / torch.as_tensor(step))]
+        tried.append((largest[0] + largest[1]) * largest[2])
+        assert tried[-1] <= _bapo.STEPS
+        return grid(start, cap, step, seen)
+
+    monkeypatch.setattr(_bapo, "_grid", watched)
+    report = checked(loss)
+    assert not report.conforms and report.name == "unknown" and report.coupling == "batch" and tried
+    assert report.shows("tokens selected by log-probs") and not set(report.bugs) - {_loss_bugs.SPLIT}
+
+
+def test_how_long_a_method_searches_is_not_searched():
+    found = {family.name: family for family in families()[0]}
+    for name in ("bapo_code", "bapo_paper"):
+        assert {"target", "low", "high"} <= set(found[name].numbers)
+        assert not {"low_cap", "high_cap", "low_step", "high_step"} & set(found[name].numbers)
+
+
+def test_a_search_ends_after_so_many_calls(monkeypatch):
+    monkeypatch.setattr("asyncsim.conformance._loss_evidence.BUDGET", 30)
+    report = checked(trainers.corrected_twice)
+    assert not report.conforms and any("search ended" in text for text in report.unchecked)
+    assert not any("search ended" in text for text in checked(trainers.ppo()).unchecked)
+
+
+def test_every_factor_and_penalty_of_an_asked_method_is_written():
+    parts = {
+        "factors": (sim.factors.opsm(), sim.factors.k2_mask(high=0.5)),
+        "penalties": (sim.penalties.k3(0.1, to="behavior"),),
+    }
+    like = sim.methods.grpo().replace(**parts)
+
+    def loss(log_prob, behavior, proximal, advantages, mask):
+        return like.loss(log_prob, behavior, proximal, advantages=advantages, mask=mask)
+
+    report = checked(loss, like)
+    assert report.conforms and "k2_mask(high=0.5" in report.like and "opsm(" in report.name
+    assert "penalties=(k3(0.1, to='behavior'),)" in report.name
