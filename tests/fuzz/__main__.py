@@ -114,15 +114,15 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def child(kind: str, first: int, count: int) -> None:
-    """The part of a process: its outcomes as JSON."""
+def child(kind: str, first: int, count: int, handle: int) -> None:
+    """The part of a process: its outcomes as JSON; through the handle it says what it is at."""
     signal.signal(signal.SIGALRM, _hang)
     numbers = range(first, first + count)
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
 
         def mark(number: int) -> None:
-            os.pwrite(3, f"{number:12d}".encode(), 0)
+            os.pwrite(handle, f"{number:12d}".encode(), 0)
 
         makers = {"files": lambda: files(numbers, Path(folder), mark), "texts": lambda: texts(numbers, mark)}
         found = makers[kind]()
@@ -132,14 +132,14 @@ def child(kind: str, first: int, count: int) -> None:
 def part(kind: str, first: int, count: int) -> Counter[str]:
     """The outcomes of a process of its own; its death is one of them."""
     with tempfile.TemporaryFile() as marked:
-        os.dup2(marked.fileno(), 3)
-        command = [sys.executable, "-m", "tests.fuzz", "--child", kind, str(first), str(count)]
+        handle = marked.fileno()
+        command = [sys.executable, "-m", "tests.fuzz", "--child", kind, str(first), str(count), str(handle)]
         environment = {**os.environ, "ASYNCSIM_READ_LIMIT": str(LIMIT), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, pass_fds=[3], check=False,
+            command, capture_output=True, text=True, env=environment, pass_fds=[handle], check=False,
             timeout=600 + 0.2 * count,
         )
-        last = os.pread(3, 12, 0).decode()
+        last = os.pread(handle, 12, 0).decode()
     if done.returncode != 0:
         return Counter({"failed": 1, f"failed: number {last}: status {done.returncode}: {done.stderr[-1500:]}": 1})
     return Counter(json.loads(done.stdout))
@@ -167,10 +167,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--texts", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.child:
-        child(given.child[0], int(given.child[1]), int(given.child[2]))
+        child(given.child[0], *map(int, given.child[1:]))
         return 0
     status = 0
     for kind, count in (("files", given.files), ("texts", given.texts)):
