@@ -17,12 +17,15 @@ EVENTS = 4 * 10**9
 LOWER = "batches (updates), groups_per_batch or samples_per_group, or give tickets or a capacity"
 SURE = 10**6
 """Groups that a run may generate whatever was expected, and beside a hundred times as many as were."""
+_STRETCH, _TABLES = 50.0, 240.0
+"""Bytes that a sample takes in the list of stretches, and in the tables of a timeline."""
 _STEEP = 50.0
 """Expected failures of a sample beyond which it counts as never finished."""
 
 
 class Size(NamedTuple):
-    """What a realization needs: groups admitted, groups outstanding at once, events, bytes with and without a record.
+    """What a realization needs: groups admitted, groups outstanding at once, events, bytes with and without a record,
+    and bytes of a record and of the tables made from it.
 
     At most what is expected, up to chance.
     """
@@ -32,19 +35,26 @@ class Size(NamedTuple):
     events: float
     recorded: float
     summed: float
+    tables: float
 
 
-def refuse_endless(s: System, batches: int, samples: int, record: bool) -> None:
-    """Raise `InputError` for more events than `EVENTS`, or for more bytes than the arrays of a run may take."""
+def refuse_endless(s: System, batches: int, samples: int, record: bool, tables: bool = False) -> None:
+    """Raise `InputError` for more events than `EVENTS`, or for more bytes than the arrays of a run may take.
+
+    `tables`: whether the tables of a timeline are made from the record.
+    """
+
+    def bytes_of(size: Size) -> float:
+        return size.tables if tables else size.recorded if record else size.summed
+
     size = expected(s, batches, samples, sharp=False)
-    if size.events > EVENTS or (size.recorded if record else size.summed) > checks.available()[0]:
+    if size.events > EVENTS or bytes_of(size) > checks.available()[0]:
         size = expected(s, batches, samples)
     checks.require(
         size.events <= EVENTS, "expected events", float(f"{size.events:.3g}"), f"at most {EVENTS:.0e} in a realization",
         f"{size.groups:.3g} groups are generated for {batches} batches: lower updates or train_time, or raise length",
     )
-    needed = size.recorded if record else size.summed
-    checks.memory({"events": (int(min(needed, 1e30)), LOWER)})
+    checks.memory({"tables" if tables else "events": (int(min(bytes_of(size), 1e30)), LOWER)})
 
 
 def refuse_more(s: System, batches: int, samples: int, groups: int, trained: int) -> None:
@@ -69,7 +79,9 @@ def expected(s: System, batches: int, samples: int, sharp: bool = True) -> Size:
     again = publishes * len(s.rates) * samples if s.mode in ("restart", "reprefill") else 0
     events = groups * samples * each + _failures(s, groups, samples, seconds) + again + 2 * batches
     row = samples * (8 * (k.STEPS + s.turns - 1) + 5 * 4) + 21 * 4 + 6 * 8 + 40
-    return Size(groups, outstanding, events, groups * row + batches * 150.0, outstanding * row)
+    recorded = groups * (row + _STRETCH * samples) + batches * 150.0
+    tables = recorded + groups * (_TABLES * samples + 184.0) + batches * 136.0
+    return Size(groups, outstanding, events, recorded, outstanding * row, tables)
 
 
 def mean(law: Law | None) -> float:

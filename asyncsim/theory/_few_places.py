@@ -41,7 +41,7 @@ def left_over(returned: float, ratio: float, spread: float) -> float:
     """Bound on E[F] for so many tickets at once, `ratio` rho > 1 and `spread` c of the times; infinite at rho <= 1.
 
     >>> round(left_over(32, 1.3, 1.0), 3), left_over(32, 1.0, 1.0)
-    (0.187, inf)
+    (0.186, inf)
     """
     if ratio <= 1.0 or not math.isfinite(spread):
         return math.inf

@@ -159,14 +159,32 @@ def test_a_run_without_an_end_is_refused_with_its_estimate(case):
 LARGE = {
     "tba": lambda: presets.tba(4, length=1e-6, train_time=3).summary(100),
     "torchforge": lambda: presets.torchforge(4, 8, length=1e-8, train_time=1).summary(4),
-    "record": lambda: presets.areal(2, 64, length=1.0, load=1.0).timeline(1 << 20),
+    "schedule": lambda: presets.areal(2, 64, length=1.0, load=1.0).schedule(1 << 20, 1, 1, 1, 0),
+    "record": lambda: presets.areal(2, 64, length=1.0, load=1.0).timeline(1 << 19),
 }
 
 
 @pytest.mark.parametrize("case", LARGE)
-def test_a_run_that_would_fill_the_memory_is_refused_with_its_estimate(case):
-    with pytest.raises(InputError, match=r"bytes of events = \d.*: must be at most .*; lower batches"):
+def test_a_run_that_would_fill_the_memory_is_refused_with_its_estimate(case, monkeypatch):
+    monkeypatch.setenv(checks.MEMORY, "16G")
+    with pytest.raises(InputError, match=r"bytes of (events|tables) = \d.*: must be at most .*; lower batches"):
         LARGE[case]()
+
+
+@pytest.mark.parametrize("samples", [1, 8])
+@pytest.mark.parametrize("case", ["drain", "reprefill"])
+def test_a_record_takes_what_was_estimated(case, samples):
+    laws = {"length": 1.0, "load": 1.0}
+    system = presets.areal(2, 64, **laws) if case == "reprefill" else presets.tinker_cookbook(2, 64, **laws)
+    system.timeline(2, samples)
+    tracemalloc.start()
+    try:
+        system.timeline(400, samples)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # What was estimated before, without the tables, was 0.38 to 0.55 of the peak.
+    assert 0.8 < _limits.expected(system, 400, samples).tables / peak < 1.6
 
 
 def test_groups_that_are_cut_as_they_start_end_in_one_line(monkeypatch):
