@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from asyncsim import checks
@@ -38,23 +39,27 @@ class Size(NamedTuple):
     tables: float
 
 
-def refuse_endless(s: System, batches: int, samples: int, record: bool, tables: bool = False) -> None:
-    """Raise `InputError` for more events than `EVENTS`, or for more bytes than the arrays of a run may take.
+def refuse_endless(s: System, batches: int, samples: int, record: bool) -> None:
+    """Raise `InputError` for more events than `EVENTS`, or for more bytes than the arrays of a run may take."""
+    _refuse(s, batches, samples, "events", lambda size: size.recorded if record else size.summed)
 
-    `tables`: whether the tables of a timeline are made from the record.
-    """
 
-    def bytes_of(size: Size) -> float:
-        return size.tables if tables else size.recorded if record else size.summed
+def refuse_tables(s: System, batches: int, samples: int) -> None:
+    """The same for a record and the tables of a timeline that are made from it."""
+    samples = checks.integer("samples_per_group", samples, 1, "a group has at least one sample")
+    batches = checks.integer("batches", batches, 1, "ask for at least one batch")
+    _refuse(s, batches, samples, "tables", lambda size: size.tables)
 
+
+def _refuse(s: System, batches: int, samples: int, what: str, needed: Callable[[Size], float]) -> None:
     size = expected(s, batches, samples, sharp=False)
-    if size.events > EVENTS or bytes_of(size) > checks.available()[0]:
+    if size.events > EVENTS or needed(size) > checks.available()[0]:
         size = expected(s, batches, samples)
     checks.require(
         size.events <= EVENTS, "expected events", float(f"{size.events:.3g}"), f"at most {EVENTS:.0e} in a realization",
         f"{size.groups:.3g} groups are generated for {batches} batches: lower updates or train_time, or raise length",
     )
-    checks.memory({"tables" if tables else "events": (int(min(bytes_of(size), 1e30)), LOWER)})
+    checks.memory({what: (int(min(needed(size), 1e30)), LOWER)})
 
 
 def refuse_more(s: System, batches: int, samples: int, groups: int, trained: int) -> None:

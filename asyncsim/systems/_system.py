@@ -203,7 +203,7 @@ class System:
 
     def start(
         self, batches: int, samples_per_group: int, realization: int, seed: int, *, drawn: bool, record: bool = True,
-        warm: int = 0, tables: bool = False,
+        warm: int = 0,
     ) -> State:
         """Kernel state at time 0; with `drawn` false every start asks for its work."""
         from asyncsim.systems import _build, _limits
@@ -217,7 +217,7 @@ class System:
         )
         if drawn:
             self._check_divergence(samples)
-            _limits.refuse_endless(self, batches, samples, record, tables)
+            _limits.refuse_endless(self, batches, samples, record)
         return _build.new_state(
             self, batches, samples, realization, seed, drawn=drawn, record=record, warm=warm
         )
@@ -234,18 +234,12 @@ class System:
         )
 
     def simulate(
-        self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0,
-        tables: bool = False,
+        self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
     ) -> State:
-        """The finished kernel state of one realization, run until the last batch has trained and been published.
-
-        `tables`: whether the tables of a timeline are made from it, so that they must fit into memory too.
-        """
+        """The finished kernel state of one realization, run until the last batch has trained and been published."""
         from asyncsim.systems import _state
 
-        state = self.start(
-            batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm, tables=tables
-        )
+        state = self.start(batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm)
         state, why = stepped(self, state, _state.UNLIMITED, batches, realization, seed, drawn=True)
         refuse_standstill(self, state, why)
         return state
@@ -311,11 +305,12 @@ class System:
         self, batches: int, samples_per_group: int = 1, tokens: int = 1, seed: int = 0, realization: int = 0
     ) -> records.Timeline:
         """The full record of one realization, until the last batch has trained and been published."""
-        from asyncsim.systems import _record
+        from asyncsim.systems import _limits, _record
 
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         checks.integer("realization", realization, 0, "count realizations from zero")
-        state = self.simulate(batches, samples_per_group, realization, seed, tables=True)
+        _limits.refuse_tables(self, batches, samples_per_group)
+        state = self.simulate(batches, samples_per_group, realization, seed)
         return _record.timeline(self, state, self._header(samples_per_group, tokens, seed, realization))
 
     def _header(self, samples_per_group: int, tokens: int, seed: int, realization: int) -> dict[str, Any]:
@@ -341,9 +336,10 @@ class System:
         self, batches: int, samples_per_group: int = 1, seed: int = 0, realization: int = 0, warm: int = 0
     ) -> tuple[dict[str, Any], records.Timeline]:
         """`summary` and `timeline` of one realization."""
-        from asyncsim.systems import _record, _summary
+        from asyncsim.systems import _limits, _record, _summary
 
-        state = self.simulate(batches, samples_per_group, realization, seed, warm=warm, tables=True)
+        _limits.refuse_tables(self, batches, samples_per_group)
+        state = self.simulate(batches, samples_per_group, realization, seed, warm=warm)
         record = _record.timeline(self, state, self._header(samples_per_group, 1, seed, realization))
         return _summary.summary(self, state), record
 

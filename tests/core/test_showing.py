@@ -56,7 +56,7 @@ def test_one_number_of_any_part_makes_traces_differ(trace, part):
         moved = {**value, "ess": np.nextafter(trace["ess"], 2.0)}
     elif part == "schedule":
         trajectory = value.trajectory.copy()
-        trajectory.flat[0] += 1
+        trajectory.flat[-1] += 1
         moved = dataclasses.replace(value, trajectory=trajectory)
     else:
         moved = value.copy()

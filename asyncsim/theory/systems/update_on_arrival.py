@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim import checks
+from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
 from asyncsim.theory import _points
 from asyncsim.theory._arrivals import cyclic_mean_lag, order
@@ -30,10 +31,9 @@ def _read(point: Point) -> _Setting:
     checks.require(
         isinstance(law, str) and law != "", "law", law, "the text of a service law", "write it as name:numbers"
     )
-    name, _, numbers = law.partition(":")
-    if name == "pareto":
-        index = checks.real("law", numbers.rpartition(":")[2], "write pareto:minimum:index")
-        checks.require(index > 1.0, "law", law, "a law of finite mean (index > 1)", "raise the index")
+    service = Law.parse(law)
+    heavy = service.kind == "pareto" and service.parameters[1] <= 1.0
+    checks.require(not heavy, "law", law, "a law of finite mean (index > 1)", "raise the index")
     return _Setting(workers, None if rates is None else _points.vector("rates", rates, 0.0, workers))
 
 
