@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "asyncsim"
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Dotted names of all modules of the package with their files."""
     found = {}
