@@ -14,7 +14,7 @@ from asyncsim.conformance import _loss_advantages
 from asyncsim.conformance._loss_advantages import Reading, of_rows, of_the_sign
 from asyncsim.conformance._loss_case import Case, averaged, plain
 from asyncsim.conformance._loss_evidence import BUDGET
-from asyncsim.conformance._loss_probes import INSIDE, LARGE, LONG
+from asyncsim.conformance._loss_probes import BESIDE, INSIDE, LARGE, LENGTHS, LIKELY, LONG, PADDED, SMALL
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.loss_reports import Finding
 from asyncsim.methods._method import Method
@@ -25,9 +25,17 @@ BIG = "other weights for large advantages"
 CUT = "tokens far back in a row are left out"
 LONGER = "other weights in long rows"
 LIMITED = "log ratio clamped live"
+OTHERS = {
+    BESIDE: ("other weights beside a far token", "look for rules of whole rows where those of tokens are meant"),
+    SMALL: ("other weights for small advantages", "no weight of a method depends on the size of the advantage"),
+    LIKELY: ("other weights for likely tokens", "no weight of this method depends on the probability itself"),
+    PADDED: ("other weights in odd batches with padding", "divide by counts of tokens or rows, not by the longest row"),
+    LENGTHS: ("other weights at some lengths", "look for rows or tokens that are left out by length"),
+}
+"""Mistakes that show in rare batches alone, and what to look for."""
 NAMES = (
     _loss_advantages.CLAMPED, _loss_advantages.ONE_TOKEN, _loss_advantages.ONE_SIGN, _loss_advantages.AVERAGED,
-    _loss_advantages.CHANGED, SIDE, ROWS, BIG, CUT, LONGER, LIMITED,
+    _loss_advantages.CHANGED, SIDE, ROWS, BIG, CUT, LONGER, LIMITED, *(name for name, _ in OTHERS.values()),
 )
 _KNOWN = {20.0: "verl, OpenRLHF and SkyRL do this", 10.0: "verl and SkyRL do this to the mean of a row"}
 """Log ratios at which trainers are known to clamp."""
@@ -94,8 +102,10 @@ def _long(case: Case) -> Finding | None:
     answer = case.subject.quietly(probe)
     used = (probe.mask > 0) & (probe.advantages != 0)
     if answer is not None and answer.finite and case.trimmed is None:
-        alive = ((answer.cotangent != 0) & used).any(0).nonzero()
-        last = int(alive.max()) + 1 if len(alive) else 0
+        alive = (answer.cotangent != 0) & used
+        # Rows without any gradient are left out for another reason than their length.
+        used = used & alive.any(-1, keepdim=True)
+        last = int(alive.any(0).nonzero().max()) + 1 if bool(alive.any()) else 0
         if 0 < last < int(used.any(0).nonzero().max()) - 2:
             evidence = f"no token behind the {last}th of a row has a gradient"
             return Finding(CUT, "bug", evidence, "mask what was not generated, and nothing else")
@@ -137,6 +147,14 @@ def _selected(case: Case) -> Finding | None:
             remedy = "losses that select tokens by covariance do this (clip_cov, kl_cov); none is compared here"
             return Finding("tokens selected by log-probs", "note", evidence, remedy)
     return None
+
+
+def rare(case: Case) -> Finding | None:
+    """The first kind of rare batches on which a loss deviates that is right elsewhere."""
+    if not case.best.exact(case.tolerance) or case.trimmed is not None:
+        return None
+    found = (_unexplained(case, group, *words) for group, words in OTHERS.items())
+    return next((one for one in found if one is not None), None)
 
 
 CHECKS: tuple[Callable[[Case], Finding | None], ...] = (_advantages, _large, _long, _limited, _selected)

@@ -39,6 +39,9 @@ CAPPED = "cap below 1"
 def findings(case: Case) -> Iterator[Finding]:
     """Everything that is found, bugs first."""
     found = [one for check in CHECKS if (one := check(case)) is not None]
+    # What is wrong anyway is often worse in rare batches.
+    if not any(one.kind == "bug" for one in found) and (other := _loss_beyond.rare(case)) is not None:
+        found.append(other)
     kinds = {"bug": 0, "hazard": 1, "note": 2}
     yield from sorted(found, key=lambda finding: kinds[finding.kind])
 

@@ -103,7 +103,7 @@ class Evidence:
             wanted = expected_alone(self.full(method), many, self.pair).reshape(len(rows), K)
         except _REFUSED:
             return [self.curve(family, {**settings, **row}) for row in rows]
-        scale = torch.tensor([self._scale(self.alone, row, row) for row in wanted[:, :1]], dtype=wanted.dtype)
+        scale = torch.tensor([self._scale(self.alone, row, row) for row in wanted], dtype=wanted.dtype)
         return [float(x) for x in apart(self.alone, scale.unsqueeze(-1) * wanted, self.floor).mean(-1)]
 
     def _line(self, method: Method | None) -> float:

@@ -31,12 +31,18 @@ LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
 """Advantages, rows and log ratios of single tokens that are probed, at most."""
 
 INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages", "long rows"
-"""What a loss meets beside the ordinary batches."""
+BESIDE, SMALL, LIKELY = "a far token among near ones", "small advantages", "likely tokens"
+PADDED, LENGTHS = "odd batches with padding in every row", "rows of other lengths"
+RARE = (BESIDE, SMALL, LIKELY, PADDED, LENGTHS)
+"""What a loss meets beside the ordinary batches; the last five where nothing else is wrong."""
+_OTHER_LENGTHS = (7, 8, 13, *range(17, 32), 33, 34, 35, 37, 38, 39)
 
 LIMITS = (
-    f"advantages beyond {LARGEST:g}",
-    f"rows of more than {LONGEST} tokens, batches of more than 8 rows",
+    f"advantages beyond {LARGEST:g} or of a size below 1e-3 but 0",
+    f"rows of more than {LONGEST} tokens, batches of more than {len(_OTHER_LENGTHS)} rows",
     f"log ratios beyond {FARTHEST:g}, and clamps where the weight is below 1e-7 of that at ratio 1",
+    "rows whose log ratios add up to more than 19",
+    "what needs several rare things at once (a place in the row, a size, a probability, a number of rows)",
     "tensors in anything but float64, and calls on several processes",
 )
 """What is not probed."""
@@ -64,6 +70,13 @@ def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:
         LARGE: [large.but(LARGE, advantages=level.unsqueeze(-1).expand_as(large.mask).clone())],
         LONG: [drawn(61, LONG, 4, 2, LONGEST, 0.1, 0.15)],
     }
+    found |= {
+        BESIDE: [_beside(seed, 90, drift=True), _beside(seed, 91, drift=False)],
+        SMALL: [_small(drawn(92, SMALL, 8, 4, 6, 0.2, 0.3))],
+        LIKELY: [_likely(np.random.default_rng([seed, 93]))],
+        PADDED: [_padded(drawn(94 + i, PADDED, rows, rows, 10, 0.2, 0.4)) for i, rows in enumerate((5, 7))],
+        LENGTHS: [_lengths(seed, drawn(96, LENGTHS, len(_OTHER_LENGTHS), 4, LONGEST, 0.05, 0.1))],
+    }
     if inside:
         rows = ((8, 4, 6, 0.4, 0.4), (8, 4, 6, 0.0, 2.0), (8, 4, 6, 1.2, 0.8), (8, 4, 6, 0.0, 4e-4))
         found[INSIDE] = [_mixed(seed, index, drawn(70 + index, INSIDE, *row)) for index, row in enumerate(rows)]
@@ -79,6 +92,47 @@ def _mixed(seed: int, index: int, probe: Probe) -> Probe:
     # Rows whose tokens agree would hide who decides.
     sign[:, 1] = -sign[:, 0]
     return probe.but(probe.name, advantages=torch.from_numpy(size * sign))
+
+
+def _beside(seed: int, index: int, drift: bool) -> Probe:
+    """Rows of tokens that hardly moved, with one that moved far, in drift or in lag: who decides for whom shows."""
+    rng = np.random.default_rng([seed, index])
+    behavior = -20.0 - 3.0 * rng.random((8, 10))
+    step = 0.02 * rng.standard_normal((8, 10))
+    step[np.arange(8), rng.permutation(10)[:8]] += [5.5, -5.5, 8.0, -8.0, 11.0, -11.0, 3.5, -3.5]
+    proximal = behavior + (0.0 if drift else step)
+    current = proximal + (step if drift else 0.02 * rng.standard_normal((8, 10)))
+    probe = _probe(rng, BESIDE, 4, current, behavior, proximal)
+    sizes = torch.tensor([1.0, -0.7, -1.3, 0.6, 0.8, -1.1, -0.9, 1.2], dtype=torch.float64)
+    return probe.but(BESIDE, mask=torch.ones_like(probe.mask), advantages=sizes.unsqueeze(-1).repeat(1, 10))
+
+
+def _small(probe: Probe) -> Probe:
+    """The batch with advantages from .001 to .2 in size."""
+    level = torch.tensor([0.2, -0.1, 0.05, -0.02, 0.01, -0.005, 0.001, -0.2], dtype=torch.float64)
+    return probe.but(probe.name, advantages=level.unsqueeze(-1).expand_as(probe.mask).clone())
+
+
+def _likely(rng: np.random.Generator) -> Probe:
+    """Tokens of a probability from .74 to .9999."""
+    now, before, then = (-np.exp(rng.uniform(math.log(1e-4), math.log(0.3), (8, 6))) for _ in range(3))
+    return _probe(rng, LIKELY, 4, now, then, before)
+
+
+def _padded(probe: Probe) -> Probe:
+    """The batch with two columns or more that no row uses."""
+    mask = probe.mask.clone()
+    mask[:, -2:] = 0.0
+    return probe.but(probe.name, mask=mask)
+
+
+def _lengths(seed: int, probe: Probe) -> Probe:
+    """A row of each length that no other batch has, with advantages of any size to 20."""
+    rng = np.random.default_rng([seed, 97])
+    mask = torch.arange(probe.mask.shape[1]) < torch.tensor(_OTHER_LENGTHS).unsqueeze(-1)
+    size = np.exp(rng.uniform(math.log(0.3), math.log(LARGEST), (len(mask), 1)))
+    level = np.repeat(size * np.where(rng.random(size.shape) < 0.5, 1.0, -1.0), mask.shape[1], 1)
+    return probe.but(probe.name, mask=mask.double(), advantages=torch.from_numpy(level))
 
 
 def on_policy(probes: list[Probe]) -> list[Probe]:

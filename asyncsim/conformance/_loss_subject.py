@@ -120,8 +120,8 @@ class Subject:
             moved = [x is not None and bool((x != 0).any()) for x in found]
             reached += [name for name, hit in zip(TENSORS[:4], moved, strict=True) if hit]
         remedy = "keep the graph: no detach(), item() or no_grad() around log_prob"
-        depends = "log_prob" in reached
-        checks.require(depends, "loss", "no gradient", "a function of log_prob that can be differentiated", remedy)
+        bound = "a function of log_prob with a gradient where every row has one advantage"
+        checks.require("log_prob" in reached, "loss", "no gradient", bound, remedy)
         self.attached = [name for name in TENSORS[1:4] if name in reached]
         once, twice = self.ask(probes[-1]), self.ask(probes[-1])
         same = torch.equal(once.cotangent, twice.cotangent)

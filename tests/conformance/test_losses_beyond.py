@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 import asyncsim as sim
 from asyncsim.conformance import _loss_advantages as read
 from asyncsim.conformance import _loss_beyond, _loss_bugs, _loss_trimmed, adapters, check_loss
-from asyncsim.conformance._loss_probes import INSIDE, LARGEST, LONG, LONGEST, beyond
+from asyncsim.conformance._loss_probes import (
+    BESIDE,
+    INSIDE,
+    LARGEST,
+    LENGTHS,
+    LIKELY,
+    LONG,
+    LONGEST,
+    PADDED,
+    SMALL,
+    beyond,
+)
 from tests.conformance import field, planted_losses, trainers
 from tests.conformance.planted_losses import clipped
 from tests.conformance.test_losses import WRONG
@@ -45,6 +58,51 @@ PLANTED = {
     "first token by the mask": (_loss_trimmed.FIRST, clipped(keep=planted_losses.behind_the_first), RIGHT),
     "cap below 1": (_loss_bugs.CAPPED, field.closed_cispo(0, 0, cap=0.2), "cispo(high=-0.8, anchor='proximal')"),
 }
+
+
+def other(group):
+    return _loss_beyond.OTHERS[group][0]
+
+
+without = planted_losses.without
+RARE = {
+    # name: (bug, loss), each as right as can be on all other batches
+    "rows with a ratio below 1e-4": (
+        other(BESIDE), without(lambda gap, p, a, m: gap.amin(-1, keepdim=True) >= math.log(1e-4)),
+    ),
+    "rows with a ratio above 100": (
+        other(BESIDE), without(lambda gap, p, a, m: gap.amax(-1, keepdim=True) <= math.log(100.0)),
+    ),
+    "advantages below .1": (other(SMALL), without(lambda gap, p, a, m: a.abs() >= 0.1)),
+    "advantages below .002": (other(SMALL), without(lambda gap, p, a, m: a.abs() >= 0.002)),
+    "probabilities above .97": (other(LIKELY), without(lambda gap, p, a, m: p < -0.03)),
+    "the longest row": (other(PADDED), planted_losses.longest_row),
+    "an odd row": (other(PADDED), without(planted_losses.even_rows)),
+    "rows of 17 to 31": (
+        other(LENGTHS), without(lambda gap, p, a, m: (m.sum(-1, keepdim=True) - 24).abs() > 7),
+    ),
+    "large advantages far back": (
+        other(LENGTHS), without(lambda gap, p, a, m: ~((torch.arange(m.shape[1]) > 20) & (a.abs() > 3.0))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_what_is_wrong_in_rare_batches_alone_is_named_by_them(name):
+    bug, loss = RARE[name]
+    report = checked(loss, sim.methods.ppo_clip(high=0.28, dual=3.0))
+    assert not report.conforms and bug in report.bugs, report
+    assert not checked(loss).conforms
+
+
+def test_rows_that_are_left_out_are_no_tokens_far_back():
+    report = checked(without(lambda gap, p, a, m: m.sum(-1, keepdim=True) <= 16))
+    assert not report.conforms and report.bugs == (_loss_beyond.LONGER,)
+
+
+def test_a_loss_without_weights_at_ratio_1_is_unlike_every_method():
+    report = checked(planted_losses.bound_as_offset)
+    assert not report.conforms and report.name == "unknown"
 
 
 BOUNDS = {
@@ -159,7 +217,7 @@ def test_a_loss_that_fails_in_long_rows_deviates_instead_of_ending_the_check():
         return trainers.ppo()(log_prob, behavior, proximal, advantages, mask)
 
     report = checked(fails)
-    assert not report.conforms and report.bugs == (_loss_beyond.LONGER,) and report.excepted == (LONG,)
+    assert not report.conforms and report.bugs == (_loss_beyond.LONGER,) and report.excepted == (LONG, LENGTHS)
 
 
 def test_losses_of_trl_take_one_advantage_for_each_row():
