@@ -25,7 +25,7 @@ demo: $(STAMP)  ## measure every claim beside its prediction; writes build/repor
 	$(BIN)/asyncsim verify
 
 test: $(STAMP)  ## the suite and the documented examples, with the 20 slowest
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-long: $(STAMP)  ## the repetitions behind the stated error rates; then new examples and verdicts at a seed that is printed
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
