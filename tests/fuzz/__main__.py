@@ -89,6 +89,7 @@ def texts(numbers: range, mark: Any = None) -> Counter[str]:
     # What is imported is not what is read.
     for command, ends in short.ENDS.items():
         short.command(short.BETWEEN.join([command, *ends]))
+    short.command(short.BETWEEN.join(["verify", "--size", "no/such"]))
     before = peak()
     for number in numbers:
         parser, given = short.mutated(number)
@@ -158,7 +159,7 @@ def report(kind: str, count: int, seed: int) -> dict[str, Any]:
         "kind": kind, "count": count, "seed": seed, "seconds": round(time.monotonic() - begin, 1),
         "outcomes": {key: number for key, number in sorted(total.items()) if not key.startswith(("failed: ", "of "))},
         "files of": {key[3:]: number for key, number in sorted(total.items()) if key.startswith("of ")},
-        "peak MiB": max(peaks) >> 20, "limit MiB": LIMIT >> 20, "failures": failures[:20],
+        "peak MiB": max(peaks, default=0) >> 20, "limit MiB": LIMIT >> 20, "failures": failures[:20],
     }
 
 
