@@ -92,7 +92,6 @@ def test_what_is_wrong_in_rare_batches_alone_is_named_by_them(name):
     bug, loss = RARE[name]
     report = checked(loss, sim.methods.ppo_clip(high=0.28, dual=3.0))
     assert not report.conforms and bug in report.bugs, report
-    assert not checked(loss).conforms
 
 
 def test_rows_that_are_left_out_are_no_tokens_far_back():

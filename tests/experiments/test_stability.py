@@ -30,6 +30,8 @@ def constant(tau):
     return 2.0 * math.sin(math.pi / (2 * (2 * tau + 1)))
 
 
+# `python -m experiments --all --quick`, a step of its own, runs them all.
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(_store.names()))
 def test_the_first_quick_setting_gives_the_declared_columns(name):
     module = _store.experiment(name)
