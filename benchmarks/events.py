@@ -43,14 +43,17 @@ def kernel_versions(samples: int) -> tuple[np.ndarray, float]:
             _build.refill(SYSTEM, state, 0, 0, True)
         elif why != k.DONE_RUN:
             raise RuntimeError("the buffer of the benchmark overflowed")
-    return state.stamp[state.taken[:, 0], k.V_START], seconds
+    return state.sample.v_start[state.taken[:, 0]], seconds
 
 
 def simpy_versions(samples: int) -> tuple[list[int], float]:
     """The same from a SimPy program: one process for each worker, one for the trainer, a store between them."""
     import simpy
 
-    durations: Iterator[float] = iter(SYSTEM.works(np.arange(samples + 10 * WORKERS), 0, 0).tolist())
+    from asyncsim.systems import _draws
+
+    works = _draws.works(SYSTEM, np.arange(samples + 10 * WORKERS), 0, 0)
+    durations: Iterator[float] = iter(works.tolist())
     train_time = float(SYSTEM.mean_train_time(1))
     env = simpy.Environment()
     store = simpy.Store(env)

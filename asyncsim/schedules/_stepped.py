@@ -10,8 +10,8 @@ from asyncsim import checks, records
 from asyncsim.feeds import LengthsOf
 from asyncsim.systems import _kernel, _record, _tokens
 from asyncsim.systems import _state as k
+from asyncsim.systems._simulating import refuse_standstill, stepped
 from asyncsim.systems._state import State
-from asyncsim.systems._system import refuse_standstill, stepped
 
 if TYPE_CHECKING:
     from asyncsim.schedules.coupled import Coupled
@@ -72,7 +72,7 @@ class SteppedFeed:
         """Versions that no generator holds any more, each in one answer only: nothing will be drawn from them."""
         # A sample may have started at the instant of an install, and be asked about only afterwards.
         installed = min(
-            int(state.stamp[state.pending[: state.n[k.PENDING]], k.V_START].min(initial=state.n[k.INSTALLED]))
+            int(state.sample.v_start[state.pending[: state.run.pending]].min(initial=state.run.installed))
             for state in self.states
         )
         versions = list(range(self._retired, installed))
@@ -84,7 +84,7 @@ class SteppedFeed:
         checks.require(bool(self._taken), "batches taken", 0, "at least 1", "take a batch before asking for the record")
         version, code, work = (np.stack(column, axis=1) for column in zip(*self._taken, strict=True))
         coupled = self.coupled
-        seconds = np.stack([state.batch[: version.shape[1], k.TRAIN_FROM] for state in self.states])
+        seconds = np.stack([state.batch.t_start[: version.shape[1]] for state in self.states])
         return records.Schedule(
             version, code, coupled.batches_per_publish, coupled.updates_per_batch, True, work, self.header, seconds
         )
@@ -98,8 +98,8 @@ class SteppedFeed:
             return []
         refuse_standstill(system, state, why)
         if why == k.STARTS:
-            return [(m, np.sort(state.pending[: state.n[k.PENDING]]), False)]
-        begun = np.flatnonzero(np.isin(state.stamp[: state.n[k.ADMITTED] * self.samples, k.PHASE], _UNDERWAY))
+            return [(m, np.sort(state.pending[: state.run.pending]), False)]
+        begun = np.flatnonzero(np.isin(state.sample.phase[: state.run.admitted * self.samples], _UNDERWAY))
         return [(m, begun, True)]
 
     def _ask(self, asking: list[tuple[int, np.ndarray, bool]], lengths_of: LengthsOf) -> None:
@@ -115,7 +115,7 @@ class SteppedFeed:
         checks.require(shortest > 0, "lengths_of", shortest, "positive numbers of tokens", "a trajectory has a token")
         offset = 0
         for m, code, flying in asking:
-            self.states[m].item[code, k.WORK] = answer[offset: offset + code.size]
+            self.states[m].sample.work[code] = answer[offset: offset + code.size]
             offset += code.size
             if flying:
                 _kernel.rekey(self.states[m])
@@ -123,18 +123,18 @@ class SteppedFeed:
     def _versions(self, state: State, code: np.ndarray) -> np.ndarray:
         if self.staircase:
             return _tokens.versions_of_tokens(state, code, np.full(code.shape, float(self.tokens)), self.tokens)
-        start = state.stamp[code, k.V_START]
+        start = state.sample.v_start[code]
         return np.repeat(start[..., None], self.tokens, axis=-1)
 
     def _batch(self, state: State, batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         group = np.sort(state.taken[batch].astype(np.int64))
         code = group[:, None] * self.samples + np.arange(self.samples)
         version = self._versions(state, code)
-        return version if self.staircase else version[..., :1], code, state.item[code, k.WORK]
+        return version if self.staircase else version[..., :1], code, state.sample.work[code]
 
     def _oldest(self, state: State) -> int:
         """The oldest version that an outstanding sample began under; the installed one where none is."""
-        group = state.group[: state.n[k.ADMITTED]]
-        live = (group[:, k.STAGE] < k.LEFT) | (group[:, k.REFERENCES] > 0)
-        start = state.stamp[_record.codes_of(state, np.flatnonzero(live)), k.V_START]
-        return int(min(start.min(initial=state.n[k.INSTALLED], where=start >= 0), state.n[k.INSTALLED]))
+        group = state.group[: state.run.admitted]
+        live = (group.stage < k.LEFT) | (group.references > 0)
+        start = state.sample.v_start[_record.codes_of(state, np.flatnonzero(live))]
+        return int(min(start.min(initial=state.run.installed, where=start >= 0), state.run.installed))

@@ -10,296 +10,340 @@ import numpy as np
 from asyncsim.rng_compiled import uniform_at
 from asyncsim.systems._compile import compiled, inlined
 from asyncsim.systems._heaps import heapify, ring_put, sift_down, sift_up, sort
-from asyncsim.systems._state import *
+from asyncsim.systems._state import (
+    AT_END,
+    AT_SUBMIT,
+    DONE_FIRST,
+    DROPPED_AGE,
+    DROPPED_OVERFLOW,
+    FRESHEST,
+    IN_BUFFER,
+    IN_PACK,
+    LEFT,
+    NOW_BACK,
+    OLDEST,
+    PUBLISH_BACK,
+    RANDOM,
+    REJECTED,
+    STRICT,
+    TARGETED_ORDER,
+)
 
 
 @inlined
-def free_place(n, free, group, moment, row, now):
+def free_place(state, row, now):
     """The place of a group goes to the end of the queue of free ones."""
-    ring_put(free, 0, free.shape[0], n[FREE_HEAD], n[FREE], group[row, PLACE])
-    n[FREE] += 1
-    moment[row, T_PLACE] = now
+    run, group = state.run, state.group[row]
+    ring_put(state.free, 0, state.free.shape[0], run.free_head, run.free, group.place)
+    run.free += 1
+    state.moment[row].t_free = now
 
 
 @inlined
-def unlink(n, group, row):
+def unlink(state, row):
     """Take a group out of the list of those that have neither entered the buffer nor left."""
-    before, after = group[row, BEFORE], group[row, AFTER]
+    run, group = state.run, state.group[row]
+    before, after = group.before, group.after
     if before >= 0:
-        group[before, AFTER] = after
+        state.group[before].after = after
     else:
-        n[FIRST_ROW] = after
+        run.first_row = after
     if after >= 0:
-        group[after, BEFORE] = before
+        state.group[after].before = before
     else:
-        n[LAST_ROW] = before
+        run.last_row = before
 
 
 @inlined
-def rank_of(n, group, row):
+def rank_of(state, row):
     """What the buffer is ordered by, smallest first."""
-    order = n[ORDER]
+    settings, group = state.settings, state.group[row]
+    order = settings.order
     if order == OLDEST:
-        return np.int64(group[row, NUMBER])
+        return np.int64(group.number)
     if order == STRICT:
-        return (np.int64(group[row, V_SUBMIT]) << 32) | np.int64(group[row, ENTRY])
+        return (np.int64(group.v_submit) << 32) | np.int64(group.entry)
     if order == TARGETED_ORDER:
-        return np.int64(group[row, TARGET])
+        return np.int64(group.target)
     if order == FRESHEST:
-        return -np.int64(group[row, NUMBER])
-    return np.int64(group[row, ENTRY])
+        return -np.int64(group.number)
+    return np.int64(group.entry)
 
 
 @inlined
-def show(n, ranks, picks, group, row):
+def show(state, row):
     """A group becomes visible to the order."""
-    if n[ORDER] == RANDOM:
-        picks[n[VISIBLE]] = row
+    settings, run = state.settings, state.run
+    if settings.order == RANDOM:
+        state.picks[run.visible] = row
     else:
-        sift_up(ranks, picks, 0, n[VISIBLE], rank_of(n, group, row), row)
-    n[VISIBLE] += 1
+        sift_up(state.ranks, state.picks, 0, run.visible, rank_of(state, row), row)
+    run.visible += 1
+    run.untrained += state.group[row].used == 0
 
 
 @inlined
-def enter(n, ranks, picks, hidden, free, group, moment, row, now):
+def enter(state, row, now):
     """A finished group enters the buffer."""
-    unlink(n, group, row)
-    group[row, ENTRY] = n[ENTRIES]
-    group[row, STAGE] = IN_BUFFER
-    moment[row, T_READY] = now
-    n[ENTRIES] += 1
-    n[READY] += 1
-    if n[PLACE_HOLDS]:
-        free_place(n, free, group, moment, row, now)
-    if n[HIDES] and group[row, ENTRY] >= n[FILL]:
-        hidden[n[HIDDEN]] = row
-        n[HIDDEN] += 1
+    settings, run, group = state.settings, state.run, state.group[row]
+    unlink(state, row)
+    group.entry = run.entries
+    group.stage = IN_BUFFER
+    state.moment[row].t_ready = now
+    run.entries += 1
+    run.ready += 1
+    if settings.place_holds:
+        free_place(state, row, now)
+    if settings.hides and group.entry >= settings.initial_fill:
+        state.hidden[run.hidden] = row
+        run.hidden += 1
     else:
-        group[row, SHOWN] = -1
-        show(n, ranks, picks, group, row)
+        group.shown = -1
+        show(state, row)
 
 
 @compiled
-def discard(n, x, rows, again, factors, targets, group, moment, item, row, fate, now):
+def discard(state, row, fate, now):
     """A group leaves without (further) training: its ticket, target and prompt go where the settings say."""
-    group[row, STAGE] = LEFT
-    if group[row, USED] == 0:
-        group[row, FATE], group[row, V_LEFT], moment[row, T_LEFT] = fate, n[INSTALLED], now
-        n[GONE] += 1
-        for code in range(row * n[SAMPLES], (row + 1) * n[SAMPLES]):
-            x[WASTED_WORK] += item[code, DONE]
-        if n[STARTED] >= n[WARM]:
-            x[CUT_AGE] += fate == DROPPED_AGE
-            x[CUT_OVERFLOW] += fate == DROPPED_OVERFLOW
-            x[REJECTED_GROUPS] += fate == REJECTED
-        if n[RETURNS] == NOW_BACK:
-            n[TICKETS] += 1
-        elif n[RETURNS] == PUBLISH_BACK:
-            n[LATER_TICKETS] += 1
-        if n[ORDER] == TARGETED_ORDER:
-            ring_put(targets, 0, targets.shape[0], n[TARGETS_HEAD], n[TARGETS], group[row, TARGET])
-            n[TARGETS] += 1
-        if n[REQUEUES] and fate == DROPPED_AGE:
-            ring_put(again, 0, again.shape[0], n[AGAIN_HEAD], n[AGAIN], group[row, PROMPT])
-            ring_put(factors, 0, again.shape[0], n[AGAIN_HEAD], n[AGAIN], moment[row, FACTOR])
-            n[AGAIN] += 1
-    if not n[RECORD] and group[row, REFERENCES] == 0:
-        rows[n[ROWS]] = row
-        n[ROWS] += 1
+    settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
+    group.stage = LEFT
+    if group.used == 0:
+        group.fate, group.v_left, state.moment[row].t_left = fate, run.installed, now
+        run.gone += 1
+        for code in range(row * settings.samples, (row + 1) * settings.samples):
+            sums.wasted_work += state.sample[code].done
+        if run.started >= settings.warm_up:
+            sums.dropped_age += fate == DROPPED_AGE
+            sums.dropped_overflow += fate == DROPPED_OVERFLOW
+            sums.rejected += fate == REJECTED
+        if settings.returns == NOW_BACK:
+            run.tickets += 1
+        elif settings.returns == PUBLISH_BACK:
+            run.later_tickets += 1
+        if settings.order == TARGETED_ORDER:
+            ring_put(state.targets, 0, state.targets.shape[0], run.targets_head, run.targets, group.target)
+            run.targets += 1
+        if settings.requeues and fate == DROPPED_AGE:
+            last = run.again_head + run.again
+            again = state.again[last if last < len(state.again) else last - len(state.again)]
+            again.prompt, again.factor = group.prompt, state.moment[row].factor
+            run.again += 1
+    if not settings.records and group.references == 0:
+        state.rows[run.rows] = row
+        run.rows += 1
 
 
 @compiled
-def drop_first_entered(n, x, ranks, picks, hidden, rows, again, factors, targets, group, moment, item, now):
+def drop_first_entered(state, now):
     """The group that entered the buffer first leaves it."""
-    if n[ORDER] == DONE_FIRST and n[VISIBLE] > 0:
+    settings, run = state.settings, state.run
+    if settings.order == DONE_FIRST and run.visible > 0:
         oldest = 0
     else:
         oldest = -1
-        for i in range(n[VISIBLE]):
-            if oldest < 0 or group[picks[i], ENTRY] < group[picks[oldest], ENTRY]:
+        for i in range(run.visible):
+            if oldest < 0 or state.group[state.picks[i]].entry < state.group[state.picks[oldest]].entry:
                 oldest = i
     if oldest < 0:
-        row = hidden[0]
-        n[HIDDEN] -= 1
-        for i in range(n[HIDDEN]):
-            hidden[i] = hidden[i + 1]
-        n[READY] -= 1
+        row = state.hidden[0]
+        run.hidden -= 1
+        for i in range(run.hidden):
+            state.hidden[i] = state.hidden[i + 1]
+        run.ready -= 1
     else:
-        row = picks[oldest]
-        take_out(n, ranks, picks, oldest)
-    discard(n, x, rows, again, factors, targets, group, moment, item, row, DROPPED_OVERFLOW, now)
+        row = state.picks[oldest]
+        take_out(state, oldest)
+    discard(state, row, DROPPED_OVERFLOW, now)
 
 
 @compiled
-def take_out(n, ranks, picks, i):
+def take_out(state, i):
     """Remove the visible group at place i."""
-    last = n[VISIBLE] - 1
-    if n[ORDER] == RANDOM:
+    settings, run = state.settings, state.run
+    last = run.visible - 1
+    run.untrained -= state.group[state.picks[i]].used == 0
+    if settings.order == RANDOM:
         for j in range(i, last):
-            picks[j] = picks[j + 1]
+            state.picks[j] = state.picks[j + 1]
     else:
-        rank, row = ranks[last], picks[last]
+        rank, row = state.ranks[last], state.picks[last]
         if i < last:
-            if rank < ranks[i]:
-                sift_up(ranks, picks, 0, i, rank, row)
+            if rank < state.ranks[i]:
+                sift_up(state.ranks, state.picks, 0, i, rank, row)
             else:
-                sift_down(ranks, picks, 0, last, i, rank, row)
-    n[VISIBLE] = last
-    n[READY] -= 1
+                sift_down(state.ranks, state.picks, 0, last, i, rank, row)
+    run.visible = last
+    run.ready -= 1
 
 
 @inlined
-def over_age(n, group, row, planned):
+def over_age(state, row, planned):
     """Whether a group is older than the age rule allows at the planned version; missing stamps are not."""
-    stamp = V_SUBMIT if n[REFERENCE] == AT_SUBMIT else (V_DONE if n[REFERENCE] == AT_END else V_HEAD)
-    return group[row, stamp] >= 0 and planned - group[row, stamp] > n[AGE]
+    settings = state.settings
+    group = state.group[row]
+    if settings.age_reference == AT_SUBMIT:
+        version = group.v_submit
+    else:
+        version = group.v_done if settings.age_reference == AT_END else group.v_head
+    return version >= 0 and planned - version > settings.max_age
 
 
 @compiled
-def cut_buffer(
-    n, x, ranks, picks, hidden, rows, again, factors, targets, group, moment, item, found, planned, now
-):
+def cut_buffer(state, planned, now):
     """Groups over age leave the buffer, in the order of entry; whether there are any."""
+    settings, run = state.settings, state.run
     count = kept = 0
-    for i in range(n[VISIBLE]):
-        row = picks[i]
-        if over_age(n, group, row, planned):
-            found[count] = (np.int64(group[row, ENTRY]) << 32) | row
+    for i in range(run.visible):
+        row = state.picks[i]
+        if over_age(state, row, planned):
+            state.scratch[count] = (np.int64(state.group[row].entry) << 32) | row
             count += 1
+            run.untrained -= state.group[row].used == 0
         else:
-            ranks[kept], picks[kept] = ranks[i], row
+            state.ranks[kept], state.picks[kept] = state.ranks[i], row
             kept += 1
     shown, kept_hidden = kept, 0
-    for i in range(n[HIDDEN]):
-        row = hidden[i]
-        if over_age(n, group, row, planned):
-            found[count] = (np.int64(group[row, ENTRY]) << 32) | row
+    for i in range(run.hidden):
+        row = state.hidden[i]
+        if over_age(state, row, planned):
+            state.scratch[count] = (np.int64(state.group[row].entry) << 32) | row
             count += 1
         else:
-            hidden[kept_hidden] = row
+            state.hidden[kept_hidden] = row
             kept_hidden += 1
     if count == 0:
         return False
-    n[VISIBLE], n[HIDDEN], n[READY] = shown, kept_hidden, shown + kept_hidden
-    if n[ORDER] != RANDOM:
-        heapify(ranks, picks, 0, shown)
-    sort(found, count)
+    run.visible, run.hidden, run.ready = shown, kept_hidden, shown + kept_hidden
+    if settings.order != RANDOM:
+        heapify(state.ranks, state.picks, 0, shown)
+    sort(state.scratch, count)
     for i in range(count):
-        row = found[i] & 0xFFFFFFFF
-        discard(n, x, rows, again, factors, targets, group, moment, item, row, DROPPED_AGE, now)
+        row = state.scratch[i] & 0xFFFFFFFF
+        discard(state, row, DROPPED_AGE, now)
     return True
 
 
 @inlined
-def eligible(n, group, row, batch_index):
+def eligible(state, row, batch_index):
     """Whether the order allows a group whose turn it is."""
-    first = n[FIRST_ROW]
-    if n[ORDER] == TARGETED_ORDER:
-        return group[row, TARGET] < (batch_index + 1) * n[GROUPS]
+    settings, run, group = state.settings, state.run, state.group[row]
+    first = run.first_row
+    if settings.order == TARGETED_ORDER:
+        return group.target < (batch_index + 1) * settings.groups_per_batch
     if first < 0:
         return True
-    if n[ORDER] == OLDEST:
-        return group[row, NUMBER] - group[first, NUMBER] < n[WINDOW]
-    if n[ORDER] == STRICT:
-        return group[row, V_SUBMIT] <= group[first, V_SUBMIT]
+    if settings.order == OLDEST:
+        return group.number - state.group[first].number < settings.window
+    if settings.order == STRICT:
+        return group.v_submit <= state.group[first].v_submit
     return True
 
 
 @inlined
-def hopeless(n, picks, group):
+def hopeless(state):
     """Whether no batch can be formed, seen without trying."""
-    if n[VISIBLE] < n[GROUPS]:
+    settings, run = state.settings, state.run
+    if run.visible < settings.groups_per_batch:
         return True
-    first = n[FIRST_ROW]
+    first = run.first_row
     if first < 0:
         return False
-    if n[WAITS_AGE] and n[PACKS] // n[BATCHES] - group[first, V_SUBMIT] >= n[AGE]:
+    if (
+        settings.age_waits
+        and run.packs // settings.batches_per_publish - state.group[first].v_submit >= settings.max_age
+    ):
         return True
-    if n[ORDER] == OLDEST and n[WINDOW] < (1 << 31):
-        older = max(0, group[first, NUMBER] - group[picks[0], NUMBER])
-        return older + n[WINDOW] - 1 < n[GROUPS]
+    if settings.order == OLDEST and settings.window < (1 << 31):
+        older = max(0, state.group[first].number - state.group[state.picks[0]].number)
+        return older + settings.window - 1 < settings.groups_per_batch
     return False
 
 
 @inlined
-def choose(n, x, ranks, picks, group, taken, scratch):
+def choose(state):
     """Choose a batch: its rows go into `taken`, uses are counted; False where the order allows none."""
-    if hopeless(n, picks, group):
+    settings, run = state.settings, state.run
+    if hopeless(state):
         return False
-    size = n[GROUPS]
-    line = n[PACKS] % len(taken)
-    if n[ORDER] == RANDOM:
-        choose_random(n, x, picks, group, taken, line, scratch)
+    size = settings.groups_per_batch
+    line = run.packs % len(state.taken)
+    if settings.order == RANDOM:
+        choose_random(state, line)
         return True
     count = 0
-    while count < size and n[VISIBLE] > 0 and eligible(n, group, picks[0], n[PACKS]):
-        taken[line, count] = picks[0]
+    while count < size and run.visible > 0 and eligible(state, state.picks[0], run.packs):
+        state.taken[line, count] = state.picks[0]
         count += 1
-        last = n[VISIBLE] - 1
-        n[VISIBLE] = last
-        sift_down(ranks, picks, 0, last, 0, ranks[last], picks[last])
+        last = run.visible - 1
+        run.visible = last
+        sift_down(state.ranks, state.picks, 0, last, 0, state.ranks[last], state.picks[last])
     for k in range(count):
-        row = taken[line, k]
+        row = state.taken[line, k]
         if count == size:
-            group[row, USED] += 1
-            group[row, REFERENCES] += 1
-        if count < size or group[row, USED] < n[USES]:
-            sift_up(ranks, picks, 0, n[VISIBLE], rank_of(n, group, row), row)
-            n[VISIBLE] += 1
+            state.group[row].used += 1
+            state.group[row].references += 1
+            run.untrained -= state.group[row].used == 1
+        if count < size or state.group[row].used < settings.max_uses:
+            sift_up(state.ranks, state.picks, 0, run.visible, rank_of(state, row), row)
+            run.visible += 1
         else:
-            group[row, STAGE] = IN_PACK
-            n[READY] -= 1
+            state.group[row].stage = IN_PACK
+            run.ready -= 1
     return count == size
 
 
 @compiled
-def choose_random(n, x, picks, group, taken, line, below):
+def choose_random(state, line):
     """One after the other without replacement; `below` are the places chosen so far, in order."""
-    size = n[GROUPS]
+    settings, run = state.settings, state.run
+    size = settings.groups_per_batch
     # Those that became visible last lie side by side; behind them what was visible at once.
-    high = n[VISIBLE]
-    while high > 0 and group[picks[high - 1], SHOWN] != n[INSTALLED]:
+    high, installed = run.visible, run.installed
+    while high > 0 and state.group[state.picks[high - 1]].shown != installed:
         high -= 1
     low = high
-    while low > 0 and group[picks[low - 1], SHOWN] == n[INSTALLED]:
+    while low > 0 and state.group[state.picks[low - 1]].shown == installed:
         low -= 1
     recent_left = high - low
     for k in range(size):
-        draw = uniform_at(n[CHOICE_KEY_0], n[CHOICE_KEY_1], n[REALIZATION], n[PACKS], 0, 2 * k + 1)
+        draw = uniform_at(settings.choice_key_0, settings.choice_key_1, settings.realization, run.packs, 0, 2 * k + 1)
         from_recent = False
-        if x[RECENT] > 0.0 and recent_left > 0:
+        if settings.recent > 0.0 and recent_left > 0:
             from_recent = (
-                uniform_at(n[CHOICE_KEY_0], n[CHOICE_KEY_1], n[REALIZATION], n[PACKS], 0, 2 * k) < x[RECENT]
+                uniform_at(settings.choice_key_0, settings.choice_key_1, settings.realization, run.packs, 0, 2 * k)
+                < settings.recent
             )
         if from_recent:
             place = low + int(draw * recent_left)
         else:
-            place = int(draw * (n[VISIBLE] - k))
+            place = int(draw * (run.visible - k))
         j = 0
-        while j < k and (below[j] <= place):
-            if not from_recent or below[j] >= low:
+        while j < k and (state.scratch[j] <= place):
+            if not from_recent or state.scratch[j] >= low:
                 place += 1
             j += 1
         i = k
-        while i > 0 and below[i - 1] > place:
-            below[i] = below[i - 1]
+        while i > 0 and state.scratch[i - 1] > place:
+            state.scratch[i] = state.scratch[i - 1]
             i -= 1
-        below[i] = place
+        state.scratch[i] = place
         recent_left -= low <= place < high
-        taken[line, k] = picks[place]
+        state.taken[line, k] = state.picks[place]
     exhausted = 0
     for k in range(size):
-        row = taken[line, k]
-        group[row, USED] += 1
-        group[row, REFERENCES] += 1
-        if group[row, USED] >= n[USES]:
-            group[row, STAGE] = IN_PACK
+        row = state.taken[line, k]
+        group = state.group[row]
+        group.used += 1
+        group.references += 1
+        run.untrained -= group.used == 1
+        if group.used >= settings.max_uses:
+            state.group[row].stage = IN_PACK
             exhausted += 1
     if exhausted:
         kept = 0
-        for i in range(n[VISIBLE]):
-            if group[picks[i], STAGE] == IN_BUFFER:
-                picks[kept] = picks[i]
+        for i in range(run.visible):
+            if state.group[state.picks[i]].stage == IN_BUFFER:
+                state.picks[kept] = state.picks[i]
                 kept += 1
-        n[VISIBLE] = kept
-        n[READY] -= exhausted
+        run.visible = kept
+        run.ready -= exhausted

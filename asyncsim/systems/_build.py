@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +10,9 @@ from asyncsim import checks, rng
 from asyncsim.systems import _checking as names
 from asyncsim.systems import _draws, _limits
 from asyncsim.systems import _state as k
+from asyncsim.systems._settings import Plan, Settings
 from asyncsim.systems._state import State
 
-if TYPE_CHECKING:
-    from asyncsim.systems._system import System
-
-LEVELS = 7
 CELLS = 4097
 """Cells of the staleness histogram; the last one holds what is beyond."""
 DRAWN = 1 << 16
@@ -26,180 +23,188 @@ PATIENCE = 100_000
 """Events, and a thousand more for each sample of a batch, after which a trainer without a batch starves."""
 
 
-def new_state(
-    system: System, batches: int, samples: int, realization: int, seed: int, *, drawn: bool = True,
-    record: bool = True, warm: int = 0,
-) -> State:
-    """State at time 0 under version 0, before the first admission.
-
-    `drawn` false: every start asks for its work; `record` false: rows of groups are used again; sums over time begin
-    when `warm` batches have trained.
-    """
+def new_state(system: Settings, plan: Plan) -> State:
+    """State at time 0 under version 0, before the first admission."""
+    batches, samples, realization, seed, _, record, _ = plan
     s, places = system, len(system.rates)
     groups = _rows(system, batches, record)
     chunk = max(s.quantum, min(_rows(system, batches, True), max(1, DRAWN // samples)))
     room = -(-places // s.servers) * samples
     timed = places * (samples + 1) + places + 16 + room * s.servers
     segments = 6 * room * s.servers + 16 if record and _segmented(system) else 1
-    n = np.zeros(k.COUNTS, dtype=np.int64)
-    n[: k.SETTINGS] = _settings(system, samples, realization, seed, drawn, record, warm, room, batches)
-    n[k.POINT] = k.ADMIT
-    n[k.TICKETS] = k.UNLIMITED if s.tickets is None else s.tickets
-    n[k.FIRST_ROW] = n[k.LAST_ROW] = -1
-    n[k.SUPPLIED] = -chunk
-    x = np.zeros(k.REALS)
-    x[k.SYNC], x[k.TOKEN_TIME], x[k.RECENT], x[k.ACCEPT] = s.sync_time, s.token_time, s.recent, s.accept
-    x[k.PROMPT_TOKENS], x[k.SPEEDUP], x[k.FAILURE] = s.prompt, s.prefill_speedup, s.failure_rate
-    x[k.DELAY] = s.restart_delay
+    settings = _settings(system, plan, room)
+    run, sums = _records(1, k.RUN, np.zeros), np.zeros(len(k.SUMS.names))
+    run.point = k.ADMIT
+    run.tickets = k.UNLIMITED if s.tickets is None else s.tickets
+    run.first_row = run.last_row = -1
+    run.supplied = -chunk
+    run.rows = 0 if record else groups
     # Without a record tables of batches and publishes are rings: at most one publish is on its way.
     versions = batches // s.batches_per_publish + 1 if record else 2
     lines = batches if record else min(batches, s.prefetch + 2)
-    engine = np.zeros((s.servers, 5))
-    engine[:, k.SPEED] = 1.0 if s.decode is None else s.decode[0]
-    width, integer = k.STEPS + s.turns - 1, np.int64
-    batch = np.full((batches if record else min(batches, BATCHES), 6), np.nan)
+    server = _records(s.servers, k.SERVER, np.zeros)
+    server.speed = 1.0 if s.decode is None else s.decode[0]
+    batch = _records(batches if record else min(batches, BATCHES), k.BATCH, np.zeros)
+    for name in ("train_time", "t_pack", "t_start", "t_end"):
+        batch[name] = np.nan
+    integer, small = np.int64, np.int32
     state = State(
-        n, x, np.asarray(s.rates, dtype=np.float64), np.asarray(s.decode or (), dtype=np.float64), engine,
-        np.zeros((s.servers, 5), dtype=integer), np.empty(room * s.servers), np.empty(room * s.servers, dtype=integer),
-        np.empty(room * s.servers, dtype=integer), np.empty(timed), np.empty(timed, dtype=integer),
-        np.empty(timed, dtype=integer), np.empty(groups, dtype=integer), np.empty(groups, dtype=np.int32),
-        np.empty(groups, dtype=np.int32), np.empty(places + 1, dtype=np.int32), np.empty(places, dtype=integer),
-        np.arange(groups, dtype=np.int32)[::-1].copy(), np.empty(groups, dtype=np.int32), np.empty(groups),
-        np.empty(groups, dtype=integer), np.empty(room * s.servers, dtype=integer),
-        np.empty((groups * samples, width)), np.empty((groups * samples, 5), dtype=np.int32),
-        np.empty((groups, 21), dtype=np.int32), np.empty((groups, 6)), batch,
-        np.empty((lines, s.groups_per_batch), dtype=np.int32), np.empty((versions, 2)),
-        np.empty((versions, LEVELS), dtype=integer), np.empty((versions, s.servers)), np.empty((segments, 2)),
-        np.empty((segments, 2), dtype=integer), np.zeros(CELLS, dtype=integer),
-        np.empty((chunk * samples, k.SUPPLY_STEPS + s.turns - 1)), np.empty((chunk, 2)),
-        np.empty(max(groups, timed, s.groups_per_batch), dtype=integer),
+        settings=settings, run=run[0], sums=sums.view(k.SUMS).view(np.recarray)[0], totals=sums,
+        rate=np.asarray(s.rates, dtype=np.float64), decode=np.asarray(s.decode or (), dtype=np.float64), server=server,
+        keys=np.empty(room * s.servers), codes=np.empty(room * s.servers, dtype=integer),
+        queue=np.empty(room * s.servers, dtype=integer), timed=_records(timed, k.TIMED),
+        ranks=np.empty(groups, dtype=integer), picks=np.empty(groups, dtype=small),
+        hidden=np.empty(groups, dtype=small), blocked=np.empty(places + 1, dtype=small),
+        free=np.empty(places, dtype=integer), rows=np.arange(groups, dtype=small)[::-1].copy(),
+        again=_records(groups, k.AGAIN), targets=np.empty(groups, dtype=integer),
+        pending=np.empty(room * s.servers, dtype=integer), sample=_records(groups * samples, k.SAMPLE),
+        steps=np.empty((groups * samples, s.turns - 1)), group=_records(groups, k.GROUP),
+        moment=_records(groups, k.MOMENT), batch=batch,
+        taken=np.empty((lines, s.groups_per_batch), dtype=small), publish=_records(versions, k.PUBLISH),
+        marks=np.empty((versions, s.servers)), stretch=_records(segments, k.STRETCH),
+        histogram=np.zeros(CELLS, dtype=integer), supply=_records(chunk * samples, k.SUPPLIED),
+        supply_steps=np.empty((chunk * samples, s.turns - 1)), prompts=_records(chunk, k.PROMPT),
+        scratch=np.empty(max(groups, timed, s.groups_per_batch), dtype=integer),
     )
-    n[k.ROWS] = 0 if record else groups
     _open_places(system, state)
     _draw_times(system, state, realization, seed)
     return state
 
 
-def _settings(
-    s: System, samples: int, realization: int, seed: int, drawn: bool, record: bool, warm: int, room: int, batches: int
-) -> list[int]:
-    """The entries of `n` up to SETTINGS, in their order."""
-    no = k.UNLIMITED
+def _records(count: int, kind: np.dtype, made: Any = np.empty) -> Any:
+    """A table of so many records."""
+    return made(count, dtype=kind).view(np.recarray)
+
+
+def _settings(s: Settings, plan: Plan, room: int) -> np.record:
+    """What does not change during a run; `room`: samples of a server."""
+    batches, samples, realization, seed, drawn, record, warm = plan
     failure, choice = rng.Stream(seed, _draws.FAILURE).key, rng.Stream(seed, _draws.CHOICE).key
-    checked, waits = s.max_age is not None, s.age_action == "wait"
-    capacity = no if s.capacity is None else s.capacity
-    holds_up, closes = (no, capacity) if s.overflow == "close" else (capacity, no)
-    holds = s.reward_holds or (s.capacity is not None and s.overflow == "block")
-    return [
-        s.groups_per_batch, samples, s.batches_per_publish, s.release == "publish",
-        names.RETURNS.index(s.release_dropped), s.quantum, no if s.lead is None else s.lead,
-        holds_up, s.overflow == "drop_oldest", s.visible == "publish", s.initial_fill,
-        no if s.max_uses is None else s.max_uses, names.ORDERS.index(s.order), no if s.window is None else s.window,
-        no if s.max_age is None else s.max_age, checked and waits, s.age_action == "requeue",
-        checked and not waits and "pack" in s.age_checks, checked and not waits and "publish" in s.age_checks,
-        s.age_reach == "all", names.REFERENCES.index(s.age_reference),
-        (k.DRAIN, k.KEEP, k.RESTART, k.PIN, k.REPREFILL)[names.MODES.index(s.mode)], s.prefetch, s.servers,
-        no if s.slots is None else s.slots, s.turns, s.environment_holds, s.reward_holds, holds, s.trainer_waits,
-        s.generator_pauses, s.failure_keeps, s.instant, not drawn, record, record and _segmented(s), realization,
-        *failure, *choice, warm, PATIENCE + 1000 * s.groups_per_batch * samples * s.turns, room, batches,
-        closes, no if s.epoch is None else s.epoch, no if s.permits is None else s.permits,
-    ]
+    cuts = s.max_age is not None and s.age_action != "wait"
+    given = {
+        "groups_per_batch": s.groups_per_batch, "samples": samples, "batches_per_publish": s.batches_per_publish,
+        "tickets_at_publish": s.release == "publish", "returns": names.RETURNS.index(s.release_dropped),
+        "quantum": s.quantum, "lead": _limit(s.lead), "drops_oldest": s.overflow == "drop_oldest",
+        "capacity": _limit(None if s.overflow == "close" else s.capacity),
+        "closes_at": _limit(s.capacity if s.overflow == "close" else None), "hides": s.visible == "publish",
+        "initial_fill": s.initial_fill, "max_uses": _limit(s.max_uses), "order": names.ORDERS.index(s.order),
+        "window": _limit(s.window), "max_age": _limit(s.max_age),
+        "age_waits": s.max_age is not None and s.age_action == "wait", "requeues": s.age_action == "requeue",
+        "cuts_at_pack": cuts and "pack" in s.age_checks, "cuts_at_install": cuts and "publish" in s.age_checks,
+        "reaches_all": s.age_reach == "all", "age_reference": names.REFERENCES.index(s.age_reference),
+        "mode": (k.DRAIN, k.KEEP, k.RESTART, k.PIN, k.REPREFILL)[names.MODES.index(s.mode)], "prefetch": s.prefetch,
+        "servers": s.servers, "slots": _limit(s.slots), "turns": s.turns, "environment_holds": s.environment_holds,
+        "reward_holds": s.reward_holds,
+        "place_holds": s.reward_holds or (s.capacity is not None and s.overflow == "block"),
+        "trainer_waits": s.trainer_waits, "generator_pauses": s.generator_pauses, "failure_keeps": s.failure_keeps,
+        "instant": s.instant, "asks": not drawn, "records": record, "stretched": record and _segmented(s),
+        "realization": realization, "failure_key_0": failure[0], "failure_key_1": failure[1],
+        "choice_key_0": choice[0], "choice_key_1": choice[1], "warm_up": warm,
+        "patience": PATIENCE + 1000 * s.groups_per_batch * samples * s.turns, "room": room, "batches": batches,
+        "epoch": _limit(s.epoch), "permits": _limit(s.permits), "sync_time": s.sync_time, "token_time": s.token_time,
+        "recent": s.recent, "accept": s.accept, "prompt": s.prompt, "prefill_speedup": s.prefill_speedup,
+        "failure_rate": s.failure_rate, "restart_delay": s.restart_delay,
+    }
+    return np.array([tuple(given[name] for name in k.SETTINGS.names)], dtype=k.SETTINGS).view(np.recarray)[0]
 
 
-def _segmented(s: System) -> bool:
+def _limit(value: int | None) -> int:
+    return k.UNLIMITED if value is None else value
+
+
+def _segmented(s: Settings) -> bool:
     """Whether a sample may be written in several stretches."""
     return s.turns > 1 or s.mode == "reprefill" or s.failure_rate > 0.0
 
 
-def _rows(s: System, batches: int, record: bool) -> int:
+def _rows(s: Settings, batches: int, record: bool) -> int:
     """Room for groups: a guess that `grown` mends."""
     places = len(s.rates)
     out = places + (s.tickets or 4 * places) + s.groups_per_batch * (s.prefetch + 2)
     return out + s.quantum + (batches * s.groups_per_batch if record else 0)
 
 
-def _open_places(s: System, state: State) -> None:
+def _open_places(s: Settings, state: State) -> None:
     """Places that open at 0 are free, the others open at their second, in the order of their numbers."""
     offsets = np.zeros(len(s.rates)) if s.offsets is None else np.asarray(s.offsets, dtype=np.float64)
     late = np.flatnonzero(offsets > 0.0)
     late = late[np.argsort(offsets[late], kind="stable")]
-    n, count = state.n, late.size
+    count = late.size
     # An ascending array is a heap.
-    state.times[:count], state.whats[:count] = offsets[late], late * 4 + k.EVENT_PLACE
-    state.orders[:count] = (1 << 60) + np.arange(count)
-    n[k.TIMED], n[k.SERIAL] = count, count
+    timed = state.timed[:count]
+    timed.time, timed.what = offsets[late], late * 4 + k.EVENT_PLACE
+    timed.order = (1 << 60) + np.arange(count)
+    state.run.timed, state.run.serial = count, count
     early = np.flatnonzero(offsets <= 0.0)
-    state.free[: early.size], n[k.FREE] = early, early.size
+    state.free[: early.size], state.run.free = early, early.size
 
 
-def refill(system: System, state: State, realization: int, seed: int, drawn: bool) -> None:
+def refill(system: Settings, state: State, realization: int, seed: int, drawn: bool) -> None:
     """Draw for the groups to be admitted next, and for the batches to be trained next, where draws have run out."""
-    if state.n[k.STARTED] >= state.n[k.TIMES_DRAWN]:
+    run = state.run
+    if run.started >= run.times_drawn:
         _draw_times(system, state, realization, seed)
-    if state.n[k.ADMITTED] + state.n[k.QUANTUM] - state.n[k.SUPPLIED] > len(state.prompts):
+    if run.admitted + state.settings.quantum - run.supplied > len(state.prompts):
         _draw_groups(system, state, realization, seed, drawn)
 
 
-def _draw_times(system: System, state: State, realization: int, seed: int) -> None:
+def _draw_times(system: Settings, state: State, realization: int, seed: int) -> None:
     """Seconds of training on as many batches as the table has rows for."""
-    n = state.n
-    first = int(n[k.TIMES_DRAWN])
-    count = min(len(state.batch), int(n[k.TOTAL]) - first)
-    state.batch[:count, k.TRAIN_TIME] = system.train_times(count, int(n[k.SAMPLES]), realization, seed, first)
+    settings, run = state.settings, state.run
+    first, total = int(run.times_drawn), int(settings.batches)
+    count = min(len(state.batch), total - first)
+    state.batch.train_time[:count] = _draws.train_times(system, count, int(settings.samples), realization, seed, first)
     drawn = first + count
-    n[k.TIMES_DRAWN] = drawn if drawn < n[k.TOTAL] else k.UNLIMITED
+    run.times_drawn = drawn if drawn < total else k.UNLIMITED
 
 
-def _draw_groups(system: System, state: State, realization: int, seed: int, drawn: bool) -> None:
-    n, chunk = state.n, len(state.prompts)
-    samples, first = int(n[k.SAMPLES]), int(n[k.ADMITTED])
+def _draw_groups(system: Settings, state: State, realization: int, seed: int, drawn: bool) -> None:
+    run, chunk = state.run, len(state.prompts)
+    samples, first = int(state.settings.samples), int(run.admitted)
     if drawn:
-        _limits.refuse_more(system, int(n[k.TOTAL]), samples, first, int(n[k.FINISHED]))
-    n[k.SUPPLIED] = first
+        _limits.refuse_more(system, int(state.settings.batches), samples, first, int(run.finished))
+    run.supplied = first
     groups = np.arange(first, first + chunk)
     ids = np.arange(first * samples, (first + chunk) * samples)
-    state.prompts[:, k.SUPPLY_FACTOR] = _draws.difficulties(system, groups, realization, seed)
-    state.prompts[:, k.SUPPLY_ACCEPT] = (
-        _draws.acceptances(groups, realization, seed) if system.accept < 1.0 else 0.0
-    )
-    state.supply[:, k.SUPPLY_WORK] = _draws.works(system, ids, realization, seed) if drawn else np.nan
-    state.supply[:, k.SUPPLY_REWARD] = _draws.rewards(system, ids, realization, seed)
+    state.prompts.factor[:] = _draws.difficulties(system, groups, realization, seed)
+    state.prompts.accept[:] = _draws.acceptances(groups, realization, seed) if system.accept < 1.0 else 0.0
+    supply, steps = state.supply, state.supply_steps
+    supply.work[:] = _draws.works(system, ids, realization, seed) if drawn else np.nan
+    supply.reward[:] = _draws.rewards(system, ids, realization, seed)
     for turn in range(1, system.turns):
-        step = _draws.environments(system, ids, np.array(turn), realization, seed)
-        state.supply[:, k.SUPPLY_STEPS + turn - 1] = step
-    finite = not drawn or bool(np.isfinite(state.supply).all())
+        steps[:, turn - 1] = _draws.environments(system, ids, np.array(turn), realization, seed)
+    finite = not drawn or all(bool(np.isfinite(draws).all()) for draws in (supply.work, supply.reward, steps))
     checks.require(finite, "length", str(system.length), "finite in every draw", "choose a law of a lighter tail")
-    positive = not drawn or bool((state.supply[:, k.SUPPLY_WORK] > 0.0).all())
+    positive = not drawn or bool((supply.work > 0.0).all())
     remedy = "choose a law of less extreme shape"
     checks.require(positive, "length", str(system.length), "positive in every draw", remedy)
 
 
-_GROUP_TABLES = ("ranks", "picks", "hidden", "again", "factors", "targets", "item", "stamp", "group", "moment")
-_TIMED_TABLES = ("times", "orders", "whats")
-_SEGMENT_TABLES = ("segment", "segmented")
+_GROUP_TABLES = ("ranks", "picks", "hidden", "again", "targets", "sample", "steps", "group", "moment")
 
 
 def grown(state: State) -> State:
     """The same state with twice the room for what has run out of it."""
-    n = state.n
+    settings, run = state.settings, state.run
     wanted: list[str] = []
-    if n[k.TIMED] + state.codes.size >= state.times.size:
-        wanted += _TIMED_TABLES
-    if n[k.SEGMENTED] and n[k.SEGMENTS] + 3 * state.codes.size >= len(state.segment):
-        wanted += _SEGMENT_TABLES
-    room = len(state.group) - n[k.ADMITTED] if n[k.RECORD] else n[k.ROWS]
-    if room < n[k.QUANTUM]:
+    if run.timed + state.codes.size >= len(state.timed):
+        wanted += ["timed"]
+    if settings.stretched and run.stretches + 3 * state.codes.size >= len(state.stretch):
+        wanted += ["stretch"]
+    room = len(state.group) - run.admitted if settings.records else run.rows
+    if room < settings.quantum:
         wanted += _GROUP_TABLES
     # What chance asks for beyond the estimate is bounded too.
     checks.memory({"events": (3 * sum(getattr(state, name).nbytes for name in wanted), _limits.LOWER)})
     made = {name: _doubled(getattr(state, name)) for name in wanted}
-    made["scratch"] = np.empty(2 * max(len(state.group), len(state.times)) + state.n[k.GROUPS], dtype=np.int64)
-    if "group" in made and not n[k.RECORD]:
+    longest = 2 * max(len(state.group), len(state.timed)) + settings.groups_per_batch
+    made["scratch"] = np.empty(longest, dtype=np.int64)
+    if "group" in made and not settings.records:
         old = len(state.group)
         rows = np.empty(2 * old, dtype=np.int32)
-        rows[: n[k.ROWS]] = state.rows[: n[k.ROWS]]
-        rows[n[k.ROWS] : n[k.ROWS] + old] = np.arange(2 * old - 1, old - 1, -1)
-        n[k.ROWS] += old
+        rows[: run.rows] = state.rows[: run.rows]
+        rows[run.rows : run.rows + old] = np.arange(2 * old - 1, old - 1, -1)
+        run.rows += old
         made["rows"] = rows
     if "again" in made:
         made |= _unrolled(state, made)
@@ -208,18 +213,15 @@ def grown(state: State) -> State:
 
 def _unrolled(state: State, made: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Rings begin at their head again when they grow."""
-    n = state.n
     out = {}
-    rings = ((("again", "factors"), k.AGAIN_HEAD, k.AGAIN), (("targets",), k.TARGETS_HEAD, k.TARGETS))
-    for names_, head, count in rings:
-        order = (n[head] + np.arange(n[count])) % len(state.again)
-        for name in names_:
-            ring = made[name]
-            ring[: n[count]] = getattr(state, name)[order]
-            out[name] = ring
-        n[head] = 0
+    for name in ("again", "targets"):
+        old, head, count = getattr(state, name), state.run[f"{name}_head"], state.run[name]
+        made[name][:count] = old[(head + np.arange(count)) % len(old)]
+        out[name] = made[name]
+        state.run[f"{name}_head"] = 0
     return out
 
 
-def _doubled(array: np.ndarray) -> np.ndarray:
-    return np.concatenate([array, np.empty_like(array)])
+def _doubled(array: np.ndarray) -> Any:
+    # Joining records gives a plain array.
+    return np.concatenate([array, np.empty_like(array)]).view(type(array))

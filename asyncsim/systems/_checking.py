@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 from asyncsim import checks
 from asyncsim.laws import Law
-
-if TYPE_CHECKING:
-    from asyncsim.systems._system import System
 
 MODES = ("drain", "keep", "restart", "pin", "reprefill")
 RELEASES = ("dequeue", "publish")
@@ -47,7 +44,7 @@ _REALS = {
 }
 
 
-def check(system: System) -> None:
+def check(system: Any) -> None:
     """Refuse settings that are not of their kind, contradict each other, or come to a standstill; `InputError`."""
     _values(system)
     _times(system)
@@ -57,7 +54,7 @@ def check(system: System) -> None:
     _admission(system)
 
 
-def _values(s: System) -> None:
+def _values(s: Any) -> None:
     for name, (allowed, remedy) in _CHOICES.items():
         checks.one_of(name, getattr(s, name), allowed, remedy)
     for name in _COUNTS:
@@ -79,7 +76,7 @@ def _values(s: System) -> None:
         checks.require(fits, name, law, "a law", "make one with asyncsim.laws")
 
 
-def _times(s: System) -> None:
+def _times(s: Any) -> None:
     checks.require(
         (s.train_time is None) != (s.load is None), "load, train_time", (s.load, s.train_time),
         "exactly one number and one None", "give exactly one of load, train_time",
@@ -93,7 +90,7 @@ def _times(s: System) -> None:
         checks.real("train_time", s.train_time, "give seconds for a batch", 0.0)
 
 
-def _generator(s: System) -> None:
+def _generator(s: Any) -> None:
     rates = checks.finite_array("rates", s.rates, (None,), "give each place its work per second")
     checks.require(bool((rates > 0).all()), "rates", float(rates.min()), "positive", "leave stopped places out")
     if s.offsets is not None:
@@ -113,7 +110,7 @@ def _generator(s: System) -> None:
     )
 
 
-def _buffer(s: System) -> None:
+def _buffer(s: Any) -> None:
     if s.capacity is not None:
         checks.require(
             s.capacity >= s.groups_per_batch, "capacity", s.capacity,
@@ -160,7 +157,7 @@ def _buffer(s: System) -> None:
     )
 
 
-def _age(s: System) -> None:
+def _age(s: Any) -> None:
     known = isinstance(s.age_checks, tuple) and set(s.age_checks) <= set(CHECKS) and bool(s.age_checks)
     checks.require(known, "age_checks", s.age_checks, "some of pack, publish", "say when ages are looked at")
     if s.age_action != "wait":
@@ -182,7 +179,7 @@ def _age(s: System) -> None:
         )
 
 
-def _admission(s: System) -> None:
+def _admission(s: Any) -> None:
     """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
     checks.integer("quantum", s.quantum, 1, "a quantum larger than the places is never admitted", len(s.rates))
     checks.require(
@@ -213,7 +210,7 @@ def _admission(s: System) -> None:
     )
 
 
-def _epoch(s: System, loses: bool) -> None:
+def _epoch(s: Any, loses: bool) -> None:
     """Refuse epochs whose last groups would never be admitted."""
     checks.require(
         s.max_uses == 1, "max_uses", s.max_uses, "1 in epochs", "an epoch asks every prompt once; choose one of them"

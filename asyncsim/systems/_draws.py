@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from asyncsim import rng, rng_compiled
 from asyncsim.compiling import kept
 from asyncsim.laws import Law
-
-if TYPE_CHECKING:
-    from asyncsim.systems._system import System
+from asyncsim.systems._settings import Settings
 
 FAILURE, CHOICE = "failure", "choice"
 
 
-def works(system: System, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
+def works(system: Settings, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
     """Work of samples, before the difficulty of their prompt."""
     return system.length.sample(rng.Stream(seed, "work"), realization, samples, compiled=True)
 
 
-def rewards(system: System, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
+def train_times(
+    system: Settings, batches: int, samples_per_group: int, realization: int, seed: int, first: int = 0
+) -> np.ndarray:
+    """Seconds of training on each batch from `first` on but for those of its tokens, float64 `[B]`."""
+    if isinstance(system.train_time, Law):
+        stream = rng.Stream(seed, "train_time")
+        return system.train_time.sample(stream, realization, np.arange(first, first + batches), compiled=True)
+    whole = system.mean_train_time(samples_per_group) if system.load is not None else float(system.train_time or 0.0)
+    return np.full(batches, whole)
+
+
+def rewards(system: Settings, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
     """Seconds from the end of samples to their rewards."""
     return _of(system.reward, seed, "reward seconds", realization, samples)
 
 
 def environments(
-    system: System, samples: np.ndarray, turns: np.ndarray, realization: int, seed: int
+    system: Settings, samples: np.ndarray, turns: np.ndarray, realization: int, seed: int
 ) -> np.ndarray:
     """Seconds of the environment's step after the given turn, counted from 1."""
     return _of(system.environment, seed, "environment", realization, samples, turns)
 
 
-def difficulties(system: System, groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
+def difficulties(system: Settings, groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
     """Factor on the work of the prompts that the groups of these numbers ask first."""
     if system.difficulty is None:
         return np.ones(np.shape(groups))
@@ -45,7 +54,7 @@ def acceptances(groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
     return rng_compiled.uniform(rng.Stream(seed, "accept"), realization, groups)
 
 
-def failures(system: System, samples: np.ndarray, attempts: np.ndarray, realization: int, seed: int) -> np.ndarray:
+def failures(system: Settings, samples: np.ndarray, attempts: np.ndarray, realization: int, seed: int) -> np.ndarray:
     """Units of work that attempts write before they fail."""
     if system.failure_rate == 0.0:
         return np.full(np.broadcast_shapes(np.shape(samples), np.shape(attempts)), np.inf)

@@ -13,7 +13,7 @@ import numpy as np
 from asyncsim.rng_compiled import uniform_at
 from asyncsim.systems._compile import compiled, inlined
 from asyncsim.systems._heaps import heapify, ring_next, ring_put, sift_down, sift_up, timed_push
-from asyncsim.systems._state import *
+from asyncsim.systems._state import EVENT_REPAIR, KEEP, PIN, REPAIRING, STARTING, UNSTARTED, WRITING
 
 ROW_BITS = 31
 ROW_MASK = (1 << ROW_BITS) - 1
@@ -21,253 +21,270 @@ LATER_CLASS = 1 << 60
 
 
 @inlined
-def clock(engine, s, now):
+def clock(state, s, now):
     """W of a server."""
-    return engine[s, W_ZERO] + (now - engine[s, T_ZERO]) * engine[s, SPEED]
+    server = state.server[s]
+    return server.w_zero + (now - server.t_zero) * server.speed
 
 
 @inlined
-def completion(n, engine, keys, s):
+def completion(state, s):
     """Time of the next completion of a server that runs and writes."""
-    rest = keys[s * n[ROOM]] - engine[s, W_ZERO]
-    if engine[s, SPEED] != 1.0:
-        rest /= engine[s, SPEED]
-    return engine[s, T_ZERO] + rest
+    settings, server = state.settings, state.server[s]
+    rest = state.keys[s * settings.room] - server.w_zero
+    if server.speed != 1.0:
+        rest /= server.speed
+    return server.t_zero + rest
 
 
 @inlined
-def set_speed(n, decode, engine, load, s, now):
+def set_speed(state, s, now):
     """Let the server's clock run as fast as its active samples and a pause allow."""
-    if n[PAUSED]:
+    run, server = state.run, state.server[s]
+    if run.paused:
         speed = 0.0
-    elif decode.size == 0:
+    elif state.decode.size == 0:
         speed = 1.0
     else:
-        speed = decode[min(max(load[s, ACTIVE], 1), decode.size) - 1]
-    if speed != engine[s, SPEED]:
-        engine[s, W_ZERO] = clock(engine, s, now)
-        engine[s, T_ZERO] = now
-        engine[s, SPEED] = speed
+        speed = state.decode[min(max(server.active, 1), state.decode.size) - 1]
+    if speed != server.speed:
+        server.w_zero = clock(state, s, now)
+        server.t_zero = now
+        server.speed = speed
 
 
 @inlined
-def server_of(n, group, code):
+def server_of(state, code):
     """The server that writes a sample."""
-    place = group[code if n[SAMPLES] == 1 else code // n[SAMPLES], PLACE]
-    return 0 if n[SERVERS] == 1 else place % n[SERVERS]
+    settings = state.settings
+    place = state.group[code if settings.samples == 1 else code // settings.samples].place
+    return 0 if settings.servers == 1 else place % settings.servers
 
 
 @inlined
-def packed(n, group, code):
+def packed(state, code):
     """The heap code of a sample: its number above its row."""
-    if n[SAMPLES] == 1:
-        return (np.int64(group[code, NUMBER]) << ROW_BITS) | code
-    row = code // n[SAMPLES]
-    return ((np.int64(group[row, NUMBER]) * n[SAMPLES] + code - row * n[SAMPLES]) << ROW_BITS) | code
+    settings = state.settings
+    if settings.samples == 1:
+        return (np.int64(state.group[code].number) << ROW_BITS) | code
+    row = code // settings.samples
+    return ((np.int64(state.group[row].number) * settings.samples + code - row * settings.samples) << ROW_BITS) | code
 
 
 @inlined
-def end_of_turn(n, item, stamp, code):
+def end_of_turn(state, code):
     """Work that is done when the present turn of a sample ends."""
-    turn, work = stamp[code, TURN], item[code, WORK]
-    return work * turn / n[TURNS] if turn < n[TURNS] else work
+    settings, sample = state.settings, state.sample[code]
+    turn, work = sample.turn, sample.work
+    return work * turn / settings.turns if turn < settings.turns else work
 
 
 @inlined
-def target_of(n, item, stamp, code):
+def target_of(state, code):
     """Work at which the present stretch ends: the end of the turn, or a failure."""
-    return min(end_of_turn(n, item, stamp, code), item[code, LIMIT])
+    return min(end_of_turn(state, code), state.sample[code].limit)
 
 
 @inlined
-def key_of(n, rate, group, item, stamp, code):
+def key_of(state, code):
     """W at which the present stretch ends."""
-    speed = rate[group[code if n[SAMPLES] == 1 else code // n[SAMPLES], PLACE]]
-    return item[code, BASE] + (target_of(n, item, stamp, code) - item[code, DONE]) / speed
+    settings, sample = state.settings, state.sample[code]
+    speed = state.rate[state.group[code if settings.samples == 1 else code // settings.samples].place]
+    return sample.clock + (target_of(state, code) - sample.done) / speed
 
 
 @compiled
-def failure_after(n, x, group, code, attempt):
+def failure_after(state, code, attempt):
     """Units of work that an attempt writes until it fails."""
-    number = packed(n, group, code) >> ROW_BITS
-    draw = uniform_at(n[FAILURE_KEY_0], n[FAILURE_KEY_1], n[REALIZATION], number, attempt, 0)
-    return -math.log1p(-draw) / x[FAILURE]
+    settings = state.settings
+    number = packed(state, code) >> ROW_BITS
+    draw = uniform_at(settings.failure_key_0, settings.failure_key_1, settings.realization, number, attempt, 0)
+    return -math.log1p(-draw) / settings.failure_rate
 
 
 @inlined
-def begin_stretch(n, engine, item, stamp, segment, segmented, code, s, base):
+def begin_stretch(state, code, s, base):
     """A stretch of writing begins at W = base with what is done."""
-    item[code, BASE] = base
-    item[code, MARK] = engine[s, AREA] + n[INSTALLED] * (base - engine[s, AREA_TO])
-    if n[SEGMENTED]:
-        i = n[SEGMENTS]
-        segment[i, 0], segment[i, 1] = base, item[code, DONE]
-        segmented[i, 0], segmented[i, 1] = code, n[INSTALLED]
-        n[SEGMENTS] = i + 1
+    settings, run, sample, server = state.settings, state.run, state.sample[code], state.server[s]
+    sample.clock = base
+    sample.mark = server.area + run.installed * (base - server.area_to)
+    if settings.stretched:
+        i = run.stretches
+        state.stretch[i].clock, state.stretch[i].done = base, sample.done
+        state.stretch[i].sample, state.stretch[i].version = code, run.installed
+        run.stretches = i + 1
 
 
 @inlined
-def push_key(n, rate, load, keys, codes, group, item, stamp, code, s):
+def push_key(state, code, s):
     """A sample whose work is known enters its server's heap of completions."""
-    stamp[code, PHASE] = WRITING
-    size = load[s, HEAP]
-    load[s, HEAP] = size + 1
-    key = key_of(n, rate, group, item, stamp, code)
-    sift_up(keys, codes, s * n[ROOM], size, key, packed(n, group, code))
+    settings, server = state.settings, state.server[s]
+    state.sample[code].phase = WRITING
+    size = server.heap
+    server.heap = size + 1
+    key = key_of(state, code)
+    sift_up(state.keys, state.codes, s * settings.room, size, key, packed(state, code))
 
 
 @inlined
-def write(n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s, now):
+def write(state, code, s, now):
     """A sample that holds a slot goes on writing."""
-    load[s, ACTIVE] += 1
-    n[ACTIVE_ALL] += 1
-    set_speed(n, decode, engine, load, s, now)
-    begin_stretch(n, engine, item, stamp, segment, segmented, code, s, clock(engine, s, now))
-    if n[ASK] and item[code, DONE] == 0.0:
-        stamp[code, PHASE] = STARTING
-        pending[n[PENDING]] = code
-        n[PENDING] += 1
+    settings, run, sample = state.settings, state.run, state.sample[code]
+    state.server[s].active += 1
+    run.active += 1
+    set_speed(state, s, now)
+    begin_stretch(state, code, s, clock(state, s, now))
+    if settings.asks and sample.done == 0.0:
+        sample.phase = STARTING
+        state.pending[run.pending] = code
+        run.pending += 1
     else:
-        push_key(n, rate, load, keys, codes, group, item, stamp, code, s)
+        push_key(state, code, s)
 
 
 @inlined
-def stamp_start(n, x, group, item, stamp, code, now):
+def stamp_start(state, code, now):
     """An attempt begins at nothing under the installed version."""
-    row = code if n[SAMPLES] == 1 else code // n[SAMPLES]
-    again = stamp[code, V_START] >= 0
-    item[code, START] = now
-    item[code, DONE] = item[code, VERSIONS] = 0.0
-    stamp[code, V_START] = n[INSTALLED]
-    stamp[code, TURN] = 1
-    item[code, LIMIT] = failure_after(n, x, group, code, stamp[code, ATTEMPT]) if x[FAILURE] > 0.0 else np.inf
-    if group[row, V_HEAD] < 0:
-        group[row, V_HEAD] = n[INSTALLED]
-        n[NOT_STARTED] -= 1
+    settings, run, sample = state.settings, state.run, state.sample[code]
+    row = code if settings.samples == 1 else code // settings.samples
+    again = sample.v_start >= 0
+    sample.start = now
+    sample.done = sample.versions = 0.0
+    sample.v_start = run.installed
+    sample.turn = 1
+    sample.limit = failure_after(state, code, sample.attempt) if settings.failure_rate > 0.0 else np.inf
+    if state.group[row].v_head < 0:
+        state.group[row].v_head = run.installed
+        run.unstarted -= 1
     elif again:
-        head = stamp[code, V_START]
-        for other in range(row * n[SAMPLES], (row + 1) * n[SAMPLES]):
-            if 0 <= stamp[other, V_START] < head:
-                head = stamp[other, V_START]
-        group[row, V_HEAD] = head
+        head = sample.v_start
+        for other in range(row * settings.samples, (row + 1) * settings.samples):
+            if 0 <= state.sample[other].v_start < head:
+                head = state.sample[other].v_start
+        state.group[row].v_head = head
 
 
 @compiled
-def serve(
-    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s, now
-):
+def serve(state, s, now):
     """Give free slots of a server to the samples that wait for one."""
-    while load[s, WAITING] > 0 and load[s, HELD] < n[SLOTS]:
-        code = queue[s * n[ROOM] + load[s, WAITING_HEAD]]
-        load[s, WAITING_HEAD] = ring_next(n[ROOM], load[s, WAITING_HEAD])
-        load[s, WAITING] -= 1
-        load[s, HELD] += 1
-        n[HOLDING] += 1
-        if stamp[code, PHASE] == UNSTARTED:
-            stamp_start(n, x, group, item, stamp, code, now)
-        write(n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s, now)
+    settings, run, server = state.settings, state.run, state.server[s]
+    while server.waiting > 0 and server.held < settings.slots:
+        code = state.queue[s * settings.room + server.waiting_head]
+        server.waiting_head = ring_next(settings.room, server.waiting_head)
+        server.waiting -= 1
+        server.held += 1
+        run.holding += 1
+        if state.sample[code].phase == UNSTARTED:
+            stamp_start(state, code, now)
+        write(state, code, s, now)
 
 
 @inlined
-def submit(
-    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, code, s, now
-):
+def submit(state, code, s, now):
     """A sample takes a slot of its server, or waits for one."""
-    if load[s, HELD] < n[SLOTS]:
-        load[s, HELD] += 1
-        n[HOLDING] += 1
-        if stamp[code, PHASE] == UNSTARTED:
-            stamp_start(n, x, group, item, stamp, code, now)
-        write(n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s, now)
+    settings, run, server = state.settings, state.run, state.server[s]
+    if server.held < settings.slots:
+        server.held += 1
+        run.holding += 1
+        if state.sample[code].phase == UNSTARTED:
+            stamp_start(state, code, now)
+        write(state, code, s, now)
     else:
-        ring_put(queue, s * n[ROOM], n[ROOM], load[s, WAITING_HEAD], load[s, WAITING], code)
-        load[s, WAITING] += 1
+        ring_put(state.queue, s * settings.room, settings.room, server.waiting_head, server.waiting, code)
+        server.waiting += 1
 
 
 @inlined
-def account(n, x, engine, rate, group, item, stamp, code, s, at, done):
+def account(state, code, s, at, done):
     """Tokens written since the stretch began, `done` in all at W = at, and the versions they were written under."""
-    speed = rate[group[code if n[SAMPLES] == 1 else code // n[SAMPLES], PLACE]]
-    if n[MODE] == KEEP:
-        area = engine[s, AREA] + n[INSTALLED] * (at - engine[s, AREA_TO])
-        item[code, VERSIONS] += (area - item[code, MARK]) * speed
+    settings, run, sums, sample, server = state.settings, state.run, state.sums, state.sample[code], state.server[s]
+    speed = state.rate[state.group[code if settings.samples == 1 else code // settings.samples].place]
+    if settings.mode == KEEP:
+        area = server.area + run.installed * (at - server.area_to)
+        sample.versions += (area - sample.mark) * speed
     else:
-        version = stamp[code, V_START] if n[MODE] == PIN else n[INSTALLED]
-        item[code, VERSIONS] += version * (done - item[code, DONE])
-    x[GENERATED] += done - item[code, DONE]
-    item[code, DONE] = done
+        version = sample.v_start if settings.mode == PIN else run.installed
+        sample.versions += version * (done - sample.done)
+    sums.generated += done - sample.done
+    sample.done = done
 
 
 @inlined
-def written(rate, group, item, code, samples, at):
+def written(state, code, samples, at):
     """Work that a writing sample has done at W = at."""
-    return item[code, DONE] + max(0.0, at - item[code, BASE]) * rate[group[code // samples, PLACE]]
+    sample = state.sample[code]
+    return sample.done + max(0.0, at - sample.clock) * state.rate[state.group[code // samples].place]
 
 
 @compiled
-def waste(x, item, code):
+def waste(state, code):
     """What a sample has written is thrown away."""
-    item[code, WASTED] += item[code, DONE]
-    x[WASTED_WORK] += item[code, DONE]
-    item[code, DONE] = item[code, VERSIONS] = 0.0
+    sums, sample = state.sums, state.sample[code]
+    sample.wasted += sample.done
+    sums.wasted_work += sample.done
+    sample.done = sample.versions = 0.0
 
 
 @inlined
-def put_event(n, times, orders, whats, time, later_class, what):
+def put_event(state, time, later_class, what):
     """Enter an event of the wall clock behind those of the same time and class."""
-    timed_push(times, orders, whats, n[TIMED], time, later_class | n[SERIAL], what)
-    n[TIMED] += 1
-    n[SERIAL] += 1
+    run = state.run
+    timed_push(state.timed, run.timed, time, later_class | run.serial, what)
+    run.timed += 1
+    run.serial += 1
 
 
 @compiled
-def fail(n, x, times, orders, whats, group, item, stamp, code, now):
+def fail(state, code, now):
     """A writing sample fails; True when it goes on at once."""
-    stamp[code, ATTEMPT] += 1
-    stamp[code, PHASE] = REPAIRING
-    if n[KEEPS]:
-        item[code, LIMIT] = item[code, DONE] + failure_after(n, x, group, code, stamp[code, ATTEMPT])
+    settings, sample = state.settings, state.sample[code]
+    sample.attempt += 1
+    sample.phase = REPAIRING
+    if settings.failure_keeps:
+        sample.limit = sample.done + failure_after(state, code, sample.attempt)
     else:
-        waste(x, item, code)
-    if x[DELAY] == 0.0:
+        waste(state, code)
+    if settings.restart_delay == 0.0:
         return True
-    put_event(n, times, orders, whats, now + x[DELAY], LATER_CLASS, code * 4 + EVENT_REPAIR)
+    put_event(state, now + settings.restart_delay, LATER_CLASS, code * 4 + EVENT_REPAIR)
     return False
 
 
 @compiled
-def repaired(
-    n, x, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s, now
-):
+def repaired(state, code, s, now):
     """A sample goes on after its failure: where it was, or at nothing."""
-    if not n[KEEPS]:
-        stamp_start(n, x, group, item, stamp, code, now)
-    write(n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s, now)
+    settings = state.settings
+    if not settings.failure_keeps:
+        stamp_start(state, code, now)
+    write(state, code, s, now)
 
 
 @compiled
-def areas_to(n, engine, now):
+def areas_to(state, now):
     """Bring the integrals of the installed version up to now, before it changes."""
-    for s in range(n[SERVERS]):
-        at = clock(engine, s, now)
-        engine[s, AREA] += n[INSTALLED] * (at - engine[s, AREA_TO])
-        engine[s, AREA_TO] = at
+    settings, run = state.settings, state.run
+    for s in range(settings.servers):
+        at = clock(state, s, now)
+        state.server[s].area += run.installed * (at - state.server[s].area_to)
+        state.server[s].area_to = at
 
 
 @compiled
-def rekey(n, rate, engine, load, keys, codes, group, item, stamp, now):
+def rekey(state, now):
     """Give every writing sample the key that its stretch asks for, not before now, and order the heaps anew."""
-    for s in range(n[SERVERS]):
-        at, o = clock(engine, s, now), s * n[ROOM]
-        for i in range(load[s, HEAP]):
-            keys[o + i] = max(key_of(n, rate, group, item, stamp, codes[o + i] & ROW_MASK), at)
-        heapify(keys, codes, o, load[s, HEAP])
+    settings = state.settings
+    for s in range(settings.servers):
+        at, o = clock(state, s, now), s * settings.room
+        for i in range(state.server[s].heap):
+            state.keys[o + i] = max(key_of(state, state.codes[o + i] & ROW_MASK), at)
+        heapify(state.keys, state.codes, o, state.server[s].heap)
 
 
 @inlined
-def pop_key(n, load, keys, codes, s):
+def pop_key(state, s):
     """Take the next completion of a server from its heap."""
-    last = load[s, HEAP] - 1
-    load[s, HEAP] = last
-    o = s * n[ROOM]
-    sift_down(keys, codes, o, last, 0, keys[o + last], codes[o + last])
+    settings, server = state.settings, state.server[s]
+    last = server.heap - 1
+    server.heap = last
+    o = s * settings.room
+    sift_down(state.keys, state.codes, o, last, 0, state.keys[o + last], state.codes[o + last])

@@ -19,388 +19,408 @@ from asyncsim.systems._engine import (
     written,
 )
 from asyncsim.systems._heaps import heapify, ring_next, ring_put, timed_heapify
-from asyncsim.systems._state import *
+from asyncsim.systems._state import (
+    CUT_SAMPLE,
+    DROPPED_AGE,
+    EVENT_PLACE,
+    EVENT_REWARD,
+    IN_GENERATION,
+    IN_PACK,
+    IN_QUEUE,
+    IN_SCORING,
+    LEFT,
+    OUTSIDE,
+    OVER_SAMPLE,
+    PIN,
+    REJECTED,
+    REPAIRING,
+    REWARDED,
+    STARTING,
+    STEPPING,
+    TARGETED_ORDER,
+    TRAINED,
+    UNLIMITED,
+    UNSTARTED,
+    WRITING,
+)
 
 
 @inlined
-def new_sample(n, x, item, stamp, supply, code, line, factor):
+def new_sample(state, code, line, factor):
     """A sample that has not begun."""
-    item[code, WORK] = supply[line, SUPPLY_WORK] * factor
-    item[code, DONE] = 0.0
-    x[BEGUN] += 1.0
-    x[BEGUN_WORK] += item[code, WORK]
-    if n[RECORD]:
-        item[code, START] = item[code, END] = item[code, SCORED] = item[code, BASE] = np.nan
-        item[code, WASTED] = 0.0
-    item[code, REWARD] = supply[line, SUPPLY_REWARD]
-    for j in range(STEPS, item.shape[1]):
-        item[code, j] = supply[line, SUPPLY_STEPS + j - STEPS]
-    stamp[code, V_START] = stamp[code, V_END] = -1
-    stamp[code, ATTEMPT] = 0
-    stamp[code, TURN] = 1
-    stamp[code, PHASE] = OUTSIDE
+    settings, sums, sample = state.settings, state.sums, state.sample[code]
+    sample.work = state.supply[line].work * factor
+    sample.done = 0.0
+    sums.begun += 1.0
+    sums.begun_work += sample.work
+    if settings.records:
+        sample.start = sample.end = sample.scored = sample.clock = np.nan
+        sample.wasted = 0.0
+    sample.reward = state.supply[line].reward
+    for j in range(state.steps.shape[1]):
+        state.steps[code, j] = state.supply_steps[line, j]
+    sample.v_start = sample.v_end = -1
+    sample.attempt = 0
+    sample.turn = 1
+    sample.phase = OUTSIDE
 
 
 @inlined
-def new_group(n, x, free, rows, again, factors, targets, group, moment, prompts, now):
+def new_group(state, now):
     """A group takes a place; its row."""
-    number = n[ADMITTED]
-    n[ADMITTED] = number + 1
-    if n[RECORD]:
+    settings, run = state.settings, state.run
+    number = run.admitted
+    run.admitted = number + 1
+    if settings.records:
         row = number
     else:
-        n[ROWS] -= 1
-        row = rows[n[ROWS]]
-    group[row, NUMBER] = number
-    group[row, PLACE] = free[n[FREE_HEAD]]
-    n[FREE_HEAD] = ring_next(free.shape[0], n[FREE_HEAD])
-    n[FREE] -= 1
-    group[row, MISSING] = group[row, UNSCORED] = n[SAMPLES]
-    group[row, V_SUBMIT] = n[INSTALLED]
-    group[row, V_HEAD] = group[row, V_DONE] = group[row, AFTER] = -1
-    group[row, FATE] = group[row, USED] = group[row, REFERENCES] = 0
-    group[row, STAGE] = IN_GENERATION
-    group[row, BEFORE] = n[LAST_ROW]
-    if n[LAST_ROW] >= 0:
-        group[n[LAST_ROW], AFTER] = row
+        run.rows -= 1
+        row = state.rows[run.rows]
+    state.group[row].number = number
+    state.group[row].place = state.free[run.free_head]
+    run.free_head = ring_next(state.free.shape[0], run.free_head)
+    run.free -= 1
+    state.group[row].missing = state.group[row].unscored = settings.samples
+    state.group[row].v_submit = run.installed
+    state.group[row].v_head = state.group[row].v_done = state.group[row].after = -1
+    state.group[row].fate = state.group[row].used = state.group[row].references = 0
+    state.group[row].stage = IN_GENERATION
+    state.group[row].before = run.last_row
+    if run.last_row >= 0:
+        state.group[run.last_row].after = row
     else:
-        n[FIRST_ROW] = row
-    n[LAST_ROW] = row
-    moment[row, T_SUBMIT] = now
-    if n[RECORD]:
-        group[row, V_LEFT] = group[row, V_TRAINED] = group[row, BATCH] = group[row, ENTRY] = group[row, TARGET] = -1
-        moment[row, T_DONE] = moment[row, T_READY] = moment[row, T_LEFT] = moment[row, T_PLACE] = np.nan
-    line = number - n[SUPPLIED]
-    group[row, KEPT] = prompts[line, SUPPLY_ACCEPT] < x[ACCEPT]
-    if n[AGAIN] > 0:
-        group[row, PROMPT], moment[row, FACTOR] = again[n[AGAIN_HEAD]], factors[n[AGAIN_HEAD]]
-        n[AGAIN_HEAD] = ring_next(again.shape[0], n[AGAIN_HEAD])
-        n[AGAIN] -= 1
+        run.first_row = row
+    run.last_row = row
+    state.moment[row].t_submit = now
+    if settings.records:
+        group, moment = state.group[row], state.moment[row]
+        group.v_left = group.v_trained = group.batch = group.entry = group.target = -1
+        moment.t_done = moment.t_ready = moment.t_left = moment.t_free = np.nan
+    line = number - run.supplied
+    state.group[row].kept = state.prompts[line].accept < settings.accept
+    if run.again > 0:
+        state.group[row].prompt, state.moment[row].factor = (
+            state.again[run.again_head].prompt,
+            state.again[run.again_head].factor,
+        )
+        run.again_head = ring_next(state.again.shape[0], run.again_head)
+        run.again -= 1
     else:
-        group[row, PROMPT], moment[row, FACTOR] = number, prompts[line, SUPPLY_FACTOR]
-    if n[ORDER] == TARGETED_ORDER:
-        if n[TARGETS] > 0:
-            group[row, TARGET] = targets[n[TARGETS_HEAD]]
-            n[TARGETS_HEAD] = ring_next(targets.shape[0], n[TARGETS_HEAD])
-            n[TARGETS] -= 1
+        state.group[row].prompt, state.moment[row].factor = number, state.prompts[line].factor
+    if settings.order == TARGETED_ORDER:
+        if run.targets > 0:
+            state.group[row].target = state.targets[run.targets_head]
+            run.targets_head = ring_next(state.targets.shape[0], run.targets_head)
+            run.targets -= 1
         else:
-            group[row, TARGET] = n[TARGETED]
-            n[TARGETED] += 1
+            state.group[row].target = run.targeted
+            run.targeted += 1
     return row
 
 
 @inlined
-def dispatch(
-    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, now
-):
+def dispatch(state, now):
     """The samples of the group that was admitted last go to their servers, as far as there are permits."""
-    while n[OUTSIDE_FROM] < n[OUTSIDE_TO] and n[PERMITTED] < n[PERMITS]:
-        code = n[OUTSIDE_FROM]
-        n[OUTSIDE_FROM] = code + 1
-        n[PERMITTED] += 1
-        stamp[code, PHASE] = UNSTARTED
-        submit(
-            n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, code,
-            server_of(n, group, code), now,
-        )
+    settings, run = state.settings, state.run
+    while run.outside_from < run.outside_to and run.permitted < settings.permits:
+        code = run.outside_from
+        run.outside_from = code + 1
+        run.permitted += 1
+        state.sample[code].phase = UNSTARTED
+        submit(state, code, server_of(state, code), now)
 
 
 @compiled
-def dispatch_rest(
-    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, now
-):
+def dispatch_rest(state, now):
     """`dispatch`, for permits that have come back."""
-    dispatch(n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, now)
+    dispatch(state, now)
 
 
 @inlined
-def epoch_is_full(n):
+def epoch_is_full(state):
     """Whether the next quantum belongs to an epoch that has not begun; lost groups are asked for again."""
-    begun = n[FINISHED] // n[EPOCH] + 1
-    if n[FINISHED] == (begun - 1) * n[EPOCH] and (n[WANTED] or n[SYNCING]):
+    settings, run = state.settings, state.run
+    begun = run.finished // settings.epoch + 1
+    if run.finished == (begun - 1) * settings.epoch and (run.wanted or run.syncing):
         begun -= 1
-    lost = n[GONE] - n[STARTED] * n[GROUPS]
-    return n[ADMITTED] - lost + n[QUANTUM] > begun * n[EPOCH] * n[GROUPS]
+    lost = run.gone - run.started * settings.groups_per_batch
+    return run.admitted - lost + settings.quantum > begun * settings.epoch * settings.groups_per_batch
 
 
 @inlined
-def admit(
-    n, x, rate, decode, engine, load, keys, codes, queue, pending, free, rows, again, factors, targets, group, moment,
-    item, stamp, segment, segmented, supply, prompts, now,
-):
+def admit(state, now):
     """Admit groups while a quantum of tickets and of places is free and drawn; True where the draws or rows run out."""
-    quantum, samples = n[QUANTUM], n[SAMPLES]
-    while n[TICKETS] >= quantum and n[FREE] >= quantum:
-        if n[LEAD] < UNLIMITED and n[PACKS] // n[BATCHES] - n[INSTALLED] > n[LEAD]:
+    settings, run = state.settings, state.run
+    quantum, samples = settings.quantum, settings.samples
+    while run.tickets >= quantum and run.free >= quantum:
+        if settings.lead < UNLIMITED and run.packs // settings.batches_per_publish - run.installed > settings.lead:
             break
-        if n[PERMITTED] >= n[PERMITS] or n[READY] >= n[CLOSE_AT] or (n[EPOCH] < UNLIMITED and epoch_is_full(n)):
+        if (
+            run.permitted >= settings.permits
+            or run.ready >= settings.closes_at
+            or (settings.epoch < UNLIMITED and epoch_is_full(state))
+        ):
             break
-        room = group.shape[0] - n[ADMITTED] if n[RECORD] else n[ROWS]
-        if room < quantum or n[ADMITTED] + quantum - n[SUPPLIED] > prompts.shape[0]:
+        room = state.group.shape[0] - run.admitted if settings.records else run.rows
+        if room < quantum or run.admitted + quantum - run.supplied > state.prompts.shape[0]:
             return True
         for _ in range(quantum):
-            row = new_group(n, x, free, rows, again, factors, targets, group, moment, prompts, now)
-            n[TICKETS] -= 1
-            n[FLYING] += 1
-            n[NOT_STARTED] += 1
-            line = (group[row, NUMBER] - n[SUPPLIED]) * samples
+            row = new_group(state, now)
+            run.tickets -= 1
+            run.in_flight += 1
+            run.unstarted += 1
+            line = (state.group[row].number - run.supplied) * samples
             for k in range(samples):
-                new_sample(n, x, item, stamp, supply, row * samples + k, line + k, moment[row, FACTOR])
-            n[OUTSIDE_FROM], n[OUTSIDE_TO] = row * samples, (row + 1) * samples
-            dispatch(
-                n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented,
-                now,
-            )
+                new_sample(state, row * samples + k, line + k, state.moment[row].factor)
+            run.outside_from, run.outside_to = row * samples, (row + 1) * samples
+            dispatch(state, now)
     return False
 
 
 @inlined
-def finished(
-    n, x, ranks, picks, hidden, blocked, free, rows, again, factors, targets, group, moment, item, code, now
-):
+def finished(state, code, now):
     """The group of a sample is scored: rejected, into the buffer, or blocked."""
-    row = code if n[SAMPLES] == 1 else code // n[SAMPLES]
-    n[SCORING] -= 1
-    if group[row, KEPT] and n[READY] < n[CAPACITY]:
-        enter(n, ranks, picks, hidden, free, group, moment, row, now)
+    settings, run = state.settings, state.run
+    row = code if settings.samples == 1 else code // settings.samples
+    run.scoring -= 1
+    if state.group[row].kept and run.ready < settings.capacity:
+        enter(state, row, now)
     else:
-        refused(
-            n, x, ranks, picks, hidden, blocked, free, rows, again, factors, targets, group, moment, item, row, now,
-        )
+        refused(state, row, now)
 
 
 @compiled
-def refused(
-    n, x, ranks, picks, hidden, blocked, free, rows, again, factors, targets, group, moment, item, row, now
-):
+def refused(state, row, now):
     """A finished group that is rejected or finds no room in the buffer."""
-    if group[row, KEPT] == 0:
-        unlink(n, group, row)
-        if n[PLACE_HOLDS]:
-            free_place(n, free, group, moment, row, now)
-        discard(n, x, rows, again, factors, targets, group, moment, item, row, REJECTED, now)
-    elif n[OVERFLOWS]:
-        drop_first_entered(n, x, ranks, picks, hidden, rows, again, factors, targets, group, moment, item, now)
-        enter(n, ranks, picks, hidden, free, group, moment, row, now)
+    settings, run, group = state.settings, state.run, state.group[row]
+    if group.kept == 0:
+        unlink(state, row)
+        if settings.place_holds:
+            free_place(state, row, now)
+        discard(state, row, REJECTED, now)
+    elif settings.drops_oldest:
+        drop_first_entered(state, now)
+        enter(state, row, now)
     else:
-        ring_put(blocked, 0, blocked.shape[0], n[BLOCKED_HEAD], n[BLOCKED], row)
-        group[row, STAGE] = IN_QUEUE
-        n[BLOCKED] += 1
+        ring_put(state.blocked, 0, state.blocked.shape[0], run.blocked_head, run.blocked, row)
+        group.stage = IN_QUEUE
+        run.blocked += 1
 
 
 @inlined
-def unblock(n, ranks, picks, hidden, blocked, free, group, moment, now):
+def unblock(state, now):
     """Blocked groups enter the buffer while it has room."""
-    while n[BLOCKED] > 0 and n[READY] < n[CAPACITY]:
-        row = blocked[n[BLOCKED_HEAD]]
-        n[BLOCKED_HEAD] = ring_next(blocked.shape[0], n[BLOCKED_HEAD])
-        n[BLOCKED] -= 1
-        enter(n, ranks, picks, hidden, free, group, moment, row, now)
+    settings, run = state.settings, state.run
+    while run.blocked > 0 and run.ready < settings.capacity:
+        row = state.blocked[run.blocked_head]
+        run.blocked_head = ring_next(state.blocked.shape[0], run.blocked_head)
+        run.blocked -= 1
+        enter(state, row, now)
 
 
 @inlined
-def ended(n, x, times, orders, whats, free, group, moment, item, stamp, code, now):
+def ended(state, code, now):
     """A sample has all its tokens; True where its reward is there at once."""
-    item[code, END] = now
-    stamp[code, V_END] = n[INSTALLED]
-    row = code if n[SAMPLES] == 1 else code // n[SAMPLES]
-    group[row, MISSING] -= 1
-    if group[row, MISSING] == 0:
-        group[row, V_DONE], moment[row, T_DONE] = n[INSTALLED], now
-        group[row, STAGE] = IN_SCORING
-        n[FLYING] -= 1
-        n[SCORING] += 1
-        if not n[PLACE_HOLDS]:
-            free_place(n, free, group, moment, row, now)
-    if item[code, REWARD] == 0.0 or not n[REWARD_HOLDS]:
-        n[PERMITTED] -= 1
-    if item[code, REWARD] > 0.0:
-        stamp[code, PHASE] = REWARDED
-        put_event(n, times, orders, whats, now + item[code, REWARD], 0, code * 4 + EVENT_REWARD)
+    settings, run, sample = state.settings, state.run, state.sample[code]
+    sample.end = now
+    sample.v_end = run.installed
+    row = code if settings.samples == 1 else code // settings.samples
+    state.group[row].missing -= 1
+    if state.group[row].missing == 0:
+        state.group[row].v_done, state.moment[row].t_done = run.installed, now
+        state.group[row].stage = IN_SCORING
+        run.in_flight -= 1
+        run.scoring += 1
+        if not settings.place_holds:
+            free_place(state, row, now)
+    if sample.reward == 0.0 or not settings.reward_holds:
+        run.permitted -= 1
+    if sample.reward > 0.0:
+        sample.phase = REWARDED
+        put_event(state, now + sample.reward, 0, code * 4 + EVENT_REWARD)
         return False
     return True
 
 
 @inlined
-def scored(n, group, item, stamp, code, now):
+def scored(state, code, now):
     """A sample has its reward; True where its group is finished by it."""
-    item[code, SCORED] = now
-    stamp[code, PHASE] = OVER_SAMPLE
-    row = code if n[SAMPLES] == 1 else code // n[SAMPLES]
-    group[row, UNSCORED] -= 1
-    return group[row, UNSCORED] == 0
+    settings, sample = state.settings, state.sample[code]
+    sample.scored = now
+    sample.phase = OVER_SAMPLE
+    row = code if settings.samples == 1 else code // settings.samples
+    state.group[row].unscored -= 1
+    return state.group[row].unscored == 0
 
 
 @compiled
-def leave_server(n, x, rate, engine, load, group, item, stamp, code, now):
+def leave_server(state, code, now):
     """A sample of a group that is cut gives up what it holds; heaps and queues are cleaned afterwards."""
-    s, phase = server_of(n, group, code), stamp[code, PHASE]
+    settings, run, sample = state.settings, state.run, state.sample[code]
+    s, phase = server_of(state, code), sample.phase
     holds = phase in (WRITING, STARTING, REPAIRING)
     if phase in (WRITING, STARTING):
-        at = clock(engine, s, now)
-        done = min(written(rate, group, item, code, n[SAMPLES], at), target_of(n, item, stamp, code))
+        at = clock(state, s, now)
+        done = min(written(state, code, settings.samples, at), target_of(state, code))
         if phase == WRITING:
-            account(n, x, engine, rate, group, item, stamp, code, s, at, done)
-        load[s, ACTIVE] -= 1
-        n[ACTIVE_ALL] -= 1
-    if (phase == STEPPING and n[STEP_HOLDS]) or (phase == REWARDED and n[REWARD_HOLDS]):
+            account(state, code, s, at, done)
+        state.server[s].active -= 1
+        run.active -= 1
+    if (phase == STEPPING and settings.environment_holds) or (phase == REWARDED and settings.reward_holds):
         holds = True
     if holds:
-        load[s, HELD] -= 1
-        n[HOLDING] -= 1
+        state.server[s].held -= 1
+        run.holding -= 1
     if phase == OUTSIDE:
         # Only the group that was admitted last has samples outside.
-        n[OUTSIDE_FROM] = n[OUTSIDE_TO]
-    elif phase < REWARDED or (phase == REWARDED and n[REWARD_HOLDS]):
-        n[PERMITTED] -= 1
+        run.outside_from = run.outside_to
+    elif phase < REWARDED or (phase == REWARDED and settings.reward_holds):
+        run.permitted -= 1
     if phase != OVER_SAMPLE:
         if phase != REWARDED:
-            item[code, WASTED] += item[code, DONE]
-        stamp[code, PHASE] = CUT_SAMPLE
+            sample.wasted += sample.done
+        sample.phase = CUT_SAMPLE
 
 
 @compiled
-def sweep(n, load, keys, codes, queue, times, orders, whats, pending, stamp, waiting):
+def sweep(state):
     """Take cut samples out of heaps and queues."""
-    for s in range(n[SERVERS]):
-        o, kept = s * n[ROOM], 0
-        for i in range(load[s, HEAP]):
-            if stamp[codes[o + i] & ROW_MASK, PHASE] != CUT_SAMPLE:
-                keys[o + kept], codes[o + kept] = keys[o + i], codes[o + i]
+    settings, run = state.settings, state.run
+    for s in range(settings.servers):
+        o, kept = s * settings.room, 0
+        for i in range(state.server[s].heap):
+            if state.sample[state.codes[o + i] & ROW_MASK].phase != CUT_SAMPLE:
+                state.keys[o + kept], state.codes[o + kept] = state.keys[o + i], state.codes[o + i]
                 kept += 1
-        load[s, HEAP] = kept
-        heapify(keys, codes, o, kept)
+        state.server[s].heap = kept
+        heapify(state.keys, state.codes, o, kept)
         kept = 0
-        for i in range(load[s, WAITING]):
-            code = queue[o + (load[s, WAITING_HEAD] + i) % n[ROOM]]
-            if stamp[code, PHASE] != CUT_SAMPLE:
-                waiting[kept] = code
+        for i in range(state.server[s].waiting):
+            code = state.queue[o + (state.server[s].waiting_head + i) % settings.room]
+            if state.sample[code].phase != CUT_SAMPLE:
+                state.scratch[kept] = code
                 kept += 1
         for i in range(kept):
-            queue[o + i] = waiting[i]
-        load[s, WAITING], load[s, WAITING_HEAD] = kept, 0
+            state.queue[o + i] = state.scratch[i]
+        state.server[s].waiting, state.server[s].waiting_head = kept, 0
     kept = 0
-    for i in range(n[PENDING]):
-        if stamp[pending[i], PHASE] != CUT_SAMPLE:
-            pending[kept] = pending[i]
+    for i in range(run.pending):
+        if state.sample[state.pending[i]].phase != CUT_SAMPLE:
+            state.pending[kept] = state.pending[i]
             kept += 1
-    n[PENDING] = kept
+    run.pending = kept
     kept = 0
-    for i in range(n[TIMED]):
-        if whats[i] & 3 == EVENT_PLACE or stamp[whats[i] >> 2, PHASE] != CUT_SAMPLE:
-            times[kept], orders[kept], whats[kept] = times[i], orders[i], whats[i]
-            kept += 1
-    n[TIMED] = kept
-    timed_heapify(times, orders, whats, kept)
-
-
-@compiled
-def cut_group(n, x, rate, engine, load, free, rows, again, factors, targets, group, moment, item, stamp, row, now):
-    """A group that has not entered the buffer is dropped for its age."""
-    for code in range(row * n[SAMPLES], (row + 1) * n[SAMPLES]):
-        leave_server(n, x, rate, engine, load, group, item, stamp, code, now)
-    stage = group[row, STAGE]
-    if stage == IN_GENERATION or n[PLACE_HOLDS]:
-        free_place(n, free, group, moment, row, now)
-    if stage == IN_GENERATION:
-        n[FLYING] -= 1
-        n[NOT_STARTED] -= group[row, V_HEAD] < 0
-    elif stage == IN_SCORING:
-        n[SCORING] -= 1
-    unlink(n, group, row)
-    discard(n, x, rows, again, factors, targets, group, moment, item, row, DROPPED_AGE, now)
-
-
-@compiled
-def cut(
-    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked, free,
-    rows, again, factors, targets, pending, item, stamp, group, moment, segment, segmented, scratch, now,
-):
-    """The age rule: groups older than the planned version allows are dropped; whether there are any."""
-    planned = n[PACKS] // n[BATCHES]
-    changed = cut_buffer(
-        n, x, ranks, picks, hidden, rows, again, factors, targets, group, moment, item, scratch, planned, now,
-    )
-    if not n[REACH]:
-        return changed
-    found, waiting = 0, n[BLOCKED]
-    n[BLOCKED] = 0
-    for i in range(waiting):
-        row = blocked[(n[BLOCKED_HEAD] + i) % blocked.shape[0]]
-        if over_age(n, group, row, planned):
-            cut_group(
-                n, x, rate, engine, load, free, rows, again, factors, targets, group, moment, item, stamp, row, now,
+    for i in range(run.timed):
+        if state.timed[i].what & 3 == EVENT_PLACE or state.sample[state.timed[i].what >> 2].phase != CUT_SAMPLE:
+            state.timed[kept].time, state.timed[kept].order, state.timed[kept].what = (
+                state.timed[i].time,
+                state.timed[i].order,
+                state.timed[i].what,
             )
+            kept += 1
+    run.timed = kept
+    timed_heapify(state.timed, kept)
+
+
+@compiled
+def cut_group(state, row, now):
+    """A group that has not entered the buffer is dropped for its age."""
+    settings, run, group = state.settings, state.run, state.group[row]
+    for code in range(row * settings.samples, (row + 1) * settings.samples):
+        leave_server(state, code, now)
+    stage = group.stage
+    if stage == IN_GENERATION or settings.place_holds:
+        free_place(state, row, now)
+    if stage == IN_GENERATION:
+        run.in_flight -= 1
+        run.unstarted -= group.v_head < 0
+    elif stage == IN_SCORING:
+        run.scoring -= 1
+    unlink(state, row)
+    discard(state, row, DROPPED_AGE, now)
+
+
+@compiled
+def cut(state, now):
+    """The age rule: groups older than the planned version allows are dropped; whether there are any."""
+    settings, run = state.settings, state.run
+    planned = run.packs // settings.batches_per_publish
+    changed = cut_buffer(state, planned, now)
+    if not settings.reaches_all:
+        return changed
+    found, waiting = 0, run.blocked
+    run.blocked = 0
+    for i in range(waiting):
+        row = state.blocked[(run.blocked_head + i) % state.blocked.shape[0]]
+        if over_age(state, row, planned):
+            cut_group(state, row, now)
             found += 1
         else:
-            ring_put(blocked, 0, blocked.shape[0], n[BLOCKED_HEAD], n[BLOCKED], row)
-            n[BLOCKED] += 1
-    row = n[FIRST_ROW]
+            ring_put(state.blocked, 0, state.blocked.shape[0], run.blocked_head, run.blocked, row)
+            run.blocked += 1
+    row = run.first_row
     while row >= 0:
-        after = group[row, AFTER]
-        if group[row, STAGE] != IN_QUEUE and over_age(n, group, row, planned):
-            cut_group(
-                n, x, rate, engine, load, free, rows, again, factors, targets, group, moment, item, stamp, row, now,
-            )
+        after = state.group[row].after
+        if state.group[row].stage != IN_QUEUE and over_age(state, row, planned):
+            cut_group(state, row, now)
             found += 1
         row = after
     if found == 0:
         return changed
-    sweep(n, load, keys, codes, queue, times, orders, whats, pending, stamp, scratch)
-    for s in range(n[SERVERS]):
-        set_speed(n, decode, engine, load, s, now)
-        serve(
-            n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s,
-            now,
-        )
+    sweep(state)
+    for s in range(settings.servers):
+        set_speed(state, s, now)
+        serve(state, s, now)
     return True
 
 
 @inlined
-def train(n, x, rows, group, moment, item, stamp, batch, taken, histogram, now):
+def train(state, now):
     """The next packed batch starts to train; its seconds."""
-    number = n[STARTED]
-    line, row_of_batch = number % len(taken), number % len(batch)
-    samples, version, work = n[SAMPLES], n[SNAPSHOTS], 0.0
-    for k in range(n[GROUPS]):
-        row = taken[line, k]
+    settings, run, sums = state.settings, state.run, state.sums
+    number = run.started
+    line, row_of_batch = number % len(state.taken), number % len(state.batch)
+    samples, version, work = settings.samples, run.snapshots, 0.0
+    for k in range(settings.groups_per_batch):
+        row = state.taken[line, k]
         own = 0.0
         for code in range(row * samples, (row + 1) * samples):
-            own += item[code, WORK]
+            own += state.sample[code].work
         work += own
-        if group[row, FATE] != TRAINED:
-            group[row, FATE], group[row, BATCH], moment[row, T_LEFT] = TRAINED, number, now
-            group[row, V_LEFT], group[row, V_TRAINED] = n[INSTALLED], version
-            n[GONE] += 1
-            x[TRAINED_WORK] += own
-        if number >= n[WARM]:
-            summarize(n, x, group, item, stamp, histogram, row, version)
-        group[row, REFERENCES] -= 1
-        if group[row, STAGE] == IN_PACK:
-            group[row, STAGE] = LEFT
-        if not n[RECORD] and group[row, REFERENCES] == 0 and group[row, STAGE] == LEFT:
-            rows[n[ROWS]] = row
-            n[ROWS] += 1
-    n[STARTED] = number + 1
-    n[BUSY] = 1
-    batch[row_of_batch, TRAIN_FROM] = now
-    batch[row_of_batch, BATCH_VERSION], batch[row_of_batch, BATCH_INSTALLED] = version, n[INSTALLED]
-    return batch[row_of_batch, TRAIN_TIME] + (x[TOKEN_TIME] * work if x[TOKEN_TIME] > 0.0 else 0.0)
+        if state.group[row].fate != TRAINED:
+            state.group[row].fate, state.group[row].batch, state.moment[row].t_left = TRAINED, number, now
+            state.group[row].v_left, state.group[row].v_trained = run.installed, version
+            run.gone += 1
+            sums.trained_work += own
+        if number >= settings.warm_up:
+            summarize(state, row, version)
+        state.group[row].references -= 1
+        if state.group[row].stage == IN_PACK:
+            state.group[row].stage = LEFT
+        if not settings.records and state.group[row].references == 0 and state.group[row].stage == LEFT:
+            state.rows[run.rows] = row
+            run.rows += 1
+    run.started = number + 1
+    run.busy = 1
+    state.batch[row_of_batch].t_start = now
+    state.batch[row_of_batch].version, state.batch[row_of_batch].installed = version, run.installed
+    return state.batch[row_of_batch].train_time + (settings.token_time * work if settings.token_time > 0.0 else 0.0)
 
 
 @inlined
-def summarize(n, x, group, item, stamp, histogram, row, version):
+def summarize(state, row, version):
     """Add a trained group to the sums: staleness of its head and of its tokens, and where it comes from."""
-    stale = version - np.int64(group[row, V_HEAD])
-    histogram[min(stale, histogram.shape[0] - 1)] += 1
-    x[SUM_STALENESS] += stale
-    x[SUM_SQUARE] += float(stale) * stale
-    x[SUM_IN_FLIGHT] += group[row, V_DONE] - group[row, V_HEAD]
-    x[SUM_LAG] += version - n[INSTALLED]
-    x[SUM_GROUPS] += 1.0
-    x[TRAINED_SAMPLES] += n[SAMPLES]
-    for code in range(row * n[SAMPLES], (row + 1) * n[SAMPLES]):
-        x[SUM_TOKEN] += version * item[code, WORK] - item[code, VERSIONS]
-        x[SUM_TOKENS] += item[code, WORK]
-        newest = stamp[code, V_START] if n[MODE] == PIN else stamp[code, V_END]
-        x[SUM_NEWEST] += version - newest
+    settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
+    stale = version - np.int64(group.v_head)
+    state.histogram[min(stale, state.histogram.shape[0] - 1)] += 1
+    sums.staleness += stale
+    sums.squares += float(stale) * stale
+    sums.staleness_in_flight += group.v_done - group.v_head
+    sums.publish_lag += version - run.installed
+    sums.groups += 1.0
+    sums.trained_samples += settings.samples
+    for code in range(row * settings.samples, (row + 1) * settings.samples):
+        sums.token_staleness += version * state.sample[code].work - state.sample[code].versions
+        sums.tokens += state.sample[code].work
+        newest = state.sample[code].v_start if settings.mode == PIN else state.sample[code].v_end
+        sums.newest += version - newest

@@ -27,7 +27,8 @@ def sift_down(keys, codes, o, size, i, key, code):
         right = low + 1
         if right < size:
             low += (keys[o + right] < keys[o + low]) | (
-                (keys[o + right] == keys[o + low]) & (codes[o + right] < codes[o + low]))
+                (keys[o + right] == keys[o + low]) & (codes[o + right] < codes[o + low])
+            )
         if keys[o + low] > key or (keys[o + low] == key and codes[o + low] > code):
             break
         keys[o + i], codes[o + i] = keys[o + low], codes[o + low]
@@ -43,41 +44,44 @@ def heapify(keys, codes, o, size):
 
 
 @inlined
-def timed_push(times, orders, whats, size, time, order, what):
+def timed_push(timed, size, time, order, what):
     """Enter an event of the wall clock; ties by order."""
     i = size
     while i > 0:
         up = (i - 1) >> 1
-        if times[up] < time or (times[up] == time and orders[up] < order):
+        above = timed[up]
+        if above.time < time or (above.time == time and above.order < order):
             break
-        times[i], orders[i], whats[i] = times[up], orders[up], whats[up]
+        timed[i].time, timed[i].order, timed[i].what = above.time, above.order, above.what
         i = up
-    times[i], orders[i], whats[i] = time, order, what
+    timed[i].time, timed[i].order, timed[i].what = time, order, what
 
 
 @compiled
-def timed_sift(times, orders, whats, size, i):
+def timed_sift(timed, size, i):
     """Let the entry at place i sink to where it belongs."""
-    time, order, what = times[i], orders[i], whats[i]
+    time, order, what = timed[i].time, timed[i].order, timed[i].what
     while True:
         low = 2 * i + 1
         if low >= size:
             break
-        right = low + 1
-        if right < size and (times[right] < times[low] or (times[right] == times[low] and orders[right] < orders[low])):
-            low = right
-        if times[low] > time or (times[low] == time and orders[low] > order):
+        if low + 1 < size:
+            left, right = timed[low], timed[low + 1]
+            if right.time < left.time or (right.time == left.time and right.order < left.order):
+                low += 1
+        below = timed[low]
+        if below.time > time or (below.time == time and below.order > order):
             break
-        times[i], orders[i], whats[i] = times[low], orders[low], whats[low]
+        timed[i].time, timed[i].order, timed[i].what = below.time, below.order, below.what
         i = low
-    times[i], orders[i], whats[i] = time, order, what
+    timed[i].time, timed[i].order, timed[i].what = time, order, what
 
 
 @compiled
-def timed_heapify(times, orders, whats, size):
+def timed_heapify(timed, size):
     """Order the first `size` events anew."""
     for i in range(size // 2 - 1, -1, -1):
-        timed_sift(times, orders, whats, size, i)
+        timed_sift(timed, size, i)
 
 
 @inlined

@@ -1,7 +1,7 @@
 """The event kernel: one realization of a system on flat arrays, resumable at every point where a caller may be asked.
 
-`MODEL.md` is the contract. Helpers take the arrays they use, not the state: reading a field of a tuple of arrays counts
-references atomically, which costs more than the event does.
+`MODEL.md` is the contract. Helpers take the state, the row of a group (`row`), a sample (`code`) or a server (`s`), and
+the time (`now`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,29 @@ from asyncsim.systems._engine import (
 )
 from asyncsim.systems._groups import admit, cut, dispatch_rest, ended, finished, scored, train, unblock
 from asyncsim.systems._heaps import ring_put, timed_sift
-from asyncsim.systems._state import *
+from asyncsim.systems._state import (
+    ADMIT,
+    DONE_RUN,
+    DRAIN,
+    EVENT_PLACE,
+    EVENT_REPAIR,
+    EVENT_STEP,
+    EVENTS,
+    FULL,
+    GOING,
+    KEEP,
+    PUBLISHED,
+    QUEUED,
+    REPREFILL,
+    RESTART,
+    SETTLE,
+    STALLED,
+    STARTS,
+    STARVED,
+    STEPPING,
+    SUPPLY,
+    TRAINING,
+)
 from asyncsim.systems._weights import install, pause, train_end
 
 OVER = 2
@@ -40,144 +62,127 @@ OVER = 2
 
 
 @inlined
-def _release(n, load, s):
+def _release(state, s):
     """A slot of a server is free."""
-    load[s, HELD] -= 1
-    n[HOLDING] -= 1
+    run = state.run
+    state.server[s].held -= 1
+    run.holding -= 1
 
 
 @inlined
-def _next_time(n, x, engine, load, keys, times):
+def _next_time(state):
     """Time of the next event, infinite where there is none."""
+    settings, run = state.settings, state.run
     time = np.inf
-    for s in range(n[SERVERS]):
-        if load[s, HEAP] > 0 and engine[s, SPEED] > 0.0:
-            time = min(time, completion(n, engine, keys, s))
-    if n[TIMED] > 0:
-        time = min(time, times[0])
-    if n[BUSY]:
-        time = min(time, x[TRAIN_END])
-    if n[SYNCING]:
-        time = min(time, x[INSTALL_AT])
+    for s in range(settings.servers):
+        if state.server[s].heap > 0 and state.server[s].speed > 0.0:
+            time = min(time, completion(state, s))
+    if run.timed > 0:
+        time = min(time, state.timed[0].time)
+    if run.busy:
+        time = min(time, run.train_end)
+    if run.syncing:
+        time = min(time, run.install_at)
     return time
 
 
 @inlined
-def _pass(n, x, now):
+def _pass(state, now):
     """Integrate what is summed over time up to now."""
-    seconds = now - x[NOW]
-    x[SUM_FLYING] += n[FLYING] * seconds
-    x[SUM_OUTSTANDING] += (n[ADMITTED] - n[GONE]) * seconds
-    x[SUM_BUSY] += n[BUSY] * seconds
-    if not n[PAUSED]:
-        x[SUM_ACTIVE] += n[ACTIVE_ALL] * seconds
-        x[SUM_RUNNING] += n[FLYING] * seconds
-    x[TIME] += seconds
-    x[NOW] = now
+    run, sums = state.run, state.sums
+    seconds = now - run.now
+    sums.in_flight += run.in_flight * seconds
+    sums.outstanding += (run.admitted - run.gone) * seconds
+    sums.busy += run.busy * seconds
+    if not run.paused:
+        sums.active += run.active * seconds
+        sums.running += run.in_flight * seconds
+    sums.seconds += seconds
+    run.now = now
 
 
 @inlined
-def _complete(
-    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, free, pending, item, stamp, group,
-    moment, segment, segmented, s, now,
-):
+def _complete(state, s, now):
     """A stretch ends: a failure, a turn, or the sample; the sample's row where its reward is there, or -1."""
-    code, at = codes[s * n[ROOM]] & ROW_MASK, keys[s * n[ROOM]]
-    if decode.size > 0:
-        engine[s, W_ZERO], engine[s, T_ZERO] = at, now
-    done = target_of(n, item, stamp, code)
-    account(n, x, engine, rate, group, item, stamp, code, s, at, done)
-    pop_key(n, load, keys, codes, s)
-    load[s, ACTIVE] -= 1
-    n[ACTIVE_ALL] -= 1
-    turn = stamp[code, TURN]
+    settings, run, server = state.settings, state.run, state.server[s]
+    code, at = state.codes[s * settings.room] & ROW_MASK, state.keys[s * settings.room]
+    if state.decode.size > 0:
+        server.w_zero, server.t_zero = at, now
+    done = target_of(state, code)
+    account(state, code, s, at, done)
+    pop_key(state, s)
+    server.active -= 1
+    run.active -= 1
+    turn = state.sample[code].turn
     complete = -1
-    if x[FAILURE] > 0.0 and done < end_of_turn(n, item, stamp, code):
-        if fail(n, x, times, orders, whats, group, item, stamp, code, now):
-            repaired(
-                n, x, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
-                now,
-            )
-    elif turn < n[TURNS]:
-        stamp[code, TURN] = turn + 1
-        seconds = item[code, STEPS + turn - 1]
+    if settings.failure_rate > 0.0 and done < end_of_turn(state, code):
+        if fail(state, code, now):
+            repaired(state, code, s, now)
+    elif turn < settings.turns:
+        state.sample[code].turn = turn + 1
+        seconds = state.steps[code, turn - 1]
         if seconds > 0.0:
-            stamp[code, PHASE] = STEPPING
-            put_event(n, times, orders, whats, now + seconds, 0, code * 4 + EVENT_STEP)
-            if not n[STEP_HOLDS]:
-                _release(n, load, s)
+            state.sample[code].phase = STEPPING
+            put_event(state, now + seconds, 0, code * 4 + EVENT_STEP)
+            if not settings.environment_holds:
+                _release(state, s)
         else:
-            write(
-                n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
-                now,
-            )
+            write(state, code, s, now)
     else:
-        if not (n[REWARD_HOLDS] and item[code, REWARD] > 0.0):
-            _release(n, load, s)
-        if ended(n, x, times, orders, whats, free, group, moment, item, stamp, code, now):
+        if not (settings.reward_holds and state.sample[code].reward > 0.0):
+            _release(state, s)
+        if ended(state, code, now):
             complete = code
-    if load[s, WAITING] > 0:
-        serve(
-            n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s,
-            now,
-        )
-    set_speed(n, decode, engine, load, s, now)
+    if server.waiting > 0:
+        serve(state, s, now)
+    set_speed(state, s, now)
     return complete
 
 
 @compiled
-def _timed(
-    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, free, pending, item, stamp, group,
-    moment, segment, segmented, now,
-):
+def _timed(state, now):
     """The next event of the wall clock; the sample's row where it is a reward, or -1."""
-    what = whats[0]
-    code, kind, last = what >> 2, what & 3, n[TIMED] - 1
-    times[0], orders[0], whats[0] = times[last], orders[last], whats[last]
-    n[TIMED] = last
-    timed_sift(times, orders, whats, last, 0)
+    settings, run = state.settings, state.run
+    what = state.timed[0].what
+    code, kind, last = what >> 2, what & 3, run.timed - 1
+    state.timed[0].time, state.timed[0].order, state.timed[0].what = (
+        state.timed[last].time,
+        state.timed[last].order,
+        state.timed[last].what,
+    )
+    run.timed = last
+    timed_sift(state.timed, last, 0)
     if kind == EVENT_PLACE:
-        ring_put(free, 0, free.shape[0], n[FREE_HEAD], n[FREE], code)
-        n[FREE] += 1
+        ring_put(state.free, 0, state.free.shape[0], run.free_head, run.free, code)
+        run.free += 1
         return -1
-    s = server_of(n, group, code)
+    s = server_of(state, code)
     if kind == EVENT_STEP:
-        if n[STEP_HOLDS]:
-            write(
-                n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
-                now,
-            )
+        if settings.environment_holds:
+            write(state, code, s, now)
         else:
-            stamp[code, PHASE] = QUEUED
-            submit(
-                n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented,
-                code, s, now,
-            )
+            state.sample[code].phase = QUEUED
+            submit(state, code, s, now)
         return -1
     if kind == EVENT_REPAIR:
-        repaired(
-            n, x, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
-            now,
-        )
+        repaired(state, code, s, now)
         return -1
-    if n[REWARD_HOLDS]:
-        n[PERMITTED] -= 1
-        _release(n, load, s)
-        serve(
-            n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented, s,
-            now,
-        )
-        set_speed(n, decode, engine, load, s, now)
+    if settings.reward_holds:
+        run.permitted -= 1
+        _release(state, s)
+        serve(state, s, now)
+        set_speed(state, s, now)
     return code
 
 
 @compiled
-def _launch(n, rate, load, keys, codes, pending, group, item, stamp):
+def _launch(state):
     """Put started samples, whose work is known by now, into the heaps."""
-    for i in range(n[PENDING]):
-        code = pending[i]
-        push_key(n, rate, load, keys, codes, group, item, stamp, code, server_of(n, group, code))
-    n[PENDING] = 0
+    run = state.run
+    for i in range(run.pending):
+        code = state.pending[i]
+        push_key(state, code, server_of(state, code))
+    run.pending = 0
 
 
 @compiled
@@ -188,144 +193,121 @@ def _advance(state, stop_started, stop_finished):
     `rekey`; both only where ASK is set. TRAINING, DONE_RUN: the wanted batch started, finished. STALLED: nothing can
     happen any more; STARVED: much happens, but no batch. FULL: go on with the `grown` state. SUPPLY: draw more.
     """
-    (n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked, free,
-     rows, again, factors, targets, pending, item, stamp, group, moment, batch, taken, publish, level, marks, segment,
-     segmented, histogram, supply, prompts, scratch) = state
-    ask, drain, instant, stretches = n[ASK] == 1, n[MODE] == DRAIN, n[INSTANT] == 1, n[SEGMENTED] == 1
-    reask = ask and n[MODE] in (KEEP, RESTART, REPREFILL)
-    if n[ASKED]:
+    settings, run = state.settings, state.run
+    ask, drain, instant, stretches = (
+        settings.asks == 1,
+        settings.mode == DRAIN,
+        settings.instant == 1,
+        settings.stretched == 1,
+    )
+    reask = ask and settings.mode in (KEEP, RESTART, REPREFILL)
+    if run.asked:
         # Only now is the work of the samples known that had started when the caller was asked.
-        n[ASKED] = 0
-        _launch(n, rate, load, keys, codes, pending, group, item, stamp)
-    step, now, why = n[POINT], x[NOW], GOING
+        run.asked = 0
+        _launch(state)
+    step, now, why = run.point, run.now, GOING
     while why == GOING:
         # No step adds more than three stretches for each sample in flight, or, between events, an event.
-        if stretches and n[SEGMENTS] + 3 * codes.size >= len(segment):
+        if stretches and run.stretches + 3 * state.codes.size >= len(state.stretch):
             why = FULL
-        elif n[STARTED] >= n[TIMES_DRAWN]:
+        elif run.started >= run.times_drawn:
             why = SUPPLY
         elif step == EVENTS:
-            if n[TIMED] + codes.size >= times.size:
+            if run.timed + state.codes.size >= state.timed.size:
                 why = FULL
                 break
-            time = _next_time(n, x, engine, load, keys, times)
+            time = _next_time(state)
             if time == np.inf:
                 why = STALLED
                 break
             now = max(time, now)
-            _pass(n, x, now)
-            n[IDLE_EVENTS] += 1
-            if n[IDLE_EVENTS] > n[PATIENCE]:
-                if not n[BUSY] and not n[SYNCING]:
+            _pass(state, now)
+            run.idle_events += 1
+            if run.idle_events > settings.patience:
+                if not run.busy and not run.syncing:
                     why = STARVED
                     break
-                n[IDLE_EVENTS] = 0
+                run.idle_events = 0
             step, one = SETTLE, False
-            for s in range(n[SERVERS]):
-                while not one and load[s, HEAP] > 0 and engine[s, SPEED] > 0.0:
-                    if completion(n, engine, keys, s) > now:
+            for s in range(settings.servers):
+                while not one and state.server[s].heap > 0 and state.server[s].speed > 0.0:
+                    if completion(state, s) > now:
                         break
-                    code = _complete(
-                        n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, free, pending, item,
-                        stamp, group, moment, segment, segmented, s, now,
-                    )
-                    if code >= 0 and scored(n, group, item, stamp, code, now):
-                        finished(
-                            n, x, ranks, picks, hidden, blocked, free, rows, again, factors, targets, group, moment,
-                            item, code, now,
-                        )
+                    code = _complete(state, s, now)
+                    if code >= 0 and scored(state, code, now):
+                        finished(state, code, now)
                     one = instant
-            while not one and n[TIMED] > 0 and times[0] <= now:
+            while not one and run.timed > 0 and state.timed[0].time <= now:
                 one = instant
-                code = _timed(
-                    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, free, pending, item,
-                    stamp, group, moment, segment, segmented, now,
-                )
-                if code >= 0 and scored(n, group, item, stamp, code, now):
-                    finished(
-                        n, x, ranks, picks, hidden, blocked, free, rows, again, factors, targets, group, moment, item,
-                        code, now,
-                    )
+                code = _timed(state, now)
+                if code >= 0 and scored(state, code, now):
+                    finished(state, code, now)
             if one:
                 continue
-            if n[BUSY] and x[TRAIN_END] <= now:
-                train_end(n, x, batch, publish, now)
-            if n[SYNCING] and x[INSTALL_AT] <= now:
-                n[SYNCING] = OVER
+            if run.busy and run.train_end <= now:
+                train_end(state, now)
+            if run.syncing and run.install_at <= now:
+                run.syncing = OVER
         elif step == SETTLE:
-            if n[WANTED] and not n[SYNCING] and (not drain or n[FLYING] == 0):
-                n[WANTED] = 0
-                n[SYNCING] = OVER
-                if x[SYNC] > 0.0:
-                    n[SYNCING] = 1
-                    x[INSTALL_AT] = now + x[SYNC]
-                    if n[PAUSES]:
-                        pause(n, decode, engine, load, 1, now)
-            if n[SYNCING] == OVER:
-                install(
-                    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden,
-                    blocked, free, rows, again, factors, targets, pending, item, stamp, group, moment, segment,
-                    segmented, publish, level, marks, scratch, now,
-                )
+            if run.wanted and not run.syncing and (not drain or run.in_flight == 0):
+                run.wanted = 0
+                run.syncing = OVER
+                if settings.sync_time > 0.0:
+                    run.syncing = 1
+                    run.install_at = now + settings.sync_time
+                    if settings.generator_pauses:
+                        pause(state, 1, now)
+            if run.syncing == OVER:
+                install(state, now)
                 if reask:
                     why = PUBLISHED
                     continue
-                if n[WANTED]:
+                if run.wanted:
                     continue
-            if n[FINISHED] >= stop_finished and not n[WANTED] and not n[SYNCING]:
+            if run.finished >= stop_finished and not run.wanted and not run.syncing:
                 why = DONE_RUN
                 continue
-            if n[INLINE] == 1:
-                n[INLINE] = 2
+            if run.inline == 1:
+                run.inline = 2
                 step = ADMIT
                 continue
-            if n[BLOCKED] > 0:
-                unblock(n, ranks, picks, hidden, blocked, free, group, moment, now)
-            can = not n[BUSY] and not n[DUE] and not (n[TRAINER_WAITS] and (n[WANTED] or n[SYNCING]))
+            if run.blocked > 0:
+                unblock(state, now)
+            can = not run.busy and not run.due and not (settings.trainer_waits and (run.wanted or run.syncing))
             step = ADMIT
-            waiting = n[PACKS] - n[STARTED]
-            if n[PACKS] < n[TOTAL] and (waiting < n[PREFETCH] or (waiting == 0 and can)):
-                if n[AT_PACK] and cut(
-                    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden,
-                    blocked, free, rows, again, factors, targets, pending, item, stamp, group, moment, segment,
-                    segmented, scratch, now,
-                ):
+            waiting = run.packs - run.started
+            if run.packs < settings.batches and (waiting < settings.prefetch or (waiting == 0 and can)):
+                if settings.cuts_at_pack and cut(state, now):
                     step = SETTLE
-                if choose(n, x, ranks, picks, group, taken, scratch):
-                    batch[n[PACKS] % len(batch), T_PACK] = now
-                    n[PACKS] += 1
-                    if not n[AT_PUBLISH]:
-                        n[TICKETS] += n[GROUPS]
+                if choose(state):
+                    state.batch[run.packs % len(state.batch)].t_pack = now
+                    run.packs += 1
+                    if not settings.tickets_at_publish:
+                        run.tickets += settings.groups_per_batch
                     step = SETTLE
-            if can and n[PACKS] > n[STARTED]:
-                seconds = train(n, x, rows, group, moment, item, stamp, batch, taken, histogram, now)
-                n[IDLE_EVENTS] = 0
+            if can and run.packs > run.started:
+                seconds = train(state, now)
+                run.idle_events = 0
                 step = SETTLE
                 if instant:
-                    train_end(n, x, batch, publish, now)
-                    n[INLINE] = 1
+                    train_end(state, now)
+                    run.inline = 1
                 else:
-                    x[TRAIN_END] = now + seconds
-                if n[STARTED] >= stop_started:
+                    run.train_end = now + seconds
+                if run.started >= stop_started:
                     why = TRAINING
         else:
-            if n[OUTSIDE_FROM] < n[OUTSIDE_TO] and n[PERMITTED] < n[PERMITS]:
-                dispatch_rest(
-                    n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment,
-                    segmented, now,
-                )
-            if not n[PAUSED] and not (drain and (n[WANTED] or n[SYNCING])) and admit(
-                n, x, rate, decode, engine, load, keys, codes, queue, pending, free, rows, again, factors, targets,
-                group, moment, item, stamp, segment, segmented, supply, prompts, now,
-            ):
-                why = SUPPLY if n[ADMITTED] + n[QUANTUM] - n[SUPPLIED] > prompts.shape[0] else FULL
+            if run.outside_from < run.outside_to and run.permitted < settings.permits:
+                dispatch_rest(state, now)
+            if not run.paused and not (drain and (run.wanted or run.syncing)) and admit(state, now):
+                why = SUPPLY if run.admitted + settings.quantum - run.supplied > state.prompts.shape[0] else FULL
                 continue
-            step = SETTLE if n[INLINE] == 2 else EVENTS
-            n[INLINE] = 0
-            if n[PENDING] > 0:
-                n[ASKED] = 1
+            step = SETTLE if run.inline == 2 else EVENTS
+            run.inline = 0
+            if run.pending > 0:
+                run.asked = 1
                 why = STARTS
-    n[POINT] = step
+    run.point = step
     return why
 
 
@@ -338,9 +320,8 @@ def _entry_points(sources: int) -> tuple[Any, Any]:
 
     @kept
     def rekey(state):
-        s = state
         if sources > 0:
-            _engine.rekey(s.n, s.rate, s.engine, s.load, s.keys, s.codes, s.group, s.item, s.stamp, s.x[NOW])
+            _engine.rekey(state, state.run.now)
 
     return advance, rekey
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from asyncsim import checks
 from asyncsim.laws import Law
 from asyncsim.systems import _state as k
-
-if TYPE_CHECKING:
-    from asyncsim.systems._system import System
+from asyncsim.systems._settings import Settings
 
 EVENTS = 4 * 10**9
 """Events that a realization may be expected to have: some five minutes."""
@@ -39,19 +37,19 @@ class Size(NamedTuple):
     tables: float
 
 
-def refuse_endless(s: System, batches: int, samples: int, record: bool) -> None:
+def refuse_endless(s: Settings, batches: int, samples: int, record: bool) -> None:
     """Raise `InputError` for more events than `EVENTS`, or for more bytes than the arrays of a run may take."""
     _refuse(s, batches, samples, "events", lambda size: size.recorded if record else size.summed)
 
 
-def refuse_tables(s: System, batches: int, samples: int) -> None:
+def refuse_tables(s: Settings, batches: int, samples: int) -> None:
     """The same for a record and the tables of a timeline that are made from it."""
     samples = checks.integer("samples_per_group", samples, 1, "a group has at least one sample")
     batches = checks.integer("batches", batches, 1, "ask for at least one batch")
     _refuse(s, batches, samples, "tables", lambda size: size.tables)
 
 
-def _refuse(s: System, batches: int, samples: int, what: str, needed: Callable[[Size], float]) -> None:
+def _refuse(s: Settings, batches: int, samples: int, what: str, needed: Callable[[Size], float]) -> None:
     size = expected(s, batches, samples, sharp=False)
     if size.events > EVENTS or needed(size) > checks.available()[0]:
         size = expected(s, batches, samples)
@@ -62,14 +60,14 @@ def _refuse(s: System, batches: int, samples: int, what: str, needed: Callable[[
     checks.memory({what: (int(min(needed(size), 1e30)), LOWER)})
 
 
-def refuse_more(s: System, batches: int, samples: int, groups: int, trained: int) -> None:
+def refuse_more(s: Settings, batches: int, samples: int, groups: int, trained: int) -> None:
     """Raise `RunError` for far more groups than expected: those that are cut as soon as they start have no estimate."""
     if groups > SURE and groups > SURE + 100 * expected(s, batches, samples, sharp=False).groups:
         what = f"{groups:.3g} groups have been generated for {trained} batches, most of them in vain"
         raise checks.RunError(f"{s.name}: {what}; raise max_age or capacity, or lower prefetch or train_time")
 
 
-def expected(s: System, batches: int, samples: int, sharp: bool = True) -> Size:
+def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Size:
     """Size of a realization: what is trained, or what generators make while the trainer trains, where nothing holds
     them back. Lengths are read by their means; `sharp` false: with the rate of a generator whose groups are one sample.
     """
@@ -83,7 +81,7 @@ def expected(s: System, batches: int, samples: int, sharp: bool = True) -> Size:
     each = 2 * s.turns - 1 + (s.reward is not None)
     again = publishes * len(s.rates) * samples if s.mode in ("restart", "reprefill") else 0
     events = groups * samples * each + _failures(s, groups, samples, seconds) + again + 2 * batches
-    row = samples * (8 * (k.STEPS + s.turns - 1) + 5 * 4) + 21 * 4 + 6 * 8 + 40
+    row = samples * (k.SAMPLE.itemsize + 8 * (s.turns - 1)) + k.GROUP.itemsize + k.MOMENT.itemsize + 40
     recorded = groups * (row + _STRETCH * samples) + batches * 150.0
     tables = recorded + groups * (_TABLES * samples + 184.0) + batches * 136.0
     return Size(groups, outstanding, events, recorded, outstanding * row, tables)
@@ -97,11 +95,11 @@ def mean(law: Law | None) -> float:
         return math.inf
 
 
-def _work(s: System) -> float:
+def _work(s: Settings) -> float:
     return mean(s.length) * mean(s.difficulty)
 
 
-def _made(s: System, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
+def _made(s: Settings, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
     """Groups that generators make while a trainer trains that never waits, and the seconds; 0 without a mean."""
     if not math.isfinite(_work(s)):
         return 0.0, 0.0
@@ -118,7 +116,7 @@ def _made(s: System, batches: int, publishes: int, samples: int, sharp: bool) ->
     return rate * seconds, seconds
 
 
-def _held_back(s: System, publishes: int) -> float:
+def _held_back(s: Settings, publishes: int) -> float:
     """Groups admitted beyond those needed, at most; infinite where no ticket, full buffer or lead stops admission."""
     ahead = 1 + s.prefetch // s.batches_per_publish + (not s.trainer_waits)
     out = math.inf if s.tickets is None else float(s.tickets)
@@ -139,17 +137,17 @@ def _held_back(s: System, publishes: int) -> float:
     return bound
 
 
-def _closes(s: System) -> bool:
+def _closes(s: Settings) -> bool:
     """Whether packed batches stop admission."""
     return s.lead is not None and s.lead < 1 + s.prefetch // s.batches_per_publish
 
 
-def _window(s: System) -> float:
+def _window(s: Settings) -> float:
     """Groups admitted between two publishes at most where packed batches stop admission."""
     return len(s.rates) + ((s.lead or 0) + 2.0) * s.groups_per_batch * s.batches_per_publish
 
 
-def _outstanding(s: System, made: float) -> float:
+def _outstanding(s: Settings, made: float) -> float:
     """Groups outstanding at most, with those that wait packed; `made` between two publishes."""
     places, packed = len(s.rates), s.groups_per_batch * (s.prefetch + 2)
     if s.tickets is not None:
@@ -161,7 +159,7 @@ def _outstanding(s: System, made: float) -> float:
     return packed + _window(s) if s.max_uses == 1 and _closes(s) else math.inf
 
 
-def _failures(s: System, groups: float, samples: int, seconds: float) -> float:
+def _failures(s: Settings, groups: float, samples: int, seconds: float) -> float:
     """Failures while so many groups are written, at most those of all places while the trainer trains."""
     if s.failure_rate == 0.0 or not math.isfinite(_work(s)):
         return 0.0

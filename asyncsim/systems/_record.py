@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from asyncsim import records
 from asyncsim.systems import _state as k
 from asyncsim.systems import _tokens
-
-if TYPE_CHECKING:
-    from asyncsim.systems._state import State
-    from asyncsim.systems._system import System
-
+from asyncsim.systems._settings import Settings
+from asyncsim.systems._state import State, Table
 
 FATES = np.array(k.FATES)
 
@@ -31,15 +28,15 @@ class Trained(NamedTuple):
 def trained(state: State, tokens: int) -> Trained:
     """What a finished state trained, by id inside every batch; one token column where no version differs."""
     code = codes_of(state, groups_of_batches(state))
-    start, end = state.stamp[code, k.V_START], state.stamp[code, k.V_END]
-    work = state.item[code, k.WORK]
-    moving = state.n[k.MODE] in (k.KEEP, k.REPREFILL)
+    start, end = state.sample.v_start[code], state.sample.v_end[code]
+    work = state.sample.work[code]
+    moving = state.settings.mode in (k.KEEP, k.REPREFILL)
     changes = moving and tokens > 1 and bool((end > start).any())
     version = _tokens.versions_of_tokens(state, code, work, tokens) if changes else start[..., None]
-    return Trained(version, code, work, state.batch[: len(code), k.TRAIN_FROM].copy())
+    return Trained(version, code, work, state.batch.t_start[: len(code)].copy())
 
 
-def joined(system: System, parts: Iterable[Trained], header: dict[str, Any]) -> records.Schedule:
+def joined(system: Settings, parts: Iterable[Trained], header: dict[str, Any]) -> records.Schedule:
     """The schedule of several realizations."""
     parts = list(parts)
     tokens = max(part.version.shape[-1] for part in parts)
@@ -52,25 +49,25 @@ def joined(system: System, parts: Iterable[Trained], header: dict[str, Any]) -> 
 
 def groups_of_batches(state: State) -> np.ndarray:
     """Group numbers [B, G] of every trained batch, ascending inside a batch."""
-    return np.sort(state.taken[: state.n[k.STARTED]].astype(np.int64), axis=1)
+    return np.sort(state.taken[: state.run.started].astype(np.int64), axis=1)
 
 
 def codes_of(state: State, groups: np.ndarray) -> np.ndarray:
     """Rows of the samples of groups, with one axis more."""
-    samples = state.n[k.SAMPLES]
+    samples = state.settings.samples
     return groups[..., None] * samples + np.arange(samples)
 
 
 def head_staleness(state: State) -> np.ndarray:
     """Staleness of the head of every trained group, float64 `[B, G]`."""
-    head = state.group[groups_of_batches(state), k.V_HEAD]
-    version = state.batch[: len(head), k.BATCH_VERSION]
+    head = state.group.v_head[groups_of_batches(state)]
+    version = state.batch.version[: len(head)]
     return version[:, None] - head
 
 
-def timeline(system: System, state: State, header: dict[str, Any]) -> records.Timeline:
+def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.Timeline:
     """The full record of a finished state, times in seconds."""
-    seconds = float(state.x[k.NOW])
+    seconds = float(state.run.now)
     header = {**header, "seconds": seconds}
     used = groups_of_batches(state)
     batches, publishes, groups = _batches(state), _publishes(state), _groups(state, used)
@@ -83,87 +80,75 @@ def timeline(system: System, state: State, header: dict[str, Any]) -> records.Ti
 def _samples(
     state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    size, count = int(state.n[k.SAMPLES]), int(state.n[k.ADMITTED])
+    size, count = int(state.settings.samples), int(state.run.admitted)
     code = np.arange(count * size)
-    item, stamp = state.item[: code.size], state.stamp[: code.size]
+    sample = state.sample[: code.size]
 
     def shared(name: str) -> np.ndarray:
         return groups[name] if size == 1 else np.repeat(groups[name], size)
 
-    place, batch, v_start, v_ready = shared("place"), shared("batch"), stamp[:, k.V_START], stamp[:, k.V_END]
-    rate, server = state.rate[place], place % int(state.n[k.SERVERS])
+    place, batch, v_start, v_ready = shared("place"), shared("batch"), sample.v_start, sample.v_end
+    rate, server = state.rate[place], place % int(state.settings.servers)
     # Batch -1, what was not trained, picks the NaN at the end.
     pick, train = np.append(batches["t_pack"], np.nan)[batch], np.append(batches["t_start"], np.nan)[batch]
     return {
-        "sample": code, "group": shared("group"), "attempt": stamp[:, k.ATTEMPT], "place": place, "server": server,
-        "rate": rate, "work": item[:, k.WORK], "done": _done(state, item, stamp, server, rate),
-        "wasted": item[:, k.WASTED], "t_submit": shared("t_submit"), "t_start": item[:, k.START],
-        "t_end": item[:, k.END], "t_scored": item[:, k.SCORED], "t_ready": shared("t_ready"), "t_pack": pick,
+        "sample": code, "group": shared("group"), "attempt": sample.attempt, "place": place, "server": server,
+        "rate": rate, "work": sample.work, "done": _done(state, sample, server, rate),
+        "wasted": sample.wasted, "t_submit": shared("t_submit"), "t_start": sample.start,
+        "t_end": sample.end, "t_scored": sample.scored, "t_ready": shared("t_ready"), "t_pack": pick,
         "t_train": train, "v_submit": shared("v_submit"), "v_start": v_start,
-        "v_end": np.where(v_ready < 0, -1, v_start) if state.n[k.MODE] == k.PIN else v_ready, "v_ready": v_ready,
-        "batch": batch, "fate": shared("fate"), "clock": item[:, k.BASE],
+        "v_end": np.where(v_ready < 0, -1, v_start) if state.settings.mode == k.PIN else v_ready, "v_ready": v_ready,
+        "batch": batch, "fate": shared("fate"), "clock": sample.clock,
     }
 
 
-def _done(state: State, item: np.ndarray, stamp: np.ndarray, server: np.ndarray, rate: np.ndarray) -> np.ndarray:
+def _done(state: State, sample: Table, server: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """Work of every sample that is written at the end of the record."""
-    engine, now = state.engine, state.x[k.NOW]
-    clock = engine[:, k.W_ZERO] + (now - engine[:, k.T_ZERO]) * engine[:, k.SPEED]
-    done = item[:, k.DONE].copy()
-    writing = np.flatnonzero(stamp[:, k.PHASE] == k.WRITING)
-    more = np.maximum(clock[server[writing]] - item[writing, k.BASE], 0.0) * rate[writing]
-    done[writing] = np.minimum(done[writing] + more, item[writing, k.WORK])
+    of, now = state.server, state.run.now
+    clock = of.w_zero + (now - of.t_zero) * of.speed
+    done = sample.done.copy()
+    writing = np.flatnonzero(sample.phase == k.WRITING)
+    more = np.maximum(clock[server[writing]] - sample.clock[writing], 0.0) * rate[writing]
+    done[writing] = np.minimum(done[writing] + more, sample.work[writing])
     return done
 
 
 def _groups(state: State, used: np.ndarray) -> dict[str, np.ndarray]:
-    count = int(state.n[k.ADMITTED])
+    count = int(state.run.admitted)
     group, moment = state.group[:count], state.moment[:count]
     columns = {
-        "place": k.PLACE, "prompt": k.PROMPT, "target": k.TARGET, "v_submit": k.V_SUBMIT, "v_start": k.V_HEAD,
-        "v_done": k.V_DONE, "v_left": k.V_LEFT, "v_train": k.V_TRAINED, "entry": k.ENTRY, "batch": k.BATCH,
-    }
-    times = {
-        "t_submit": k.T_SUBMIT, "t_done": k.T_DONE, "t_ready": k.T_READY, "t_left": k.T_LEFT, "t_free": k.T_PLACE,
-        "factor": k.FACTOR,
+        "place": "place", "prompt": "prompt", "target": "target", "v_submit": "v_submit", "v_start": "v_head",
+        "v_done": "v_done", "v_left": "v_left", "v_train": "v_trained", "entry": "entry", "batch": "batch",
     }
     uses = np.bincount(used.reshape(-1), minlength=count)
     return {
-        "group": np.arange(count), "uses": uses, **{name: group[:, column] for name, column in columns.items()},
-        **{name: moment[:, column] for name, column in times.items()}, "fate": FATES[group[:, k.FATE]],
+        "group": np.arange(count), "uses": uses, **{name: group[field] for name, field in columns.items()},
+        **{name: moment[name] for name in k.MOMENT.names},
+        "fate": FATES[group.fate],
     }
 
 
 def _batches(state: State) -> dict[str, np.ndarray]:
-    table = state.batch[: state.n[k.STARTED]]
-    return {
-        "batch": np.arange(len(table)), "version": table[:, k.BATCH_VERSION].astype(np.int64),
-        "installed": table[:, k.BATCH_INSTALLED].astype(np.int64), "t_pack": table[:, k.T_PACK],
-        "t_start": table[:, k.TRAIN_FROM], "t_end": table[:, k.TRAIN_TO],
-    }
+    table = state.batch[: state.run.started]
+    names = ("version", "installed", "t_pack", "t_start", "t_end")
+    return {"batch": np.arange(len(table)), **{name: table[name] for name in names}}
 
 
 def _publishes(state: State) -> dict[str, np.ndarray]:
-    count = int(state.n[k.INSTALLED])
-    table, level = state.publish[:count], state.level[:count]
-    names = ("in_flight", "scoring", "blocked", "ready", "packed", "outstanding", "unstarted")
+    count = int(state.run.installed)
+    table = state.publish[:count]
     clocks = {f"clock_{s}": state.marks[:count, s] for s in range(state.marks.shape[1])}
-    return {
-        "version": np.arange(1, count + 1), "t_snapshot": table[:, k.SNAPSHOT], "t_install": table[:, k.INSTALL],
-        **{name: level[:, column] for column, name in enumerate(names)}, **clocks,
-    }
+    columns = {name: table[name] for name in table.dtype.names}
+    return {"version": np.arange(1, count + 1), **columns, **clocks}
 
 
 def _stretches(state: State) -> dict[str, np.ndarray]:
-    count = int(state.n[k.SEGMENTS])
-    return {
-        "sample": state.segmented[:count, 0], "version": state.segmented[:count, 1],
-        "clock": state.segment[:count, 0], "done": state.segment[:count, 1],
-    }
+    table = state.stretch[: state.run.stretches]
+    return {name: table[name] for name in ("sample", "version", "clock", "done")}
 
 
 def _resources(
-    system: System, state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray],
+    system: Settings, state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray],
     publishes: dict[str, np.ndarray], seconds: float,
 ) -> dict[str, np.ndarray]:
     """Seconds that every place and the trainer are busy, blocked, idle and syncing.

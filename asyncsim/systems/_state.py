@@ -1,12 +1,13 @@
-"""The arrays of one realization and the names of their entries: what the kernel's functions and its readers share.
+"""The state of one realization: what the kernel's functions and its readers share.
 
-Rows of groups are their numbers where everything is recorded, and are used again after a group has left where only a
-summary is asked for; sample k of the group in row r has row r * N + k.
+Tables are arrays of records, a row for each sample, group, server and so on, read as `state.group[row].v_head` in the
+kernel and as `state.group.v_head` outside. Rows of groups are their numbers where everything is recorded, and are used
+again after a group has left where only a summary is asked for; sample k of the group in row r has row r * N + k.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,52 +22,12 @@ def _names(count: int) -> range:
     return range(count)
 
 
-# Entries of `n`, int64: the settings, then the counts.
-(GROUPS, SAMPLES, BATCHES, AT_PUBLISH, RETURNS, QUANTUM, LEAD, CAPACITY, OVERFLOWS, HIDES, FILL, USES, ORDER, WINDOW,
- AGE, WAITS_AGE, REQUEUES, AT_PACK, AT_INSTALL, REACH, REFERENCE, MODE, PREFETCH, SERVERS, SLOTS, TURNS, STEP_HOLDS,
- REWARD_HOLDS, PLACE_HOLDS, TRAINER_WAITS, PAUSES, KEEPS, INSTANT, ASK, RECORD, SEGMENTED, REALIZATION, FAILURE_KEY_0,
- FAILURE_KEY_1, CHOICE_KEY_0, CHOICE_KEY_1, WARM, PATIENCE, ROOM, TOTAL, CLOSE_AT, EPOCH, PERMITS) = _names(48)
-SETTINGS = 48
-(POINT, SNAPSHOTS, INSTALLED, WANTED, SYNCING, DUE, BUSY, PAUSED, PACKS, STARTED, FINISHED, TICKETS, LATER_TICKETS,
- ADMITTED, GONE, FLYING, SCORING, BLOCKED, READY, VISIBLE, HIDDEN, ENTRIES, FREE, FREE_HEAD, ROWS,
- BLOCKED_HEAD, AGAIN, AGAIN_HEAD, TARGETS, TARGETS_HEAD, TARGETED, PENDING, TIMED, SERIAL, FIRST_ROW, LAST_ROW,
- SEGMENTS, SUPPLIED, INLINE, IDLE_EVENTS, ACTIVE_ALL, HOLDING, ASKED, NOT_STARTED, TIMES_DRAWN,
- PERMITTED, OUTSIDE_FROM, OUTSIDE_TO) = (
-    SETTINGS + i for i in _names(48))
-COUNTS = SETTINGS + 48
-
-# Entries of `x`, float64: settings, clocks, sums over time, sums after the warm-up.
-(SYNC, TOKEN_TIME, RECENT, ACCEPT, PROMPT_TOKENS, SPEEDUP, FAILURE, DELAY, NOW, TRAIN_END, INSTALL_AT) = _names(11)
-(SUM_FLYING, SUM_OUTSTANDING, SUM_ACTIVE, SUM_RUNNING, SUM_BUSY, GENERATED, TRAINED_WORK, WASTED_WORK,
- BEGUN, BEGUN_WORK, TRAINED_SAMPLES, SUM_STALENESS, SUM_SQUARE, SUM_IN_FLIGHT, SUM_TOKEN, SUM_TOKENS, SUM_NEWEST,
- SUM_LAG, SUM_GROUPS, CUT_AGE, CUT_OVERFLOW, REJECTED_GROUPS, TIME, SUM_INSTALLS, SUM_LEVEL) = (
-    11 + i for i in _names(25))
-REALS = 36
-FIRST_SUM, LAST_SUM = SUM_FLYING, REALS
-
-# Columns of `item` (float64) and `stamp` (int32), a row for each sample; environment seconds follow in `item`.
-(WORK, START, END, SCORED, WASTED, BASE, DONE, LIMIT, VERSIONS, MARK, REWARD, STEPS) = _names(12)
-V_START, V_END, ATTEMPT, TURN, PHASE = _names(5)
-(OUTSIDE, UNSTARTED, STARTING, WRITING, QUEUED, STEPPING, REPAIRING, REWARDED, OVER_SAMPLE,
- CUT_SAMPLE) = _names(10)
-
-# Columns of `group` (int32) and `moment` (float64), a row for each group.
-(NUMBER, PLACE, MISSING, UNSCORED, V_SUBMIT, V_HEAD, V_DONE, V_LEFT, V_TRAINED, FATE, BATCH, PROMPT, TARGET, ENTRY,
- SHOWN, USED, REFERENCES, STAGE, BEFORE, AFTER, KEPT) = _names(21)
-T_SUBMIT, T_DONE, T_READY, T_LEFT, T_PLACE, FACTOR = _names(6)
+# Phases of a sample.
+(OUTSIDE, UNSTARTED, STARTING, WRITING, QUEUED, STEPPING, REPAIRING, REWARDED, OVER_SAMPLE, CUT_SAMPLE) = _names(10)
+# Stages and fates of a group.
 IN_GENERATION, IN_SCORING, IN_QUEUE, IN_BUFFER, IN_PACK, LEFT = _names(6)
 UNFINISHED, TRAINED, DROPPED_AGE, DROPPED_OVERFLOW, REJECTED = _names(5)
-
-# Columns of `engine` (float64) and `load` (int64), a row for each server.
-T_ZERO, W_ZERO, SPEED, AREA, AREA_TO = _names(5)
-ACTIVE, HELD, HEAP, WAITING, WAITING_HEAD = _names(5)
-
-# Columns of `batch`, `publish` (float64) and `level` (int64).
-TRAIN_TIME, T_PACK, TRAIN_FROM, TRAIN_TO, BATCH_VERSION, BATCH_INSTALLED = _names(6)
-SNAPSHOT, INSTALL = _names(2)
-(LEVEL_FLYING, LEVEL_SCORING, LEVEL_BLOCKED, LEVEL_READY, LEVEL_PACKED, LEVEL_OUTSTANDING,
- LEVEL_UNSTARTED) = _names(7)
-
+# Values of settings: mode, order, age_reference, returns.
 DRAIN, KEEP, RESTART, PIN, REPREFILL = _names(5)
 DONE_FIRST, OLDEST, STRICT, TARGETED_ORDER, FRESHEST, RANDOM = _names(6)
 AT_SUBMIT, AT_START, AT_END = _names(3)
@@ -76,50 +37,101 @@ EVENT_REWARD, EVENT_STEP, EVENT_PLACE, EVENT_REPAIR = _names(4)
 # Points at which `advance` goes on, and why it came back.
 EVENTS, SETTLE, ADMIT = _names(3)
 GOING, DONE_RUN, TRAINING, STARTS, PUBLISHED, STALLED, STARVED, FULL, SUPPLY = _names(9)
-# Columns of `supply` (one row a sample) and `prompts` (one row a group).
-SUPPLY_WORK, SUPPLY_REWARD, SUPPLY_STEPS = _names(3)
-SUPPLY_FACTOR, SUPPLY_ACCEPT = _names(2)
+
+
+def _record(integers: str = "", reals: str = "", small: str = "") -> Any:
+    """A record of reals (float64), integers (int64) and small integers (int32), at aligned places."""
+    names = ((name, kind) for kind, group in (("f8", reals), ("i8", integers), ("i4", small)) for name in group.split())
+    return np.dtype((np.record, list(names)), align=True)
+
+
+SETTINGS = _record(
+    integers="""groups_per_batch samples batches_per_publish tickets_at_publish returns quantum lead capacity
+    drops_oldest hides initial_fill max_uses order window max_age age_waits requeues cuts_at_pack cuts_at_install
+    reaches_all age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
+    generator_pauses failure_keeps instant asks records stretched realization failure_key_0 failure_key_1 choice_key_0
+    choice_key_1 warm_up patience room batches closes_at epoch permits""",
+    reals="sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay",
+)
+"""What does not change; counts without a limit are `UNLIMITED`, what is yes or no is 1 or 0."""
+RUN = _record(
+    integers="""point snapshots installed wanted syncing due busy paused packs started finished tickets later_tickets
+    admitted gone in_flight scoring blocked ready visible hidden entries free free_head rows blocked_head again
+    again_head targets targets_head targeted pending timed serial first_row last_row untrained stretches supplied inline
+    idle_events active holding asked unstarted times_drawn permitted outside_from outside_to""",
+    reals="now train_end install_at",
+)
+"""Where a run stands: clocks, counts, lengths and heads of queues."""
+SUMS = _record(
+    reals="""in_flight outstanding active running busy generated trained_work wasted_work begun begun_work
+    trained_samples staleness squares staleness_in_flight token_staleness tokens newest publish_lag groups dropped_age
+    dropped_overflow rejected seconds installs outstanding_at_installs"""
+)
+"""Sums over time and over groups, of what happened after the warm-up."""
+SAMPLE = _record(
+    reals="work start end scored wasted clock done limit versions mark reward", small="v_start v_end attempt turn phase"
+)
+GROUP = _record(
+    small="""number place missing unscored v_submit v_head v_done v_left v_trained fate batch prompt target entry shown
+    used references stage before after kept""",
+)
+SERVER = _record(reals="t_zero w_zero speed area area_to", integers="active held heap waiting waiting_head")
+TIMED = _record(reals="time", integers="order what")
+MOMENT = _record(reals="t_submit t_done t_ready t_left t_free factor")
+"""Times of a group and the factor of its prompt; apart, so that searches through groups touch less memory."""
+AGAIN = _record(reals="factor", small="prompt")
+BATCH = _record(reals="train_time t_pack t_start t_end", integers="version installed")
+PUBLISH = _record(reals="t_snapshot t_install", integers="in_flight scoring blocked ready packed outstanding unstarted")
+STRETCH = _record(reals="clock done", integers="sample version")
+SUPPLIED = _record(reals="work reward")
+PROMPT = _record(reals="factor accept")
+
+
+Table = Any
+"""A record, or an array of records (`np.recarray`), whose fields are attributes."""
 
 
 class State(NamedTuple):
-    """One realization. `n`, `x`: settings and counts; tables as described above; heaps and queues of the servers
-    (`keys`, `codes`, `queue`), of the wall clock (`times`, `orders`, `whats`) and of the buffer (`ranks`, `picks`).
+    """One realization: settings, where it stands, sums; tables; heaps, queues and rings.
+
+    `totals` are the sums as one array. `decode` and `rate`: speeds by active samples and of places. `keys`, `codes` (a
+    heap) and `queue` belong to the servers, one behind the other; `timed` is the heap of the wall clock; `ranks`,
+    `picks` that of finished groups. `steps` `[samples, turns - 1]`: seconds of environments; `marks` `[V, servers]`:
+    clocks at installs; `taken` `[B, G]`: rows of batches. `supply`, `supply_steps` and `prompts` are draws for groups
+    to be admitted.
     """
 
-    n: np.ndarray
-    x: np.ndarray
+    settings: Table
+    run: Table
+    sums: Table
+    totals: np.ndarray
     rate: np.ndarray
     decode: np.ndarray
-    engine: np.ndarray
-    load: np.ndarray
+    server: Table
     keys: np.ndarray
     codes: np.ndarray
     queue: np.ndarray
-    times: np.ndarray
-    orders: np.ndarray
-    whats: np.ndarray
+    timed: Table
     ranks: np.ndarray
     picks: np.ndarray
     hidden: np.ndarray
     blocked: np.ndarray
     free: np.ndarray
     rows: np.ndarray
-    again: np.ndarray
-    factors: np.ndarray
+    again: Table
     targets: np.ndarray
     pending: np.ndarray
-    item: np.ndarray
-    stamp: np.ndarray
-    group: np.ndarray
-    moment: np.ndarray
-    batch: np.ndarray
+    sample: Table
+    steps: np.ndarray
+    group: Table
+    moment: Table
+    batch: Table
     taken: np.ndarray
-    publish: np.ndarray
-    level: np.ndarray
+    publish: Table
     marks: np.ndarray
-    segment: np.ndarray
-    segmented: np.ndarray
+    stretch: Table
     histogram: np.ndarray
-    supply: np.ndarray
-    prompts: np.ndarray
+    supply: Table
+    supply_steps: np.ndarray
+    prompts: Table
     scratch: np.ndarray

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from asyncsim.systems import _state as k
-
-if TYPE_CHECKING:
-    from asyncsim.systems._state import State
-    from asyncsim.systems._system import System
+from asyncsim.systems._settings import Settings
+from asyncsim.systems._state import State
 
 
-def warm_up(system: System, batches: int) -> int:
+def warm_up(system: Settings, batches: int) -> int:
     """Batches that are left out: 2 ceil(K / M), K the tickets, or places and capacity where there are none.
 
     The groups admitted on version 0 age one batch after the other. Of a run that is hardly longer, half is left out.
@@ -22,7 +19,7 @@ def warm_up(system: System, batches: int) -> int:
     return min(ramp(system), batches // 2)
 
 
-def ramp(system: System) -> int:
+def ramp(system: Settings) -> int:
     """2 ceil(K / M) batches: what starts on version 0 is trained by then, and so is what starts while it is."""
     out = system.tickets
     if out is None:
@@ -31,7 +28,7 @@ def ramp(system: System) -> int:
     return 2 * math.ceil(out / (system.groups_per_batch * system.batches_per_publish))
 
 
-def summary(system: System, state: State) -> dict[str, Any]:
+def summary(system: Settings, state: State) -> dict[str, Any]:
     """Numbers of one realization, of what happened after the warm-up.
 
     `staleness`: mean, std, max and pmf of the head staleness of trained groups in versions; `token_staleness`, mean
@@ -45,39 +42,39 @@ def summary(system: System, state: State) -> dict[str, Any]:
     `outstanding`, groups at an install; `publish_lag` when batches start to train. `steady`: whether the warm-up
     that the system needs fits into the run.
     """
-    n, x = state.n, state.x
-    groups = float(x[k.SUM_GROUPS])
+    settings, run, sums = state.settings, state.run, state.sums
+    groups = float(sums.groups)
     cells = state.histogram[: int(np.flatnonzero(state.histogram)[-1]) + 1]
-    mean = x[k.SUM_STALENESS] / groups
-    seconds = float(x[k.TIME])
-    batches = int(n[k.FINISHED] - n[k.WARM])
-    lost = float(x[k.CUT_AGE] + x[k.CUT_OVERFLOW])
+    mean = sums.staleness / groups
+    seconds = float(sums.seconds)
+    batches = int(run.finished - settings.warm_up)
+    lost = float(sums.dropped_age + sums.dropped_overflow)
     limits = [system.servers * system.slots] if system.slots is not None else []
     limits += [system.permits] if system.permits is not None else []
-    capacity, busy = (min(limits), x[k.SUM_ACTIVE]) if limits else (len(system.rates), x[k.SUM_RUNNING])
+    capacity, busy = (min(limits), sums.active) if limits else (len(system.rates), sums.running)
     return {
         "staleness": {
-            "mean": float(mean), "std": float(np.sqrt(max(0.0, x[k.SUM_SQUARE] / groups - mean**2))),
+            "mean": float(mean), "std": float(np.sqrt(max(0.0, sums.squares / groups - mean**2))),
             "max": len(cells) - 1, "pmf": (cells / cells.sum()).tolist(),
         },
         # Rounding of a sum of versions may fall below what it stands for, never below 0.
-        "token_staleness": max(0.0, _ratio(x[k.SUM_TOKEN], x[k.SUM_TOKENS])),
-        "newest": _ratio(x[k.SUM_NEWEST], x[k.TRAINED_SAMPLES]),
-        "in_flight": float(x[k.SUM_IN_FLIGHT] / groups),
-        "in_queue": float((x[k.SUM_STALENESS] - x[k.SUM_IN_FLIGHT]) / groups),
+        "token_staleness": max(0.0, _ratio(sums.token_staleness, sums.tokens)),
+        "newest": _ratio(sums.newest, sums.trained_samples),
+        "in_flight": float(sums.staleness_in_flight / groups),
+        "in_queue": float((sums.staleness - sums.staleness_in_flight) / groups),
         "dropped_fraction": _ratio(lost, lost + groups),
-        "rejected_fraction": _ratio(x[k.REJECTED_GROUPS], x[k.REJECTED_GROUPS] + lost + groups),
-        "wasted_token_fraction": _ratio(x[k.WASTED_WORK], x[k.WASTED_WORK] + x[k.TRAINED_WORK]),
-        "mean_length_generated": _ratio(x[k.BEGUN_WORK], x[k.BEGUN]),
-        "mean_length_trained": _ratio(x[k.SUM_TOKENS], x[k.TRAINED_SAMPLES]),
+        "rejected_fraction": _ratio(sums.rejected, sums.rejected + lost + groups),
+        "wasted_token_fraction": _ratio(sums.wasted_work, sums.wasted_work + sums.trained_work),
+        "mean_length_generated": _ratio(sums.begun_work, sums.begun),
+        "mean_length_trained": _ratio(sums.tokens, sums.trained_samples),
         "throughput": _ratio(batches * system.groups_per_batch, seconds),
         "seconds_per_update": seconds / (batches * system.updates_per_batch),
-        "trainer_utilization": _ratio(x[k.SUM_BUSY], seconds),
+        "trainer_utilization": _ratio(sums.busy, seconds),
         "generator_utilization": _ratio(busy, capacity * seconds),
-        "outstanding": _ratio(x[k.SUM_LEVEL], x[k.SUM_INSTALLS]),
-        "publish_lag": float(x[k.SUM_LAG] / groups),
-        "steady": bool(n[k.WARM] >= ramp(system)), "ramp_batches": ramp(system),
-        "warm_up_batches": int(n[k.WARM]), "seconds": float(x[k.NOW]),
+        "outstanding": _ratio(sums.outstanding_at_installs, sums.installs),
+        "publish_lag": float(sums.publish_lag / groups),
+        "steady": bool(settings.warm_up >= ramp(system)), "ramp_batches": ramp(system),
+        "warm_up_batches": int(settings.warm_up), "seconds": float(run.now),
     }
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from asyncsim import checks, records
 from asyncsim.compiling import kept
-from asyncsim.systems import _state as k
 from asyncsim.systems._state import State
 
 
@@ -76,19 +75,18 @@ def stretches_of(
 
 def writing_of(state: State, code: np.ndarray) -> Writing:
     """How the samples of the given rows are written; those in flight as if no install followed."""
-    row = code // state.n[k.SAMPLES]
-    place = state.group[row, k.PLACE]
-    first, last = state.stamp[code, k.V_START], state.stamp[code, k.V_END]
-    if state.n[k.SEGMENTED]:
-        count = int(state.n[k.SEGMENTS])
-        stretches = stretches_of(
-            code, state.segmented[:count, 0], state.segment[:count, 0], state.segment[:count, 1]
-        )
+    row = code // state.settings.samples
+    place = state.group.place[row]
+    first, last = state.sample.v_start[code], state.sample.v_end[code]
+    if state.settings.stretched:
+        count = int(state.run.stretches)
+        log = state.stretch[:count]
+        stretches = stretches_of(code, log.sample, log.clock, log.done)
     else:
-        stretches = np.arange(code.size + 1), state.item[code, k.BASE], np.zeros(code.size)
+        stretches = np.arange(code.size + 1), state.sample.clock[code], np.zeros(code.size)
     return Writing(
-        place % int(state.n[k.SERVERS]), state.rate[place], first,
-        np.where(last < 0, np.int32(state.n[k.INSTALLED]), last), *stretches, state.marks,
+        place % int(state.settings.servers), state.rate[place], first,
+        np.where(last < 0, np.int32(state.run.installed), last), *stretches, state.marks,
     )
 
 

@@ -21,196 +21,186 @@ from asyncsim.systems._engine import (
 )
 from asyncsim.systems._groups import cut
 from asyncsim.systems._heaps import sort, timed_heapify
-from asyncsim.systems._state import *
+from asyncsim.systems._state import EVENT_STEP, QUEUED, REPREFILL, RESTART, UNSTARTED
 
 
 @compiled
-def begin_again(n, x, engine, group, item, stamp, segment, segmented, code, s, now, at):
+def begin_again(state, code, s, now, at):
     """A sample in a slot throws its tokens away and starts anew."""
-    waste(x, item, code)
-    stamp[code, ATTEMPT] += 1
-    stamp_start(n, x, group, item, stamp, code, now)
-    begin_stretch(n, engine, item, stamp, segment, segmented, code, s, at)
+    waste(state, code)
+    state.sample[code].attempt += 1
+    stamp_start(state, code, now)
+    begin_stretch(state, code, s, at)
 
 
 @compiled
-def leave_steps(n, times, orders, whats, group, found):
+def leave_steps(state):
     """Take all samples out of their environment steps; how many, and their heap codes in order in `found`."""
+    run = state.run
     count = kept = 0
-    for i in range(n[TIMED]):
-        if whats[i] & 3 == EVENT_STEP:
-            found[count] = packed(n, group, whats[i] >> 2)
+    for i in range(run.timed):
+        if state.timed[i].what & 3 == EVENT_STEP:
+            state.scratch[count] = packed(state, state.timed[i].what >> 2)
             count += 1
         else:
-            times[kept], orders[kept], whats[kept] = times[i], orders[i], whats[i]
+            state.timed[kept].time, state.timed[kept].order, state.timed[kept].what = (
+                state.timed[i].time,
+                state.timed[i].order,
+                state.timed[i].what,
+            )
             kept += 1
-    n[TIMED] = kept
-    timed_heapify(times, orders, whats, kept)
-    sort(found, count)
+    run.timed = kept
+    timed_heapify(state.timed, kept)
+    sort(state.scratch, count)
     return count
 
 
 @compiled
-def restart(
-    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, pending, group, item, stamp, segment,
-    segmented, scratch, now,
-):
+def restart(state, now):
     """Mode restart at an install: whoever has begun begins again."""
-    for s in range(n[SERVERS]):
-        at = clock(engine, s, now)
-        for i in range(load[s, HEAP]):
-            code = codes[s * n[ROOM] + i] & ROW_MASK
-            done = written(rate, group, item, code, n[SAMPLES], at)
-            x[GENERATED] += done - item[code, DONE]
-            item[code, DONE] = done
-            begin_again(n, x, engine, group, item, stamp, segment, segmented, code, s, now, at)
-        for i in range(load[s, WAITING]):
-            code = queue[s * n[ROOM] + (load[s, WAITING_HEAD] + i) % n[ROOM]]
-            if stamp[code, PHASE] == QUEUED:
-                waste(x, item, code)
-                stamp[code, ATTEMPT] += 1
-                stamp[code, PHASE] = UNSTARTED
-    for i in range(n[PENDING]):
-        code = pending[i]
-        s = server_of(n, group, code)
-        begin_again(n, x, engine, group, item, stamp, segment, segmented, code, s, now, clock(engine, s, now))
-    rekey(n, rate, engine, load, keys, codes, group, item, stamp, now)
-    for i in range(leave_steps(n, times, orders, whats, group, scratch)):
-        code = scratch[i] & ROW_MASK
-        waste(x, item, code)
-        stamp[code, ATTEMPT] += 1
-        s = server_of(n, group, code)
-        if n[STEP_HOLDS]:
-            stamp_start(n, x, group, item, stamp, code, now)
-            write(
-                n, rate, decode, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, code, s,
-                now,
-            )
+    settings, run, sums = state.settings, state.run, state.sums
+    for s in range(settings.servers):
+        at = clock(state, s, now)
+        for i in range(state.server[s].heap):
+            code = state.codes[s * settings.room + i] & ROW_MASK
+            done = written(state, code, settings.samples, at)
+            sums.generated += done - state.sample[code].done
+            state.sample[code].done = done
+            begin_again(state, code, s, now, at)
+        for i in range(state.server[s].waiting):
+            code = state.queue[s * settings.room + (state.server[s].waiting_head + i) % settings.room]
+            if state.sample[code].phase == QUEUED:
+                waste(state, code)
+                state.sample[code].attempt += 1
+                state.sample[code].phase = UNSTARTED
+    for i in range(run.pending):
+        code = state.pending[i]
+        s = server_of(state, code)
+        begin_again(state, code, s, now, clock(state, s, now))
+    rekey(state, now)
+    for i in range(leave_steps(state)):
+        code = state.scratch[i] & ROW_MASK
+        waste(state, code)
+        state.sample[code].attempt += 1
+        s = server_of(state, code)
+        if settings.environment_holds:
+            stamp_start(state, code, now)
+            write(state, code, s, now)
         else:
-            stamp[code, PHASE] = UNSTARTED
-            submit(
-                n, x, rate, decode, engine, load, keys, codes, queue, pending, group, item, stamp, segment, segmented,
-                code, s, now,
-            )
+            state.sample[code].phase = UNSTARTED
+            submit(state, code, s, now)
 
 
 @compiled
-def read_again(n, x, rate, engine, group, item, stamp, segment, segmented, code, s, at):
+def read_again(state, code, s, at):
     """One sample's stretch begins anew after what it has to read."""
-    cost = (x[PROMPT_TOKENS] + item[code, DONE]) / x[SPEEDUP]
-    base = at + cost / rate[group[code // n[SAMPLES], PLACE]]
-    begin_stretch(n, engine, item, stamp, segment, segmented, code, s, base)
+    settings = state.settings
+    cost = (settings.prompt + state.sample[code].done) / settings.prefill_speedup
+    base = at + cost / state.rate[state.group[code // settings.samples].place]
+    begin_stretch(state, code, s, base)
 
 
 @compiled
-def prefill_again(n, x, rate, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, now):
+def prefill_again(state, now):
     """Mode reprefill at an install: active samples read their prompt and tokens again before they go on."""
-    samples = n[SAMPLES]
-    for s in range(n[SERVERS]):
-        at = clock(engine, s, now)
-        for i in range(load[s, HEAP]):
-            code = codes[s * n[ROOM] + i] & ROW_MASK
-            done = written(rate, group, item, code, samples, at)
-            x[GENERATED] += done - item[code, DONE]
+    settings, run, sums = state.settings, state.run, state.sums
+    samples = settings.samples
+    for s in range(settings.servers):
+        at = clock(state, s, now)
+        for i in range(state.server[s].heap):
+            code = state.codes[s * settings.room + i] & ROW_MASK
+            done = written(state, code, samples, at)
+            sums.generated += done - state.sample[code].done
             # The version has just changed: these tokens are of the one before.
-            item[code, VERSIONS] += (n[INSTALLED] - 1) * (done - item[code, DONE])
-            item[code, DONE] = done
-            read_again(n, x, rate, engine, group, item, stamp, segment, segmented, code, s, at)
-    for i in range(n[PENDING]):
-        s = server_of(n, group, pending[i])
-        at = clock(engine, s, now)
-        read_again(n, x, rate, engine, group, item, stamp, segment, segmented, pending[i], s, at)
-    rekey(n, rate, engine, load, keys, codes, group, item, stamp, now)
+            state.sample[code].versions += (run.installed - 1) * (done - state.sample[code].done)
+            state.sample[code].done = done
+            read_again(state, code, s, at)
+    for i in range(run.pending):
+        s = server_of(state, state.pending[i])
+        at = clock(state, s, now)
+        read_again(state, state.pending[i], s, at)
+    rekey(state, now)
 
 
 @compiled
-def pause(n, decode, engine, load, paused, now):
+def pause(state, paused, now):
     """Stop the clocks of all servers, or let them go on."""
-    n[PAUSED] = paused
-    for s in range(n[SERVERS]):
-        set_speed(n, decode, engine, load, s, now)
+    settings, run = state.settings, state.run
+    run.paused = paused
+    for s in range(settings.servers):
+        set_speed(state, s, now)
 
 
 @inlined
-def snapshot(n, publish, now):
-    publish[n[SNAPSHOTS] % len(publish), SNAPSHOT] = now
-    n[SNAPSHOTS] += 1
-    n[WANTED] = 1
-    n[DUE] = 0
+def snapshot(state, now):
+    run = state.run
+    state.publish[run.snapshots % len(state.publish)].t_snapshot = now
+    run.snapshots += 1
+    run.wanted = 1
+    run.due = 0
 
 
 @inlined
-def train_end(n, x, batch, publish, now):
-    batch[n[FINISHED] % len(batch), TRAIN_TO] = now
-    n[BUSY] = 0
-    n[FINISHED] += 1
-    if n[BATCHES] == 1 or n[FINISHED] % n[BATCHES] == 0:
-        if n[WANTED] or n[SYNCING]:
-            n[DUE] = 1
+def train_end(state, now):
+    settings, run = state.settings, state.run
+    state.batch[run.finished % len(state.batch)].t_end = now
+    run.busy = 0
+    run.finished += 1
+    if settings.batches_per_publish == 1 or run.finished % settings.batches_per_publish == 0:
+        if run.wanted or run.syncing:
+            run.due = 1
         else:
-            snapshot(n, publish, now)
-    if n[FINISHED] == n[WARM]:
-        x[FIRST_SUM:LAST_SUM] = 0.0
+            snapshot(state, now)
+    if run.finished == settings.warm_up:
+        state.totals[:] = 0.0
 
 
 @inlined
-def levels(n, x, picks, group, level):
+def levels(state):
     """Note who is where at an install, before tickets return."""
-    row = n[INSTALLED] % len(level)
-    outstanding = n[ADMITTED] - n[GONE]
-    level[row, LEVEL_FLYING], level[row, LEVEL_SCORING] = n[FLYING], n[SCORING]
-    level[row, LEVEL_BLOCKED], level[row, LEVEL_READY] = n[BLOCKED], n[READY]
-    level[row, LEVEL_PACKED] = (n[PACKS] - n[STARTED]) * n[GROUPS]
-    level[row, LEVEL_OUTSTANDING], level[row, LEVEL_UNSTARTED] = outstanding, n[NOT_STARTED]
-    if n[USES] != 1:
+    settings, run, sums = state.settings, state.run, state.sums
+    row = run.installed % len(state.publish)
+    outstanding = run.admitted - run.gone
+    state.publish[row].in_flight, state.publish[row].scoring = run.in_flight, run.scoring
+    state.publish[row].blocked, state.publish[row].ready = run.blocked, run.ready
+    state.publish[row].packed = (run.packs - run.started) * settings.groups_per_batch
+    state.publish[row].outstanding, state.publish[row].unstarted = outstanding, run.unstarted
+    if settings.max_uses != 1:
         # Under replay only groups that have not been trained yet are outstanding.
-        ready = n[HIDDEN]
-        for i in range(n[VISIBLE]):
-            ready += group[picks[i], USED] == 0
-        level[row, LEVEL_READY] = ready
-        level[row, LEVEL_PACKED] = outstanding - ready - n[FLYING] - n[SCORING] - n[BLOCKED]
-    x[SUM_INSTALLS] += 1.0
-    x[SUM_LEVEL] += outstanding
+        ready = run.hidden + run.untrained
+        state.publish[row].ready = ready
+        state.publish[row].packed = outstanding - ready - run.in_flight - run.scoring - run.blocked
+    sums.installs += 1.0
+    sums.outstanding_at_installs += outstanding
 
 
 @inlined
-def install(
-    n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked, free,
-    rows, again, factors, targets, pending, item, stamp, group, moment, segment, segmented, publish, level, marks,
-    scratch, now,
-):
+def install(state, now):
     """The generators take over the trainer's weights."""
-    version = n[INSTALLED]
-    publish[version % len(publish), INSTALL] = now
-    levels(n, x, picks, group, level)
-    areas_to(n, engine, now)
-    for s in range(n[SERVERS]):
-        marks[version % len(marks), s] = engine[s, AREA_TO]
-    n[INSTALLED] = version + 1
-    n[SYNCING] = 0
-    if n[PAUSED]:
-        pause(n, decode, engine, load, 0, now)
-    if n[AT_PUBLISH]:
-        n[TICKETS] += n[GROUPS] * n[BATCHES]
-    n[TICKETS] += n[LATER_TICKETS]
-    n[LATER_TICKETS] = 0
-    for i in range(n[HIDDEN]):
-        group[hidden[i], SHOWN] = n[INSTALLED]
-        show(n, ranks, picks, group, hidden[i])
-    n[HIDDEN] = 0
-    if n[AT_INSTALL]:
-        cut(
-            n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, ranks, picks, hidden, blocked,
-            free, rows, again, factors, targets, pending, item, stamp, group, moment, segment, segmented, scratch, now,
-        )
-    if n[MODE] == RESTART:
-        restart(
-            n, x, rate, decode, engine, load, keys, codes, queue, times, orders, whats, pending, group, item, stamp,
-            segment, segmented, scratch, now,
-        )
-    elif n[MODE] == REPREFILL:
-        prefill_again(
-            n, x, rate, engine, load, keys, codes, pending, group, item, stamp, segment, segmented, now,
-        )
-    if n[DUE]:
-        snapshot(n, publish, now)
+    settings, run = state.settings, state.run
+    version = run.installed
+    state.publish[version % len(state.publish)].t_install = now
+    levels(state)
+    areas_to(state, now)
+    for s in range(settings.servers):
+        state.marks[version % len(state.marks), s] = state.server[s].area_to
+    run.installed = version + 1
+    run.syncing = 0
+    if run.paused:
+        pause(state, 0, now)
+    if settings.tickets_at_publish:
+        run.tickets += settings.groups_per_batch * settings.batches_per_publish
+    run.tickets += run.later_tickets
+    run.later_tickets = 0
+    for i in range(run.hidden):
+        state.group[state.hidden[i]].shown = run.installed
+        show(state, state.hidden[i])
+    run.hidden = 0
+    if settings.cuts_at_install:
+        cut(state, now)
+    if settings.mode == RESTART:
+        restart(state, now)
+    elif settings.mode == REPREFILL:
+        prefill_again(state, now)
+    if run.due:
+        snapshot(state, now)

@@ -12,6 +12,7 @@ from asyncsim import systems as presets
 from asyncsim.checks import InputError
 from asyncsim.feeds import EagerFeed
 from asyncsim.laws import constant, empirical, exponential
+from asyncsim.systems import _draws
 from asyncsim.systems._system import StalledError
 from tests.systems.settings import FEATURES, systems
 
@@ -76,7 +77,8 @@ def test_given_lengths_give_the_schedule_of_these_lengths(system, batches, seed)
     plain = scheduled(system, batches, 2, seed)
 
     def law(realization, trajectory, version):
-        works = [system.works(np.array([t]), int(m), seed)[0] for m, t in zip(realization, trajectory, strict=True)]
+        pairs = zip(realization, trajectory, strict=True)
+        works = [_draws.works(system, np.array([t]), int(m), seed)[0] for m, t in pairs]
         return np.array(works)
 
     record = drive(schedules.coupled(system).feed(batches, 2, TOKENS, 2, seed), batches, law)

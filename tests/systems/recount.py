@@ -26,18 +26,19 @@ class Counted:
     """A state, with the rows of groups that are in it."""
 
     def __init__(self, system, state):
-        self.system, self.state, self.n = system, state, state.n
-        if self.n[k.RECORD]:
-            self.rows = np.arange(self.n[k.ADMITTED])
+        self.system, self.state = system, state
+        self.settings, self.run, self.sums = state.settings, state.run, state.sums
+        if self.settings.records:
+            self.rows = np.arange(self.run.admitted)
         else:
-            spare = state.rows[: self.n[k.ROWS]]
+            spare = state.rows[: self.run.rows]
             assert len(set(spare.tolist())) == len(spare), "a row is spare twice"
             self.rows = np.setdiff1d(np.arange(len(state.group)), spare)
-        self.stage, self.fate = state.group[self.rows, k.STAGE], state.group[self.rows, k.FATE]
-        size = int(self.n[k.SAMPLES])
+        self.stage, self.fate = state.group.stage[self.rows], state.group.fate[self.rows]
+        size = int(self.settings.samples)
         self.codes = (self.rows[:, None] * size + np.arange(size)).reshape(-1)
-        self.phase = state.stamp[self.codes, k.PHASE]
-        self.server = np.repeat(state.group[self.rows, k.PLACE] % self.n[k.SERVERS], size)
+        self.phase = state.sample.phase[self.codes]
+        self.server = np.repeat(state.group.place[self.rows] % self.settings.servers, size)
 
     def at(self, *stages):
         return self.rows[np.isin(self.stage, stages)]
@@ -46,7 +47,7 @@ class Counted:
         return self.codes[np.isin(self.phase, phases)]
 
     def timed(self, kind):
-        what = self.state.whats[: self.n[k.TIMED]]
+        what = self.state.timed.what[: self.run.timed]
         return sorted((what[what & 3 == kind] >> 2).tolist())
 
     @property
@@ -55,98 +56,98 @@ class Counted:
 
     @property
     def lost(self):
-        if self.n[k.RECORD]:
+        if self.settings.records:
             return int(np.isin(self.fate, (k.DROPPED_AGE, k.DROPPED_OVERFLOW, k.REJECTED)).sum())
-        return int(self.state.x[[k.CUT_AGE, k.CUT_OVERFLOW, k.REJECTED_GROUPS]].sum())
+        return int(self.sums.dropped_age + self.sums.dropped_overflow + self.sums.rejected)
 
     def packed(self):
-        lines = np.arange(self.n[k.STARTED], self.n[k.PACKS]) % len(self.state.taken)
+        lines = np.arange(self.run.started, self.run.packs) % len(self.state.taken)
         return self.state.taken[lines].reshape(-1).tolist()
 
 
 def groups(c):
     """Admitted = trained + dropped + rejected + unfinished, and trained groups are those of the batches."""
-    n = c.n
-    trained = n[k.STARTED] * n[k.GROUPS]
-    whole = n[k.GONE] == n[k.ADMITTED] - c.outstanding
-    return whole and (n[k.USES] != 1 or n[k.ADMITTED] == trained + c.lost + c.outstanding)
+    settings, run = c.settings, c.run
+    trained = run.started * settings.groups_per_batch
+    whole = run.gone == run.admitted - c.outstanding
+    return whole and (settings.max_uses != 1 or run.admitted == trained + c.lost + c.outstanding)
 
 
 def stages(c):
     """Every group is in one place only, and the counts are those of the places."""
-    n, state = c.n, c.state
-    buffered = [*state.picks[: n[k.VISIBLE]].tolist(), *state.hidden[: n[k.HIDDEN]].tolist()]
-    blocked = ring(state.blocked, n[k.BLOCKED_HEAD], n[k.BLOCKED])
-    gone = Counter(c.packed()) if n[k.USES] == 1 else Counter(c.at(k.IN_PACK).tolist())
+    settings, run, state = c.settings, c.run, c.state
+    buffered = [*state.picks[: run.visible].tolist(), *state.hidden[: run.hidden].tolist()]
+    blocked = ring(state.blocked, run.blocked_head, run.blocked)
+    gone = Counter(c.packed()) if settings.max_uses == 1 else Counter(c.at(k.IN_PACK).tolist())
     return (
-        len(c.at(k.IN_GENERATION)) == n[k.FLYING] and len(c.at(k.IN_SCORING)) == n[k.SCORING]
+        len(c.at(k.IN_GENERATION)) == run.in_flight and len(c.at(k.IN_SCORING)) == run.scoring
         and Counter(blocked) == Counter(c.at(k.IN_QUEUE).tolist()) and Counter(c.at(k.IN_PACK).tolist()) == gone
-        and Counter(buffered) == Counter(c.at(k.IN_BUFFER).tolist()) and n[k.READY] == len(buffered)
-        and n[k.NOT_STARTED] == (state.group[c.at(k.IN_GENERATION), k.V_HEAD] < 0).sum()
+        and Counter(buffered) == Counter(c.at(k.IN_BUFFER).tolist()) and run.ready == len(buffered)
+        and run.unstarted == (state.group.v_head[c.at(k.IN_GENERATION)] < 0).sum()
     )
 
 
 def limits(c):
     """In generation at most C, in the buffer at most its capacity, in the slots at most so many."""
-    n = c.n
-    slots = (c.state.load[:, k.HELD] <= n[k.SLOTS]).all()
-    return n[k.FLYING] <= len(c.system.rates) and n[k.READY] <= n[k.CAPACITY] and slots
+    settings, run = c.settings, c.run
+    slots = (c.state.server.held <= settings.slots).all()
+    return run.in_flight <= len(c.system.rates) and run.ready <= settings.capacity and slots
 
 
 def tickets(c):
     """Free + returning + held by groups + held by what was trained since the install + lost = K."""
-    n, out = c.n, c.outstanding
+    settings, run, out = c.settings, c.run, c.outstanding
     if c.system.tickets is None:
         return True
-    if n[k.AT_PUBLISH]:
-        out += n[k.GROUPS] * (n[k.STARTED] - n[k.BATCHES] * n[k.INSTALLED])
+    if settings.tickets_at_publish:
+        out += settings.groups_per_batch * (run.started - settings.batches_per_publish * run.installed)
     else:
-        out -= n[k.GROUPS] * (n[k.PACKS] - n[k.STARTED])
-    never = c.lost if n[k.RETURNS] == k.NEVER_BACK else 0
-    free, later = n[k.TICKETS], n[k.LATER_TICKETS]
+        out -= settings.groups_per_batch * (run.packs - run.started)
+    never = c.lost if settings.returns == k.NEVER_BACK else 0
+    free, later = run.tickets, run.later_tickets
     return min(free, later) >= 0 and free + later + out + never == c.system.tickets
 
 
 def places(c):
     """Every place is free, held by one group, or not yet open."""
-    held = c.at(k.IN_GENERATION, k.IN_SCORING, k.IN_QUEUE) if c.n[k.PLACE_HOLDS] else c.at(k.IN_GENERATION)
-    found = c.state.group[held, k.PLACE].tolist() + ring(c.state.free, c.n[k.FREE_HEAD], c.n[k.FREE])
+    held = c.at(k.IN_GENERATION, k.IN_SCORING, k.IN_QUEUE) if c.settings.place_holds else c.at(k.IN_GENERATION)
+    found = c.state.group.place[held].tolist() + ring(c.state.free, c.run.free_head, c.run.free)
     return sorted(found + c.timed(k.EVENT_PLACE)) == list(range(len(c.system.rates)))
 
 
 def slots(c):
     """What servers hold, write and let wait is what the samples say."""
-    n, load = c.n, c.state.load
+    settings, run, server = c.settings, c.run, c.state.server
     holding = [k.STARTING, k.WRITING, k.REPAIRING]
-    holding += [k.STEPPING] * bool(n[k.STEP_HOLDS]) + [k.REWARDED] * bool(n[k.REWARD_HOLDS])
-    for s in range(n[k.SERVERS]):
-        here, o = c.server == s, s * n[k.ROOM]
-        heap = (c.state.codes[o : o + load[s, k.HEAP]] & ROW_MASK).tolist()
-        wait = ring(c.state.queue, load[s, k.WAITING_HEAD], load[s, k.WAITING], o, int(n[k.ROOM]))
+    holding += [k.STEPPING] * bool(settings.environment_holds) + [k.REWARDED] * bool(settings.reward_holds)
+    for s in range(settings.servers):
+        here, o = c.server == s, s * settings.room
+        heap = (c.state.codes[o : o + server.heap[s]] & ROW_MASK).tolist()
+        wait = ring(c.state.queue, server.waiting_head[s], server.waiting[s], o, int(settings.room))
         queued = c.codes[here & np.isin(c.phase, (k.UNSTARTED, k.QUEUED))]
         if sorted(heap) != c.codes[here & (c.phase == k.WRITING)].tolist() or sorted(wait) != queued.tolist():
             return False
-        if load[s, k.HELD] != (here & np.isin(c.phase, holding)).sum() or (wait and load[s, k.HELD] < n[k.SLOTS]):
+        if server.held[s] != (here & np.isin(c.phase, holding)).sum() or (wait and server.held[s] < settings.slots):
             return False
-        if load[s, k.ACTIVE] != (here & np.isin(c.phase, (k.STARTING, k.WRITING))).sum():
+        if server.active[s] != (here & np.isin(c.phase, (k.STARTING, k.WRITING))).sum():
             return False
-    pending = sorted(c.state.pending[: n[k.PENDING]].tolist())
-    totals = n[k.HOLDING] == load[:, k.HELD].sum() and n[k.ACTIVE_ALL] == load[:, k.ACTIVE].sum()
+    pending = sorted(c.state.pending[: run.pending].tolist())
+    totals = run.holding == server.held.sum() and run.active == server.active.sum()
     return totals and pending == c.samples(k.STARTING).tolist()
 
 
 def permits(c):
     """Samples between their dispatch and their end have a permit each; only one group has samples outside."""
-    n = c.n
+    settings, run = c.settings, c.run
     under_way = [k.UNSTARTED, k.STARTING, k.WRITING, k.QUEUED, k.STEPPING, k.REPAIRING]
-    held = c.samples(*under_way, *[k.REWARDED] * bool(n[k.REWARD_HOLDS]))
-    outside = list(range(n[k.OUTSIDE_FROM], n[k.OUTSIDE_TO]))
-    return n[k.PERMITTED] == len(held) <= n[k.PERMITS] and c.samples(k.OUTSIDE).tolist() == outside
+    held = c.samples(*under_way, *[k.REWARDED] * bool(settings.reward_holds))
+    outside = list(range(run.outside_from, run.outside_to))
+    return run.permitted == len(held) <= settings.permits and c.samples(k.OUTSIDE).tolist() == outside
 
 
 def samples(c):
     """Groups miss the samples that are not over; timed events are those of the samples that wait for them."""
-    size = int(c.n[k.SAMPLES])
+    size = int(c.settings.samples)
     phase = c.phase.reshape(-1, size)
     missing = (phase < k.REWARDED).sum(axis=1)
     unscored = (phase < k.OVER_SAMPLE).sum(axis=1)
@@ -154,7 +155,7 @@ def samples(c):
     told = c.state.group[c.rows]
     kinds = ((k.EVENT_REWARD, k.REWARDED), (k.EVENT_STEP, k.STEPPING), (k.EVENT_REPAIR, k.REPAIRING))
     return (
-        (told[alive, k.MISSING] == missing[alive]).all() and (told[alive, k.UNSCORED] == unscored[alive]).all()
+        (told.missing[alive] == missing[alive]).all() and (told.unscored[alive] == unscored[alive]).all()
         and ((missing > 0) == (c.stage == k.IN_GENERATION))[alive].all()
         and all(c.timed(kind) == c.samples(phase).tolist() for kind, phase in kinds)
     )
@@ -162,56 +163,56 @@ def samples(c):
 
 def heaps(c):
     """Heaps are heaps, with the numbers of the samples and the ranks of the order."""
-    n, state = c.n, c.state
-    for s in range(n[k.SERVERS]):
-        part = slice(s * n[k.ROOM], s * n[k.ROOM] + state.load[s, k.HEAP])
-        row, inside = np.divmod(state.codes[part] & ROW_MASK, n[k.SAMPLES])
-        number = state.group[row, k.NUMBER].astype(np.int64) * n[k.SAMPLES] + inside
+    settings, run, state = c.settings, c.run, c.state
+    for s in range(settings.servers):
+        part = slice(s * settings.room, s * settings.room + state.server.heap[s])
+        row, inside = np.divmod(state.codes[part] & ROW_MASK, settings.samples)
+        number = state.group.number[row].astype(np.int64) * settings.samples + inside
         if not is_heap(state.keys[part], state.codes[part]) or (state.codes[part] >> 31 != number).any():
             return False
-    shown = n[k.ORDER] == k.RANDOM or is_heap(state.ranks[: n[k.VISIBLE]], state.picks[: n[k.VISIBLE]])
-    return shown and is_heap(state.times[: n[k.TIMED]], state.orders[: n[k.TIMED]])
+    shown = settings.order == k.RANDOM or is_heap(state.ranks[: run.visible], state.picks[: run.visible])
+    return shown and is_heap(state.timed.time[: run.timed], state.timed.order[: run.timed])
 
 
 def links(c):
     """The list of groups that have neither entered the buffer nor left is whole, both ways, in the order of numbers."""
-    table, row, before, found = c.state.group, int(c.n[k.FIRST_ROW]), -1, []
+    table, row, before, found = c.state.group, int(c.run.first_row), -1, []
     while row >= 0 and len(found) <= len(c.rows):
-        if table[row, k.BEFORE] != before:
+        if table.before[row] != before:
             return False
         found.append(row)
-        row, before = int(table[row, k.AFTER]), row
-    numbers = table[found, k.NUMBER].tolist()
+        row, before = int(table.after[row]), row
+    numbers = table.number[found].tolist()
     listed = sorted(found) == c.at(k.IN_GENERATION, k.IN_SCORING, k.IN_QUEUE).tolist()
-    return listed and c.n[k.LAST_ROW] == before and numbers == sorted(numbers)
+    return listed and c.run.last_row == before and numbers == sorted(numbers)
 
 
 def publishes(c):
     """Batches start, end and are published in order; at most one publish is on its way."""
-    n = c.n
-    done = n[k.FINISHED] // n[k.BATCHES] == n[k.SNAPSHOTS] + n[k.DUE]
-    return done and n[k.SNAPSHOTS] - n[k.INSTALLED] in (0, 1) and n[k.STARTED] - n[k.FINISHED] == n[k.BUSY] and (
-        0 <= n[k.PACKS] - n[k.STARTED] <= max(n[k.PREFETCH], 1)
+    settings, run = c.settings, c.run
+    done = run.finished // settings.batches_per_publish == run.snapshots + run.due
+    return done and run.snapshots - run.installed in (0, 1) and run.started - run.finished == run.busy and (
+        0 <= run.packs - run.started <= max(settings.prefetch, 1)
     )
 
 
 def targets(c):
     """No target and no prompt is with two groups, or with a group and in its queue."""
-    n, state = c.n, c.state
-    waiting = state.group[c.rows[c.fate == k.UNFINISHED], k.PROMPT].tolist()
-    waiting += ring(state.again, n[k.AGAIN_HEAD], n[k.AGAIN])
-    if n[k.ORDER] != k.TARGETED_ORDER or not n[k.RECORD]:
+    settings, run, state = c.settings, c.run, c.state
+    waiting = state.group.prompt[c.rows[c.fate == k.UNFINISHED]].tolist()
+    waiting += ring(state.again.prompt, run.again_head, run.again)
+    if settings.order != k.TARGETED_ORDER or not settings.records:
         return len(waiting) == len(set(waiting))
     alive = np.isin(c.fate, (k.UNFINISHED, k.TRAINED))
-    owned = state.group[c.rows[alive], k.TARGET].tolist() + ring(state.targets, n[k.TARGETS_HEAD], n[k.TARGETS])
-    return len(waiting) == len(set(waiting)) and sorted(owned) == list(range(n[k.TARGETED]))
+    owned = state.group.target[c.rows[alive]].tolist() + ring(state.targets, run.targets_head, run.targets)
+    return len(waiting) == len(set(waiting)) and sorted(owned) == list(range(run.targeted))
 
 
 def work(c):
     """Generated = trained + wasted + what unfinished groups hold, of the stretches that are over."""
-    x = c.state.x
-    kept = c.state.item[c.codes[np.repeat(c.fate == k.UNFINISHED, c.n[k.SAMPLES])], k.DONE].sum()
-    return abs(x[k.GENERATED] - x[k.TRAINED_WORK] - x[k.WASTED_WORK] - kept) <= 1e-9 * max(x[k.GENERATED], 1.0)
+    sums = c.sums
+    kept = c.state.sample.done[c.codes[np.repeat(c.fate == k.UNFINISHED, c.settings.samples)]].sum()
+    return abs(sums.generated - sums.trained_work - sums.wasted_work - kept) <= 1e-9 * max(sums.generated, 1.0)
 
 
 LAWS = (groups, stages, limits, tickets, places, permits, slots, samples, heaps, links, publishes, targets, work)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 from hypothesis import strategies as st
 
 from asyncsim.laws import empirical, gamma, lognormal
+from asyncsim.systems import _draws
 from asyncsim.systems._system import System
 
 MODES = ("drain", "restart", "reprefill", "keep", "pin")
@@ -205,15 +207,18 @@ def draws_of(system, batches, samples, seed, realization=0):
     def one(method, *entity):
         return method(*(np.array([number]) for number in entity), **at)[0].item()
 
+    def of(method):
+        return partial(method, system)
+
     return SimpleNamespace(
-        work=lambda sample: one(system.works, sample),
-        reward=lambda sample: one(system.rewards, sample),
-        environment=lambda sample, turn: one(system.environments, sample, turn),
-        failure=lambda sample, attempt: one(system.failures, sample, attempt),
-        difficulty=lambda group: one(system.difficulties, group),
-        accepted=lambda group: system.accept == 1.0 or one(system.accepts, group),
-        uniform=lambda batch, draw: one(system.choices, batch, draw),
-        train_times=system.train_times(batches, samples, realization, seed).tolist(),
+        work=lambda sample: one(of(_draws.works), sample),
+        reward=lambda sample: one(of(_draws.rewards), sample),
+        environment=lambda sample, turn: one(of(_draws.environments), sample, turn),
+        failure=lambda sample, attempt: one(of(_draws.failures), sample, attempt),
+        difficulty=lambda group: one(of(_draws.difficulties), group),
+        accepted=lambda group: system.accept == 1.0 or one(_draws.acceptances, group) < system.accept,
+        uniform=lambda batch, draw: one(_draws.choices, batch, draw),
+        train_times=_draws.train_times(system, batches, samples, realization, seed).tolist(),
     )
 
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from asyncsim.laws import empirical, lognormal
-from asyncsim.systems import _kernel
+from asyncsim.systems import _draws, _kernel
 from asyncsim.systems import _state as k
-from asyncsim.systems._system import System, stepped
+from asyncsim.systems._simulating import stepped
+from asyncsim.systems._system import System
 from tests.systems.recount import LAWS, Counted, broken, may_stall
 from tests.systems.settings import systems
 
@@ -27,11 +28,11 @@ class Stepper:
         self.state = system.start(BATCHES, samples, 0, seed, drawn=drawn, record=record)
         self.why, self.now = k.GOING, 0.0
         # Who starves is seen to within fewer events than a user would have to wait.
-        self.state.n[k.PATIENCE] = 6_000
+        self.state.settings.patience = 6_000
 
     @property
     def going(self):
-        return self.why not in STANDSTILL and self.state.n[k.FINISHED] < BATCHES
+        return self.why not in STANDSTILL and self.state.run.finished < BATCHES
 
     def go(self, started=k.UNLIMITED, finished=BATCHES, questions=1 << 30):
         while questions > 0:
@@ -42,15 +43,15 @@ class Stepper:
             questions -= 1
             if self.why not in (k.STARTS, k.PUBLISHED):
                 break
-        earlier, self.now = self.now, float(self.state.x[k.NOW])
+        earlier, self.now = self.now, float(self.state.run.now)
         assert self.now >= earlier
 
     def answer(self):
         if self.why == k.STARTS:
-            codes = self.state.pending[: self.state.n[k.PENDING]]
-            row, inside = np.divmod(codes, self.state.n[k.SAMPLES])
-            number = self.state.group[row, k.NUMBER].astype(np.int64) * self.state.n[k.SAMPLES] + inside
-            self.state.item[codes, k.WORK] = self.system.works(number, 0, self.seed)
+            codes = self.state.pending[: self.state.run.pending]
+            row, inside = np.divmod(codes, self.state.settings.samples)
+            number = self.state.group.number[row].astype(np.int64) * self.state.settings.samples + inside
+            self.state.sample.work[codes] = _draws.works(self.system, number, 0, self.seed)
         elif self.why == k.PUBLISHED:
             _kernel.rekey(self.state)
 
@@ -67,12 +68,12 @@ class Kernel(RuleBasedStateMachine):
     @precondition(lambda self: self.run.going)
     @rule(more=st.integers(1, 4))
     def train(self, more):
-        self.run.go(started=self.run.state.n[k.STARTED] + more)
+        self.run.go(started=self.run.state.run.started + more)
 
     @precondition(lambda self: self.run.going)
     @rule(more=st.integers(1, 4))
     def finish(self, more):
-        self.run.go(finished=min(self.run.state.n[k.FINISHED] + more, BATCHES))
+        self.run.go(finished=min(self.run.state.run.finished + more, BATCHES))
 
     @precondition(lambda self: self.run.going and not self.run.drawn)
     @rule(questions=st.integers(1, 6))
@@ -121,9 +122,9 @@ def reached(system=BUSY, samples=3):
     """A state, free to be damaged, in which every kind of thing is there."""
     run = Stepper(system, samples, 0)
     while run.going:
-        run.go(finished=run.state.n[k.FINISHED] + 1)
+        run.go(finished=run.state.run.finished + 1)
         c = Counted(system, run.state)
-        heap, waiting = run.state.load[:, k.HEAP].max(), run.state.load[:, k.WAITING].sum()
+        heap, waiting = run.state.server.heap.max(), run.state.server.waiting.sum()
         stages = {k.IN_GENERATION, k.IN_BUFFER, k.IN_PACK} <= set(c.stage.tolist())
         if stages and {k.WRITING, k.REWARDED} <= set(c.phase.tolist()) and heap > 1 and waiting:
             break
@@ -133,91 +134,91 @@ def reached(system=BUSY, samples=3):
 
 
 def place_freed_twice(state, c):
-    place = state.group[c.at(k.IN_GENERATION)[0], k.PLACE]
-    state.free[(state.n[k.FREE_HEAD] + state.n[k.FREE]) % len(state.free)] = place
-    state.n[k.FREE] += 1
+    place = state.group.place[c.at(k.IN_GENERATION)[0]]
+    state.free[(state.run.free_head + state.run.free) % len(state.free)] = place
+    state.run.free += 1
 
 
 def ticket_lost(state, c):
-    state.n[k.TICKETS] -= 1
+    state.run.tickets -= 1
 
 
 def ticket_returned_twice(state, c):
-    state.n[k.LATER_TICKETS] += 1
+    state.run.later_tickets += 1
 
 
 def group_in_two_queues(state, c):
-    state.picks[state.n[k.VISIBLE]], state.ranks[state.n[k.VISIBLE]] = c.at(k.IN_PACK)[0], 1 << 40
-    state.n[k.VISIBLE] += 1
-    state.n[k.READY] += 1
+    state.ranks[state.run.visible], state.picks[state.run.visible] = 1 << 40, c.at(k.IN_PACK)[0]
+    state.run.visible += 1
+    state.run.ready += 1
 
 
 def group_buffered_twice(state, c):
-    state.picks[state.n[k.VISIBLE]], state.ranks[state.n[k.VISIBLE]] = state.picks[0], 1 << 40
-    state.n[k.VISIBLE] += 1
-    state.n[k.READY] += 1
+    state.ranks[state.run.visible], state.picks[state.run.visible] = 1 << 40, state.picks[0]
+    state.run.visible += 1
+    state.run.ready += 1
 
 
 def group_forgotten(state, c):
-    state.group[c.at(k.IN_BUFFER)[0], k.STAGE] = k.LEFT
+    state.group.stage[c.at(k.IN_BUFFER)[0]] = k.LEFT
 
 
 def group_counted_as_gone(state, c):
-    state.n[k.GONE] += 1
+    state.run.gone += 1
 
 
 def permit_leaked(state, c):
-    state.n[k.PERMITTED] -= 1
+    state.run.permitted -= 1
 
 
 def slot_leaked(state, c):
-    s = int(np.flatnonzero(state.load[:, k.HELD])[0])
-    state.load[s, k.HELD] -= 1
-    state.n[k.HOLDING] -= 1
+    s = int(np.flatnonzero(state.server.held)[0])
+    state.server.held[s] -= 1
+    state.run.holding -= 1
 
 
 def slot_taken_twice(state, c):
-    state.load[0, k.HELD] += 1
-    state.n[k.HOLDING] += 1
+    state.server.held[0] += 1
+    state.run.holding += 1
 
 
 def heap_out_of_order(state, c):
-    s = int(np.argmax(state.load[:, k.HEAP]))
-    assert state.load[s, k.HEAP] > 1
-    state.keys[s * state.n[k.ROOM]] = np.inf
+    s = int(np.argmax(state.server.heap))
+    assert state.server.heap[s] > 1
+    state.keys[s * state.settings.room] = np.inf
 
 
 def timer_out_of_order(state, c):
-    state.times[0] = np.inf
+    state.timed.time[0] = np.inf
 
 
 def sample_forgotten(state, c):
-    state.stamp[c.samples(k.REWARDED)[0], k.PHASE] = k.OVER_SAMPLE
+    state.sample.phase[c.samples(k.REWARDED)[0]] = k.OVER_SAMPLE
 
 
 def link_cut(state, c):
-    state.group[state.n[k.FIRST_ROW], k.AFTER] = -1
+    state.group.after[state.run.first_row] = -1
 
 
 def link_wrong_way(state, c):
-    state.group[state.n[k.LAST_ROW], k.BEFORE] = -1
+    state.group.before[state.run.last_row] = -1
 
 
 def buffer_over_full(state, c):
-    state.n[k.CAPACITY] = state.n[k.READY] - 1
+    state.settings.capacity = state.run.ready - 1
 
 
 def installed_twice(state, c):
-    state.n[k.INSTALLED] += 1
+    state.run.installed += 1
 
 
 def prompt_asked_twice(state, c):
     unfinished = c.rows[c.fate == k.UNFINISHED]
-    state.group[unfinished[0], k.PROMPT] = state.group[unfinished[1], k.PROMPT]
+    state.group.prompt[unfinished[0]] = state.group.prompt[unfinished[1]]
 
 
 def tokens_lost(state, c):
-    state.item[c.at(k.IN_BUFFER)[0] * state.n[k.SAMPLES], k.DONE] = 0.0
+    state.sample.done[c.at(k.IN_BUFFER)[0] * state.settings.samples] = 0.0
 
 
 @pytest.mark.parametrize(

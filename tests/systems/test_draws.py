@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from asyncsim import rng
 from asyncsim.laws import exponential
+from asyncsim.systems import _draws
 from asyncsim.systems._system import System
 
 COUNT = 400
@@ -18,26 +21,15 @@ SYSTEM = System(
 """Everything random has one law, so that equal numbers come from equal draws."""
 
 PURPOSES = {
-    "work": lambda s, numbers: s.works(numbers, 0, 7),
-    "reward": lambda s, numbers: s.rewards(numbers, 0, 7),
-    "environment": lambda s, numbers: s.environments(numbers, np.array(1), 0, 7),
-    "difficulty": lambda s, numbers: s.difficulties(numbers, 0, 7),
-    "failure": lambda s, numbers: s.failures(numbers, np.array(0), 0, 7),
-    "training": lambda s, numbers: s.train_times(len(numbers), 1, 0, 7),
-    "order": lambda s, numbers: -np.log1p(-s.choices(numbers, np.array(0), 0, 7)),
-    "acceptance": lambda s, numbers: -np.log1p(-_acceptances(s, numbers)),
+    "work": lambda s, numbers: _draws.works(s, numbers, 0, 7),
+    "reward": lambda s, numbers: _draws.rewards(s, numbers, 0, 7),
+    "environment": lambda s, numbers: _draws.environments(s, numbers, np.array(1), 0, 7),
+    "difficulty": lambda s, numbers: _draws.difficulties(s, numbers, 0, 7),
+    "failure": lambda s, numbers: _draws.failures(s, numbers, np.array(0), 0, 7),
+    "training": lambda s, numbers: _draws.train_times(s, len(numbers), 1, 0, 7),
+    "order": lambda s, numbers: -np.log1p(-_draws.choices(numbers, np.array(0), 0, 7)),
+    "acceptance": lambda s, numbers: -np.log1p(-_draws.acceptances(numbers, 0, 7)),
 }
-
-
-def _acceptances(system, numbers):
-    """The uniform numbers behind `accepts`, found by asking at many probabilities."""
-    low, high = np.zeros(len(numbers)), np.ones(len(numbers))
-    for _ in range(50):
-        middle = (low + high) / 2.0
-        kept = np.array([system.replace(accept=m).accepts(np.array([n]), 0, 7)[0] for m, n in zip(
-            middle[:40], numbers[:40], strict=True)])
-        high[:40], low[:40] = np.where(kept, middle[:40], high[:40]), np.where(kept, low[:40], middle[:40])
-    return low[:40]
 
 
 def common(first, second):
@@ -59,11 +51,12 @@ def test_no_two_purposes_share_a_draw():
 def test_draws_depend_on_realization_and_seed(purpose):
     numbers = np.arange(50)
     draw = {
-        "work": SYSTEM.works, "reward": SYSTEM.rewards, "difficulty": SYSTEM.difficulties,
-        "environment": lambda n, m, seed: SYSTEM.environments(n, np.array(1), m, seed),
-        "failure": lambda n, m, seed: SYSTEM.failures(n, np.array(0), m, seed),
-        "training": lambda n, m, seed: SYSTEM.train_times(len(n), 1, m, seed),
-        "order": lambda n, m, seed: SYSTEM.choices(n, np.array(0), m, seed),
+        "work": partial(_draws.works, SYSTEM), "reward": partial(_draws.rewards, SYSTEM),
+        "difficulty": partial(_draws.difficulties, SYSTEM),
+        "environment": lambda n, m, seed: _draws.environments(SYSTEM, n, np.array(1), m, seed),
+        "failure": lambda n, m, seed: _draws.failures(SYSTEM, n, np.array(0), m, seed),
+        "training": lambda n, m, seed: _draws.train_times(SYSTEM, len(n), 1, m, seed),
+        "order": lambda n, m, seed: _draws.choices(n, np.array(0), m, seed),
     }[purpose]
     first = draw(numbers, 0, 0)
     assert common(first, draw(numbers, 1, 0)) == common(first, draw(numbers, 0, 1)) == 0
@@ -80,5 +73,5 @@ def test_a_run_trains_for_seconds_that_are_no_works():
 
 
 def test_training_times_from_a_later_batch_are_those_of_one_draw():
-    whole = SYSTEM.train_times(50, 1, 0, 3)
-    assert np.array_equal(whole[20:], SYSTEM.train_times(30, 1, 0, 3, 20))
+    whole = _draws.train_times(SYSTEM, 50, 1, 0, 3)
+    assert np.array_equal(whole[20:], _draws.train_times(SYSTEM, 30, 1, 0, 3, 20))

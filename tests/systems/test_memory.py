@@ -16,7 +16,6 @@ from asyncsim.checks import InputError
 from asyncsim.laws import constant, exponential, gamma, lognormal
 from asyncsim.records import Timeline
 from asyncsim.systems import _build, _limits
-from asyncsim.systems import _state as k
 from asyncsim.systems._system import StalledError, System
 from tests.systems.contract import CASES
 from tests.systems.contract import system as case_system
@@ -36,7 +35,9 @@ class Soiled(SimpleNamespace):
         return getattr(np, name)
 
     def soil(self, array):
-        array[...] = self.fill[0] if array.dtype.kind == "f" else self.fill[1]
+        columns = [array[name] for name in array.dtype.names] if array.dtype.names else [array]
+        for column in columns:
+            column[...] = self.fill[0] if column.dtype.kind == "f" else self.fill[1]
         return array
 
     def empty(self, *arguments, **options):
@@ -112,7 +113,7 @@ def test_the_arrays_of_a_summary_do_not_grow_with_the_batches(case, monkeypatch)
     short, long = (LEAN[case].simulate(batches, 2, 0, 0, record=False) for batches in (5_000, 20_000))
     for name, array in short._asdict().items():
         assert array.shape == getattr(long, name).shape, name
-    assert long.n[k.FINISHED] == 20_000
+    assert long.run.finished == 20_000
 
 
 def test_a_summary_takes_the_memory_of_what_is_outstanding(monkeypatch):
@@ -213,8 +214,8 @@ def test_the_estimate_is_not_far_below_what_happens(system, batches, samples, se
     except StalledError:
         reject()
     size = _limits.expected(system, batches, samples)
-    assert state.n[k.ADMITTED] <= 4 * size.groups
-    assert state.level[: state.n[k.INSTALLED], k.LEVEL_OUTSTANDING].max(initial=0) <= 4 * size.outstanding + 16
+    assert state.run.admitted <= 4 * size.groups
+    assert state.publish.outstanding[: state.run.installed].max(initial=0) <= 4 * size.outstanding + 16
 
 
 @pytest.mark.parametrize("case", CASES)

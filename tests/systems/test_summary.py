@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from asyncsim import systems as presets
 from asyncsim.checks import InputError
 from asyncsim.laws import constant, exponential, lognormal, pareto
-from asyncsim.systems import _state as k
 from asyncsim.systems import _summary
 from asyncsim.systems._system import StalledError, System
 from asyncsim.systems._tokens import token_versions
@@ -164,9 +163,9 @@ def test_a_summary_does_not_depend_on_the_number_of_threads():
 def test_memory_is_what_is_outstanding():
     system = presets.areal(3, 8, 64, length=pareto(0.5, 1.5), load=1.5)
     short, long = (system.simulate(batches, 2, 0, 0, record=False) for batches in (50, 2000))
-    for name in ("item", "stamp", "group", "moment", "ranks", "times", "taken"):
+    for name in ("sample", "steps", "group", "moment", "ranks", "timed", "taken"):
         assert getattr(short, name).shape == getattr(long, name).shape, name
-    assert long.n[k.ADMITTED] > 100 * len(long.group)
+    assert long.run.admitted > 100 * len(long.group)
 
 
 def test_warm_up_is_twice_the_versions_that_are_out():

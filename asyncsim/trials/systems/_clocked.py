@@ -9,7 +9,6 @@ import numpy as np
 
 from asyncsim import laws, uncertainty
 from asyncsim.records import Estimate, Point
-from asyncsim.systems import _state as k
 from asyncsim.systems._system import System
 from asyncsim.trials._trial import Plant
 
@@ -43,14 +42,14 @@ def completions(point: Point, window: float, realization: int, seed: int, plant:
     begin = 20.0 * system.length.mean() + 4.0 * period
     batches = int((begin + window + margin) / period) + 2
     state = plant(system).simulate(batches, 1, realization, seed)
-    item, stamp = state.item[: state.n[k.ADMITTED]], state.stamp[: state.n[k.ADMITTED]]
-    inside = (item[:, k.START] >= begin) & (item[:, k.START] < begin + window)
-    item, stamp = item[inside], stamp[inside]
-    over = stamp[:, k.V_END] >= 0
-    end = np.where(over, stamp[:, k.V_END], state.n[k.INSTALLED])
-    head = (end - stamp[:, k.V_START]).astype(float)
-    tokens = np.where(over, end - item[:, k.VERSIONS] / item[:, k.WORK], head / 2.0)
-    return Completions(head, tokens, item[:, k.WORK])
+    sample = state.sample[: state.run.admitted]
+    inside = (sample.start >= begin) & (sample.start < begin + window)
+    sample = sample[inside]
+    over = sample.v_end >= 0
+    end = np.where(over, sample.v_end, state.run.installed)
+    head = (end - sample.v_start).astype(float)
+    tokens = np.where(over, end - sample.versions / sample.work, head / 2.0)
+    return Completions(head, tokens, sample.work)
 
 
 def per_sample(values: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None = None) -> Estimate:

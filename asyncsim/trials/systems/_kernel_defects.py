@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim.systems import _state as k
+from asyncsim.systems._simulating import refuse_standstill, stepped
 from asyncsim.systems._state import State
-from asyncsim.systems._system import System, refuse_standstill, stepped
+from asyncsim.systems._system import System
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Mistaken(System):
             batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm
         )
         # Places for what is freed once too often: they exist, but nobody is given them.
-        state.n[k.FREE] -= self.spare
+        state.run.free -= self.spare
         for until in (max(self.batches_per_publish, int(batches * self.when)), batches):
             state, why = stepped(self, state, k.UNLIMITED, until, realization, seed, drawn=True)
             refuse_standstill(self, state, why)
@@ -97,48 +98,48 @@ def dropped_counted_as_trained(system: System) -> Mistaken:
 
 
 def _version(system: Mistaken, state: State) -> None:
-    state.n[k.INSTALLED] -= 1
+    state.run.installed -= 1
 
 
 def _publish(system: Mistaken, state: State) -> None:
-    row = state.n[k.INSTALLED]
-    for table in (state.publish, state.level, state.marks):
+    row = state.run.installed
+    for table in (state.publish, state.marks):
         table[row] = table[row - 1]
-    state.n[k.INSTALLED] += 1
+    state.run.installed += 1
 
 
 def _end(system: Mistaken, state: State) -> None:
-    for table, column in ((state.stamp, k.V_END), (state.group, k.V_DONE)):
-        table[:, column] -= table[:, column] > 0
+    for version in (state.sample.v_end, state.group.v_done):
+        version -= version > 0
 
 
 def _tickets(system: Mistaken, state: State) -> None:
-    state.n[k.TICKETS] += state.n[k.ADMITTED] - state.n[k.GONE]
+    state.run.tickets += state.run.admitted - state.run.gone
 
 
 def _place(system: Mistaken, state: State) -> None:
-    n, ring, group = state.n, state.free, state.group
-    row, left = n[k.FIRST_ROW], system.spare
+    run, ring, group = state.run, state.free, state.group
+    row, left = run.first_row, system.spare
     while row >= 0 and left > 0:
-        if group[row, k.STAGE] == k.IN_GENERATION:
-            ring[(n[k.FREE_HEAD] + n[k.FREE]) % ring.size] = group[row, k.PLACE]
-            n[k.FREE] += 1
+        if group.stage[row] == k.IN_GENERATION:
+            ring[(run.free_head + run.free) % ring.size] = group.place[row]
+            run.free += 1
             left -= 1
-        row = group[row, k.AFTER]
+        row = group.after[row]
 
 
 def _slot(system: Mistaken, state: State) -> None:
-    state.load[:, k.HELD] -= 1
+    state.server.held -= 1
 
 
 def _dropped(system: Mistaken, state: State) -> None:
-    group = state.group[: state.n[k.ADMITTED]]
-    fate = group[:, k.FATE]
+    group = state.group[: state.run.admitted]
+    fate = group.fate
     rows = np.flatnonzero((fate == k.DROPPED_AGE) | (fate == k.DROPPED_OVERFLOW))
-    starts = state.batch[: state.n[k.STARTED], k.TRAIN_FROM]
-    batch = np.minimum(np.searchsorted(starts, state.moment[rows, k.T_LEFT]), starts.size - 1)
-    group[rows, k.FATE], group[rows, k.BATCH] = k.TRAINED, batch
-    group[rows, k.V_TRAINED] = state.batch[batch, k.BATCH_VERSION]
+    starts = state.batch.t_start[: state.run.started]
+    batch = np.minimum(np.searchsorted(starts, state.moment.t_left[rows]), starts.size - 1)
+    group.fate[rows], group.batch[rows] = k.TRAINED, batch
+    group.v_trained[rows] = state.batch.version[batch]
 
 
 _MISTAKES: dict[str, Callable[[Mistaken, State], None]] = {

@@ -10,8 +10,9 @@ import numpy as np
 
 from asyncsim.records import Estimate, Point, Timeline
 from asyncsim.systems import _state as k
+from asyncsim.systems._simulating import refuse_standstill, stepped
 from asyncsim.systems._state import State
-from asyncsim.systems._system import System, refuse_standstill, stepped
+from asyncsim.systems._system import System
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import ticket_lost
 from asyncsim.trials.systems._windows import heavy, large, mean_of, places, realizations_for, timelines
@@ -31,11 +32,11 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     groups, samples = point["groups_per_batch"], point["samples_per_group"]
     batches = -(-_GROUPS // groups)
     system = plant(places(point, point["places"], groups, tickets=point["tickets"], release=point["release"]))
-    sums = system.simulate(batches, samples, 0, seed, record=False).x
+    sums = system.simulate(batches, samples, 0, seed, record=False).sums
     record = system.timeline(batches, samples, seed=seed)
     ratios = {
-        "in_flight": _ratio(float(sums[k.SUM_FLYING]), float(sums[k.TIME]), record, samples, "t_done"),
-        "outstanding": _ratio(float(sums[k.SUM_OUTSTANDING]), float(sums[k.TIME]), record, samples, "t_left"),
+        "in_flight": _ratio(float(sums.in_flight), float(sums.seconds), record, samples, "t_done"),
+        "outstanding": _ratio(float(sums.outstanding), float(sums.seconds), record, samples, "t_left"),
     }
     return ratios | (_levels(system, point, effect, seed) if "exponential" in str(point["train_time"]) else {})
 
@@ -77,7 +78,7 @@ class _Miscounting(System):
         for until in (max(1, batches // 20), batches):
             state, why = stepped(self, state, k.UNLIMITED, until, realization, seed, drawn=True)
             refuse_standstill(self, state, why)
-            state.n[k.FLYING] += 1
+            state.run.in_flight += 1
         return state
 
 

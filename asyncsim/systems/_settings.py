@@ -1,0 +1,189 @@
+"""The settings of a system, checked: one point of the event model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
+
+from asyncsim import checks, records
+from asyncsim.laws import Law, as_law
+from asyncsim.systems import _checking
+
+REALIZATIONS = 64
+"""Independent realizations of a random event system that a run uses unless told otherwise."""
+
+PLACES = 1 << 20
+"""Places of a system at most: each is an entry of `rates`."""
+
+
+class Plan(NamedTuple):
+    """What is asked of a run: so many batches of groups of so many samples, of one realization.
+
+    `drawn` false: every start asks for its work; `record` false: rows of groups are used again; sums over time begin
+    when `warm` batches have trained.
+    """
+
+    batches: int
+    samples: int
+    realization: int
+    seed: int
+    drawn: bool = True
+    record: bool = True
+    warm: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class Settings:
+    """Who generates, who trains and when weights move: one point of the event model.
+
+    `MODEL.md` beside this file says what every setting means. Numbers in place of laws are constants, infinity in place
+    of a limit is None. Raises `InputError` for values out of range, settings that contradict each other, and systems
+    that would come to a standstill.
+    """
+
+    name: str
+    knobs: Mapping[str, Any]
+    length: Law
+    rates: tuple[float, ...]
+    groups_per_batch: int = 1
+    batches_per_publish: int = 1
+    updates_per_batch: int = 1
+    difficulty: Law | None = None
+    accept: float = 1.0
+    prompt: float = 0.0
+    servers: int = 1
+    slots: int | None = None
+    decode: tuple[float, ...] | None = None
+    offsets: tuple[float, ...] | None = None
+    reward: Law | None = None
+    reward_holds: bool = False
+    turns: int = 1
+    environment: Law | None = None
+    environment_holds: bool = True
+    train_time: Law | float | None = None
+    load: float | None = None
+    token_time: float = 0.0
+    prefetch: int = 0
+    tickets: int | None = None
+    release: str = "publish"
+    release_dropped: str = "now"
+    quantum: int = 1
+    lead: int | None = None
+    epoch: int | None = None
+    permits: int | None = None
+    capacity: int | None = None
+    overflow: str = "block"
+    visible: str = "completion"
+    initial_fill: int = 0
+    max_uses: int | None = 1
+    order: str = "done"
+    window: int | None = None
+    recent: float = 0.0
+    max_age: int | None = None
+    age_action: str = "drop"
+    age_checks: tuple[str, ...] = ("pack",)
+    age_reach: str = "ready"
+    age_reference: str = "start"
+    mode: str = "keep"
+    sync_time: float = 0.0
+    trainer_waits: bool = True
+    generator_pauses: bool = True
+    prefill_speedup: float = math.inf
+    failure_rate: float = 0.0
+    restart_delay: float = 0.0
+    failure_keeps: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("length", "difficulty", "reward", "environment"):
+            value: Any = getattr(self, name)
+            if value is not None and not isinstance(value, Law):
+                zero = name != "length" and not isinstance(value, str) and value == 0
+                object.__setattr__(self, name, None if zero else as_law(name, value))
+        for name in _checking.LIMITS:
+            value = getattr(self, name)
+            if isinstance(value, float) and value == math.inf:
+                object.__setattr__(self, name, None)
+        time: Any = self.train_time
+        if isinstance(time, str):
+            object.__setattr__(self, "train_time", as_law("train_time", time))
+        _checking.check(self)
+
+    def __repr__(self) -> str:
+        """Name, length, places, and the settings that are not as they are unless set; 400 characters at most."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)[2:] if getattr(self, f.name) != f.default}
+        rates = given.pop("rates")
+        places = f"{rates[0]:g} x {len(rates)}" if len(set(rates)) == 1 else f"{len(rates)} places"
+        parts = [repr(self.name), f"rates={places}", *(f"{k}={checks.shown(v)}" for k, v in given.items())]
+        return checks.clipped(f"System({', '.join(parts)})", 400)
+
+    @property
+    def random(self) -> bool:
+        """Whether realizations differ by chance."""
+        laws = (self.length, self.train_time, self.difficulty, self.reward, self.environment)
+        chosen = self.order == "random" or self.accept < 1.0 or self.failure_rate > 0.0
+        return chosen or any(isinstance(law, Law) and law.random for law in laws)
+
+    @property
+    def instant(self) -> bool:
+        """Whether training takes no time at all."""
+        time = self.train_time
+        return self.token_time == 0.0 and not isinstance(time, Law) and time is not None and float(time) == 0.0
+
+    def replace(self, **changes: Any) -> Self:
+        """The same system with other settings."""
+        return replace(self, **changes)
+
+    def describe(self) -> dict[str, Any]:
+        """Name, knobs, length, places and all settings, as JSON can hold them."""
+        rates: Any = self.rates[0] if len(set(self.rates)) == 1 else list(self.rates)
+        shown = {"name": self.name, "knobs": records.plain(self.knobs), "length": str(self.length)}
+        shown |= {"places": len(self.rates), "rates": rates}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name not in shown:
+                shown[each.name] = records.plain(str(value) if isinstance(value, Law) else value)
+        return shown
+
+    def realizations(self, replicates: int) -> int:
+        """M for so many replicates: 1 where nothing is random, else 64 cut to the replicates."""
+        return min(REALIZATIONS, replicates) if self.random else 1
+
+    def mean_train_time(self, samples_per_group: int) -> float:
+        """Mean seconds of training on a batch, t_T; from a load, load P / (generated groups a second)."""
+        if self.load is not None:
+            return self.load * self.groups_per_batch / self.generation_rate(samples_per_group)
+        time = self.train_time.mean() if isinstance(self.train_time, Law) else float(self.train_time or 0.0)
+        if self.token_time == 0.0:
+            return time
+        return time + self.token_time * self.groups_per_batch * samples_per_group * self.mean_work()
+
+    def mean_work(self) -> float:
+        """Mean work of a sample, difficulty included."""
+        return self.length.mean() * (1.0 if self.difficulty is None else self.difficulty.mean())
+
+    def generation_rate(self, samples_per_group: int) -> float:
+        """Groups a second when no place and no slot ever waits, at full concurrency.
+
+        Places: C / (E[max of N works] / speed + seconds of environment and, if it holds the place, of reward); slots
+        and permits: as many x speed / (N E[work]), the smallest of all. With fewer tickets than places the first so
+        many places count.
+        """
+        busy = len(self.rates) if self.tickets is None else min(len(self.rates), self.tickets)
+        active = busy * samples_per_group / self.servers
+        limits = [math.inf if self.slots is None else float(self.slots)]
+        limits += [math.inf if self.permits is None else self.permits / self.servers]
+        held = min(active, *limits)
+        speed = 1.0 if self.decode is None else self.decode[min(max(round(held), 1), len(self.decode)) - 1]
+        scale = 1.0 if self.difficulty is None else self.difficulty.mean()
+        rate = float(sum(self.rates[:busy])) / busy * speed
+        seconds = self.length.expected_max(samples_per_group) * scale / rate
+        if self.environment is not None:
+            seconds += (self.turns - 1) * self.environment.mean()
+        if self.reward_holds and self.reward is not None:
+            seconds += self.reward.mean()
+        by_places = busy / seconds
+        if held == active:
+            return by_places
+        return min(by_places, self.servers * held * rate / (samples_per_group * self.mean_work()))

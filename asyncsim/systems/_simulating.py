@@ -1,0 +1,77 @@
+"""From settings to finished states: the kernel is started, driven and fed until a run ends."""
+
+from __future__ import annotations
+
+from asyncsim import checks, memory
+from asyncsim.systems._settings import Plan, Settings
+from asyncsim.systems._state import State
+
+_KEPT = 8 << 20
+"""Bytes of an array up to which its memory stays with the process: simulations are run by the dozen."""
+
+
+class StalledError(checks.RunError):
+    """Nothing can happen any more, or much happens and no batch is formed; the message says who waits for what."""
+
+
+def start(system: Settings, plan: Plan) -> State:
+    """Kernel state at time 0."""
+    from asyncsim.systems import _build, _limits
+
+    memory.keep(_KEPT)
+    checks.integer("batches", plan.batches, 1, "ask for at least one batch")
+    samples = checks.integer("samples_per_group", plan.samples, 1, "a group has at least one sample")
+    checks.require(
+        plan.drawn or system.turns == 1, "turns", system.turns, "1 where lengths come from the policy",
+        "a length that changes has no turns; give the system one turn",
+    )
+    if plan.drawn:
+        _check_divergence(system, samples)
+        _limits.refuse_endless(system, plan.batches, samples, plan.record)
+    return _build.new_state(system, plan._replace(samples=samples))
+
+
+def _check_divergence(s: Settings, samples_per_group: int) -> None:
+    bounded = s.tickets is not None or s.capacity is not None or s.lead is not None
+    if bounded or s.max_age is not None or s.max_uses != 1:
+        return
+    generated, seconds = s.generation_rate(samples_per_group), s.mean_train_time(samples_per_group)
+    ratio = generated * s.accept * seconds / s.groups_per_batch
+    checks.require(
+        ratio <= 1.0, "tickets", None, f"a number where {ratio:.4g} groups are generated for each one trained",
+        "the buffer of an open loop grows for ever; give tickets, a capacity, an age limit or a shorter train_time",
+    )
+
+
+def simulate(system: Settings, plan: Plan) -> State:
+    """The finished kernel state of one realization, run until the last batch has trained and been published."""
+    from asyncsim.systems import _state
+
+    state = start(system, plan)
+    state, why = stepped(system, state, _state.UNLIMITED, plan.batches, plan.realization, plan.seed, drawn=True)
+    refuse_standstill(system, state, why)
+    return state
+
+
+def stepped(
+    system: Settings, state: State, stop_started: int, stop_finished: int, realization: int, seed: int, *, drawn: bool
+) -> tuple[State, int]:
+    """Advance until the kernel needs more than room or draws; the state and why it came back."""
+    from asyncsim.systems import _build, _kernel, _state
+
+    while True:
+        why = _kernel.advance(state, stop_started, stop_finished)
+        if why == _state.FULL:
+            state = _build.grown(state)
+        elif why == _state.SUPPLY:
+            _build.refill(system, state, realization, seed, drawn)
+        else:
+            return state, why
+
+
+def refuse_standstill(system: Settings, state: State, why: int) -> None:
+    """Raise `StalledError` where nothing can happen any more, or much happens and nothing trains."""
+    from asyncsim.systems import _standstill, _state
+
+    if why in (_state.STALLED, _state.STARVED):
+        raise StalledError(_standstill.explained(system, state, why == _state.STARVED))
