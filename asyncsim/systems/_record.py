@@ -62,7 +62,7 @@ def head_staleness(state: State) -> np.ndarray:
     """Staleness of the head of every trained group, float64 `[B, G]`."""
     head = state.group.v_head[groups_of_batches(state)]
     version = state.batch.version[: len(head)]
-    return version[:, None] - head
+    return (version[:, None] - head).astype(np.float64)
 
 
 def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.Timeline:
