@@ -117,10 +117,10 @@ def list_names(
         rows = commands.names(kind)
         about = rows if json_path is None else [row | commands.facts(kind, row["name"]) for row in rows]
         page = _lines(rows)
-    files = streams.Files()
-    files.write("--json", None if shown else json_path, lambda path: commands.write_json(path, about))
+    outputs = streams.Files()
+    outputs.write("--json", None if shown else json_path, lambda path: commands.write_json(path, about))
     print(_json(about) if shown else page)
-    return files.status(0)
+    return outputs.status(0)
 
 
 @app.command()
@@ -321,9 +321,9 @@ def conformance(
     whole = hazards or strict or (json_path is None and sys.stdout.isatty())
     asked = conforming.Asked(like, adapter, advantages_per, strict, allow or [], seed, whole)
     result, status = conforming.check(target, asked, settings, names)
-    files = streams.Files()
-    files.write("--json", json_path, lambda path: commands.write_json(path, result))
-    return files.status(status)
+    outputs = streams.Files()
+    outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
+    return outputs.status(status)
 
 
 def _json(value: Any) -> str:

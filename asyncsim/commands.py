@@ -129,14 +129,14 @@ def run(
         if interrupted.trace is None:
             raise
         stopped, trace = interrupted, interrupted.trace
-    files = streams.Files()
+    outputs = streams.Files()
     # A second signal must not lose what the first one left.
     with stopping.deferred() as received:
-        files.write("--save", save, trace.save)
+        outputs.write("--save", save, trace.save)
         ends = _ends(trace)
         result = _result(trace, ends)
-        files.write("--json", json_path, lambda path: write_json(path, result))
-        drawn = files.write("--plot", plot, lambda path: _draw(trace, path))
+        outputs.write("--json", json_path, lambda path: write_json(path, result))
+        drawn = outputs.write("--plot", plot, lambda path: _draw(trace, path))
     _print_ends(trace, ends)
     if drawn:
         print(f"plot: {plot}")
@@ -146,7 +146,7 @@ def run(
             "start it again; sim.Spec(..., initial=trace.parameters) starts from the weights reached"
         )
         return result, 128 + stopped.number
-    return result, files.status(128 + received[0] if received else 0)
+    return result, outputs.status(128 + received[0] if received else 0)
 
 
 def _notes(header: dict[str, Any], repeated: int) -> list[str]:
@@ -247,10 +247,10 @@ def verify(
     together = reporting.summary(verdicts)
     result = {"claims": [v.row() for v in verdicts], "summary": together, "manifest": manifest}
     references = {v.id: theory.claim(v.id).reference for v in verdicts}
-    files = streams.Files()
+    outputs = streams.Files()
     with stopping.deferred() as received:
-        files.write("--json", json_path, lambda path: write_json(path, result))
-        written = files.write(
+        outputs.write("--json", json_path, lambda path: write_json(path, result))
+        written = outputs.write(
             "--report", report, lambda path: reporting.write_report(verdicts, manifest, path, references=references)
         )
     console = _console()
@@ -264,7 +264,7 @@ def verify(
         kept = f"{len(verdicts)} of {len(asked)} claims, which are kept"
         streams.complain(f"stopped by {stopping.NAMES[number]} after {kept}. Run it again for the others")
         return result, 128 + number
-    return result, files.status(128 + received[0] if received else judgments.status(verdicts))
+    return result, outputs.status(128 + received[0] if received else judgments.status(verdicts))
 
 
 def timeline(
@@ -280,13 +280,13 @@ def timeline(
     with announcing.announced():
         recorded = any(path for name, path in paths.items() if name != "json")
         result, record = timelines.timeline(system, updates, samples, seed, recorded)
-    files = streams.Files()
+    outputs = streams.Files()
     with stopping.deferred() as received:
-        files.write("--json", paths.get("json"), lambda path: write_json(path, result))
-        written = timelines.write(record, paths, files) if record is not None else []
+        outputs.write("--json", paths.get("json"), lambda path: write_json(path, result))
+        written = timelines.write(record, paths, outputs) if record is not None else []
     _print_header(timelines.header(system, samples, seed))
     print("\n".join(["", *timelines.lines(result), *written]))
-    return result, files.status(128 + received[0] if received else 0)
+    return result, outputs.status(128 + received[0] if received else 0)
 
 
 def write_json(path: Path, value: Any) -> None:

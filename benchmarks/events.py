@@ -40,7 +40,7 @@ def kernel_versions(samples: int) -> tuple[np.ndarray, float]:
         why = _kernel.advance(state, k.UNLIMITED, samples)
         seconds += time.perf_counter() - begin
         if why == k.SUPPLY:
-            _build.refill(SYSTEM, state, 0, 0, True)
+            _build.refill(SYSTEM, state, 0)
         elif why != k.DONE_RUN:
             raise RuntimeError("the buffer of the benchmark overflowed")
     return state.sample.v_start[state.taken[:, 0]], seconds

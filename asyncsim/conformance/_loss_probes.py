@@ -33,8 +33,7 @@ LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
 INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages", "long rows"
 BESIDE, SMALL, LIKELY = "a far token among near ones", "small advantages", "likely tokens"
 PADDED, LENGTHS = "odd batches with padding in every row", "rows of other lengths"
-RARE = (BESIDE, SMALL, LIKELY, PADDED, LENGTHS)
-"""What a loss meets beside the ordinary batches; the last five where nothing else is wrong."""
+"""What a loss meets beside the ordinary batches; the last five are reported where all else is right."""
 _OTHER_LENGTHS = (7, 8, 13, *range(17, 32), 33, 34, 35, 37, 38, 39)
 
 LIMITS = (

@@ -91,8 +91,8 @@ class SteppedFeed:
 
     def _step(self, m: int, batch: int) -> list[tuple[int, np.ndarray, bool]]:
         """Advance one realization; the samples it needs lengths for, and whether they are in flight already."""
-        system, number = self.coupled.system, self.first + m
-        state, why = stepped(system, self.states[m], batch + 1, NEVER, number, self.seed, drawn=False)
+        system = self.coupled.system
+        state, why = stepped(system, self.states[m], batch + 1, NEVER, self.seed)
         self.states[m] = state
         if why == k.TRAINING:
             return []

@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncsim.rng_compiled import uniform_at
 from asyncsim.systems._compile import compiled, inlined
-from asyncsim.systems._heaps import heapify, ring_put, sift_down, sift_up, sort
+from asyncsim.systems._heaps import heapify, ring_end, ring_put, sift_down, sift_up, sort
 from asyncsim.systems._state import (
     AT_END,
     AT_SUBMIT,
@@ -124,8 +124,7 @@ def discard(state, row, fate, now):
             ring_put(state.targets, 0, state.targets.shape[0], run.targets_head, run.targets, group.target)
             run.targets += 1
         if settings.requeues and fate == DROPPED_AGE:
-            last = run.again_head + run.again
-            again = state.again[last if last < len(state.again) else last - len(state.again)]
+            again = state.again[ring_end(len(state.again), run.again_head, run.again)]
             again.prompt, again.factor = group.prompt, state.moment[row].factor
             run.again += 1
     if not settings.records and group.references == 0:
@@ -179,8 +178,7 @@ def take_out(state, i):
 @inlined
 def over_age(state, row, planned):
     """Whether a group is older than the age rule allows at the planned version; missing stamps are not."""
-    settings = state.settings
-    group = state.group[row]
+    settings, group = state.settings, state.group[row]
     if settings.age_reference == AT_SUBMIT:
         version = group.v_submit
     else:
@@ -294,7 +292,7 @@ def choose(state):
 
 @compiled
 def choose_random(state, line):
-    """One after the other without replacement; `below` are the places chosen so far, in order."""
+    """One after the other without replacement; `scratch` has the places chosen so far, in order."""
     settings, run = state.settings, state.run
     size = settings.groups_per_batch
     # Those that became visible last lie side by side; behind them what was visible at once.
@@ -337,7 +335,7 @@ def choose_random(state, line):
         group.references += 1
         run.untrained -= group.used == 1
         if group.used >= settings.max_uses:
-            state.group[row].stage = IN_PACK
+            group.stage = IN_PACK
             exhausted += 1
     if exhausted:
         kept = 0

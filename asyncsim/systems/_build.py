@@ -25,7 +25,7 @@ PATIENCE = 100_000
 
 def new_state(system: Settings, plan: Plan) -> State:
     """State at time 0 under version 0, before the first admission."""
-    batches, samples, realization, seed, _, record, _ = plan
+    batches, samples, record = plan.batches, plan.samples, plan.record
     s, places = system, len(system.rates)
     groups = _rows(system, batches, record)
     chunk = max(s.quantum, min(_rows(system, batches, True), max(1, DRAWN // samples)))
@@ -67,7 +67,7 @@ def new_state(system: Settings, plan: Plan) -> State:
         scratch=np.empty(max(groups, timed, s.groups_per_batch), dtype=integer),
     )
     _open_places(system, state)
-    _draw_times(system, state, realization, seed)
+    _draw_times(system, state, plan.seed)
     return state
 
 
@@ -139,30 +139,32 @@ def _open_places(s: Settings, state: State) -> None:
     state.free[: early.size], state.run.free = early, early.size
 
 
-def refill(system: Settings, state: State, realization: int, seed: int, drawn: bool) -> None:
+def refill(system: Settings, state: State, seed: int) -> None:
     """Draw for the groups to be admitted next, and for the batches to be trained next, where draws have run out."""
     run = state.run
     if run.started >= run.times_drawn:
-        _draw_times(system, state, realization, seed)
+        _draw_times(system, state, seed)
     if run.admitted + state.settings.quantum - run.supplied > len(state.prompts):
-        _draw_groups(system, state, realization, seed, drawn)
+        _draw_groups(system, state, seed)
 
 
-def _draw_times(system: Settings, state: State, realization: int, seed: int) -> None:
+def _draw_times(system: Settings, state: State, seed: int) -> None:
     """Seconds of training on as many batches as the table has rows for."""
     settings, run = state.settings, state.run
     first, total = int(run.times_drawn), int(settings.batches)
     count = min(len(state.batch), total - first)
-    state.batch.train_time[:count] = _draws.train_times(system, count, int(settings.samples), realization, seed, first)
+    samples, realization = int(settings.samples), int(settings.realization)
+    state.batch.train_time[:count] = _draws.train_times(system, count, samples, realization, seed, first)
     drawn = first + count
     run.times_drawn = drawn if drawn < total else k.UNLIMITED
 
 
-def _draw_groups(system: Settings, state: State, realization: int, seed: int, drawn: bool) -> None:
-    run, chunk = state.run, len(state.prompts)
-    samples, first = int(state.settings.samples), int(run.admitted)
+def _draw_groups(system: Settings, state: State, seed: int) -> None:
+    settings, run, chunk = state.settings, state.run, len(state.prompts)
+    samples, realization, first = int(settings.samples), int(settings.realization), int(run.admitted)
+    drawn = not settings.asks
     if drawn:
-        _limits.refuse_more(system, int(state.settings.batches), samples, first, int(run.finished))
+        _limits.refuse_more(system, int(settings.batches), samples, first, int(run.finished))
     run.supplied = first
     groups = np.arange(first, first + chunk)
     ids = np.arange(first * samples, (first + chunk) * samples)

@@ -1,6 +1,6 @@
 """Servers and the samples they write, compiled: clocks, starts, stretches of writing, failures, installs.
 
-A stretch begins at (BASE, DONE) and reaches x units of work at BASE + (x - DONE) / rate on its server's clock. Heap
+A stretch begins at (clock, done) and reaches x units of work at clock + (x - done) / rate on its server's clock. Heap
 codes carry the sample's number above its row, so that ties are broken by number whatever the row.
 """
 
@@ -54,11 +54,22 @@ def set_speed(state, s, now):
 
 
 @inlined
+def row_of(state, code):
+    """The row of a sample's group."""
+    return code if state.settings.samples == 1 else code // state.settings.samples
+
+
+@inlined
+def rate_of(state, code):
+    """Units of work a second at which the place of a sample writes."""
+    return state.rate[state.group[row_of(state, code)].place]
+
+
+@inlined
 def server_of(state, code):
     """The server that writes a sample."""
-    settings = state.settings
-    place = state.group[code if settings.samples == 1 else code // settings.samples].place
-    return 0 if settings.servers == 1 else place % settings.servers
+    servers = state.settings.servers
+    return 0 if servers == 1 else state.group[row_of(state, code)].place % servers
 
 
 @inlined
@@ -88,8 +99,8 @@ def target_of(state, code):
 @inlined
 def key_of(state, code):
     """W at which the present stretch ends."""
-    settings, sample = state.settings, state.sample[code]
-    speed = state.rate[state.group[code if settings.samples == 1 else code // settings.samples].place]
+    sample = state.sample[code]
+    speed = rate_of(state, code)
     return sample.clock + (target_of(state, code) - sample.done) / speed
 
 
@@ -146,7 +157,7 @@ def write(state, code, s, now):
 def stamp_start(state, code, now):
     """An attempt begins at nothing under the installed version."""
     settings, run, sample = state.settings, state.run, state.sample[code]
-    row = code if settings.samples == 1 else code // settings.samples
+    row = row_of(state, code)
     again = sample.v_start >= 0
     sample.start = now
     sample.done = sample.versions = 0.0
@@ -198,7 +209,7 @@ def submit(state, code, s, now):
 def account(state, code, s, at, done):
     """Tokens written since the stretch began, `done` in all at W = at, and the versions they were written under."""
     settings, run, sums, sample, server = state.settings, state.run, state.sums, state.sample[code], state.server[s]
-    speed = state.rate[state.group[code if settings.samples == 1 else code // settings.samples].place]
+    speed = rate_of(state, code)
     if settings.mode == KEEP:
         area = server.area + run.installed * (at - server.area_to)
         sample.versions += (area - sample.mark) * speed
@@ -210,10 +221,10 @@ def account(state, code, s, at, done):
 
 
 @inlined
-def written(state, code, samples, at):
+def written(state, code, at):
     """Work that a writing sample has done at W = at."""
     sample = state.sample[code]
-    return sample.done + max(0.0, at - sample.clock) * state.rate[state.group[code // samples].place]
+    return sample.done + max(0.0, at - sample.clock) * rate_of(state, code)
 
 
 @compiled

@@ -11,6 +11,7 @@ from asyncsim.systems._engine import (
     account,
     clock,
     put_event,
+    row_of,
     serve,
     server_of,
     set_speed,
@@ -18,7 +19,7 @@ from asyncsim.systems._engine import (
     target_of,
     written,
 )
-from asyncsim.systems._heaps import heapify, ring_next, ring_put, timed_heapify
+from asyncsim.systems._heaps import heapify, ring_next, ring_put, timed_heapify, timed_move
 from asyncsim.systems._state import (
     CUT_SAMPLE,
     DROPPED_AGE,
@@ -76,44 +77,42 @@ def new_group(state, now):
     else:
         run.rows -= 1
         row = state.rows[run.rows]
-    state.group[row].number = number
-    state.group[row].place = state.free[run.free_head]
+    group, moment = state.group[row], state.moment[row]
+    group.number = number
+    group.place = state.free[run.free_head]
     run.free_head = ring_next(state.free.shape[0], run.free_head)
     run.free -= 1
-    state.group[row].missing = state.group[row].unscored = settings.samples
-    state.group[row].v_submit = run.installed
-    state.group[row].v_head = state.group[row].v_done = state.group[row].after = -1
-    state.group[row].fate = state.group[row].used = state.group[row].references = 0
-    state.group[row].stage = IN_GENERATION
-    state.group[row].before = run.last_row
+    group.missing = group.unscored = settings.samples
+    group.v_submit = run.installed
+    group.v_head = group.v_done = group.after = -1
+    group.fate = group.used = group.references = 0
+    group.stage = IN_GENERATION
+    group.before = run.last_row
     if run.last_row >= 0:
         state.group[run.last_row].after = row
     else:
         run.first_row = row
     run.last_row = row
-    state.moment[row].t_submit = now
+    moment.t_submit = now
     if settings.records:
-        group, moment = state.group[row], state.moment[row]
         group.v_left = group.v_trained = group.batch = group.entry = group.target = -1
         moment.t_done = moment.t_ready = moment.t_left = moment.t_free = np.nan
-    line = number - run.supplied
-    state.group[row].kept = state.prompts[line].accept < settings.accept
+    prompt = state.prompts[number - run.supplied]
+    group.kept = prompt.accept < settings.accept
     if run.again > 0:
-        state.group[row].prompt, state.moment[row].factor = (
-            state.again[run.again_head].prompt,
-            state.again[run.again_head].factor,
-        )
+        again = state.again[run.again_head]
+        group.prompt, moment.factor = again.prompt, again.factor
         run.again_head = ring_next(state.again.shape[0], run.again_head)
         run.again -= 1
     else:
-        state.group[row].prompt, state.moment[row].factor = number, state.prompts[line].factor
+        group.prompt, moment.factor = number, prompt.factor
     if settings.order == TARGETED_ORDER:
         if run.targets > 0:
-            state.group[row].target = state.targets[run.targets_head]
+            group.target = state.targets[run.targets_head]
             run.targets_head = ring_next(state.targets.shape[0], run.targets_head)
             run.targets -= 1
         else:
-            state.group[row].target = run.targeted
+            group.target = run.targeted
             run.targeted += 1
     return row
 
@@ -181,7 +180,7 @@ def admit(state, now):
 def finished(state, code, now):
     """The group of a sample is scored: rejected, into the buffer, or blocked."""
     settings, run = state.settings, state.run
-    row = code if settings.samples == 1 else code // settings.samples
+    row = row_of(state, code)
     run.scoring -= 1
     if state.group[row].kept and run.ready < settings.capacity:
         enter(state, row, now)
@@ -224,7 +223,7 @@ def ended(state, code, now):
     settings, run, sample = state.settings, state.run, state.sample[code]
     sample.end = now
     sample.v_end = run.installed
-    row = code if settings.samples == 1 else code // settings.samples
+    row = row_of(state, code)
     state.group[row].missing -= 1
     if state.group[row].missing == 0:
         state.group[row].v_done, state.moment[row].t_done = run.installed, now
@@ -245,10 +244,10 @@ def ended(state, code, now):
 @inlined
 def scored(state, code, now):
     """A sample has its reward; True where its group is finished by it."""
-    settings, sample = state.settings, state.sample[code]
+    sample = state.sample[code]
     sample.scored = now
     sample.phase = OVER_SAMPLE
-    row = code if settings.samples == 1 else code // settings.samples
+    row = row_of(state, code)
     state.group[row].unscored -= 1
     return state.group[row].unscored == 0
 
@@ -261,7 +260,7 @@ def leave_server(state, code, now):
     holds = phase in (WRITING, STARTING, REPAIRING)
     if phase in (WRITING, STARTING):
         at = clock(state, s, now)
-        done = min(written(state, code, settings.samples, at), target_of(state, code))
+        done = min(written(state, code, at), target_of(state, code))
         if phase == WRITING:
             account(state, code, s, at, done)
         state.server[s].active -= 1
@@ -312,11 +311,7 @@ def sweep(state):
     kept = 0
     for i in range(run.timed):
         if state.timed[i].what & 3 == EVENT_PLACE or state.sample[state.timed[i].what >> 2].phase != CUT_SAMPLE:
-            state.timed[kept].time, state.timed[kept].order, state.timed[kept].what = (
-                state.timed[i].time,
-                state.timed[i].order,
-                state.timed[i].what,
-            )
+            timed_move(state.timed, kept, i)
             kept += 1
     run.timed = kept
     timed_heapify(state.timed, kept)

@@ -57,6 +57,12 @@ def timed_push(timed, size, time, order, what):
     timed[i].time, timed[i].order, timed[i].what = time, order, what
 
 
+@inlined
+def timed_move(timed, to, at):
+    """Put the entry at one place into another, too."""
+    timed[to].time, timed[to].order, timed[to].what = timed[at].time, timed[at].order, timed[at].what
+
+
 @compiled
 def timed_sift(timed, size, i):
     """Let the entry at place i sink to where it belongs."""
@@ -85,10 +91,16 @@ def timed_heapify(timed, size):
 
 
 @inlined
+def ring_end(room, head, count):
+    """Where the entry behind a queue of `count` entries goes that begins at `head` of a ring of `room` entries."""
+    tail = head + count
+    return tail if tail < room else tail - room
+
+
+@inlined
 def ring_put(ring, o, room, head, count, value):
     """Append to the queue of `count` entries that begins at `head` of a ring: `room` entries behind o."""
-    tail = head + count
-    ring[o + (tail if tail < room else tail - room)] = value
+    ring[o + ring_end(room, head, count)] = value
 
 
 @inlined

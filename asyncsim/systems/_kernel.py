@@ -31,7 +31,7 @@ from asyncsim.systems._engine import (
     write,
 )
 from asyncsim.systems._groups import admit, cut, dispatch_rest, ended, finished, scored, train, unblock
-from asyncsim.systems._heaps import ring_put, timed_sift
+from asyncsim.systems._heaps import ring_put, timed_move, timed_sift
 from asyncsim.systems._state import (
     ADMIT,
     DONE_RUN,
@@ -145,11 +145,7 @@ def _timed(state, now):
     settings, run = state.settings, state.run
     what = state.timed[0].what
     code, kind, last = what >> 2, what & 3, run.timed - 1
-    state.timed[0].time, state.timed[0].order, state.timed[0].what = (
-        state.timed[last].time,
-        state.timed[last].order,
-        state.timed[last].what,
-    )
+    timed_move(state.timed, 0, last)
     run.timed = last
     timed_sift(state.timed, last, 0)
     if kind == EVENT_PLACE:
@@ -190,7 +186,7 @@ def _advance(state, stop_started, stop_finished):
     """Run on until so many batches have started or finished, or until the caller is asked; returns why.
 
     STARTS: fill in the work of the samples in `pending`; PUBLISHED: change the work of samples in flight and call
-    `rekey`; both only where ASK is set. TRAINING, DONE_RUN: the wanted batch started, finished. STALLED: nothing can
+    `rekey`; both only where `asks` is set. TRAINING, DONE_RUN: the wanted batch started, finished. STALLED: nothing can
     happen any more; STARVED: much happens, but no batch. FULL: go on with the `grown` state. SUPPLY: draw more.
     """
     settings, run = state.settings, state.run

@@ -36,12 +36,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Settings:
-    """Who generates, who trains and when weights move: one point of the event model.
-
-    `MODEL.md` beside this file says what every setting means. Numbers in place of laws are constants, infinity in place
-    of a limit is None. Raises `InputError` for values out of range, settings that contradict each other, and systems
-    that would come to a standstill.
-    """
+    """What a `System` is made of, checked, and what follows from it without a run."""
 
     name: str
     knobs: Mapping[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncsim import checks, memory
+from asyncsim.systems import _standstill, _state
 from asyncsim.systems._settings import Plan, Settings
 from asyncsim.systems._state import State
 
@@ -45,33 +46,26 @@ def _check_divergence(s: Settings, samples_per_group: int) -> None:
 
 def simulate(system: Settings, plan: Plan) -> State:
     """The finished kernel state of one realization, run until the last batch has trained and been published."""
-    from asyncsim.systems import _state
-
-    state = start(system, plan)
-    state, why = stepped(system, state, _state.UNLIMITED, plan.batches, plan.realization, plan.seed, drawn=True)
+    state, why = stepped(system, start(system, plan), _state.UNLIMITED, plan.batches, plan.seed)
     refuse_standstill(system, state, why)
     return state
 
 
-def stepped(
-    system: Settings, state: State, stop_started: int, stop_finished: int, realization: int, seed: int, *, drawn: bool
-) -> tuple[State, int]:
+def stepped(system: Settings, state: State, stop_started: int, stop_finished: int, seed: int) -> tuple[State, int]:
     """Advance until the kernel needs more than room or draws; the state and why it came back."""
-    from asyncsim.systems import _build, _kernel, _state
+    from asyncsim.systems import _build, _kernel
 
     while True:
         why = _kernel.advance(state, stop_started, stop_finished)
         if why == _state.FULL:
             state = _build.grown(state)
         elif why == _state.SUPPLY:
-            _build.refill(system, state, realization, seed, drawn)
+            _build.refill(system, state, seed)
         else:
             return state, why
 
 
 def refuse_standstill(system: Settings, state: State, why: int) -> None:
     """Raise `StalledError` where nothing can happen any more, or much happens and nothing trains."""
-    from asyncsim.systems import _standstill, _state
-
     if why in (_state.STALLED, _state.STARVED):
         raise StalledError(_standstill.explained(system, state, why == _state.STARVED))

@@ -14,7 +14,6 @@ import numpy as np
 from asyncsim.columns import FATES as FATES
 
 UNLIMITED = 1 << 60
-LATE = UNLIMITED
 """Stands for None where a count has no limit."""
 
 

@@ -10,6 +10,7 @@ from asyncsim.systems._engine import (
     begin_stretch,
     clock,
     packed,
+    rate_of,
     rekey,
     server_of,
     set_speed,
@@ -20,7 +21,7 @@ from asyncsim.systems._engine import (
     written,
 )
 from asyncsim.systems._groups import cut
-from asyncsim.systems._heaps import sort, timed_heapify
+from asyncsim.systems._heaps import sort, timed_heapify, timed_move
 from asyncsim.systems._state import EVENT_STEP, QUEUED, REPREFILL, RESTART, UNSTARTED
 
 
@@ -35,7 +36,7 @@ def begin_again(state, code, s, now, at):
 
 @compiled
 def leave_steps(state):
-    """Take all samples out of their environment steps; how many, and their heap codes in order in `found`."""
+    """Take all samples out of their environment steps; how many, and their heap codes in order in `scratch`."""
     run = state.run
     count = kept = 0
     for i in range(run.timed):
@@ -43,11 +44,7 @@ def leave_steps(state):
             state.scratch[count] = packed(state, state.timed[i].what >> 2)
             count += 1
         else:
-            state.timed[kept].time, state.timed[kept].order, state.timed[kept].what = (
-                state.timed[i].time,
-                state.timed[i].order,
-                state.timed[i].what,
-            )
+            timed_move(state.timed, kept, i)
             kept += 1
     run.timed = kept
     timed_heapify(state.timed, kept)
@@ -63,7 +60,7 @@ def restart(state, now):
         at = clock(state, s, now)
         for i in range(state.server[s].heap):
             code = state.codes[s * settings.room + i] & ROW_MASK
-            done = written(state, code, settings.samples, at)
+            done = written(state, code, at)
             sums.generated += done - state.sample[code].done
             state.sample[code].done = done
             begin_again(state, code, s, now, at)
@@ -96,7 +93,7 @@ def read_again(state, code, s, at):
     """One sample's stretch begins anew after what it has to read."""
     settings = state.settings
     cost = (settings.prompt + state.sample[code].done) / settings.prefill_speedup
-    base = at + cost / state.rate[state.group[code // settings.samples].place]
+    base = at + cost / rate_of(state, code)
     begin_stretch(state, code, s, base)
 
 
@@ -104,12 +101,11 @@ def read_again(state, code, s, at):
 def prefill_again(state, now):
     """Mode reprefill at an install: active samples read their prompt and tokens again before they go on."""
     settings, run, sums = state.settings, state.run, state.sums
-    samples = settings.samples
     for s in range(settings.servers):
         at = clock(state, s, now)
         for i in range(state.server[s].heap):
             code = state.codes[s * settings.room + i] & ROW_MASK
-            done = written(state, code, samples, at)
+            done = written(state, code, at)
             sums.generated += done - state.sample[code].done
             # The version has just changed: these tokens are of the one before.
             state.sample[code].versions += (run.installed - 1) * (done - state.sample[code].done)

@@ -83,6 +83,7 @@ def stages(c):
         len(c.at(k.IN_GENERATION)) == run.in_flight and len(c.at(k.IN_SCORING)) == run.scoring
         and Counter(blocked) == Counter(c.at(k.IN_QUEUE).tolist()) and Counter(c.at(k.IN_PACK).tolist()) == gone
         and Counter(buffered) == Counter(c.at(k.IN_BUFFER).tolist()) and run.ready == len(buffered)
+        and run.untrained == (state.group.used[state.picks[: run.visible]] == 0).sum()
         and run.unstarted == (state.group.v_head[c.at(k.IN_GENERATION)] < 0).sum()
     )
 

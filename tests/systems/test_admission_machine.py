@@ -36,9 +36,7 @@ class Stepper:
 
     def go(self, started=k.UNLIMITED, finished=BATCHES, questions=1 << 30):
         while questions > 0:
-            self.state, self.why = stepped(
-                self.system, self.state, started, finished, 0, self.seed, drawn=self.drawn
-            )
+            self.state, self.why = stepped(self.system, self.state, started, finished, self.seed)
             self.answer()
             questions -= 1
             if self.why not in (k.STARTS, k.PUBLISHED):
@@ -163,6 +161,10 @@ def group_forgotten(state, c):
     state.group.stage[c.at(k.IN_BUFFER)[0]] = k.LEFT
 
 
+def untrained_forgotten(state, c):
+    state.run.untrained -= 1
+
+
 def group_counted_as_gone(state, c):
     state.run.gone += 1
 
@@ -226,6 +228,7 @@ def tokens_lost(state, c):
     [
         (place_freed_twice, "places"), (ticket_lost, "tickets"), (ticket_returned_twice, "tickets"),
         (group_in_two_queues, "stages"), (group_buffered_twice, "stages"), (group_forgotten, "stages"),
+        (untrained_forgotten, "stages"),
         (group_counted_as_gone, "groups"), (permit_leaked, "permits"), (slot_leaked, "slots"),
         (slot_taken_twice, "limits"),
         (heap_out_of_order, "heaps"), (timer_out_of_order, "heaps"), (sample_forgotten, "samples"), (link_cut, "links"),

@@ -39,7 +39,7 @@ class Mistaken(System):
         # Places for what is freed once too often: they exist, but nobody is given them.
         state.run.free -= self.spare
         for until in (max(self.batches_per_publish, int(batches * self.when)), batches):
-            state, why = stepped(self, state, k.UNLIMITED, until, realization, seed, drawn=True)
+            state, why = stepped(self, state, k.UNLIMITED, until, seed)
             refuse_standstill(self, state, why)
             if until < batches or self.when == 1.0:
                 _MISTAKES[self.mistake](self, state)

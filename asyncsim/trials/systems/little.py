@@ -76,7 +76,7 @@ class _Miscounting(System):
     ) -> State:
         state = self.start(batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm)
         for until in (max(1, batches // 20), batches):
-            state, why = stepped(self, state, k.UNLIMITED, until, realization, seed, drawn=True)
+            state, why = stepped(self, state, k.UNLIMITED, until, seed)
             refuse_standstill(self, state, why)
             state.run.in_flight += 1
         return state
