@@ -181,6 +181,150 @@ def _launch(state):
     run.pending = 0
 
 
+@inlined
+def _lacking(state):
+    """FULL or SUPPLY where a table or the drawn training times might not last for a step; GOING else."""
+    settings, run = state.settings, state.run
+    # No step adds more than three stretches for each sample in flight, or, between events, an event.
+    if settings.stretched and run.stretches + 3 * state.codes.size >= len(state.stretch):
+        return FULL
+    if run.started >= run.times_drawn:
+        return SUPPLY
+    if run.point == EVENTS and run.timed + state.codes.size >= state.timed.size:
+        return FULL
+    return GOING
+
+
+@inlined
+def _go_to_next(state):
+    """Move to the time of the next event; STALLED where there is none, STARVED where events bring no batch."""
+    settings, run = state.settings, state.run
+    time = _next_time(state)
+    if time == np.inf:
+        return STALLED
+    _pass(state, max(time, run.now))
+    run.idle_events += 1
+    if run.idle_events > settings.patience:
+        if not run.busy and not run.syncing:
+            return STARVED
+        run.idle_events = 0
+    return GOING
+
+
+@inlined
+def _happen(state, now):
+    """All events of this time in their order; only the first where training takes no time."""
+    settings, run = state.settings, state.run
+    run.point = SETTLE
+    for s in range(settings.servers):
+        while state.server[s].heap > 0 and state.server[s].speed > 0.0 and completion(state, s) <= now:
+            code = _complete(state, s, now)
+            if code >= 0 and scored(state, code, now):
+                finished(state, code, now)
+            if settings.instant:
+                return
+    while run.timed > 0 and state.timed[0].time <= now:
+        code = _timed(state, now)
+        if code >= 0 and scored(state, code, now):
+            finished(state, code, now)
+        if settings.instant:
+            return
+    if run.busy and run.train_end <= now:
+        train_end(state, now)
+    if run.syncing and run.install_at <= now:
+        run.syncing = OVER
+
+
+@inlined
+def _synchronize(state, now):
+    """Begin a wanted publish; install it where its seconds have passed. True after an install."""
+    settings, run = state.settings, state.run
+    if run.wanted and not run.syncing and (settings.mode != DRAIN or run.in_flight == 0):
+        run.wanted = 0
+        run.syncing = OVER
+        if settings.sync_time > 0.0:
+            run.syncing = 1
+            run.install_at = now + settings.sync_time
+            if settings.generator_pauses:
+                pause(state, 1, now)
+    if run.syncing == OVER:
+        install(state, now)
+        return True
+    return False
+
+
+@inlined
+def _pack(state, can_train, now):
+    """The age rule, and a batch where the order allows one; True where something changed."""
+    settings, run = state.settings, state.run
+    waiting = run.packs - run.started
+    if run.packs == settings.batches or not (waiting < settings.prefetch or (waiting == 0 and can_train)):
+        return False
+    changed = settings.cuts_at_pack and cut(state, now)
+    if choose(state):
+        state.batch[run.packs % len(state.batch)].t_pack = now
+        run.packs += 1
+        if not settings.tickets_at_publish:
+            run.tickets += settings.groups_per_batch
+        changed = True
+    return changed
+
+
+@inlined
+def _start_training(state, now):
+    """The next packed batch trains; where that takes no time it ends at once, and its publish and admission come next."""
+    run = state.run
+    seconds = train(state, now)
+    run.idle_events = 0
+    if state.settings.instant:
+        train_end(state, now)
+        run.inline = 1
+    else:
+        run.train_end = now + seconds
+
+
+@inlined
+def _settle(state, stop_started, stop_finished, now):
+    """One pass over what needs no time but admission; sets where to go on, returns what to stop for."""
+    settings, run = state.settings, state.run
+    if _synchronize(state, now):
+        return PUBLISHED if settings.asks and settings.mode in (KEEP, RESTART, REPREFILL) else GOING
+    if run.finished >= stop_finished and not run.wanted and not run.syncing:
+        return DONE_RUN
+    run.point = ADMIT
+    if run.inline == 1:
+        run.inline = 2
+        return GOING
+    if run.blocked > 0:
+        unblock(state, now)
+    can_train = not run.busy and not run.due and not (settings.trainer_waits and (run.wanted or run.syncing))
+    if _pack(state, can_train, now):
+        run.point = SETTLE
+    if can_train and run.packs > run.started:
+        _start_training(state, now)
+        run.point = SETTLE
+        if run.started >= stop_started:
+            return TRAINING
+    return GOING
+
+
+@inlined
+def _let_in(state, now):
+    """Permits, then admission unless a publish closes it; STARTS where the caller is asked for work."""
+    settings, run = state.settings, state.run
+    if run.outside_from < run.outside_to and run.permitted < settings.permits:
+        dispatch_rest(state, now)
+    closed = run.paused or (settings.mode == DRAIN and (run.wanted or run.syncing))
+    if not closed and admit(state, now):
+        return SUPPLY if run.admitted + settings.quantum - run.supplied > state.prompts.shape[0] else FULL
+    run.point = SETTLE if run.inline == 2 else EVENTS
+    run.inline = 0
+    if run.pending > 0:
+        run.asked = 1
+        return STARTS
+    return GOING
+
+
 @compiled
 def _advance(state, stop_started, stop_finished):
     """Run on until so many batches have started or finished, or until the caller is asked; returns why.
@@ -189,122 +333,24 @@ def _advance(state, stop_started, stop_finished):
     `rekey`; both only where `asks` is set. TRAINING, DONE_RUN: the wanted batch started, finished. STALLED: nothing can
     happen any more; STARVED: much happens, but no batch. FULL: go on with the `grown` state. SUPPLY: draw more.
     """
-    settings, run = state.settings, state.run
-    ask, drain, instant, stretches = (
-        settings.asks == 1,
-        settings.mode == DRAIN,
-        settings.instant == 1,
-        settings.stretched == 1,
-    )
-    reask = ask and settings.mode in (KEEP, RESTART, REPREFILL)
+    run = state.run
     if run.asked:
         # Only now is the work of the samples known that had started when the caller was asked.
         run.asked = 0
         _launch(state)
-    step, now, why = run.point, run.now, GOING
-    while why == GOING:
-        # No step adds more than three stretches for each sample in flight, or, between events, an event.
-        if stretches and run.stretches + 3 * state.codes.size >= len(state.stretch):
-            why = FULL
-        elif run.started >= run.times_drawn:
-            why = SUPPLY
-        elif step == EVENTS:
-            if run.timed + state.codes.size >= state.timed.size:
-                why = FULL
-                break
-            time = _next_time(state)
-            if time == np.inf:
-                why = STALLED
-                break
-            now = max(time, now)
-            _pass(state, now)
-            run.idle_events += 1
-            if run.idle_events > settings.patience:
-                if not run.busy and not run.syncing:
-                    why = STARVED
-                    break
-                run.idle_events = 0
-            step, one = SETTLE, False
-            for s in range(settings.servers):
-                while not one and state.server[s].heap > 0 and state.server[s].speed > 0.0:
-                    if completion(state, s) > now:
-                        break
-                    code = _complete(state, s, now)
-                    if code >= 0 and scored(state, code, now):
-                        finished(state, code, now)
-                    one = instant
-            while not one and run.timed > 0 and state.timed[0].time <= now:
-                one = instant
-                code = _timed(state, now)
-                if code >= 0 and scored(state, code, now):
-                    finished(state, code, now)
-            if one:
-                continue
-            if run.busy and run.train_end <= now:
-                train_end(state, now)
-            if run.syncing and run.install_at <= now:
-                run.syncing = OVER
-        elif step == SETTLE:
-            if run.wanted and not run.syncing and (not drain or run.in_flight == 0):
-                run.wanted = 0
-                run.syncing = OVER
-                if settings.sync_time > 0.0:
-                    run.syncing = 1
-                    run.install_at = now + settings.sync_time
-                    if settings.generator_pauses:
-                        pause(state, 1, now)
-            if run.syncing == OVER:
-                install(state, now)
-                if reask:
-                    why = PUBLISHED
-                    continue
-                if run.wanted:
-                    continue
-            if run.finished >= stop_finished and not run.wanted and not run.syncing:
-                why = DONE_RUN
-                continue
-            if run.inline == 1:
-                run.inline = 2
-                step = ADMIT
-                continue
-            if run.blocked > 0:
-                unblock(state, now)
-            can = not run.busy and not run.due and not (settings.trainer_waits and (run.wanted or run.syncing))
-            step = ADMIT
-            waiting = run.packs - run.started
-            if run.packs < settings.batches and (waiting < settings.prefetch or (waiting == 0 and can)):
-                if settings.cuts_at_pack and cut(state, now):
-                    step = SETTLE
-                if choose(state):
-                    state.batch[run.packs % len(state.batch)].t_pack = now
-                    run.packs += 1
-                    if not settings.tickets_at_publish:
-                        run.tickets += settings.groups_per_batch
-                    step = SETTLE
-            if can and run.packs > run.started:
-                seconds = train(state, now)
-                run.idle_events = 0
-                step = SETTLE
-                if instant:
-                    train_end(state, now)
-                    run.inline = 1
-                else:
-                    run.train_end = now + seconds
-                if run.started >= stop_started:
-                    why = TRAINING
-        else:
-            if run.outside_from < run.outside_to and run.permitted < settings.permits:
-                dispatch_rest(state, now)
-            if not run.paused and not (drain and (run.wanted or run.syncing)) and admit(state, now):
-                why = SUPPLY if run.admitted + settings.quantum - run.supplied > state.prompts.shape[0] else FULL
-                continue
-            step = SETTLE if run.inline == 2 else EVENTS
-            run.inline = 0
-            if run.pending > 0:
-                run.asked = 1
-                why = STARTS
-    run.point = step
-    return why
+    while True:
+        why = _lacking(state)
+        if why == GOING:
+            if run.point == EVENTS:
+                why = _go_to_next(state)
+                if why == GOING:
+                    _happen(state, run.now)
+            elif run.point == SETTLE:
+                why = _settle(state, stop_started, stop_finished, run.now)
+            else:
+                why = _let_in(state, run.now)
+        if why != GOING:
+            return why
 
 
 def _entry_points(sources: int) -> tuple[Any, Any]:

@@ -74,7 +74,9 @@ def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.
     samples = _samples(state, groups, batches)
     uses = {"batch": np.repeat(batches["batch"], used.shape[1]), "group": used.reshape(-1)}
     resources = _resources(system, state, groups, batches, publishes, seconds)
-    return records.Timeline(samples, groups, batches, publishes, resources, header, uses, _stretches(state))
+    tables = (samples, groups, batches, publishes, resources, uses, _stretches(state))
+    own = [{name: np.ascontiguousarray(column) for name, column in table.items()} for table in tables]
+    return records.Timeline(*own[:5], header, *own[5:])
 
 
 def _samples(
