@@ -182,6 +182,9 @@ def run(
     ] = None,
     samples: Annotated[int, typer.Option(help="Samples per group, N.")] = 16,
     updates: Annotated[int, typer.Option(help="Optimizer updates.")] = 200,
+    epochs: Annotated[
+        int | None, typer.Option(help="Updates on each batch (default: what the system recommends, else 1).")
+    ] = None,
     replicates: Annotated[
         int | None, typer.Option(help="Independent seeds, R (default: 64, for language models 1).")
     ] = None,
@@ -208,6 +211,7 @@ def run(
     sizes = {
         "samples_per_group": samples,
         "updates": updates,
+        "epochs": epochs,
         "replicates": replicates,
         "sampling": sampling,
         "every": every,

@@ -120,7 +120,7 @@ def run(
 
     header = spec.describe()
     _print_header(header)
-    print("\n".join(_notes(header, spec.system.updates_per_batch)), flush=True)
+    print("\n".join(_notes(header, spec.passes)), flush=True)
     stopped: running.Interrupted | None = None
     try:
         with announcing.announced():

@@ -38,7 +38,7 @@ class Plan:
     recorder: Recorder
     initial: Tensor
     batches: int
-    updates_per_batch: int
+    epochs: int
     batches_per_publish: int
     micro_batches: int
     limit: float
@@ -52,18 +52,18 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
     nobody = torch.zeros(parameters.shape[0], dtype=torch.bool)
     weights = plan.policy.prepare(parameters)
     plan.source.publish(0, weights)
-    updates_per_version = plan.batches_per_publish * plan.updates_per_batch
+    updates_per_version = plan.batches_per_publish * plan.epochs
     for number in range(plan.batches):
         version, since = divmod(number, plan.batches_per_publish)
         batch = plan.source.take(number, version)
         first = None
-        for epoch in range(plan.updates_per_batch):
-            update = number * plan.updates_per_batch + epoch
+        for epoch in range(plan.epochs):
+            update = number * plan.epochs + epoch
             signal, gradient = evaluate(
                 plan.method, plan.task, plan.policy, weights, batch, first, plan.recorder.outputs, plan.micro_batches
             )
             first = first or signal
-            elapsed = since * plan.updates_per_batch + epoch
+            elapsed = since * plan.epochs + epoch
             record = Record(gradient, nobody, signal, updates_per_version, elapsed, signal.statistics)
             record, states = plan.update.apply(record, states)
             before = parameters
@@ -73,6 +73,6 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
         parameters, weights = absorbed(plan.policy, parameters, weights, batch, diverged < 0)
         for published in range(version + 1, (number + 1) // plan.batches_per_publish + 1):
             plan.source.publish(published, weights)
-        if plan.progress(plan.updates_per_batch):
+        if plan.progress(plan.epochs):
             break
     return parameters, diverged

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import importlib
 import importlib.util
 import inspect
 import re
 import sys
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from asyncsim import checks
+
+BEFORE = {
+    "updates_per_batch": "epochs belong to the learner: write sim.Spec(..., epochs=U), or asyncsim run --epochs U",
+    "sawtooth.updates": "a schedule counts batches: write sawtooth(batches=n), with sim.Spec(..., epochs=U)",
+}
+"""Arguments that systems and schedules had (all of them, or the one named), each with what is written today."""
 
 
 @cache
@@ -51,7 +59,30 @@ def load(package: str, name: str, kind: str) -> Any:
         near = difflib.get_close_matches(snake, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
         checks.one_of(kind, name, known, hint)
-    return getattr(importlib.import_module(f"{package}.{snake}"), snake)
+    module = importlib.import_module(f"{package}.{snake}")
+    found = getattr(sys.modules[package], snake)
+    return vars(module)[snake] if found is module else found
+
+
+def refusing(make: Callable[..., Any], before: Mapping[str, str]) -> Callable[..., Any]:
+    """The same function, refusing arguments that it had `before`, each with what is written today."""
+    own = {name.removeprefix(f"{make.__name__}."): today for name, today in before.items()}
+    before = {name: today for name, today in own.items() if name not in inspect.signature(make).parameters}
+
+    @functools.wraps(make)
+    def checked(*arguments: Any, **given: Any) -> Any:
+        refuse(given, before)
+        return make(*arguments, **given)
+
+    checked.renamed = (*getattr(make, "renamed", ()), *before)  # type: ignore[attr-defined]
+    return checked
+
+
+def refuse(given: Mapping[str, Any], before: Mapping[str, str], prefix: str = "") -> None:
+    """Raise `InputError` for the first name of `before` among the given ones; its remedy is what is written today."""
+    for name in given:
+        if name in before:
+            raise checks.InputError(prefix + name, given[name], "left out", before[name])
 
 
 def described(package: str, name: str, kind: str) -> dict[str, Any]:
@@ -98,9 +129,15 @@ class Namespace(ModuleType):
     public object, so a bound module is replaced by the object that it defines.
     """
 
+    _before: Mapping[str, str]
+
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType) and not name.startswith("_"):
             value = vars(value).get(name, value)
+            if self._before and inspect.isfunction(value):
+                value = refusing(value, self._before)
+                # Where it can be found again, as whoever pickles it must.
+                value.__module__ = self.__name__
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
@@ -116,9 +153,14 @@ class Namespace(ModuleType):
         return sorted({*super().__dir__(), *summaries(self.__name__)})
 
 
-def expose(package: str) -> None:
-    """Turn the package that is being imported into a `Namespace`: all that a plug-in `__init__` does."""
-    sys.modules[package].__class__ = Namespace
+def expose(package: str, before: Mapping[str, str] | None = None) -> None:
+    """Turn the package that is being imported into a `Namespace`: all that a plug-in `__init__` does.
+
+    `before`: arguments that its functions once had, each with what is written today.
+    """
+    module = sys.modules[package]
+    vars(module)["_before"] = before or {}
+    module.__class__ = Namespace
 
 
 def _folder(package: str) -> Path:

@@ -236,7 +236,7 @@ class Schedule:
     `version`, int32 `[M, B, G, N, T or 1]`: behavior version of every token, -1 where unknown. `trajectory`, int64
     `[M, B, G, N]`: ids, each once in a batch, ascending inside a group and from group to group by their first samples;
     a trajectory keeps its draws through its id. M realizations, B batches, G groups, N samples, T tokens, none of them
-    0. Batch b is trained at version `b // batches_per_publish`; `updates_per_batch` optimizer updates are made on it.
+    0. Batch b is trained at version `b // batches_per_publish`.
     `random` says whether realizations differ by chance (a verdict then needs more than one). `work`, float64
     `[M, B, G, N]`: work of each trajectory in tokens, finite and positive, where the system drew it (else None).
     `seconds`, float64 `[M, B]`: when training on each batch starts on the system's clock, not decreasing, where it has
@@ -246,7 +246,6 @@ class Schedule:
     version: np.ndarray
     trajectory: np.ndarray
     batches_per_publish: int = 1
-    updates_per_batch: int = 1
     random: bool = False
     work: np.ndarray | None = None
     header: dict[str, Any] = field(default_factory=dict)
@@ -263,8 +262,9 @@ class Schedule:
                 "an array of integers",
                 "versions and ids are counted, not measured",
             )
-        for name in ("batches_per_publish", "updates_per_batch"):
-            checks.integer(f"schedule.{name}", getattr(self, name), 1, "count from one", checks.LARGEST)
+        checks.integer(
+            "schedule.batches_per_publish", self.batches_per_publish, 1, "count from one", checks.LARGEST
+        )
         checks.boolean("schedule.random", self.random, "say whether realizations differ by chance")
         checks.require(
             self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4],
@@ -316,6 +316,11 @@ class Schedule:
         """Trainer version at the start of each batch, int `[B]`."""
         return np.arange(self.version.shape[1]) // self.batches_per_publish
 
+    @property
+    def recommended(self) -> Mapping[str, Any]:
+        """Settings of a `Spec` that the system which this schedule was taken from recommends."""
+        return dict(self.header.get("recommended") or {})
+
     def staleness(self) -> np.ndarray:
         """Staleness of every token in versions, float `[M, B, G, N, T or 1]`; NaN where the version is unknown."""
         gap = self.train_version[None, :, None, None, None] - self.version.astype(np.float64)
@@ -330,7 +335,6 @@ class Schedule:
             arrays["seconds"] = self.seconds
         scalars = {
             "batches_per_publish": self.batches_per_publish,
-            "updates_per_batch": self.updates_per_batch,
             "random": self.random,
             "header": self.header,
         }
@@ -340,7 +344,7 @@ class Schedule:
     def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
         """The schedule of `packed` arrays and scalars."""
         work, seconds = arrays.get("work"), arrays.get("seconds")
-        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **scalars)
+        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **_learner_apart(scalars))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to one compressed file, atomically."""
@@ -353,6 +357,15 @@ class Schedule:
         arrays, scalars = files.load_arrays(path, "schedule")
         with files.well_formed(path, "schedule"):
             return cls.unpacked(arrays, scalars)
+
+
+def _learner_apart(scalars: Mapping[str, Any]) -> dict[str, Any]:
+    """Scalars of a schedule; files from before had the epochs of the learner among them."""
+    scalars = dict(scalars)
+    epochs = scalars.pop("updates_per_batch", 1)
+    if epochs != 1:
+        scalars["header"] = {**scalars["header"], "recommended": {"epochs": epochs}}
+    return scalars
 
 
 @dataclass(frozen=True, repr=False)

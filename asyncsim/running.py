@@ -116,13 +116,13 @@ class _Source:
         given = isinstance(system, records.Schedule)
         self.coupled = getattr(system, "coupled", False)
         checks.require(
-            spec.updates % system.updates_per_batch == 0,
+            spec.updates % spec.passes == 0,
             "updates",
             spec.updates,
-            f"a multiple of updates_per_batch = {system.updates_per_batch}",
+            f"a multiple of epochs = {spec.passes}",
             "whole batches are trained",
         )
-        self.batches = spec.updates // system.updates_per_batch
+        self.batches = spec.updates // spec.passes
         checks.require(
             spec.realizations is None or not (given or self.coupled),
             "realizations",
@@ -171,7 +171,7 @@ class _Source:
     def recorded(self, feeds: list[Any], updates: int) -> records.Schedule:
         """The realized schedule of all blocks, as far as so many updates go."""
         if self.schedule is not None:
-            return head(self.schedule, updates // self.spec.system.updates_per_batch)
+            return head(self.schedule, updates // self.spec.passes)
         parts = [feed.record() for feed in feeds]
         names = ("version", "trajectory", "work", "seconds")
         known = {name: [getattr(part, name) for part in parts] for name in names if getattr(parts[0], name) is not None}
@@ -183,7 +183,7 @@ class _Source:
             schedule.batches >= self.batches,
             "updates",
             spec.updates,
-            f"at most {schedule.batches * schedule.updates_per_batch}, the schedule's length",
+            f"at most {schedule.batches * spec.passes}, the schedule's length",
             "save a longer schedule",
         )
         checks.require(
@@ -244,7 +244,7 @@ def _run_part(
         recorder=recorder,
         initial=_initial(spec, policy, replicates, seed),
         batches=source.batches,
-        updates_per_batch=spec.system.updates_per_batch,
+        epochs=spec.passes,
         micro_batches=spec.micro_batches,
         batches_per_publish=spec.system.batches_per_publish,
         limit=FINITE[spec.precision],

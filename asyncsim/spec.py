@@ -48,7 +48,8 @@ class Spec:
         task: what is asked (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
         (`sim.schedules`) or a saved `Schedule`. method: advantage, weight and aggregator (`sim.methods`). update:
         links applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N.
-        updates: optimizer updates U. replicates: R independent seeds. realizations: schedules M that replicates are
+        updates: optimizer updates U. epochs: updates on each batch, all on the whole batch (default: what the system
+        recommends, else 1). replicates: R independent seeds. realizations: schedules M that replicates are
         spread over (replicate r runs on r mod M); default the system's own. sampling: "monte_carlo", "counts"
         (one-token tasks) or "enumerate" (the population: mean dynamics). drawing: "late" (when trained, from kept
         weights) or "early" (when the version is current, nothing kept); the same result to the bit for tables; default
@@ -69,6 +70,7 @@ class Spec:
     policy: Policy | None = None
     samples_per_group: int = 16
     updates: int = 100
+    epochs: int | None = None
     replicates: int = 64
     realizations: int | None = None
     sampling: str = "monte_carlo"
@@ -108,6 +110,8 @@ class Spec:
         if self.dtype is not None:
             checks.one_of("dtype", self.dtype, DTYPES, "choose the precision of parameters")
         checks.one_of("device", self.device, DEVICES, "say where tensors live")
+        if self.epochs is not None:
+            checks.integer("epochs", self.epochs, 1, "leave it out for what the system recommends", checks.LARGEST)
         for name in ("realizations", "block"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)
@@ -115,7 +119,7 @@ class Spec:
     def _check_parts(self) -> None:
         for name, sign, remedy in (
             ("task", "outcomes", "write sim.tasks.NAME(...)"),
-            ("system", "updates_per_batch", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
+            ("system", "batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
             ("method", "aggregator", "write sim.methods.NAME(...)"),
             ("policy", "score_norm", "write sim.policies.NAME(...), or leave it out for the task's own"),
         ):
@@ -222,6 +226,11 @@ class Spec:
         return self.task.fit(self.trained_policy)
 
     @property
+    def passes(self) -> int:
+        """Updates on each batch: `epochs` as given, or as the system recommends."""
+        return self.epochs or int(getattr(self.system, "recommended", {}).get("epochs", 1))
+
+    @property
     def drawn(self) -> str:
         """When trajectories are drawn: as given, or as the policy wants it."""
         return self.drawing or self.trained_policy.drawing
@@ -242,7 +251,7 @@ class Spec:
         """Bytes of the big arrays of a run by name, and what lowers each."""
         system, R, T = self.system, self.replicates, self.task.horizon
         group = system.groups_per_batch * self.samples_per_group
-        batches = self.updates // system.updates_per_batch
+        batches = self.updates // self.passes
         kept = _kept(system, batches) if self.drawn == "late" else 1
         size = 8 if self.precision == "float64" else 4
         found = {
@@ -294,6 +303,7 @@ class Spec:
             **self.method.describe(),
             "update": self.update.describe(),
             **{name: getattr(self, name) for name in names},
+            "epochs": self.passes,
             "drawing": self.drawn,
             "dtype": self.precision,
         }

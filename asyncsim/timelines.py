@@ -9,19 +9,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import checks, files, records, streams, theory, wording
+from asyncsim import checks, files, plugins, records, streams, theory, wording
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
     from asyncsim.theory._settings import PredictedStaleness
 
-_KEPT = ("name", "knobs")
+_KEPT = ("name", "knobs", "recommended")
 
 
 def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> System:
     """A preset with its own knobs, then with settings of the event model changed by name."""
     system = wording.build("systems", preset, knobs)
     settings = {f.name: f for f in fields(system) if f.name not in _KEPT}
+    plugins.refuse(model, plugins.BEFORE, "--model ")
     for key in model:
         near = difflib.get_close_matches(key, settings, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]}? " if near else ""
@@ -41,7 +42,7 @@ def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> Syst
 
 def header(system: System, samples: int, seed: int) -> dict[str, Any]:
     """What the result depends on: the settings that are not as they are in a system of which nothing is said."""
-    usual = {f.name: records.plain(f.default) for f in fields(system)}
+    usual = {f.name: records.plain(f.default) for f in fields(system)} | {"recommended": {}}
     said = system.describe_at(samples)
     return {name: value for name, value in said.items() if name not in usual or value != usual[name]} | {"seed": seed}
 
@@ -53,11 +54,12 @@ def simulated(
     from asyncsim.systems import _summary
 
     checks.integer("updates", updates, 1, "train one batch at least")
-    whole = f"a multiple of updates_per_batch = {system.updates_per_batch}"
-    checks.require(updates % system.updates_per_batch == 0, "updates", updates, whole, "whole batches are trained")
+    epochs = int(system.recommended.get("epochs", 1))
+    whole = f"a multiple of the recommended epochs = {epochs}"
+    checks.require(updates % epochs == 0, "updates", updates, whole, "whole batches are trained")
     checks.integer("samples", samples, 1, "a group has at least one sample")
     checks.integer("seed", seed, 0, "give a non-negative integer seed")
-    batches = updates // system.updates_per_batch
+    batches = updates // epochs
     record = None
     if recorded:
         found, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
@@ -103,7 +105,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _too_short(result: Mapping[str, Any]) -> str:
-    enough = 2 * result["ramp_batches"] * result["system"]["updates_per_batch"]
+    enough = 2 * result["ramp_batches"] * result["system"]["recommended"].get("epochs", 1)
     return (
         f"  too short for the predicted law of the steady state: the start alone takes {result['ramp_batches']} "
         f"batches; use --updates {enough} or more"

@@ -186,6 +186,11 @@ class Trace:
         heads = self.schedule.staleness()[..., 0]
         return np.bincount(heads[np.isfinite(heads)].astype(int)) / max(1, np.isfinite(heads).sum())
 
+    @property
+    def epochs(self) -> int:
+        """Updates on each batch; files from before have them beside the schedule."""
+        return self.header.get("spec", {}).get("epochs") or self.schedule.recommended.get("epochs", 1)
+
     def seconds(self) -> np.ndarray:
         """Simulated seconds at which each recorded update's batch starts to train, `[U/every, R]`.
 
@@ -194,7 +199,7 @@ class Trace:
         clock = self.schedule.seconds
         checks.require(clock is not None, "schedule.seconds", None, "known", "train on an event system")
         assert clock is not None
-        return clock[self.realization][:, self.updates // self.schedule.updates_per_batch].T
+        return clock[self.realization][:, self.updates // self.epochs].T
 
     def table(self) -> pd.DataFrame:
         """Tidy table: one row per metric, recorded update and setting.
@@ -275,6 +280,7 @@ class Trace:
     def _check(self) -> None:
         """Refuse arrays of other shapes or types than a run leaves behind."""
         checks.require(isinstance(self.header, dict), "trace.header", self.header, "a mapping", "run it again")
+        checks.integer("trace.epochs", self.epochs, 1, "run it again")
         R, U = self.realization.size, self.updates.size
         expected: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
         for name, shape in expected.items():
@@ -290,7 +296,7 @@ class Trace:
             checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"numbers {shape}", "run it again")
         for name, values in self.settings.items():
             checks.require(values.shape == (R,), f"trace.settings {name}", values.shape, f"[{R}]", "run it again")
-        total = self.schedule.batches * self.schedule.updates_per_batch
+        total = self.schedule.batches * self.epochs
         rising = bool((self.updates[1:] > self.updates[:-1]).all())
         rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
         checks.require(rising, "trace.updates", self.updates.tolist(), f"ascending in [0, {total})", "run it again")

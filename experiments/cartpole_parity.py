@@ -65,11 +65,12 @@ def spec(
     advantage = sim.advantages.gae(DISCOUNT, TRACE, normalize=True)
     return sim.Spec(
         task=sim.tasks.gym("CartPole-v1", trajectory="segment", steps=STEPS),
-        system=sim.schedules.fixed(staleness, groups_per_batch=ENVIRONMENTS, updates_per_batch=epochs),
+        system=sim.schedules.fixed(staleness, groups_per_batch=ENVIRONMENTS),
         method=sim.methods.ppo_clip(CLIP, CLIP, anchor=anchor, advantage=advantage, critic=0.5),
         update=sim.chain(sim.updates.clip_norm(LARGEST), sim.updates.adam(RATE if rate is None else rate, eps=1e-5)),
         samples_per_group=1,
         updates=batches * epochs,
+        epochs=epochs,
         replicates=replicates,
         **{"diagnostics": ["episode_return", "episodes"], "every": epochs, **changes},
     )

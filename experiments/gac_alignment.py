@@ -218,7 +218,7 @@ def correlograms(setting: dict[str, Any], own: dict[str, Any], step: float, leng
 
     system = _gac.system(own.get("schedule", "fixed"), own["staleness"])
     if "passes" in own:
-        system = schedules.fixed(0, updates_per_batch=own["passes"])
+        system = schedules.fixed(0)
     links = [updates.momentum(own["momentum"])] if "momentum" in own else []
     curvatures = (1.0, *[own.get("flat", 1.0)] * (setting["dimension"] - 1))
     spec = Spec(
@@ -228,6 +228,7 @@ def correlograms(setting: dict[str, Any], own: dict[str, Any], step: float, leng
         chain(*links, updates.sgd(step)),
         samples_per_group=1,
         updates=setting["after"] + max(lengths),
+        epochs=own.get("passes"),
         replicates=setting["replicates"],
         diagnostics=[_gac.Readings(LAGS, setting["after"], lengths)],
     )
@@ -249,7 +250,7 @@ def causes(setting: dict[str, Any]) -> list[dict[str, Any]]:
     if own.get("schedule") == "random":
         spec = spec.replace(system=_gac.system("random", tau))
     if "passes" in own:
-        spec = spec.replace(system=sim.schedules.fixed(0, updates_per_batch=own["passes"]))
+        spec = spec.replace(system=sim.schedules.fixed(0), epochs=own["passes"])
     if "momentum" in own:
         spec = spec.replace(update=sim.chain(sim.updates.momentum(own["momentum"]), sim.updates.sgd(step)))
     spec = spec.replace(diagnostics=[diagnostics.autocorrelogram(lags=1, after=after)])

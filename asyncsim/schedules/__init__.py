@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim import plugins
 
-plugins.expose(__name__)
+plugins.expose(__name__, plugins.BEFORE)
 
 if TYPE_CHECKING:
 

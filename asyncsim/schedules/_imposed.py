@@ -37,11 +37,10 @@ class Imposed:
     random: bool = False
     groups_per_batch: int = 1
     batches_per_publish: int = 1
-    updates_per_batch: int = 1
     reached: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("groups_per_batch", "batches_per_publish", "updates_per_batch"):
+        for name in ("groups_per_batch", "batches_per_publish"):
             checks.integer(name, getattr(self, name), 1, "count from one", checks.LARGEST)
 
     def __repr__(self) -> str:
@@ -53,8 +52,10 @@ class Imposed:
     def describe(self) -> dict[str, Any]:
         """All parameters as JSON can hold them."""
         return {
-            "name": self.name, "knobs": records.plain(self.knobs), "groups_per_batch": self.groups_per_batch,
-            "batches_per_publish": self.batches_per_publish, "updates_per_batch": self.updates_per_batch,
+            "name": self.name,
+            "knobs": records.plain(self.knobs),
+            "groups_per_batch": self.groups_per_batch,
+            "batches_per_publish": self.batches_per_publish,
         }
 
     def realizations(self, replicates: int) -> int:
@@ -72,15 +73,18 @@ class Imposed:
         version = np.asarray(self.versions(request), dtype=np.int32)
         trajectory = np.arange(np.prod(shape[1:], dtype=np.int64)).reshape(shape[1:])
         return records.Schedule(
-            np.broadcast_to(version, shape)[..., None], np.broadcast_to(trajectory, shape), self.batches_per_publish,
-            self.updates_per_batch, self.random, header={**self.describe(), "seed": seed},
+            np.broadcast_to(version, shape)[..., None],
+            np.broadcast_to(trajectory, shape),
+            self.batches_per_publish,
+            self.random,
+            header={**self.describe(), "seed": seed},
         )
 
     def _warn_if_short(self, last: int) -> None:
         if last < self.reached:
-            enough = (self.reached * self.batches_per_publish + 1) * self.updates_per_batch
+            enough = self.reached * self.batches_per_publish + 1
             text = f"{self.name}: staleness {self.reached} is not reached, the run ends at {last}"
-            warnings.warn(checks.ShortRunWarning(f"{text}; make at least {enough} updates"), stacklevel=3)
+            warnings.warn(checks.ShortRunWarning(f"{text}; train on at least {enough} batches"), stacklevel=3)
 
     def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
         """The schedule, to be taken batch by batch."""

@@ -28,7 +28,13 @@ class SteppedFeed:
     """
 
     def __init__(
-        self, coupled: Coupled, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int,
+        self,
+        coupled: Coupled,
+        batches: int,
+        samples_per_group: int,
+        tokens: int,
+        realizations: int,
+        seed: int,
         first: int = 0,
     ) -> None:
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
@@ -85,9 +91,7 @@ class SteppedFeed:
         version, code, work = (np.stack(column, axis=1) for column in zip(*self._taken, strict=True))
         coupled = self.coupled
         seconds = np.stack([state.batch.t_start[: version.shape[1]] for state in self.states])
-        return records.Schedule(
-            version, code, coupled.batches_per_publish, coupled.updates_per_batch, True, work, self.header, seconds
-        )
+        return records.Schedule(version, code, coupled.batches_per_publish, True, work, self.header, seconds)
 
     def _step(self, m: int, batch: int) -> list[tuple[int, np.ndarray, bool]]:
         """Advance one realization; the samples it needs lengths for, and whether they are in flight already."""
@@ -115,7 +119,7 @@ class SteppedFeed:
         checks.require(shortest > 0, "lengths_of", shortest, "positive numbers of tokens", "a trajectory has a token")
         offset = 0
         for m, code, flying in asking:
-            self.states[m].sample.work[code] = answer[offset: offset + code.size]
+            self.states[m].sample.work[code] = answer[offset : offset + code.size]
             offset += code.size
             if flying:
                 _kernel.rekey(self.states[m])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +29,17 @@ def coupled(system: System) -> Coupled:
     """
     checks.require(isinstance(system, System), "system", system, "an event system", "impose a schedule as it is")
     checks.require(
-        system.load is None, "load", system.load, "absent in a coupled system",
+        system.load is None,
+        "load",
+        system.load,
+        "absent in a coupled system",
         "give train_time: lengths that depend on the policy have no law to scale it by",
     )
     checks.require(
-        not system.failure_keeps, "failure_keeps", True, "False in a coupled system",
+        not system.failure_keeps,
+        "failure_keeps",
+        True,
+        "False in a coupled system",
         "how long a repaired response becomes is not asked again; let failures begin anew",
     )
     return Coupled(system)
@@ -71,9 +78,9 @@ class Coupled:
         return self.system.batches_per_publish
 
     @property
-    def updates_per_batch(self) -> int:
-        """Optimizer updates on a batch."""
-        return self.system.updates_per_batch
+    def recommended(self) -> Mapping[str, Any]:
+        """What the system recommends to a spec."""
+        return self.system.recommended
 
     def describe(self) -> dict[str, Any]:
         """All parameters as JSON can hold them."""
@@ -88,7 +95,9 @@ class Coupled:
     ) -> records.Schedule:
         """Refused: the schedule exists only after the policy has been asked; take the record of the feed."""
         raise checks.InputError(
-            "system", self.name, "a system whose lengths do not depend on the policy",
+            "system",
+            self.name,
+            "a system whose lengths do not depend on the policy",
             "run it and use the record of its feed",
         )
 

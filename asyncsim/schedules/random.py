@@ -12,8 +12,7 @@ _PER = ("update", "group", "trajectory")
 
 
 def random(
-    law: Sequence[float] | str, per: str = "update", *,
-    groups_per_batch: int = 1, batches_per_publish: int = 1, updates_per_batch: int = 1,
+    law: Sequence[float] | str, per: str = "update", *, groups_per_batch: int = 1, batches_per_publish: int = 1
 ) -> Imposed:
     """Staleness min(version, s) with independent s of law P(s = k) = p_k.
 
@@ -21,9 +20,9 @@ def random(
 
     Arguments: `law`, probabilities p_0, p_1, ... of the integers, in versions (`asyncsim.laws.uniform(0, 4)`, or the
     text "uniform:0:4", for equal ones); `per`, what shares a draw: "update" (all of a batch), "group" or "trajectory";
-    `groups_per_batch`, `batches_per_publish` and `updates_per_batch`, counts >= 1. Returns an imposed schedule,
-    versions `[M, B, G, N, 1]`, whose realizations are independent. Raises `InputError` for a law that is not one of
-    probabilities, an unknown `per`, or counts below one. Source: textbook (independent random delays).
+    `groups_per_batch` and `batches_per_publish`, counts >= 1. Returns an imposed schedule, versions `[M, B, G, N, 1]`,
+    whose realizations are independent. Raises `InputError` for a law that is not one of probabilities, an unknown
+    `per`, or counts below one. Source: textbook (independent random delays).
 
     >>> random([0.0, 0.5, 0.5]).schedule(6, 1, 1, 1, seed=3).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 1.0, 1.0, 1.0]
@@ -31,8 +30,12 @@ def random(
     weights = laws.as_probabilities("law", law)
     checks.one_of("per", per, _PER, "say what shares a draw")
     return Imposed(
-        "random", {"law": weights.tolist(), "per": per}, partial(_versions, tuple(weights), per), random=True,
-        groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish, updates_per_batch=updates_per_batch,
+        "random",
+        {"law": weights.tolist(), "per": per},
+        partial(_versions, tuple(weights), per),
+        random=True,
+        groups_per_batch=groups_per_batch,
+        batches_per_publish=batches_per_publish,
         reached=int(np.flatnonzero(weights)[-1]),
     )
 

@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 
 
 def replay(
-    path: str | os.PathLike[str], stack: str | None = None, columns: Mapping[str, str] | str | None = None,
-    unit: str | None = None, batches_per_publish: int | None = None, updates_per_batch: int | None = None,
-    samples_per_publish: int | None = None, train_offset: int | None = None, stamp_offset: int | None = None,
-    start_is: str | None = None, first_version: int = 0, unknown: str = "refuse",
+    path: str | os.PathLike[str],
+    stack: str | None = None,
+    columns: Mapping[str, str] | str | None = None,
+    unit: str | None = None,
+    batches_per_publish: int | None = None,
+    updates_per_batch: int | None = None,
+    samples_per_publish: int | None = None,
+    train_offset: int | None = None,
+    stamp_offset: int | None = None,
+    start_is: str | None = None,
+    first_version: int = 0,
+    unknown: str = "refuse",
 ) -> Replay:
     """Staleness = trained version - generating version, both as logged, of every token of a real run.
 
@@ -38,12 +46,13 @@ def replay(
     used: areal, miles, nemo_rl, open_instruct, pipeline_rl, prime_rl, roll, skyrl, slime, tinker_cookbook, torchforge,
     torchtitan, trl, verl, verl_fully_async; `columns`, ours to theirs, a mapping or "sample_id=uid,batch=step" ("a+b"
     joins columns); `unit` of all versions: publishes, updates, batches, samples; `batches_per_publish` S (counted in
-    the log unless given), `updates_per_batch` U (1), `samples_per_publish`; `train_offset` and `stamp_offset`, in the
-    unit, added to trained and to generating versions; `start_is`, whether start_version is stamped at the start, the
-    submission or the end; `first_version`, in publishes, that the first batch is trained at; `unknown`, what becomes of
-    missing versions: refuse, keep (as -1), or even (equal shares between a known first and last one, else refuse).
-    Returns an imposed schedule, versions `[M, B, G, N, T or 1]`, whose `log` is the imported table. Raises
-    `InputError`. Source: this package; AReaL (2505.24298) logs versions by token.
+    the log unless given), `updates_per_batch` U (recommended to a spec as its epochs), `samples_per_publish`;
+    `train_offset` and `stamp_offset`, in the unit, added to trained and to generating versions; `start_is`, whether
+    start_version is stamped at the start, the submission or the end; `first_version`, in publishes, that the first
+    batch is trained at; `unknown`, what becomes of missing versions: refuse, keep (as -1), or even (equal shares
+    between a known first and last one, else refuse). Returns an imposed schedule, versions `[M, B, G, N, T or 1]`,
+    whose `log` is the imported table. Raises `InputError`. Source: this package; AReaL (2505.24298) logs versions by
+    token.
 
     >>> import pathlib, tempfile
     >>> rows = "sample_id,start_version,end_version,train_version\\n0,0,0,0\\n1,0,0,1\\n2,0,1,2\\n"
@@ -62,13 +71,17 @@ def replay(
         if value is not None:
             checks.integer(name, value, -checks.LARGEST, "give what is added to a version", checks.LARGEST)
     start_is = checks.one_of("start_is", start_is or known.start_is, stacks.STARTS, "say which stamp it is")
-    units = _units(unit if unit is not None or stack is None else known.unit, batches_per_publish, updates_per_batch,
-                   samples_per_publish)
+    units = _units(
+        unit if unit is not None or stack is None else known.unit,
+        batches_per_publish,
+        updates_per_batch,
+        samples_per_publish,
+    )
     declared = Declared(
         known, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
     log = _log.imported(Path(path), stack, declared, batches_per_publish, samples_per_publish, first_version)
-    return Replay(log, updates_per_batch or 1, unknown)
+    return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
 
 
 def _units(unit: str | None, publish: int | None, updates: int | None, samples: int | None) -> Any:
@@ -82,7 +95,9 @@ def _units(unit: str | None, publish: int | None, updates: int | None, samples: 
     remedy = "declare what the versions of the log count: a wrong unit gives a wrong staleness"
     checks.one_of("unit", unit, stacks.UNITS, remedy)
     needed = {
-        "publishes": [], "batches": ["batches_per_publish"], "updates": ["batches_per_publish", "updates_per_batch"],
+        "publishes": [],
+        "batches": ["batches_per_publish"],
+        "updates": ["batches_per_publish", "updates_per_batch"],
         "samples": ["samples_per_publish"],
     }[str(unit)]
     for name in needed:
@@ -101,7 +116,7 @@ class Replay:
     """A logged run as an imposed schedule; it has the interface of a system."""
 
     log: Log
-    updates_per_batch: int
+    recommended: Mapping[str, Any]
     unknown: str
 
     name = "replay"
@@ -113,8 +128,13 @@ class Replay:
         """What the log was read as."""
         log = self.log
         return {
-            "source": log.source, "sha256": log.digest, "stack": log.stack, "unit": log.unit,
-            "start_is": log.reference, "first_version": log.first_version, "unknown": self.unknown,
+            "source": log.source,
+            "sha256": log.digest,
+            "stack": log.stack,
+            "unit": log.unit,
+            "start_is": log.reference,
+            "first_version": log.first_version,
+            "unknown": self.unknown,
         }
 
     @property
@@ -135,9 +155,13 @@ class Replay:
     def describe(self) -> dict[str, Any]:
         """All parameters as JSON can hold them, and what the log cannot tell."""
         return {
-            "name": self.name, "knobs": records.plain(self.knobs), "groups_per_batch": self.groups_per_batch,
-            "batches_per_publish": self.batches_per_publish, "updates_per_batch": self.updates_per_batch,
-            "refused": records.plain(self.log.refused), "unchecked": list(self.log.unchecked),
+            "name": self.name,
+            "knobs": records.plain(self.knobs),
+            "groups_per_batch": self.groups_per_batch,
+            "batches_per_publish": self.batches_per_publish,
+            "recommended": dict(self.recommended),
+            "refused": records.plain(self.log.refused),
+            "unchecked": list(self.log.unchecked),
         }
 
     def realizations(self, replicates: int) -> int:
@@ -153,7 +177,9 @@ class Replay:
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
         checks.integer("batches", batches, 1, "train no more updates than the log has", len(log.grid))
         checks.require(
-            samples_per_group == log.grid.shape[2], "samples_per_group", samples_per_group,
+            samples_per_group == log.grid.shape[2],
+            "samples_per_group",
+            samples_per_group,
             f"{log.grid.shape[2]}, as in the log",
             "use the group size of the run" + ("" if log.grid.shape[2] > 1 else "; map group_id if it had groups"),
         )
@@ -166,8 +192,11 @@ class Replay:
         shape = (realizations, *index.shape)
         return records.Schedule(
             np.broadcast_to(version, (realizations, *version.shape)),
-            np.broadcast_to(log.samples["trajectory"][index], shape), self.batches_per_publish, self.updates_per_batch,
-            False, np.broadcast_to(work, shape) if (work > 0).all() else None, {**self.describe(), "seed": seed},
+            np.broadcast_to(log.samples["trajectory"][index], shape),
+            self.batches_per_publish,
+            False,
+            np.broadcast_to(work, shape) if (work > 0).all() else None,
+            {**self.describe(), "seed": seed},
         )
 
     def _refuse_unknown(self, version: np.ndarray) -> None:
@@ -178,9 +207,10 @@ class Replay:
         early = 0 <= log.samples["v_start"][sample] < log.first_version
         value = f"unknown at token {place[3]} of {version.shape[3]}, row {log.samples['row'][sample]}"
         remedy = (
-            "leave out the batches that were generated before the log begins, with a later first_version" if early else
-            "log versions by token, or end_version (columns='end_version=START' says that it is the first token's) "
-            "and unknown='even' for the tokens between"
+            "leave out the batches that were generated before the log begins, with a later first_version"
+            if early
+            else "log versions by token, or end_version (columns='end_version=START' says that it is the first "
+            "token's) and unknown='even' for the tokens between"
         )
         raise checks.InputError("versions", value, "known for every token that is trained", remedy)
 

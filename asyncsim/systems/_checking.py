@@ -30,17 +30,27 @@ _CHOICES = {
     "age_reference": (REFERENCES, "say which version stamp counts"),
     "mode": (MODES, "say what an install does to samples in flight"),
 }
-_COUNTS = ("groups_per_batch", "batches_per_publish", "updates_per_batch", "quantum", "servers", "turns")
+_COUNTS = ("groups_per_batch", "batches_per_publish", "quantum", "servers", "turns")
 LIMITS = {
-    "slots": 1, "tickets": 1, "lead": 0, "epoch": 1, "permits": 1, "capacity": 1, "max_uses": 1, "window": 1,
+    "slots": 1,
+    "tickets": 1,
+    "lead": 0,
+    "epoch": 1,
+    "permits": 1,
+    "capacity": 1,
+    "max_uses": 1,
+    "window": 1,
     "max_age": 0,
 }
-_FLAGS = (
-    "reward_holds", "environment_holds", "trainer_waits", "generator_pauses", "failure_keeps",
-)
+_FLAGS = ("reward_holds", "environment_holds", "trainer_waits", "generator_pauses", "failure_keeps")
 _REALS = {
-    "accept": (0.0, 1.0), "prompt": (0.0, math.inf), "token_time": (0.0, math.inf), "recent": (0.0, 1.0),
-    "sync_time": (0.0, math.inf), "failure_rate": (0.0, math.inf), "restart_delay": (0.0, math.inf),
+    "accept": (0.0, 1.0),
+    "prompt": (0.0, math.inf),
+    "token_time": (0.0, math.inf),
+    "recent": (0.0, 1.0),
+    "sync_time": (0.0, math.inf),
+    "failure_rate": (0.0, math.inf),
+    "restart_delay": (0.0, math.inf),
 }
 
 
@@ -68,8 +78,9 @@ def _values(s: Any) -> None:
         checks.boolean(name, getattr(s, name), "say whether")
     for name, (least, most) in _REALS.items():
         checks.real(name, getattr(s, name), "give a number", least, most, open_low=name == "accept")
-    checks.real("prefill_speedup", s.prefill_speedup, "give tokens read while one is written", 0.0, open_low=True,
-                finite=False)
+    checks.real(
+        "prefill_speedup", s.prefill_speedup, "give tokens read while one is written", 0.0, open_low=True, finite=False
+    )
     for name in ("length", "difficulty", "reward", "environment"):
         law = getattr(s, name)
         fits = isinstance(law, Law) or (law is None and name != "length")
@@ -78,13 +89,16 @@ def _values(s: Any) -> None:
 
 def _times(s: Any) -> None:
     checks.require(
-        (s.train_time is None) != (s.load is None), "load, train_time", (s.load, s.train_time),
-        "exactly one number and one None", "give exactly one of load, train_time",
+        (s.train_time is None) != (s.load is None),
+        "load, train_time",
+        (s.load, s.train_time),
+        "exactly one number and one None",
+        "give exactly one of load, train_time",
     )
     if s.load is not None:
         checks.real("load", s.load, "give generation rate over training rate", 0.0, open_low=True)
         checks.require(
-            s.token_time == 0.0, "token_time", s.token_time, "0 beside a load", "give train_time instead of load",
+            s.token_time == 0.0, "token_time", s.token_time, "0 beside a load", "give train_time instead of load"
         )
     elif not isinstance(s.train_time, Law):
         checks.real("train_time", s.train_time, "give seconds for a batch", 0.0)
@@ -101,11 +115,17 @@ def _generator(s: Any) -> None:
         checks.require(bool((decode > 0).all()), "decode", float(decode.min()), "positive", "let samples go on")
     checks.integer("servers", s.servers, 1, "give every server a place", rates.size)
     checks.require(
-        s.turns == 1 or s.environment is not None, "environment", s.environment, f"a law with turns = {s.turns}",
+        s.turns == 1 or s.environment is not None,
+        "environment",
+        s.environment,
+        f"a law with turns = {s.turns}",
         "say how long a step between turns takes",
     )
     checks.require(
-        not (s.failure_keeps and s.mode == "restart"), "failure_keeps", s.failure_keeps, "False in mode restart",
+        not (s.failure_keeps and s.mode == "restart"),
+        "failure_keeps",
+        s.failure_keeps,
+        "False in mode restart",
         "a restart throws tokens away that a failure would keep",
     )
 
@@ -113,46 +133,70 @@ def _generator(s: Any) -> None:
 def _buffer(s: Any) -> None:
     if s.capacity is not None:
         checks.require(
-            s.capacity >= s.groups_per_batch, "capacity", s.capacity,
-            f"at least groups_per_batch = {s.groups_per_batch}", "a batch has to fit into the buffer",
+            s.capacity >= s.groups_per_batch,
+            "capacity",
+            s.capacity,
+            f"at least groups_per_batch = {s.groups_per_batch}",
+            "a batch has to fit into the buffer",
         )
     if s.visible == "publish":
         checks.require(
-            s.initial_fill >= s.groups_per_batch, "initial_fill", s.initial_fill,
+            s.initial_fill >= s.groups_per_batch,
+            "initial_fill",
+            s.initial_fill,
             f"at least groups_per_batch = {s.groups_per_batch} where groups become visible at a publish",
             "without a first batch there is no first publish",
         )
         checks.require(
-            s.max_uses is None, "max_uses", s.max_uses, "None where groups become visible at a publish",
+            s.max_uses is None,
+            "max_uses",
+            s.max_uses,
+            "None where groups become visible at a publish",
             "a trainer that has used up what it sees waits for its own publish; let groups be used again",
         )
         keeps = s.max_age is None and (s.capacity is None or s.overflow != "drop_oldest")
         checks.require(
-            keeps, "max_age, overflow", (s.max_age, s.overflow),
+            keeps,
+            "max_age, overflow",
+            (s.max_age, s.overflow),
             "None, and block or close, where groups become visible at a publish",
             "what is seen could leave before a publish shows more; keep what is there",
         )
     checks.require(
-        s.max_uses == 1 or s.tickets is None, "tickets", s.tickets, f"None with max_uses = {s.max_uses}",
+        s.max_uses == 1 or s.tickets is None,
+        "tickets",
+        s.tickets,
+        f"None with max_uses = {s.max_uses}",
         "replay has no ticket to return; leave the loop open",
     )
     checks.require(
-        s.max_uses == 1 or s.order != "target", "max_uses", s.max_uses, "1 with order = target",
+        s.max_uses == 1 or s.order != "target",
+        "max_uses",
+        s.max_uses,
+        "1 with order = target",
         "a group belongs to one batch; choose another order for replay",
     )
     strict = s.window is not None or s.order in ("version_strict", "target") or s.age_action == "wait"
     if s.capacity is not None and s.overflow != "drop_oldest" and strict:
         checks.require(
-            s.tickets is not None and s.capacity >= s.tickets, "capacity", s.capacity,
+            s.tickets is not None and s.capacity >= s.tickets,
+            "capacity",
+            s.capacity,
             f"at least tickets = {s.tickets} where a batch waits for certain groups",
             "the group that is waited for would stand before a full buffer; raise the capacity or drop_oldest",
         )
     checks.require(
-        s.window is None or s.order == "oldest_start", "window", s.window, f"None with order = {s.order}",
+        s.window is None or s.order == "oldest_start",
+        "window",
+        s.window,
+        f"None with order = {s.order}",
         "a window belongs to oldest_start",
     )
     checks.require(
-        s.recent == 0.0 or s.order == "random", "recent", s.recent, f"0 with order = {s.order}",
+        s.recent == 0.0 or s.order == "random",
+        "recent",
+        s.recent,
+        f"0 with order = {s.order}",
         "recent groups are preferred by order random only",
     )
 
@@ -164,17 +208,26 @@ def _age(s: Any) -> None:
         return
     checks.require(s.max_age is not None, "max_age", None, "a number where age_action is wait", "give the bound")
     checks.require(
-        s.order == "oldest_start", "order", s.order, "oldest_start where age_action is wait",
+        s.order == "oldest_start",
+        "order",
+        s.order,
+        "oldest_start where age_action is wait",
         "waiting for the oldest means taking it first",
     )
     checks.require(
-        s.tickets is not None, "tickets", None, "a number where age_action is wait",
+        s.tickets is not None,
+        "tickets",
+        None,
+        "a number where age_action is wait",
         "an open loop always has a group to wait for; give tickets",
     )
     if s.tickets is not None:
         least = math.ceil(s.tickets / (s.groups_per_batch * s.batches_per_publish)) - 1
         checks.require(
-            (s.max_age or 0) >= least, "max_age", s.max_age, f"at least {least} with {s.tickets} tickets",
+            (s.max_age or 0) >= least,
+            "max_age",
+            s.max_age,
+            f"at least {least} with {s.tickets} tickets",
             "so many versions pass before the last of the tickets is trained; raise the bound or lower the tickets",
         )
 
@@ -183,7 +236,10 @@ def _admission(s: Any) -> None:
     """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
     checks.integer("quantum", s.quantum, 1, "a quantum larger than the places is never admitted", len(s.rates))
     checks.require(
-        s.permits is None or s.quantum == 1, "quantum", s.quantum, f"1 with permits = {s.permits}",
+        s.permits is None or s.quantum == 1,
+        "quantum",
+        s.quantum,
+        f"1 with permits = {s.permits}",
         "a group begins with the first permit that is free; admit one at a time",
     )
     cuts = s.max_age is not None and s.age_action != "wait"
@@ -200,13 +256,19 @@ def _admission(s: Any) -> None:
         # Tickets of groups that are lost return one by one.
         idle = s.quantum - 1
     checks.require(
-        s.accept == 1.0 or s.release_dropped != "never", "release_dropped", s.release_dropped,
-        f"now or publish with accept = {s.accept}", "every rejected group would take a ticket away, until none is left",
+        s.accept == 1.0 or s.release_dropped != "never",
+        "release_dropped",
+        s.release_dropped,
+        f"now or publish with accept = {s.accept}",
+        "every rejected group would take a ticket away, until none is left",
     )
     checks.require(
-        s.tickets - idle >= unit, "tickets", s.tickets,
+        s.tickets - idle >= unit,
+        "tickets",
+        s.tickets,
         f"at least {unit + idle}, the groups of a {'publish' if at_publish else 'batch'} and those a quantum of "
-        f"{s.quantum} leaves idle", "with fewer the run comes to a standstill; raise the tickets",
+        f"{s.quantum} leaves idle",
+        "with fewer the run comes to a standstill; raise the tickets",
     )
 
 
@@ -217,7 +279,9 @@ def _epoch(s: Any, loses: bool) -> None:
     )
     groups = int(s.epoch or 0) * s.groups_per_batch
     checks.require(
-        groups % s.quantum == 0 and (s.quantum == 1 or not loses), "quantum", s.quantum,
+        groups % s.quantum == 0 and (s.quantum == 1 or not loses),
+        "quantum",
+        s.quantum,
         f"a divisor of the {groups} groups of an epoch, and 1 where groups are lost",
         "the rest of a quantum would wait for the next epoch for ever; change one of them",
     )

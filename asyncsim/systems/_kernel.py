@@ -272,7 +272,7 @@ def _pack(state, can_train, now):
 
 @inlined
 def _start_training(state, now):
-    """The next packed batch trains; where that takes no time it ends at once, and its publish and admission come next."""
+    """The next packed batch trains; where that takes no time it ends at once, its publish and admission come next."""
     run = state.run
     seconds = train(state, now)
     run.idle_events = 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from asyncsim import checks
+from asyncsim import checks, plugins
 from asyncsim.laws import Law, as_law
 from asyncsim.systems._system import PLACES, System
 
@@ -22,20 +21,8 @@ def count(name: str, value: Any, low: int = 1, remedy: str = "count groups", hig
 
 def renamed(**names: str) -> Callable[[Callable[..., System]], Callable[..., System]]:
     """Refuse names that a trainer's knobs had before, each with the name that it has now."""
-
-    def decorated(make: Callable[..., System]) -> Callable[..., System]:
-        @functools.wraps(make)
-        def checked(*arguments: Any, **knobs: Any) -> System:
-            for before in names.keys() & knobs.keys():
-                now = names[before]
-                remedy = f"the trainer's knob is {now} today; write that"
-                raise checks.InputError(before, knobs[before], f"given as {now}", remedy)
-            return make(*arguments, **knobs)
-
-        checked.renamed = tuple(names)  # type: ignore[attr-defined]
-        return checked
-
-    return decorated
+    today = {before: f"the trainer's knob is {now} today; write that" for before, now in names.items()}
+    return lambda make: plugins.refusing(make, today)
 
 
 def optional(name: str, value: Any, low: int, remedy: str) -> int | None:
@@ -46,8 +33,13 @@ def optional(name: str, value: Any, low: int, remedy: str) -> int | None:
 
 def alike(name: str, value: Any, places: int) -> tuple[float, ...]:
     """Places of rate 1; too many of them are blamed on the knob that asks for them."""
-    checks.require(1 <= places <= PLACES, name, value, f"such that 1 to {PLACES} groups are generated at once",
-                   f"{places} places follow from it; choose a smaller number")
+    checks.require(
+        1 <= places <= PLACES,
+        name,
+        value,
+        f"such that 1 to {PLACES} groups are generated at once",
+        f"{places} places follow from it; choose a smaller number",
+    )
     return (1.0,) * places
 
 
@@ -69,8 +61,7 @@ def groups_of(name: str, samples: Any, size: int, by: str) -> int:
 
 
 def verl(
-    name: str, knobs: dict[str, Any], *, length: Length, load: float | None, train_time: Time, sync_time: float,
-    updates_per_batch: int,
+    name: str, knobs: dict[str, Any], *, length: Length, load: float | None, train_time: Time, sync_time: float
 ) -> System:
     """verl's fully asynchronous recipe: K = int((1 + tau) M) tickets back at the publish, M = P S."""
     batch = count("ppo_mini_batch_size", knobs["ppo_mini_batch_size"])
@@ -86,17 +77,37 @@ def verl(
     checks.require(tickets <= checks.LARGEST, "staleness_threshold", tau, bound, "give the share of a window")
     places = min(each * replicas, tickets)
     return System(
-        name, knobs, as_law("length", length), alike("concurrent_samples_per_replica", each, places),
-        groups_per_batch=batch * parts, batches_per_publish=every, updates_per_batch=updates_per_batch,
-        servers=min(replicas, places), train_time=train_time, load=load, tickets=tickets, release="publish",
-        release_dropped="publish", capacity=tickets, overflow="drop_oldest", order="done",
-        mode="reprefill" if partial else "drain", sync_time=sync_time,
+        name,
+        knobs,
+        as_law("length", length),
+        alike("concurrent_samples_per_replica", each, places),
+        groups_per_batch=batch * parts,
+        batches_per_publish=every,
+        servers=min(replicas, places),
+        train_time=train_time,
+        load=load,
+        tickets=tickets,
+        release="publish",
+        release_dropped="publish",
+        capacity=tickets,
+        overflow="drop_oldest",
+        order="done",
+        mode="reprefill" if partial else "drain",
+        sync_time=sync_time,
     )
 
 
 def gated(
-    name: str, knobs: dict[str, Any], ahead: str, *, length: Length, load: float | None, train_time: Time,
-    sync_time: float, updates_per_batch: int, mode: str = "keep", **more: Any,
+    name: str,
+    knobs: dict[str, Any],
+    ahead: str,
+    *,
+    length: Length,
+    load: float | None,
+    train_time: Time,
+    sync_time: float,
+    mode: str = "keep",
+    **more: Any,
 ) -> System:
     """NeMo-RL's gate: batch i of prompts starts once version i - N is installed, N the knob `ahead`.
 
@@ -106,9 +117,19 @@ def gated(
     versions = count(ahead, knobs[ahead], more.pop("low", 0), "give a number of versions")
     tickets = (versions + 1) * batch
     return System(
-        name, knobs, as_law("length", length), alike(ahead, versions, tickets), groups_per_batch=batch,
-        updates_per_batch=updates_per_batch, train_time=train_time, load=load, tickets=tickets, release="publish",
-        quantum=batch, mode=mode, sync_time=sync_time, **more,
+        name,
+        knobs,
+        as_law("length", length),
+        alike(ahead, versions, tickets),
+        groups_per_batch=batch,
+        train_time=train_time,
+        load=load,
+        tickets=tickets,
+        release="publish",
+        quantum=batch,
+        mode=mode,
+        sync_time=sync_time,
+        **more,
     )
 
 
@@ -123,7 +144,10 @@ def arrivals(
     speeds = tuple(checks.finite_array("rates", given, (number,), "give each worker its rate").tolist())
     offsets = tuple(w * law.mean() / number for w in range(number)) if stagger else None
     knobs = {
-        "workers": number, **settings.pop("knobs", {}), "service": str(law),
-        "rates": None if rates is None else list(speeds), "stagger": stagger,
+        "workers": number,
+        **settings.pop("knobs", {}),
+        "service": str(law),
+        "rates": None if rates is None else list(speeds),
+        "stagger": stagger,
     }
     return System(name, knobs, law, speeds, offsets=offsets, mode="pin", train_time=0.0, **settings)

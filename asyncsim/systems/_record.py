@@ -42,8 +42,13 @@ def joined(system: Settings, parts: Iterable[Trained], header: dict[str, Any]) -
     tokens = max(part.version.shape[-1] for part in parts)
     version = np.stack([np.broadcast_to(p.version, (*p.version.shape[:-1], tokens)) for p in parts])
     return records.Schedule(
-        version, np.stack([p.trajectory for p in parts]), system.batches_per_publish, system.updates_per_batch,
-        system.random, np.stack([p.work for p in parts]), header, np.stack([p.seconds for p in parts]),
+        version,
+        np.stack([p.trajectory for p in parts]),
+        system.batches_per_publish,
+        system.random,
+        np.stack([p.work for p in parts]),
+        header,
+        np.stack([p.seconds for p in parts]),
     )
 
 
@@ -74,14 +79,16 @@ def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.
     samples = _samples(state, groups, batches)
     uses = {"batch": np.repeat(batches["batch"], used.shape[1]), "group": used.reshape(-1)}
     resources = _resources(system, state, groups, batches, publishes, seconds)
-    tables = (samples, groups, batches, publishes, resources, uses, _stretches(state))
-    own = [{name: np.ascontiguousarray(column) for name, column in table.items()} for table in tables]
-    return records.Timeline(*own[:5], header, *own[5:])
+    tables = (_apart(samples), _apart(groups), _apart(batches), _apart(publishes), resources)
+    return records.Timeline(*tables, header, uses, _apart(_stretches(state)))
 
 
-def _samples(
-    state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def _apart(table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Columns that keep nothing of the kernel's tables alive."""
+    return {name: np.ascontiguousarray(column) for name, column in table.items()}
+
+
+def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     size, count = int(state.settings.samples), int(state.run.admitted)
     code = np.arange(count * size)
     sample = state.sample[: code.size]
@@ -94,13 +101,29 @@ def _samples(
     # Batch -1, what was not trained, picks the NaN at the end.
     pick, train = np.append(batches["t_pack"], np.nan)[batch], np.append(batches["t_start"], np.nan)[batch]
     return {
-        "sample": code, "group": shared("group"), "attempt": sample.attempt, "place": place, "server": server,
-        "rate": rate, "work": sample.work, "done": _done(state, sample, server, rate),
-        "wasted": sample.wasted, "t_submit": shared("t_submit"), "t_start": sample.start,
-        "t_end": sample.end, "t_scored": sample.scored, "t_ready": shared("t_ready"), "t_pack": pick,
-        "t_train": train, "v_submit": shared("v_submit"), "v_start": v_start,
-        "v_end": np.where(v_ready < 0, -1, v_start) if state.settings.mode == k.PIN else v_ready, "v_ready": v_ready,
-        "batch": batch, "fate": shared("fate"), "clock": sample.clock,
+        "sample": code,
+        "group": shared("group"),
+        "attempt": sample.attempt,
+        "place": place,
+        "server": server,
+        "rate": rate,
+        "work": sample.work,
+        "done": _done(state, sample, server, rate),
+        "wasted": sample.wasted,
+        "t_submit": shared("t_submit"),
+        "t_start": sample.start,
+        "t_end": sample.end,
+        "t_scored": sample.scored,
+        "t_ready": shared("t_ready"),
+        "t_pack": pick,
+        "t_train": train,
+        "v_submit": shared("v_submit"),
+        "v_start": v_start,
+        "v_end": np.where(v_ready < 0, -1, v_start) if state.settings.mode == k.PIN else v_ready,
+        "v_ready": v_ready,
+        "batch": batch,
+        "fate": shared("fate"),
+        "clock": sample.clock,
     }
 
 
@@ -119,12 +142,22 @@ def _groups(state: State, used: np.ndarray) -> dict[str, np.ndarray]:
     count = int(state.run.admitted)
     group, moment = state.group[:count], state.moment[:count]
     columns = {
-        "place": "place", "prompt": "prompt", "target": "target", "v_submit": "v_submit", "v_start": "v_head",
-        "v_done": "v_done", "v_left": "v_left", "v_train": "v_trained", "entry": "entry", "batch": "batch",
+        "place": "place",
+        "prompt": "prompt",
+        "target": "target",
+        "v_submit": "v_submit",
+        "v_start": "v_head",
+        "v_done": "v_done",
+        "v_left": "v_left",
+        "v_train": "v_trained",
+        "entry": "entry",
+        "batch": "batch",
     }
     uses = np.bincount(used.reshape(-1), minlength=count)
     return {
-        "group": np.arange(count), "uses": uses, **{name: group[field] for name, field in columns.items()},
+        "group": np.arange(count),
+        "uses": uses,
+        **{name: group[field] for name, field in columns.items()},
         **{name: moment[name] for name in k.MOMENT.names},
         "fate": FATES[group.fate],
     }
@@ -150,8 +183,12 @@ def _stretches(state: State) -> dict[str, np.ndarray]:
 
 
 def _resources(
-    system: Settings, state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray],
-    publishes: dict[str, np.ndarray], seconds: float,
+    system: Settings,
+    state: State,
+    groups: dict[str, np.ndarray],
+    batches: dict[str, np.ndarray],
+    publishes: dict[str, np.ndarray],
+    seconds: float,
 ) -> dict[str, np.ndarray]:
     """Seconds that every place and the trainer are busy, blocked, idle and syncing.
 
@@ -186,7 +223,10 @@ def _resources(
     idle = np.maximum(seconds - busy - blocked - syncing, 0.0)
     return {
         "resource": np.array([f"place {p}" for p in range(size)] + ["trainer"]),
-        "busy": busy, "blocked": blocked, "idle": idle, "syncing": syncing,
+        "busy": busy,
+        "blocked": blocked,
+        "idle": idle,
+        "syncing": syncing,
     }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Self
 
-from asyncsim import checks, records
+from asyncsim import checks, plugins, records
 from asyncsim.laws import Law, as_law
 from asyncsim.systems import _checking
 
@@ -44,7 +44,6 @@ class Settings:
     rates: tuple[float, ...]
     groups_per_batch: int = 1
     batches_per_publish: int = 1
-    updates_per_batch: int = 1
     difficulty: Law | None = None
     accept: float = 1.0
     prompt: float = 0.0
@@ -89,6 +88,8 @@ class Settings:
     failure_rate: float = 0.0
     restart_delay: float = 0.0
     failure_keeps: bool = False
+    recommended: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of a `Spec` that the trainer states, such as its epochs; they say nothing to the events."""
 
     def __post_init__(self) -> None:
         for name in ("length", "difficulty", "reward", "environment"):
@@ -128,6 +129,7 @@ class Settings:
 
     def replace(self, **changes: Any) -> Self:
         """The same system with other settings."""
+        plugins.refuse(changes, plugins.BEFORE)
         return replace(self, **changes)
 
     def describe(self) -> dict[str, Any]:

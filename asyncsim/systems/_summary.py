@@ -36,11 +36,11 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     mean until the group's generation is over and after that; `dropped_fraction` of the groups that were dropped or
     trained, `rejected_fraction` of all that left; `wasted_token_fraction`, work thrown away over work thrown away or
     trained for the first time, each counted when that happens, after the warm-up, whenever it was written: in [0, 1];
-    `mean_length_generated` of the samples that were admitted (those that ended would leave out what is cut while it
-    is written), `mean_length_trained`; `throughput` in trained groups a second; `seconds_per_update`; utilization
-    of trainer and generators (share of slots or permits that write, without both of places with a group in generation);
-    `outstanding`, groups at an install; `publish_lag` when batches start to train. `steady`: whether the warm-up
-    that the system needs fits into the run.
+    `mean_length_generated` of the samples that were admitted (those that ended would leave out what is cut while it is
+    written), `mean_length_trained`; `throughput` in trained groups a second; `seconds_per_update`, with the epochs that
+    the system recommends; utilization of trainer and generators (share of slots or permits that write, without both of
+    places with a group in generation); `outstanding`, groups at an install; `publish_lag` when batches start to train.
+    `steady`: whether the warm-up that the system needs fits into the run.
     """
     settings, run, sums = state.settings, state.run, state.sums
     groups = float(sums.groups)
@@ -54,8 +54,10 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     capacity, busy = (min(limits), sums.active) if limits else (len(system.rates), sums.running)
     return {
         "staleness": {
-            "mean": float(mean), "std": float(np.sqrt(max(0.0, sums.squares / groups - mean**2))),
-            "max": len(cells) - 1, "pmf": (cells / cells.sum()).tolist(),
+            "mean": float(mean),
+            "std": float(np.sqrt(max(0.0, sums.squares / groups - mean**2))),
+            "max": len(cells) - 1,
+            "pmf": (cells / cells.sum()).tolist(),
         },
         # Rounding of a sum of versions may fall below what it stands for, never below 0.
         "token_staleness": max(0.0, _ratio(sums.token_staleness, sums.tokens)),
@@ -68,13 +70,15 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
         "mean_length_generated": _ratio(sums.begun_work, sums.begun),
         "mean_length_trained": _ratio(sums.tokens, sums.trained_samples),
         "throughput": _ratio(batches * system.groups_per_batch, seconds),
-        "seconds_per_update": seconds / (batches * system.updates_per_batch),
+        "seconds_per_update": seconds / (batches * int(system.recommended.get("epochs", 1))),
         "trainer_utilization": _ratio(sums.busy, seconds),
         "generator_utilization": _ratio(busy, capacity * seconds),
         "outstanding": _ratio(sums.outstanding_at_installs, sums.installs),
         "publish_lag": float(sums.publish_lag / groups),
-        "steady": bool(settings.warm_up >= ramp(system)), "ramp_batches": ramp(system),
-        "warm_up_batches": int(settings.warm_up), "seconds": float(run.now),
+        "steady": bool(settings.warm_up >= ramp(system)),
+        "ramp_batches": ramp(system),
+        "warm_up_batches": int(settings.warm_up),
+        "seconds": float(run.now),
     }
 
 

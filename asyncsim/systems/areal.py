@@ -6,9 +6,14 @@ from asyncsim.systems._system import PLACES, System
 
 
 def areal(
-    max_head_offpolicyness: int, consumer_batch_size: int, max_concurrent_rollouts: int | None = None, *,
-    length: Law | float | str, load: float | None = None, train_time: Law | float | None = None, sync_time: float = 0.0,
-    updates_per_batch: int = 1,
+    max_head_offpolicyness: int,
+    consumer_batch_size: int,
+    max_concurrent_rollouts: int | None = None,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | None = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = (eta + 1) P tickets that return at the publish, oldest start first, running samples keep their tokens.
 
@@ -21,8 +26,7 @@ def areal(
     Arguments: `max_head_offpolicyness` eta in versions; `consumer_batch_size` P in groups; `max_concurrent_rollouts` C
     in groups (P unless given); `length`, law of the work of a sample at one unit a second; exactly one of `load`,
     generation rate over training rate (C / E[T_group]) / (P / t_T), and `train_time`, seconds for a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
-    AReaL (2505.24298).
+    seconds of a publish. Returns a system. Raises `InputError`. Source: AReaL (2505.24298).
 
     >>> from asyncsim.laws import constant
     >>> system = areal(2, 4, 12, length=constant(1.0), load=2.0)
@@ -31,12 +35,23 @@ def areal(
     """
     eta = checks.integer("max_head_offpolicyness", max_head_offpolicyness, 0, "give a number of versions", PLACES)
     batch = checks.integer("consumer_batch_size", consumer_batch_size, 1, "count groups", PLACES)
-    places = batch if max_concurrent_rollouts is None else checks.integer(
-        "max_concurrent_rollouts", max_concurrent_rollouts, 1, "count groups", PLACES
+    places = (
+        batch
+        if max_concurrent_rollouts is None
+        else checks.integer("max_concurrent_rollouts", max_concurrent_rollouts, 1, "count groups", PLACES)
     )
     knobs = {"max_head_offpolicyness": eta, "consumer_batch_size": batch, "max_concurrent_rollouts": places}
     return System(
-        "areal", knobs, as_law("length", length), (1.0,) * places, groups_per_batch=batch,
-        updates_per_batch=updates_per_batch, tickets=(eta + 1) * batch, release="publish", order="oldest_start",
-        mode="reprefill", train_time=train_time, load=load, sync_time=sync_time,
+        "areal",
+        knobs,
+        as_law("length", length),
+        (1.0,) * places,
+        groups_per_batch=batch,
+        tickets=(eta + 1) * batch,
+        release="publish",
+        order="oldest_start",
+        mode="reprefill",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

@@ -7,11 +7,17 @@ from asyncsim.systems._system import System
 
 
 def miles(
-    rollout_batch_size: int, max_weight_staleness: int | None = None, async_data_buffer_capacity_factor: float = 2.0,
-    async_unused_samples_handler: str = "drop", pause_generation_mode: str = "retract",
+    rollout_batch_size: int,
+    max_weight_staleness: int | None = None,
+    async_data_buffer_capacity_factor: float = 2.0,
+    async_unused_samples_handler: str = "drop",
+    pause_generation_mode: str = "retract",
     async_max_concurrent_samples: int | None = None,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """C groups in an open loop, floor(c P) in the buffer: mean staleness C / P + c where the trainer is slower.
 
@@ -24,8 +30,7 @@ def miles(
     `async_data_buffer_capacity_factor` c >= 1 in batches; `async_unused_samples_handler`, drop or retry;
     `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples` C in groups (else P); `length`, law of
     a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch;
-    `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
-    `InputError`. Source: miles.
+    `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: miles.
 
     >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
@@ -39,12 +44,27 @@ def miles(
     checks.one_of("pause_generation_mode", pause, ("retract", "in_place"), "say how samples see new weights")
     places = optional("async_max_concurrent_samples", async_max_concurrent_samples, 1, "count groups") or batch
     knobs = {
-        "rollout_batch_size": batch, "max_weight_staleness": limit, "async_data_buffer_capacity_factor": factor,
-        "async_unused_samples_handler": after, "pause_generation_mode": pause, "async_max_concurrent_samples": places,
+        "rollout_batch_size": batch,
+        "max_weight_staleness": limit,
+        "async_data_buffer_capacity_factor": factor,
+        "async_unused_samples_handler": after,
+        "pause_generation_mode": pause,
+        "async_max_concurrent_samples": places,
     }
     return System(
-        "miles", knobs, as_law("length", length), alike("async_max_concurrent_samples", places, places),
-        groups_per_batch=batch, updates_per_batch=updates_per_batch, capacity=room, overflow="block", order="done",
-        max_age=limit, age_action="drop" if after == "drop" else "requeue", age_reference="end",
-        mode="reprefill" if pause == "retract" else "keep", train_time=train_time, load=load, sync_time=sync_time,
+        "miles",
+        knobs,
+        as_law("length", length),
+        alike("async_max_concurrent_samples", places, places),
+        groups_per_batch=batch,
+        capacity=room,
+        overflow="block",
+        order="done",
+        max_age=limit,
+        age_action="drop" if after == "drop" else "requeue",
+        age_reference="end",
+        mode="reprefill" if pause == "retract" else "keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

@@ -6,8 +6,13 @@ from asyncsim.systems._system import System
 
 
 def oapl(
-    groups_per_batch: int, period: int, *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    groups_per_batch: int,
+    period: int,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = M = L P tickets back at the publish, S = L, drain: staleness 0, in updates a sawtooth 0 .. L - 1.
 
@@ -15,8 +20,8 @@ def oapl(
     `systems/cap-binds` at K = M. Batch i of a period is i U updates old when it starts to train.
 
     Arguments: `groups_per_batch` P; `period` L in batches; `length`, law of a sample's work at one unit a second;
-    `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
-    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: OAPL (2602.19362).
+    `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish.
+    Returns a system. Raises `InputError`. Source: OAPL (2602.19362).
 
     >>> oapl(2, 3, length=1.0, train_time=1.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -24,8 +29,17 @@ def oapl(
     batch = count("groups_per_batch", groups_per_batch)
     every = count("period", period, 1, "count batches")
     return System(
-        "oapl", {"groups_per_batch": batch, "period": every}, as_law("length", length),
-        alike("period", every, batch * every), groups_per_batch=batch, batches_per_publish=every,
-        updates_per_batch=updates_per_batch, tickets=batch * every, release="publish", order="done", mode="drain",
-        train_time=train_time, load=load, sync_time=sync_time,
+        "oapl",
+        {"groups_per_batch": batch, "period": every},
+        as_law("length", length),
+        alike("period", every, batch * every),
+        groups_per_batch=batch,
+        batches_per_publish=every,
+        tickets=batch * every,
+        release="publish",
+        order="done",
+        mode="drain",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

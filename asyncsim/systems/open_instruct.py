@@ -7,9 +7,14 @@ from asyncsim.systems._system import System
 
 
 def open_instruct(
-    num_unique_prompts_rollout: int, async_steps: int = 8, inflight_updates: bool = True,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    num_unique_prompts_rollout: int,
+    async_steps: int = 8,
+    inflight_updates: bool = True,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = a P tickets back at packing, a packed batches may wait, older than a is dropped at packing: 0 .. a, hard.
 
@@ -19,8 +24,8 @@ def open_instruct(
 
     Arguments: `num_unique_prompts_rollout` P in groups; `async_steps` a >= 1 in steps; `inflight_updates`, whether
     samples go on under new weights, else they are drained; `length`, law of a sample's work at one unit a second;
-    `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
-    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: open-instruct.
+    `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish.
+    Returns a system. Raises `InputError`. Source: open-instruct.
 
     >>> open_instruct(2, 2, length=1.0, train_time=1.5).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -31,8 +36,21 @@ def open_instruct(
     tickets = steps * batch
     knobs = {"num_unique_prompts_rollout": batch, "async_steps": steps, "inflight_updates": moves}
     return System(
-        "open_instruct", knobs, as_law("length", length), alike("async_steps", steps, tickets), groups_per_batch=batch,
-        updates_per_batch=updates_per_batch, prefetch=steps, tickets=tickets, release="dequeue", release_dropped="now",
-        order="done", max_age=steps, age_action="drop", age_reference="submit", mode="keep" if moves else "drain",
-        train_time=train_time, load=load, sync_time=sync_time,
+        "open_instruct",
+        knobs,
+        as_law("length", length),
+        alike("async_steps", steps, tickets),
+        groups_per_batch=batch,
+        prefetch=steps,
+        tickets=tickets,
+        release="dequeue",
+        release_dropped="now",
+        order="done",
+        max_age=steps,
+        age_action="drop",
+        age_reference="submit",
+        mode="keep" if moves else "drain",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

@@ -7,9 +7,14 @@ from asyncsim.systems._system import System
 
 
 def openrlhf(
-    rollout_batch_size: int, async_queue_size: int = 1, partial_rollout_enable: bool = False,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    rollout_batch_size: int,
+    async_queue_size: int = 1,
+    partial_rollout_enable: bool = False,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = Q P tickets back at the dequeue, a batch at a time (q = C = P): staleness 1 .. Q after the first batch, hard.
 
@@ -19,8 +24,8 @@ def openrlhf(
 
     Arguments: `rollout_batch_size` P in groups; `async_queue_size` Q in batches; `partial_rollout_enable`, whether
     weights move under running samples; `length`, law of a sample's work at one unit a second; `load`, generation over
-    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each
-    on the whole batch. Returns a system. Raises `InputError`. Source: OpenRLHF.
+    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises
+    `InputError`. Source: OpenRLHF.
 
     >>> [openrlhf(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
     [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
@@ -30,8 +35,17 @@ def openrlhf(
     partial = checks.boolean("partial_rollout_enable", partial_rollout_enable, "say whether samples are interrupted")
     knobs = {"rollout_batch_size": batch, "async_queue_size": queue, "partial_rollout_enable": partial}
     return System(
-        "openrlhf", knobs, as_law("length", length), alike("rollout_batch_size", batch, batch),
-        groups_per_batch=batch, updates_per_batch=updates_per_batch, tickets=queue * batch, release="dequeue",
-        quantum=batch, order="done", mode="keep" if partial else "drain", train_time=train_time, load=load,
+        "openrlhf",
+        knobs,
+        as_law("length", length),
+        alike("rollout_batch_size", batch, batch),
+        groups_per_batch=batch,
+        tickets=queue * batch,
+        release="dequeue",
+        quantum=batch,
+        order="done",
+        mode="keep" if partial else "drain",
+        train_time=train_time,
+        load=load,
         sync_time=sync_time,
     )

@@ -7,10 +7,20 @@ from asyncsim.systems._system import System
 
 
 def pipeline_rl(
-    train_batch_size: int, max_lag: int | None = None, weight_update_interval: int = 1, attempts: int = 8,
-    llm_max_rollouts: int = 64, llms: int = 1, ring_buffer_size: int = 128, max_ready_samples_per_lead: int = 64,
-    pop_old_data: bool = True, *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    train_batch_size: int,
+    max_lag: int | None = None,
+    weight_update_interval: int = 1,
+    attempts: int = 8,
+    llm_max_rollouts: int = 64,
+    llms: int = 1,
+    ring_buffer_size: int = 128,
+    max_ready_samples_per_lead: int = 64,
+    pop_old_data: bool = True,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = ceil(max_lag / attempts) + G tickets back at the publish of G groups: mean (K - G) / G when ahead.
 
@@ -25,8 +35,7 @@ def pipeline_rl(
     samples at once in each of `llms` engines; `ring_buffer_size`, samples of the open loop's queue (a batch at least);
     `max_ready_samples_per_lead`, samples that await the trainer; `pop_old_data`, whether a full ring drops; `length`,
     law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
-    batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
-    `InputError`. Source: PipelineRL (2509.19128).
+    batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: PipelineRL (2509.19128).
 
     >>> pipeline_rl(4, 8, attempts=2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -42,16 +51,34 @@ def pipeline_rl(
     drops = checks.boolean("pop_old_data", pop_old_data, "say whether a full ring loses its oldest") and lag is None
     every = -(-interval // (batch * size))
     knobs = {
-        "train_batch_size": batch * size, "max_lag": lag, "weight_update_interval": interval, "attempts": size,
-        "llm_max_rollouts": each, "llms": llms, "ring_buffer_size": queue, "max_ready_samples_per_lead": ready,
+        "train_batch_size": batch * size,
+        "max_lag": lag,
+        "weight_update_interval": interval,
+        "attempts": size,
+        "llm_max_rollouts": each,
+        "llms": llms,
+        "ring_buffer_size": queue,
+        "max_ready_samples_per_lead": ready,
         "pop_old_data": pop_old_data,
     }
     tickets = None if lag is None else -(-lag // size) + batch * every
     places = permits if tickets is None else min(permits, tickets)
     return System(
-        "pipeline_rl", knobs, as_law("length", length), alike("llm_max_rollouts", each, places),
-        groups_per_batch=batch, batches_per_publish=every, updates_per_batch=updates_per_batch, permits=permits,
-        tickets=tickets, release="publish", prefetch=ready // (batch * size),
-        capacity=max(batch, queue // size) if drops else None, overflow="drop_oldest" if drops else "block",
-        order="done", mode="keep", train_time=train_time, load=load, sync_time=sync_time,
+        "pipeline_rl",
+        knobs,
+        as_law("length", length),
+        alike("llm_max_rollouts", each, places),
+        groups_per_batch=batch,
+        batches_per_publish=every,
+        permits=permits,
+        tickets=tickets,
+        release="publish",
+        prefetch=ready // (batch * size),
+        capacity=max(batch, queue // size) if drops else None,
+        overflow="drop_oldest" if drops else "block",
+        order="done",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

@@ -8,9 +8,15 @@ from asyncsim.systems._system import System
 
 @renamed(rollouts_per_example="group_size")
 def prime_rl(
-    batch_size: int, max_off_policy_steps: int = 8, max_inflight: int = 1024, group_size: int = 1,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    batch_size: int,
+    max_off_policy_steps: int = 8,
+    max_inflight: int = 1024,
+    group_size: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """So many rollouts in flight, one packed batch waits, admission stops one step ahead: staleness 0 .. m, hard.
 
@@ -23,8 +29,7 @@ def prime_rl(
     Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`,
     samples of a group, as in the run (`rollouts_per_example` in earlier revisions); `length`, law of a sample's work at
     one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds
-    of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
-    prime-rl.
+    of a publish. Returns a system. Raises `InputError`. Source: prime-rl.
 
     >>> prime_rl(4, 8, 8, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 2.0, 1.0, 2.0]
@@ -33,12 +38,23 @@ def prime_rl(
     batch = groups_of("batch_size", batch_size, size, "group_size")
     limit = count("max_off_policy_steps", max_off_policy_steps, 0, "count steps")
     ceiling = checks.integer("max_inflight", max_inflight, size, "let one group run at least", checks.LARGEST)
-    knobs = {
-        "batch_size": batch * size, "max_off_policy_steps": limit, "max_inflight": ceiling, "group_size": size,
-    }
+    knobs = {"batch_size": batch * size, "max_off_policy_steps": limit, "max_inflight": ceiling, "group_size": size}
     return System(
-        "prime_rl", knobs, as_law("length", length), alike("max_inflight", ceiling, ceiling), groups_per_batch=batch,
-        updates_per_batch=updates_per_batch, permits=ceiling, prefetch=1, lead=1, order="done", max_age=limit,
-        age_action="drop", age_checks=("pack", "publish"), age_reach="all", mode="keep", train_time=train_time,
-        load=load, sync_time=sync_time,
+        "prime_rl",
+        knobs,
+        as_law("length", length),
+        alike("max_inflight", ceiling, ceiling),
+        groups_per_batch=batch,
+        permits=ceiling,
+        prefetch=1,
+        lead=1,
+        order="done",
+        max_age=limit,
+        age_action="drop",
+        age_checks=("pack", "publish"),
+        age_reach="all",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

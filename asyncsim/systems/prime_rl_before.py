@@ -7,9 +7,14 @@ from asyncsim.systems._system import System
 
 
 def prime_rl_before(
-    batch_size: int, max_async_level: int = 1, strict_async_level: bool = False,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    batch_size: int,
+    max_async_level: int = 1,
+    strict_async_level: bool = False,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = (L + 1) P tickets back at the publish, batch by batch: staleness 0 .. L, hard.
 
@@ -19,8 +24,8 @@ def prime_rl_before(
 
     Arguments: `batch_size` P in groups; `max_async_level` L in steps; `strict_async_level`, whether batches use no
     newer weights than they must; `length`, law of a sample's work at one unit a second; `load`, generation over
-    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each
-    on the whole batch. Returns a system. Raises `InputError`. Source: prime-rl.
+    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises
+    `InputError`. Source: prime-rl.
 
     >>> [prime_rl_before(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
     [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
@@ -31,8 +36,17 @@ def prime_rl_before(
     tickets = (level + 1) * batch
     knobs = {"batch_size": batch, "max_async_level": level, "strict_async_level": strict}
     return System(
-        "prime_rl_before", knobs, as_law("length", length),
-        alike("max_async_level", level, tickets if strict else batch), groups_per_batch=batch,
-        updates_per_batch=updates_per_batch, tickets=tickets, release="publish", quantum=batch, order="target",
-        mode="keep", train_time=train_time, load=load, sync_time=sync_time,
+        "prime_rl_before",
+        knobs,
+        as_law("length", length),
+        alike("max_async_level", level, tickets if strict else batch),
+        groups_per_batch=batch,
+        tickets=tickets,
+        release="publish",
+        quantum=batch,
+        order="target",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

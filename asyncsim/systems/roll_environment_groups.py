@@ -7,9 +7,15 @@ from asyncsim.systems._system import System
 
 
 def roll_environment_groups(
-    num_env_groups: int, max_traj_per_env: int = 1, async_generation_ratio: int = 1, group_size_redundancy: int = 0,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    num_env_groups: int,
+    max_traj_per_env: int = 1,
+    async_generation_ratio: int = 1,
+    group_size_redundancy: int = 0,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """E places, batches of P = E T, K = (a + 1) P tickets back at the publish, in order: staleness 0 .. a, hard.
 
@@ -21,8 +27,8 @@ def roll_environment_groups(
     Arguments: `num_env_groups` E; `max_traj_per_env` T, episodes of an environment in a batch; `async_generation_ratio`
     a >= 1 in whole steps; `group_size_redundancy`, 0, since a group of this model waits for all of its samples;
     `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a
-    system. Raises `InputError`. Source: ROLL Flash (2510.11345).
+    seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: ROLL Flash
+    (2510.11345).
 
     >>> roll_environment_groups(3, 1, 2, length=1.0, train_time=3.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -32,11 +38,26 @@ def roll_environment_groups(
     ratio = count("async_generation_ratio", async_generation_ratio, 1, "0 is synchronous; give whole steps ahead")
     checks.integer("group_size_redundancy", group_size_redundancy, 0, "leave it out, or draw shorter lengths", 0)
     knobs = {
-        "num_env_groups": groups, "max_traj_per_env": each, "async_generation_ratio": ratio, "group_size_redundancy": 0,
+        "num_env_groups": groups,
+        "max_traj_per_env": each,
+        "async_generation_ratio": ratio,
+        "group_size_redundancy": 0,
     }
     return System(
-        "roll_environment_groups", knobs, as_law("length", length), alike("num_env_groups", groups, groups),
-        groups_per_batch=groups * each, updates_per_batch=updates_per_batch, tickets=(ratio + 1) * groups * each,
-        release="publish", order="target", max_age=ratio, age_checks=("pack", "publish"), age_reach="all",
-        age_reference="submit", mode="keep", train_time=train_time, load=load, sync_time=sync_time,
+        "roll_environment_groups",
+        knobs,
+        as_law("length", length),
+        alike("num_env_groups", groups, groups),
+        groups_per_batch=groups * each,
+        tickets=(ratio + 1) * groups * each,
+        release="publish",
+        order="target",
+        max_age=ratio,
+        age_checks=("pack", "publish"),
+        age_reach="all",
+        age_reference="submit",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

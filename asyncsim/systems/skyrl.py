@@ -7,9 +7,15 @@ from asyncsim.systems._system import System
 
 
 def skyrl(
-    policy_mini_batch_size: int = 256, max_staleness_steps: int = 4, num_parallel_generation_workers: int = 768,
-    num_steps_per_epoch: int | None = None, *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    policy_mini_batch_size: int = 256,
+    max_staleness_steps: int = 4,
+    num_parallel_generation_workers: int = 768,
+    num_steps_per_epoch: int | None = None,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = (S' + 1) P tickets back at the publish, C workers, first done first trained: mean staleness S' at most.
 
@@ -22,8 +28,8 @@ def skyrl(
     Arguments: `policy_mini_batch_size` P in groups; `max_staleness_steps` S' in steps;
     `num_parallel_generation_workers` C in groups, within P .. P (S' + 1); `num_steps_per_epoch` E, prompts of the data
     set over P, or None for an epoch without an end; `length`, law of a sample's work at one unit a second; `load`,
-    generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
-    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: SkyRL.
+    generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a
+    system. Raises `InputError`. Source: SkyRL.
 
     >>> skyrl(4, 2, 12, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -33,16 +39,31 @@ def skyrl(
     batch = count("policy_mini_batch_size", policy_mini_batch_size)
     ahead = count("max_staleness_steps", max_staleness_steps, 0, "count steps")
     workers = checks.integer(
-        "num_parallel_generation_workers", num_parallel_generation_workers, batch,
-        "fewer never fill a batch, more could never all be busy", batch * (ahead + 1),
+        "num_parallel_generation_workers",
+        num_parallel_generation_workers,
+        batch,
+        "fewer never fill a batch, more could never all be busy",
+        batch * (ahead + 1),
     )
     epoch = optional("num_steps_per_epoch", num_steps_per_epoch, 1, "count steps")
     knobs = {
-        "policy_mini_batch_size": batch, "max_staleness_steps": ahead, "num_parallel_generation_workers": workers,
+        "policy_mini_batch_size": batch,
+        "max_staleness_steps": ahead,
+        "num_parallel_generation_workers": workers,
         "num_steps_per_epoch": epoch,
     }
     return System(
-        "skyrl", knobs, as_law("length", length), alike("num_parallel_generation_workers", workers, workers),
-        groups_per_batch=batch, updates_per_batch=updates_per_batch, tickets=(ahead + 1) * batch, release="publish",
-        epoch=epoch, order="done", mode="keep", train_time=train_time, load=load, sync_time=sync_time,
+        "skyrl",
+        knobs,
+        as_law("length", length),
+        alike("num_parallel_generation_workers", workers, workers),
+        groups_per_batch=batch,
+        tickets=(ahead + 1) * batch,
+        release="publish",
+        epoch=epoch,
+        order="done",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

@@ -7,9 +7,14 @@ from asyncsim.systems._system import System
 
 
 def slime_fully_async(
-    rollout_batch_size: int, sglang_server_concurrency: int = 512, engines: int = 1,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    rollout_batch_size: int,
+    sglang_server_concurrency: int = 512,
+    engines: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """An open loop of C groups whose samples wait for C slots: mean staleness O / P, 2 C / P at most; soft.
 
@@ -20,8 +25,7 @@ def slime_fully_async(
 
     Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C, P at least; `length`,
     law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
-    batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises
-    `InputError`. Source: slime.
+    batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: slime.
 
     >>> slime_fully_async(2, 4, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 2.0, 3.0]
@@ -31,12 +35,25 @@ def slime_fully_async(
     servers = count("engines", engines, 1, "count engines")
     places = each * servers
     checks.require(
-        places >= batch, "sglang_server_concurrency", each,
-        f"at least rollout_batch_size / engines = {batch} / {servers}", "the buffer has to hold a rollout",
+        places >= batch,
+        "sglang_server_concurrency",
+        each,
+        f"at least rollout_batch_size / engines = {batch} / {servers}",
+        "the buffer has to hold a rollout",
     )
     knobs = {"rollout_batch_size": batch, "sglang_server_concurrency": each, "engines": servers}
     return System(
-        "slime_fully_async", knobs, as_law("length", length), alike("sglang_server_concurrency", each, places),
-        groups_per_batch=batch, updates_per_batch=updates_per_batch, slots=places, capacity=places, overflow="close",
-        order="done", mode="keep", train_time=train_time, load=load, sync_time=sync_time,
+        "slime_fully_async",
+        knobs,
+        as_law("length", length),
+        alike("sglang_server_concurrency", each, places),
+        groups_per_batch=batch,
+        slots=places,
+        capacity=places,
+        overflow="close",
+        order="done",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

@@ -6,9 +6,13 @@ from asyncsim.systems._system import System
 
 
 def slime_train_async(
-    rollout_batch_size: int, update_weights_interval: int = 1,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    rollout_batch_size: int,
+    update_weights_interval: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = q = C = P, back at the dequeue, a publish after every n rollouts, drained: staleness 0 or 1, mean 1 / n.
 
@@ -17,8 +21,7 @@ def slime_train_async(
 
     Arguments: `rollout_batch_size` P in groups; `update_weights_interval` n in rollouts; `length`, law of a sample's
     work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source:
-    slime.
+    seconds of a publish. Returns a system. Raises `InputError`. Source: slime.
 
     >>> slime_train_async(2, 3, length=1.0, train_time=1.0).staleness(9, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
@@ -27,8 +30,18 @@ def slime_train_async(
     every = count("update_weights_interval", update_weights_interval, 1, "count rollouts")
     knobs = {"rollout_batch_size": batch, "update_weights_interval": every}
     return System(
-        "slime_train_async", knobs, as_law("length", length), alike("rollout_batch_size", batch, batch),
-        groups_per_batch=batch, batches_per_publish=every, updates_per_batch=updates_per_batch, tickets=batch,
-        release="dequeue", quantum=batch, order="done", mode="drain", train_time=train_time, load=load,
+        "slime_train_async",
+        knobs,
+        as_law("length", length),
+        alike("rollout_batch_size", batch, batch),
+        groups_per_batch=batch,
+        batches_per_publish=every,
+        tickets=batch,
+        release="dequeue",
+        quantum=batch,
+        order="done",
+        mode="drain",
+        train_time=train_time,
+        load=load,
         sync_time=sync_time,
     )

@@ -7,9 +7,14 @@ from asyncsim.systems._system import System
 
 
 def tinker_cookbook_pipelined(
-    groups_per_batch: int, max_steps_off_policy: int, pipeline_depth: int = 1,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    groups_per_batch: int,
+    max_steps_off_policy: int,
+    pipeline_depth: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = (k + 1) P tickets back at the publish, no batch while a running group is due: staleness 0 .. m, mean k.
 
@@ -19,8 +24,8 @@ def tinker_cookbook_pipelined(
 
     Arguments: `groups_per_batch` P in groups; `max_steps_off_policy` m >= k in steps; `pipeline_depth` k in steps;
     `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a
-    system. Raises `InputError`. Source: tinker-cookbook.
+    seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:
+    tinker-cookbook.
 
     >>> tinker_cookbook_pipelined(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
@@ -29,14 +34,27 @@ def tinker_cookbook_pipelined(
     depth = count("pipeline_depth", pipeline_depth, 0, "count steps")
     limit = count("max_steps_off_policy", max_steps_off_policy, 0, "count steps")
     checks.require(
-        limit >= depth, "max_steps_off_policy", limit, f"at least pipeline_depth = {depth}",
+        limit >= depth,
+        "max_steps_off_policy",
+        limit,
+        f"at least pipeline_depth = {depth}",
         "a full pipeline is that old; with a lower limit the trainer would wait for ever",
     )
     tickets = (depth + 1) * batch
     knobs = {"groups_per_batch": batch, "max_steps_off_policy": limit, "pipeline_depth": depth}
     return System(
-        "tinker_cookbook_pipelined", knobs, as_law("length", length), alike("pipeline_depth", depth, tickets),
-        groups_per_batch=batch, updates_per_batch=updates_per_batch, tickets=tickets, release="publish",
-        order="oldest_start", max_age=limit, age_action="wait", mode="pin", train_time=train_time, load=load,
+        "tinker_cookbook_pipelined",
+        knobs,
+        as_law("length", length),
+        alike("pipeline_depth", depth, tickets),
+        groups_per_batch=batch,
+        tickets=tickets,
+        release="publish",
+        order="oldest_start",
+        max_age=limit,
+        age_action="wait",
+        mode="pin",
+        train_time=train_time,
+        load=load,
         sync_time=sync_time,
     )

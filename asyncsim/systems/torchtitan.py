@@ -11,10 +11,15 @@ _FRACTION = 0.3
 
 
 def torchtitan(
-    num_prompts_per_train_step: int, target_offpolicy_steps: int, window_fraction: float | None = _FRACTION,
+    num_prompts_per_train_step: int,
+    target_offpolicy_steps: int,
+    window_fraction: float | None = _FRACTION,
     windowed_fifo_batches: int | str | None = "unset",
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = (S' + 1) P tickets back after the weight pull, window W: mean staleness S', S' + ceil((W - 1) / P) at most.
 
@@ -26,8 +31,8 @@ def torchtitan(
     Arguments: `num_prompts_per_train_step` P in groups; `target_offpolicy_steps` S' in steps; `window_fraction` f in 0
     .. 1, or None; `windowed_fifo_batches` w in batches, or None, or "unset" for the earlier revision, beside which f
     has its default; `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or
-    `train_time`, seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch.
-    Returns a system. Raises `InputError`. Source: torchtitan; the window is that of MiniMax (2605.26494).
+    `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:
+    torchtitan; the window is that of MiniMax (2605.26494).
 
     >>> torchtitan(4, 2, None, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -37,13 +42,25 @@ def torchtitan(
     tickets = (target + 1) * batch
     window = _window(window_fraction, windowed_fifo_batches, batch, tickets)
     knobs = {
-        "num_prompts_per_train_step": batch, "target_offpolicy_steps": target, "window_fraction": window_fraction,
+        "num_prompts_per_train_step": batch,
+        "target_offpolicy_steps": target,
+        "window_fraction": window_fraction,
         "windowed_fifo_batches": windowed_fifo_batches,
     }
     return System(
-        "torchtitan", knobs, as_law("length", length), alike("target_offpolicy_steps", target, tickets),
-        groups_per_batch=batch, updates_per_batch=updates_per_batch, tickets=tickets, release="publish",
-        order="oldest_start", window=window, mode="keep", train_time=train_time, load=load, sync_time=sync_time,
+        "torchtitan",
+        knobs,
+        as_law("length", length),
+        alike("target_offpolicy_steps", target, tickets),
+        groups_per_batch=batch,
+        tickets=tickets,
+        release="publish",
+        order="oldest_start",
+        window=window,
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )
 
 
@@ -51,7 +68,10 @@ def _window(fraction: float | None, batches: int | str | None, batch: int, ticke
     """Groups of the window in either revision."""
     if batches != "unset":
         checks.require(
-            fraction == _FRACTION, "window_fraction", fraction, "left out beside windowed_fifo_batches",
+            fraction == _FRACTION,
+            "window_fraction",
+            fraction,
+            "left out beside windowed_fifo_batches",
             "no revision has both; choose one window",
         )
         number = optional("windowed_fifo_batches", batches, 1, "count batches")

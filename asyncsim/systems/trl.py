@@ -10,10 +10,17 @@ _SCORING = 18
 
 
 def trl(
-    samples_per_step: int, max_staleness: int = 4, max_inflight_tasks: int = -1, queue_maxsize: int = 1024,
-    weight_sync_steps: int = 1, num_generations: int = 8,
-    *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    samples_per_step: int,
+    max_staleness: int = 4,
+    max_inflight_tasks: int = -1,
+    queue_maxsize: int = 1024,
+    weight_sync_steps: int = 1,
+    num_generations: int = 8,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """An open loop of tasks before a queue that closes it, older than m is discarded at the dequeue: 0 .. m, hard.
 
@@ -26,8 +33,8 @@ def trl(
     / num_generations groups; `max_staleness` m in publishes; `max_inflight_tasks` in samples, -1 for m steps of them
     (with m = 0 TRL starts no task, so give a number); `queue_maxsize` in samples; `weight_sync_steps` S;
     `num_generations`, samples of a group, as in the run; `length`, law of a sample's work at one unit a second; `load`,
-    generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish;
-    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: TRL.
+    generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a
+    system. Raises `InputError`. Source: TRL.
 
     >>> trl(2, 2, num_generations=1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -41,17 +48,37 @@ def trl(
         tasks = checks.integer("max_inflight_tasks", tasks, size, "let a group run, or give -1", checks.LARGEST)
     queue = checks.integer("queue_maxsize", queue_maxsize, batch * size, "the queue has to hold a step", checks.LARGEST)
     checks.require(
-        tasks != -1 or limit > 0, "max_inflight_tasks", tasks, "a number of samples with max_staleness = 0",
+        tasks != -1 or limit > 0,
+        "max_inflight_tasks",
+        tasks,
+        "a number of samples with max_staleness = 0",
         "-1 is max_staleness steps of them, and TRL would start no task",
     )
     permits = limit * batch * size if tasks == -1 else tasks
     knobs = {
-        "samples_per_step": batch * size, "max_staleness": limit, "max_inflight_tasks": tasks, "queue_maxsize": queue,
-        "weight_sync_steps": every, "num_generations": size,
+        "samples_per_step": batch * size,
+        "max_staleness": limit,
+        "max_inflight_tasks": tasks,
+        "queue_maxsize": queue,
+        "weight_sync_steps": every,
+        "num_generations": size,
     }
     return System(
-        "trl", knobs, as_law("length", length), alike("max_inflight_tasks", tasks, permits), groups_per_batch=batch,
-        batches_per_publish=every, updates_per_batch=updates_per_batch, permits=permits,
-        capacity=queue // size + _SCORING, overflow="close", order="done", max_age=limit, age_action="drop",
-        age_reference="submit", mode="keep", train_time=train_time, load=load, sync_time=sync_time,
+        "trl",
+        knobs,
+        as_law("length", length),
+        alike("max_inflight_tasks", tasks, permits),
+        groups_per_batch=batch,
+        batches_per_publish=every,
+        permits=permits,
+        capacity=queue // size + _SCORING,
+        overflow="close",
+        order="done",
+        max_age=limit,
+        age_action="drop",
+        age_reference="submit",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

@@ -7,8 +7,7 @@ from asyncsim.systems._system import System
 
 
 def update_on_arrival(
-    workers: int, service: Length = "exponential:1.0", rates: Sequence[float] | None = None,
-    stagger: bool = False, *, updates_per_batch: int = 1,
+    workers: int, service: Length = "exponential:1.0", rates: Sequence[float] | None = None, stagger: bool = False
 ) -> System:
     """N workers, each restarts at once with the newest weights: mean staleness N - 1 for every service law.
 
@@ -17,14 +16,10 @@ def update_on_arrival(
     publish.
 
     Arguments: `workers` N; `service`, law of the work of a worker between updates; `rates`, work per second of each
-    worker, 1 unless given; `stagger`, whether worker w starts at w E[service] / N seconds instead of 0;
-    `updates_per_batch` U, each on the whole batch. Returns a system. Raises `InputError`. Source: Mnih et al.
-    (1602.01783).
+    worker, 1 unless given; `stagger`, whether worker w starts at w E[service] / N seconds instead of 0. Returns a
+    system. Raises `InputError`. Source: Mnih et al. (1602.01783).
 
     >>> update_on_arrival(3, 1.0).schedule(6, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
-    return arrivals(
-        "update_on_arrival", workers, service, rates, stagger, tickets=workers, release="publish",
-        updates_per_batch=updates_per_batch,
-    )
+    return arrivals("update_on_arrival", workers, service, rates, stagger, tickets=workers, release="publish")

@@ -7,9 +7,16 @@ from asyncsim.systems._system import System
 
 
 def verl_separate_async(
-    train_batch_size: int, num_warmup_batches: int = 1, parameter_sync_step: int = 4, max_off_policy_threshold: int = 8,
-    max_off_policy_strategy: str = "drop", *, length: Length, load: float | None = None, train_time: Time = None,
-    sync_time: float = 0.0, updates_per_batch: int = 1,
+    train_batch_size: int,
+    num_warmup_batches: int = 1,
+    parameter_sync_step: int = 4,
+    max_off_policy_threshold: int = 8,
+    max_off_policy_strategy: str = "drop",
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
 ) -> System:
     """K = (w + 1) M tickets back at the publish, oldest start first, staleness 0 .. threshold - 1.
 
@@ -20,8 +27,8 @@ def verl_separate_async(
     Arguments: `train_batch_size` M, groups of a publish, in mini-batches of P = M / S; `num_warmup_batches` w;
     `parameter_sync_step` S in batches; `max_off_policy_threshold` in versions; `max_off_policy_strategy`, drop or wait;
     `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish; `updates_per_batch` U, each on the whole batch. Returns a
-    system. Raises `InputError`. Source: verl's v1 trainer, separate_async.
+    seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: verl's v1
+    trainer, separate_async.
 
     >>> verl_separate_async(4, 2, 1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -37,12 +44,27 @@ def verl_separate_async(
     # A dropped group is replaced by one prompt; all others come a publish at a time.
     tickets, quantum = (warm + 1) * consumed, 1 if how == "drop" else consumed
     knobs = {
-        "train_batch_size": consumed, "num_warmup_batches": warm, "parameter_sync_step": every,
-        "max_off_policy_threshold": limit + 1, "max_off_policy_strategy": how,
+        "train_batch_size": consumed,
+        "num_warmup_batches": warm,
+        "parameter_sync_step": every,
+        "max_off_policy_threshold": limit + 1,
+        "max_off_policy_strategy": how,
     }
     return System(
-        "verl_separate_async", knobs, as_law("length", length), alike("num_warmup_batches", warm, tickets),
-        groups_per_batch=batch, batches_per_publish=every, updates_per_batch=updates_per_batch, tickets=tickets,
-        release="publish", quantum=quantum, order="oldest_start", max_age=limit,
-        age_action=how, mode="reprefill", train_time=train_time, load=load, sync_time=sync_time,
+        "verl_separate_async",
+        knobs,
+        as_law("length", length),
+        alike("num_warmup_batches", warm, tickets),
+        groups_per_batch=batch,
+        batches_per_publish=every,
+        tickets=tickets,
+        release="publish",
+        quantum=quantum,
+        order="oldest_start",
+        max_age=limit,
+        age_action=how,
+        mode="reprefill",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
     )

@@ -106,7 +106,7 @@ def test_a_staleness_that_is_not_reached_is_one_line() -> None:
         for lag in ("100", "4")
     )
     assert (short.returncode, short.stderr.splitlines()) == (
-        0, ["asyncsim: fixed: staleness 100 is not reached, the run ends at 4; make at least 101 updates"]
+        0, ["asyncsim: fixed: staleness 100 is not reached, the run ends at 4; train on at least 101 batches"]
     )
     assert (enough.returncode, enough.stderr) == (0, "")
 
@@ -120,7 +120,7 @@ def test_a_run_too_short_for_its_schedule_warns() -> None:
         sim.run(spec, progress=False)
 
     fixed, random = sim.schedules.fixed(3, batches_per_publish=2), sim.schedules.random("uniform:1:2")
-    with pytest.warns(checks.ShortRunWarning, match="staleness 3 is not reached, the run ends at 2; make at least 7"):
+    with pytest.warns(checks.ShortRunWarning, match="3 is not reached, the run ends at 2; train on at least 7"):
         run(fixed, 6)
     with pytest.warns(checks.ShortRunWarning, match="random: staleness 2"):
         run(random, 2)
@@ -136,7 +136,7 @@ def test_a_run_says_that_there_are_no_minibatches() -> None:
     said = "note: no minibatches yet; each of the 4 updates on a batch is made on the whole batch"
     words = ("run", "--system", "m2po", *m2po, "--set", "system.load=1", "--updates", 8, "--replicates", 2)
     assert said in call(*words).output.splitlines()
-    single = call(*words, "--set", "system.updates_per_batch=1").output
+    single = call(*words, "--epochs", 1).output
     assert "minibatches" not in single
     for name in ("m2po", "miles"):
         text = call("list", "systems", name).output

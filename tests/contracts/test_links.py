@@ -238,7 +238,7 @@ def test_staleness_step(ages):
 @pytest.mark.parametrize(("publish", "epochs"), [(1, 1), (1, 3), (2, 1), (2, 3)])
 def test_staleness_step_counts_updates_not_versions(publish, epochs):
     """Staleness 2 in versions of S U updates each: at the j-th update since the version, 2 S U + j."""
-    schedule = sim.schedules.fixed(2, batches_per_publish=publish, updates_per_batch=epochs)
+    schedule = sim.schedules.fixed(2, batches_per_publish=publish)
     spec = sim.Spec(
         sim.tasks.softmax_bandit(),
         schedule,
@@ -246,6 +246,7 @@ def test_staleness_step_counts_updates_not_versions(publish, epochs):
         sim.chain(sim.updates.staleness_step()),
         samples_per_group=2,
         updates=6 * publish * epochs,
+        epochs=epochs,
         replicates=2,
     )
     trace = sim.run(spec)

@@ -15,10 +15,11 @@ def markov(**changes):
 
 
 def simulated(task, method, links=(), *, epochs=1, updates=6, system=None, **changes):
-    system = system or sim.schedules.fixed(0, groups_per_batch=2, updates_per_batch=epochs)
+    system = system or sim.schedules.fixed(0, groups_per_batch=2)
     settings = {
         "samples_per_group": 4,
         "updates": updates,
+        "epochs": epochs,
         "replicates": 3,
         "diagnostics": ["gradient_norm"],
         **changes,

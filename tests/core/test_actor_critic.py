@@ -69,11 +69,12 @@ def cartpole(method, updates=6, **changes):
     """Segments of 16 steps of the cart-pole."""
     settings = {
         "task": sim.tasks.gym("CartPole-v1", trajectory="segment", steps=16),
-        "system": sim.schedules.fixed(1, updates_per_batch=2),
+        "system": sim.schedules.fixed(1),
         "method": method,
         "update": sim.chain(sim.updates.clip_norm(0.5), sim.updates.adam(0.003)),
         "samples_per_group": 3,
         "updates": updates,
+        "epochs": 2,
         "replicates": 4,
         "policy": sim.policies.mlp(4, 2, hidden=(8,), normalize=True),
     }

@@ -123,10 +123,10 @@ CASES = {
     "more realizations than replicates": (lambda: spec(realizations=3), "realizations", "3", "[1, 2]"),
     "negative seed": (lambda: sim.run(spec(), seed=-1), "seed", "-1", ">= 0"),
     "updates not whole batches": (
-        lambda: run(system=sim.schedules.fixed(0, updates_per_batch=2), updates=3),
+        lambda: run(epochs=2, updates=3),
         "updates",
         "3",
-        "multiple of updates_per_batch = 2",
+        "multiple of epochs = 2",
     ),
     # Advantages of one sample.
     **{

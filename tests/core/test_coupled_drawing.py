@@ -36,7 +36,7 @@ def same(system, **options):
 @settings(max_examples=25)
 @given(system=systems(features=PARTS), seed=st.integers(0, 2))
 def test_late_and_early_are_the_same(system, seed):
-    system = system.replace(length=constant(6.0), failure_keeps=False, updates_per_batch=1)
+    system = system.replace(length=constant(6.0), failure_keeps=False)
     try:
         same(system, updates=8, seed=seed)
     except StalledError:

@@ -40,11 +40,12 @@ def drifted(staleness=0):
     book = Book()
     spec = sim.Spec(
         sim.tasks.softmax_bandit(arms=ARMS, means=[0.0, 0.3, 1.0]),
-        sim.schedules.fixed(staleness, updates_per_batch=EPOCHS),
+        sim.schedules.fixed(staleness),
         sim.methods.ppo_clip(anchor="proximal", advantage=sim.advantages.group_mean()),
         sim.chain(sim.updates.sgd(0.7)),
         samples_per_group=8,
         updates=3 * EPOCHS,
+        epochs=EPOCHS,
         replicates=4,
         diagnostics=[Metric("book", book, outputs=("log_prob",))],
     )
@@ -71,11 +72,12 @@ def kept(method):
 
     spec = sim.Spec(
         sim.tasks.gym("CartPole-v1", trajectory="segment", steps=8),
-        sim.schedules.fixed(0, updates_per_batch=EPOCHS),
+        sim.schedules.fixed(0),
         method,
         sim.chain(sim.updates.sgd(0.5)),
         samples_per_group=4,
         updates=2 * EPOCHS,
+        epochs=EPOCHS,
         replicates=2,
         diagnostics=[Metric("look", look)],
     )

@@ -93,7 +93,8 @@ def test_the_bias_of_later_updates_around_the_proximal_policy_is_missing() -> No
     task = sim.tasks.token_bandit(actions=2, horizon=2)
     around = {
         "task": task,
-        "system": sim.schedules.fixed(1, updates_per_batch=2),
+        "system": sim.schedules.fixed(1),
+        "epochs": 2,
         "sampling": "enumerate",
         "diagnostics": ["bias"],
     }

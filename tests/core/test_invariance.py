@@ -27,20 +27,26 @@ STALE_METHODS = {
 @pytest.mark.parametrize(
     "system",
     [
-        lambda: sim.systems.synchronous(2, updates_per_batch=2),
-        lambda: sim.systems.areal(0, 2, train_time=1.0, length=1.0, updates_per_batch=2),
-        lambda: sim.systems.one_step_off(2, updates_per_batch=2, train_time=0.0),
-        lambda: sim.schedules.random([1.0], groups_per_batch=2, updates_per_batch=2),
-        lambda: sim.schedules.sawtooth(2, groups_per_batch=2, updates_per_batch=2),
+        lambda: sim.systems.synchronous(2),
+        lambda: sim.systems.areal(0, 2, train_time=1.0, length=1.0),
+        lambda: sim.systems.one_step_off(2, train_time=0.0),
+        lambda: sim.schedules.random([1.0], groups_per_batch=2),
+        lambda: sim.schedules.sawtooth(1, groups_per_batch=2),
     ],
     ids=["synchronous", "areal 0", "one_step_off without training time", "random at 0", "sawtooth of one batch"],
 )
 def test_staleness_zero_is_synchronous(system, method):
     runs = [
         simulated(
-            markov(), STALE_METHODS[method](), [sim.updates.adam(0.1)], updates=12, system=s, diagnostics="default"
+            markov(),
+            STALE_METHODS[method](),
+            [sim.updates.adam(0.1)],
+            updates=12,
+            epochs=2,
+            system=s,
+            diagnostics="default",
         )
-        for s in (system(), sim.schedules.fixed(0, groups_per_batch=2, updates_per_batch=2))
+        for s in (system(), sim.schedules.fixed(0, groups_per_batch=2))
     ]
     assert float(np.nanmax(runs[0].schedule.staleness())) == 0.0
     identical(*runs)
@@ -59,7 +65,7 @@ SCHEDULES = {
     "fixed": lambda: sim.schedules.fixed(3, groups_per_batch=2),
     "random per trajectory": lambda: sim.schedules.random([0.2] * 5, per="trajectory", groups_per_batch=2),
     "random per group, two batches a publish": lambda: sim.schedules.random(
-        [0.25] * 4, per="group", groups_per_batch=2, batches_per_publish=2, updates_per_batch=2
+        [0.25] * 4, per="group", groups_per_batch=2, batches_per_publish=2
     ),
     "frozen": lambda: sim.schedules.frozen(groups_per_batch=2),
     "areal": lambda: sim.systems.areal(2, 2, 3, length=sim.lognormal(1.0, 0.8), load=1.5),
@@ -76,6 +82,7 @@ def test_early_equals_late(system, ends, realizations):
         sim.methods.truncated_is(cap=1.5),
         [sim.updates.sgd(2.0)],
         updates=16,
+        epochs=2 if "two batches" in system else 1,
         replicates=5,
         realizations=realizations,
         diagnostics="default",

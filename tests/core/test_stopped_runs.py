@@ -53,17 +53,17 @@ def stopped(made, seed=3):
     return caught.value
 
 
-@pytest.mark.parametrize("updates_per_batch", [1, 3])
-def test_what_is_kept_is_the_start_of_the_whole_run(tmp_path, updates_per_batch):
-    system = sim.systems.synchronous(1, train_time=1.0, updates_per_batch=updates_per_batch)
-    made = spec(stopper(4), system=system)
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_what_is_kept_is_the_start_of_the_whole_run(tmp_path, epochs):
+    system = sim.systems.synchronous(1, train_time=1.0)
+    made = spec(stopper(4), system=system, epochs=epochs)
     error = stopped(made)
-    trace, done = error.trace, 5 if updates_per_batch == 1 else 6
+    trace, done = error.trace, 5 if epochs == 1 else 6
     assert trace.partial == {
         "by": "Ctrl-C", "updates": done, "of": 12, "replicates": 6, "of_replicates": 6, "complete": 0
     }
     assert f"stopped by Ctrl-C after {done} of 12 updates" in str(error)
-    short = sim.run(spec(system=system, updates=done), seed=3)
+    short = sim.run(spec(system=system, updates=done, epochs=epochs), seed=3)
     np.testing.assert_array_equal(trace.updates, short.updates)
     for name in ("batch_return", "gradient_norm"):
         np.testing.assert_array_equal(trace[name], short[name])

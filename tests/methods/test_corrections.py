@@ -174,11 +174,12 @@ def test_a_run_learns_an_environment(name):
     run = sim.run(
         sim.Spec(
             sim.tasks.gym("CartPole-v1", trajectory="segment", steps=16),
-            sim.schedules.fixed(1, updates_per_batch=2),
+            sim.schedules.fixed(1),
             getattr(sim.methods, name)(),
             sim.chain(sim.updates.clip_norm(0.5), sim.updates.adam(0.003)),
             samples_per_group=3,
             updates=6,
+            epochs=2,
             replicates=3,
             policy=sim.policies.mlp(4, 2, hidden=(8,), critic=critic),
         )

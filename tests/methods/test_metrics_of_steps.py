@@ -147,10 +147,11 @@ def test_update_staleness_counts_updates_on_a_drained_batch():
     names_ = ["update_staleness", "staleness_head"]
     spec = sim.Spec(
         sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(1, updates_per_batch=2),
+        sim.schedules.fixed(1),
         sim.methods.reinforce(),
         sim.chain(sim.updates.sgd(0.1)),
         samples_per_group=2,
+        epochs=2,
         updates=8,
         replicates=2,
         diagnostics=names_,

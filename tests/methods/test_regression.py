@@ -183,9 +183,9 @@ def test_of_one_token_both_are_one(seed):
 def test_the_default_anchor_of_kimi_cannot_see_staleness():
     """Nothing has moved in the first update on a batch; in the second one tau matters."""
 
-    def run(updates_per_batch, **settings):
-        data = sim.schedules.fixed(2, updates_per_batch=updates_per_batch)
-        spec = sim.Spec(bandit(), data, M.kimi(**settings), sim.chain(sim.updates.sgd(2.0)), updates=6)
+    def run(epochs, **settings):
+        data, step = sim.schedules.fixed(2), sim.chain(sim.updates.sgd(2.0))
+        spec = sim.Spec(bandit(), data, M.kimi(**settings), step, updates=6, epochs=epochs)
         return sim.run(spec, seed=0)
 
     for count, same in ((1, True), (2, False)):

@@ -229,14 +229,15 @@ def test_an_oracle_knows_the_age_of_its_data(ask):
         ask(FIXED, clip, now, then, staleness=-1)
 
 
-def _varied(method, **schedule):
+def _varied(method, epochs=1):
     spec = sim.Spec(
         FIXED,
-        sim.schedules.fixed(2, **schedule),
+        sim.schedules.fixed(2),
         method,
         sim.chain(sim.updates.sgd(0.0)),
         samples_per_group=2,
         updates=6,
+        epochs=epochs,
         replicates=1,
         diagnostics=["variance"],
     )
@@ -253,6 +254,6 @@ def test_a_variance_is_that_of_the_data_at_its_age():
 
 def test_a_variance_needs_the_start_of_the_batch():
     """It is not kept: where ratios refer to it, later updates have none."""
-    found = _varied(M.ppo_clip(anchor="proximal"), updates_per_batch=2)
+    found = _varied(M.ppo_clip(anchor="proximal"), epochs=2)
     assert np.isnan(found).tolist() == [False, True] * 3
-    assert np.isfinite(_varied(M.ppo_clip(), updates_per_batch=2)).all()
+    assert np.isfinite(_varied(M.ppo_clip(), epochs=2)).all()

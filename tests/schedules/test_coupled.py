@@ -154,9 +154,9 @@ def test_the_record_can_be_replayed():
 
 
 def test_the_interface_is_that_of_the_system():
-    system = presets.areal(1, 3, length=1.0, train_time=2.0, updates_per_batch=4)
+    system = presets.areal(1, 3, length=1.0, train_time=2.0).replace(recommended={"epochs": 4})
     coupled = schedules.coupled(system)
-    assert (coupled.groups_per_batch, coupled.batches_per_publish, coupled.updates_per_batch) == (3, 1, 4)
+    assert (coupled.groups_per_batch, coupled.batches_per_publish, coupled.recommended) == (3, 1, {"epochs": 4})
     assert coupled.random and coupled.realizations(300) == 300
     assert coupled.describe()["length"] == "from the policy" and coupled.knobs == system.knobs
 

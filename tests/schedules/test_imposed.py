@@ -30,8 +30,8 @@ def test_fixed_is_the_smaller_of_version_and_lag(staleness, batches, samples, co
 
 
 def test_sawtooth_and_frozen():
-    law = schedules.sawtooth(6, updates_per_batch=2)
-    assert (law.batches_per_publish, law.updates_per_batch) == (3, 2)
+    law = schedules.sawtooth(3)
+    assert law.batches_per_publish == 3
     assert (law.schedule(7, 1, 1, 1, 0).staleness() == 0).all()
     assert schedules.frozen().schedule(4, 1, 1, 1, 0).staleness().ravel().tolist() == [0, 1, 2, 3]
 
@@ -64,7 +64,7 @@ def test_random_staleness_has_its_law_and_its_sharing(per):
 
 
 def test_realizations_describe_and_travel():
-    law = schedules.random(laws.uniform(0, 4), "group", groups_per_batch=2, updates_per_batch=3)
+    law = schedules.random(laws.uniform(0, 4), "group", groups_per_batch=2)
     assert (law.random, law.realizations(300), schedules.fixed(2).realizations(300)) == (True, 300, 1)
     assert law.describe()["knobs"] == {"law": [0.2] * 5, "per": "group"}
     again = pickle.loads(pickle.dumps(law))
@@ -117,7 +117,10 @@ def test_a_saved_schedule_is_replayed(tmp_path):
     ("field", "make"),
     [
         ("staleness", lambda: schedules.fixed(-1)), ("staleness", lambda: schedules.fixed(1.5)),
-        ("updates", lambda: schedules.sawtooth(0)), ("updates", lambda: schedules.sawtooth(3, updates_per_batch=2)),
+        ("batches", lambda: schedules.sawtooth(0)), ("batches", lambda: schedules.sawtooth(1.5)),
+        ("updates", lambda: schedules.sawtooth(updates=4)),
+        ("updates_per_batch", lambda: schedules.sawtooth(4, updates_per_batch=2)),
+        ("updates_per_batch", lambda: schedules.fixed(1, updates_per_batch=2)),
         ("law", lambda: schedules.random([0.5, 0.6])), ("law", lambda: schedules.random([1.5, -0.5])),
         ("law", lambda: schedules.random([])), ("law", lambda: schedules.random([float("nan"), 1.0])),
         ("per", lambda: schedules.random([1.0], per="token")),

@@ -69,7 +69,7 @@ class Run:
 def a_run(eta=2, batch=3, places=5, samples=2, tokens=6, publish=1, updates=1, batches=8, load=1.6, seed=0):
     system = areal(eta, batch, places, length=lognormal(1.0, 0.8), load=load)
     system = system.replace(
-        batches_per_publish=publish, updates_per_batch=updates, tickets=(eta + 1) * batch * publish
+        batches_per_publish=publish, recommended={"epochs": updates}, tickets=(eta + 1) * batch * publish
     )
     return Run(system, batches, samples, tokens, seed)
 
@@ -177,7 +177,7 @@ UNITS = ("publishes", "batches", "updates", "samples")
 def in_unit(run, unit):
     """Rows under our own names with all versions in a unit, and what has to be declared beside it."""
     system = run.system
-    S, U = system.batches_per_publish, system.updates_per_batch
+    S, U = system.batches_per_publish, system.recommended["epochs"]
     batch = {"publishes": 0, "batches": 1, "updates": U, "samples": system.groups_per_batch * run.samples}[unit]
     publish = batch * S or 1
     rows = [
@@ -201,8 +201,8 @@ def check_unit(run, unit, kind="jsonl"):
     found = law.schedule(run.batches, run.samples, run.tokens, 1, 0)
     assert np.array_equal(*np.broadcast_arrays(found.staleness(), run.schedule.staleness()))
     assert np.array_equal(found.trajectory, run.schedule.trajectory)
-    assert (found.batches_per_publish, found.updates_per_batch) == (
-        run.system.batches_per_publish, run.system.updates_per_batch
+    assert (found.batches_per_publish, found.recommended, law.recommended) == (
+        run.system.batches_per_publish, run.system.recommended, run.system.recommended
     )
 
 

@@ -41,7 +41,6 @@ DRAIN = {"mode": "drain"}
 # name, positional knobs, knobs by name, settings
 ROWS = [
     ("synchronous", (3,), {}, gate(3, 3, mode="drain")),
-    ("synchronous", (3, 2), {}, gate(3, 3, mode="drain", updates_per_batch=2)),
     ("one_step_off", (3,), {}, gate(3, 3, release="dequeue", mode="drain")),
     ("fixed_lag", (2, 3), {}, ahead(9, 3, window=1, **OLDEST)),
     # int(10 * 1.1 * 4) tickets for windows of four batches.
@@ -125,7 +124,7 @@ ROWS = [
     ("tba", (4,), {}, loop(
         1, 4, batches_per_publish=2, visible="publish", initial_fill=4, max_uses=None, order="random", recent=0.95,
         **DRAIN)),
-    ("m2po", (4,), {}, ahead(260, 4, window=1, updates_per_batch=4, **OLDEST)),
+    ("m2po", (4,), {}, ahead(260, 4, window=1, recommended={"epochs": 4}, **OLDEST)),
     ("oapl", (4, 3), {}, ahead(12, 4, batches_per_publish=3, **DRAIN)),
     ("update_on_arrival", (5,), {}, {"places": 5, "tickets": 5, "mode": "pin"}),
     ("update_on_arrival", (2, 1.0, None, True), {}, {

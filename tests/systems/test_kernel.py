@@ -102,7 +102,7 @@ SETTINGS = [
     ("prefill_speedup", 4.0, {"mode": "reprefill", "prompt": 2.0}), ("failure_rate", 0.1, FAILING),
     ("restart_delay", 0.25, FAILING), ("failure_keeps", True, FAILING),
 ]
-SILENT = {"name", "knobs", "updates_per_batch", "load"}
+SILENT = {"name", "knobs", "recommended", "load"}
 
 
 def plain(**changes):
@@ -125,7 +125,7 @@ def test_the_comparison_of_histories_sees_every_setting(setting, other, where):
 def test_every_setting_of_the_model_is_compared():
     assert {row[0] for row in SETTINGS} == {field.name for field in fields(System)} - SILENT
     once = of_timeline(plain().timeline(9, 2))
-    assert of_timeline(plain(updates_per_batch=3).timeline(9, 2)) == once
+    assert of_timeline(plain(recommended={"epochs": 3}).timeline(9, 2)) == once
     # A load is a train_time by another name.
     loaded = plain(train_time=None, load=0.9)
     as_time = plain(train_time=loaded.mean_train_time(2))

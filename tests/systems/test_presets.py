@@ -23,15 +23,15 @@ from tests.systems.preset_table import AHEAD, BAD_KNOBS, BOUNDED, EXACT, FASTER,
 @pytest.mark.parametrize("law", [constant(1.0), lognormal(1.0, 0.8), pareto(0.5, 1.5)])
 @pytest.mark.parametrize("train_time", [0.1, 3.0])
 def test_synchronous_and_one_step_off_are_exact(law, train_time):
-    synchronous = presets.synchronous(3, 2, length=law, train_time=train_time).schedule(12, 2, 1, 2, 0)
-    assert (synchronous.staleness() == 0).all() and synchronous.updates_per_batch == 2
+    synchronous = presets.synchronous(3, length=law, train_time=train_time).schedule(12, 2, 1, 2, 0)
+    assert (synchronous.staleness() == 0).all()
     ahead = presets.one_step_off(3, length=law, train_time=train_time).schedule(12, 2, 1, 2, 0)
     assert (ahead.staleness() == np.minimum(np.arange(12), 1)[None, :, None, None, None]).all()
 
 
 def test_synchronous_never_trains_while_it_generates():
     """No sample is in flight while a batch trains, so nothing is selected by its length."""
-    record = presets.synchronous(4, 2, length=exponential(1.0), train_time=0.5).timeline(40, 3)
+    record = presets.synchronous(4, length=exponential(1.0), train_time=0.5).timeline(40, 3)
     samples, batches = record.samples, record.batches
     for begin, end in zip(batches["t_start"], batches["t_end"], strict=True):
         assert not ((samples["t_start"] < end) & (samples["t_end"] > begin)).any()
@@ -137,7 +137,7 @@ REFUSED = {
     "rates": lambda: presets.update_on_arrival(2, rates=[1.0, -1.0]),
     "groups_per_batch": lambda: presets.one_step_off(0),
     "batches_per_publish": lambda: presets.synchronous().replace(batches_per_publish=0),
-    "updates_per_batch": lambda: presets.synchronous(1, 1.5),
+    "updates_per_batch": lambda: presets.synchronous(1, updates_per_batch=2),
     "length": lambda: presets.synchronous(length=-1.0),
     "mode": lambda: presets.synchronous().replace(mode="hope"),
     "sync_time": lambda: presets.synchronous(sync_time=float("nan")),
@@ -217,8 +217,6 @@ def test_the_page_of_presets_knows_every_preset():
     for name in REQUIRED:
         assert f"| `{name}` " in table, name
         assert f"`{name}`" in sources, name
-        # Until a run makes minibatches, every preset says what its updates are made on.
-        assert "`updates_per_batch` U, each on the whole batch" in " ".join(getattr(presets, name).__doc__.split())
 
 
 @pytest.mark.parametrize("name", REQUIRED)
@@ -231,8 +229,10 @@ def test_defaults_build_and_every_knob_is_recorded(name):
         timed = built(name, REQUIRED[name], train_time=2.5, length=3.0, sync_time=0.25)
         assert (timed.length, timed.train_time, timed.sync_time, timed.load) == (constant(3.0), 2.5, 0.25, None)
     if name not in ("update_on_arrival", "buffered", "synchronous", "one_step_off"):
-        loaded = built(name, REQUIRED[name], train_time=None, load=1.5, updates_per_batch=3)
-        assert (loaded.load, loaded.updates_per_batch) == (1.5, 3)
+        loaded = built(name, REQUIRED[name], train_time=None, load=1.5)
+        assert (loaded.load, loaded.train_time) == (1.5, None)
+        with pytest.raises(InputError, match=r"updates_per_batch = 3: must be left out; .* sim\.Spec\("):
+            built(name, REQUIRED[name], train_time=None, load=1.5, updates_per_batch=3)
         with pytest.raises(InputError, match="load, train_time"):
             built(name, REQUIRED[name], load=1.5)
 
@@ -393,9 +393,9 @@ def test_skyrl_drains_at_every_epoch(ahead, epoch):
 
 
 def test_a_knob_of_before_is_refused_with_the_one_of_today():
-    with pytest.raises(InputError, match=r"rollouts_per_example = 4: must be given as group_size; .* today"):
+    with pytest.raises(InputError, match=r"rollouts_per_example = 4: .* the trainer's knob is group_size"):
         built("prime_rl", (8,), rollouts_per_example=4)
-    with pytest.raises(InputError, match="rollouts_per_example = 4: must be given as group_size"):
+    with pytest.raises(InputError, match="the trainer's knob is group_size"):
         wording.build("systems", "prime_rl", {"batch_size": 8, "rollouts_per_example": 4, "length": 1.0})
     assert "rollouts_per_example" not in inspect.signature(presets.prime_rl).parameters
 
@@ -410,7 +410,7 @@ def test_miles_bounds_the_version_at_the_end_of_generation_only():
 
 
 def test_one_period_of_oapl_is_a_sawtooth_of_updates():
-    system = built("oapl", (2, 3), SLOWER, updates_per_batch=2)
+    system = built("oapl", (2, 3), SLOWER)
     assert (system.staleness(30, 1, 0) == 0).all() and system.timeline(30).publishes["version"].size == 10
 
 
@@ -451,6 +451,6 @@ def test_every_knob_is_tried_with_a_bad_value():
     missing = set()
     for name in REQUIRED:
         knobs = inspect.signature(getattr(presets, name)).parameters.values()
-        names = {p.name for p in knobs if p.kind is p.POSITIONAL_OR_KEYWORD} - {"updates_per_batch"}
+        names = {p.name for p in knobs if p.kind is p.POSITIONAL_OR_KEYWORD}
         missing |= {(name, k) for k in names if not tried & {(name, k), (elsewhere.get(name), k)}}
     assert not missing

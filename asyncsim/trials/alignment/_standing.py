@@ -31,7 +31,7 @@ def run_standing(
 
 def batch_used_twice(spec: Spec) -> Spec:
     """Two updates on every batch: half of the neighbors share their samples."""
-    return spec.replace(system=schedules.fixed(1, updates_per_batch=2))
+    return spec.replace(system=schedules.fixed(1), epochs=2)
 
 
 def one_sample(spec: Spec) -> Spec:
