@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import Recorder
+from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
-from asyncsim.methods._signal import evaluate
 from asyncsim.policies._policy import Policy, absorbed
+from asyncsim.step import carried
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain, Record, advance
 
@@ -56,19 +57,19 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
     for number in range(plan.batches):
         version, since = divmod(number, plan.batches_per_publish)
         batch = plan.source.take(number, version)
-        first = None
+        step = None
         for epoch in range(plan.epochs):
-            update = number * plan.epochs + epoch
-            signal, gradient = evaluate(
-                plan.method, plan.task, plan.policy, weights, batch, first, plan.recorder.outputs, plan.micro_batches
+            also = plan.recorder.outputs
+            step = evaluate(
+                plan.method, plan.task, plan.policy, weights, batch, carried(step), also, plan.micro_batches
             )
-            first = first or signal
-            elapsed = since * plan.epochs + epoch
-            record = Record(gradient, nobody, signal, updates_per_version, elapsed, signal.statistics)
-            record, states = plan.update.apply(record, states)
-            before = parameters
-            parameters, diverged = advance(parameters, record.direction, diverged, update, plan.limit, batch.broken)
-            plan.recorder.observe(update, plan.task, plan.policy, before, gradient, record, diverged < 0)
+            step.update, step.parameters = number * plan.epochs + epoch, parameters
+            step.updates_per_version, step.elapsed = updates_per_version, since * plan.epochs + epoch
+            record, states = plan.update.apply(Record(step.gradient, nobody, step, step.reported), states)
+            parameters, diverged = advance(
+                parameters, record.direction, diverged, step.update, plan.limit, batch.broken
+            )
+            plan.recorder.observe(step, record.statistics, diverged < 0)
             weights = plan.policy.prepare(parameters)
         parameters, weights = absorbed(plan.policy, parameters, weights, batch, diverged < 0)
         for published in range(version + 1, (number + 1) // plan.batches_per_publish + 1):

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from asyncsim import checks, knobs, versions
 from asyncsim.batch import Batch
+from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
-from asyncsim.methods._signal import Signal, evaluate
 from asyncsim.policies._policy import Policy
 from asyncsim.rollouts import Sampler, Trajectories, enumerate_outcomes
+from asyncsim.step import Step
 from asyncsim.tasks._task import Outcomes, Task
 
 BATCH_LIMIT = 1_000_000
@@ -75,14 +76,14 @@ def limit(
     >>> limit(task, sim.methods.full_is(), [0.0, 0.0], behavior=[1.0, 0.0]).round(6).tolist()
     [-0.25, 0.25]
     """
-    _, gradient, single = _on_population(task, method, parameters, behavior, policy, staleness)
-    return gradient[0].numpy() if single else gradient.numpy()
+    step, single = _on_population(task, method, parameters, behavior, policy, staleness)
+    return step.gradient[0].numpy() if single else step.gradient.numpy()
 
 
-def population_signal(
+def population_step(
     task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None, staleness: int = 0
-) -> Signal:
-    """The whole signal (ratios, advantages, cotangents) of a method on the population; arguments as in `limit`."""
+) -> Step:
+    """The whole step (ratios, advantages, cotangents) of a method on the population; arguments as in `limit`."""
     return _on_population(task, method, parameters, behavior, policy, staleness)[0]
 
 
@@ -139,60 +140,60 @@ def moments(
         )
         batch, probability = _every_batch(task, policy, then, found, chance, torch.from_numpy(picks))
         batch.train_version = staleness
-        gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch)[1].double()
+        gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch).gradient.double()
         first += probability @ gradient
         second += (probability.unsqueeze(-1) * gradient).T @ gradient
     truth = task.exact(policy, now, prompt)[1][0]
     return Moments(first.numpy(), (second - torch.outer(first, first)).numpy(), truth.numpy())
 
 
-def population(signal: Signal) -> Tensor:
-    """Gradient `[R, P]` of the signal's method on the population of its batch's behavior weights.
+def population(step: Step) -> Tensor:
+    """Gradient `[R, P]` of the step's method on the population of its batch's behavior weights.
 
     NaN where it is not defined: in later updates on a batch when ratios refer to the proximal policy.
     """
-    batch, policy = signal.batch, signal.policy
+    batch, policy = step.batch, step.policy
     if batch.view is None:
         raise checks.InputError(
             "diagnostics", "bias", "recorded with late drawing", "use drawing='late', which keeps weights"
         )
-    if signal.method.proximal and signal.first is not None:
+    if step.method.proximal and step.start is not None:
         # The opening weights of the batch are not kept, so later updates on it have no population value.
         return torch.full((batch.reward.shape[0], policy.size), math.nan, dtype=torch.float64)
     samples = batch.trajectory.shape[2]
-    sampler = Sampler(signal.task, policy, samples, 0, np.arange(len(batch.realization)), batch.realization)
+    sampler = Sampler(step.task, policy, samples, 0, np.arange(len(batch.realization)), batch.realization)
     everything = enumerate_outcomes(sampler, batch.version, batch.train_version, batch.trajectory, batch.view)
-    return evaluate(signal.method, signal.task, policy, signal.weights, everything)[1]
+    return evaluate(step.method, step.task, policy, step.weights, everything).gradient
 
 
-def batch_variance(signal: Signal) -> Tensor:
-    """Exact total variance over batches `[R]` of the signal's method, for one group at one behavior version.
+def batch_variance(step: Step) -> Tensor:
+    """Exact total variance over batches `[R]` of the step's method, for one group at one behavior version.
 
     NaN as in `population`.
     """
-    batch = signal.batch
+    batch = step.batch
     if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
         raise checks.InputError(
             "diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group"
         )
     checks.require(
-        not knobs.bound(signal.method),
+        not knobs.bound(step.method),
         "diagnostics",
         "variance",
         "recorded with single numbers as the method's knobs",
         "leave it out, or give one value for all replicates",
     )
-    if signal.method.proximal and signal.first is not None:
+    if step.method.proximal and step.start is not None:
         return torch.full((batch.reward.shape[0],), math.nan, dtype=torch.float64)
     staleness = batch.train_version - int(batch.version.flat[0])
-    prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % signal.task.prompts
-    signal.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated
-    now = signal.weights["log_prob"].reshape(batch.reward.shape[0], -1)
+    prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % step.task.prompts
+    step.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated
+    now = step.weights["log_prob"].reshape(batch.reward.shape[0], -1)
     then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
     samples = int(batch.size) if math.isfinite(batch.size) else 1
     # Log-probabilities are logits of the same policy, so they serve as parameters.
     found = [
-        moments(signal.task, signal.method, a, b, samples, signal.policy, prompt, staleness).variance
+        moments(step.task, step.method, a, b, samples, step.policy, prompt, staleness).variance
         for a, b in zip(now, then, strict=True)
     ]
     return torch.tensor(found, dtype=torch.float64)
@@ -200,7 +201,7 @@ def batch_variance(signal: Signal) -> Tensor:
 
 def _on_population(
     task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None, staleness: int
-) -> tuple[Signal, Tensor, bool]:
+) -> tuple[Step, bool]:
     policy = _fitting(task, policy)
     _check_method(method, policy)
     _check_staleness(staleness)
@@ -214,8 +215,7 @@ def _on_population(
     trajectory = np.arange(task.prompts, dtype=np.int64).reshape(1, -1, 1)
     view = versions.current(policy.prepare(then))
     batch = enumerate_outcomes(_sampler(task, policy, 1, R, 0), _no_version(), staleness, trajectory, view)
-    signal, gradient = evaluate(method, task, policy, policy.prepare(now), batch)
-    return signal, gradient, single and R == 1
+    return evaluate(method, task, policy, policy.prepare(now), batch), single and R == 1
 
 
 def _chances(task: Task, policy: Policy, then: Tensor, prompt: int) -> Tensor:

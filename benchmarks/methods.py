@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from asyncsim import memory, plugins
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step, given
 
 SHAPE = (1, 32, 16, 1024)
 REPEATS, CALLS = 5, 40
@@ -51,26 +51,23 @@ def numbers() -> dict[str, Tensor]:
     }
 
 
-def seen(anchor: str) -> Likelihoods:
+def fresh(method: Any) -> Step:
     """A fresh record: nothing has been computed yet."""
-    given = numbers()
-    middle = {"log_prob": given["middle"]}
-    return Likelihoods(
-        {"log_prob": given["now"], "reference": given["middle"], "value": given["advantage"].expand(SHAPE)},
-        {"log_prob": given["behavior"]},
-        lambda: middle,
-        given["mask"],
-        torch.full((1, SHAPE[1], SHAPE[2]), 1.0 / SHAPE[2]),
-        SHAPE[2],
-        given["advantage"][..., 0],
-        anchor,
-        lambda: torch.full((1, 1, 1, 1), 4.0),
+    known = numbers()
+    return given(
+        method,
+        {"log_prob": known["now"], "reference": known["middle"], "value": known["advantage"].expand(SHAPE)},
+        {"log_prob": known["behavior"]},
+        known["mask"],
+        reward=known["advantage"][..., 0],
+        proximal={"log_prob": known["middle"]},
+        staleness=torch.full((1, 1, 1, 1), 4.0),
     )
 
 
 def weigh(method: Any) -> Tensor:
     """Score weights of a method, masks and penalties included."""
-    record, advantage = seen(method.anchor), numbers()["advantage"]
+    record, advantage = fresh(method), numbers()["advantage"]
     weight = method.weight.score_weight(record, advantage)
     for part in method.factors:
         weight = weight * part.factor(record, advantage)

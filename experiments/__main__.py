@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from asyncsim.checks import InputError
-from experiments import _store
+from experiments import _carried, _store
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,12 +22,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--resume", action="store_true", help="keep the parts that are finished and unchanged")
     parser.add_argument("--device", default="cpu", metavar="cpu|cuda", help="where the networks run")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the rows; of several, DIR/NAME for each")
+    parser.add_argument(
+        "--carry", type=Path, nargs=2, metavar=("BEFORE", "AFTER"),
+        help="committed rows count for rewritten code, whose quick rows in AFTER are those in BEFORE to the bit",
+    )
     options = parser.parse_args(arguments)
     if not (options.list or options.names or options.all):
         parser.error("give the name of an experiment or of a paper, --all or --list")
     try:
         if options.list:
             _list()
+        elif options.carry:
+            before, after = options.carry
+            for asked in options.names:
+                for name in _store.questions(asked):
+                    print(_carried.carry(name, before / name, after / name))
         else:
             _make(options)
     except InputError as error:

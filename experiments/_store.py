@@ -125,12 +125,12 @@ def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = i
         with _writing(planned):
             write_atomically(path, lambda file, data=data: file.write(data))  # type: ignore[misc]
             entry["parts"][path.name] = {**own, "run": len(entry["resumed"])}
-            _record(planned.where, entry)
+            record(planned.where, entry)
     if planned.fresh and planned.kept:
         # Until here the rows before counted too, so that an interrupted run loses nothing; none of them is left now.
         parts = {name: {**part, "run": 0} for name, part in entry["parts"].items()}
         with _writing(planned):
-            _record(planned.where, {**entry, **now, "resumed": [], "parts": parts})
+            record(planned.where, {**entry, **now, "resumed": [], "parts": parts})
     return planned.where
 
 
@@ -221,14 +221,15 @@ def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
         "parts": dict(planned.kept),
     }
     # The manifest goes first: what it does not name belongs to nobody, so a kill in between leaves nothing to mistake.
-    _record(where, entry)
+    record(where, entry)
     for path in [*_parts(where), *where.glob(".part-????.parquet.*"), *where.glob(".manifest.json.*")]:
         if path.name not in planned.kept:
             path.unlink()
     return entry, now
 
 
-def _record(where: Path, entry: dict[str, Any]) -> None:
+def record(where: Path, entry: dict[str, Any]) -> None:
+    """Write the manifest of the rows there, atomically."""
     ordered = {**entry, "parts": dict(sorted(entry["parts"].items()))}
     write_atomically(where / "manifest.json", lambda file: file.write(json.dumps(ordered, indent=1).encode() + b"\n"))
 
@@ -259,6 +260,14 @@ def _manifest(where: Path) -> dict[str, Any] | None:
     ours = isinstance(found, dict) and _whole(found)
     remedy = "choose another folder, or remove it"
     checks.require(ours, "manifest", str(path), "one that `python -m experiments` wrote", remedy)
+    return found
+
+
+def manifest_of(where: Path) -> dict[str, Any]:
+    """The manifest of the rows there. Raises `InputError` where there is none."""
+    found = _manifest(where)
+    if found is None:
+        raise checks.InputError("rows", str(where), "made before they are read", "make them, or name their folder")
     return found
 
 

@@ -16,9 +16,10 @@ from scipy import stats
 from torch import Tensor
 
 from asyncsim import methods, rng, running, schedules, tasks, uncertainty, updates
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.methods._method import Method
 from asyncsim.spec import Spec
+from asyncsim.step import Step
 from asyncsim.updates._link import Chain, Link, Record, State, chain
 from asyncsim.versions import tensor
 

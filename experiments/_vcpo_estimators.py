@@ -10,10 +10,11 @@ import torch
 
 from asyncsim import advantages, methods, oracle, tasks, uncertainty, versions
 from asyncsim.batch import Batch
+from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
-from asyncsim.methods._signal import evaluate
 from asyncsim.policies.tabular import Tabular
 from asyncsim.rollouts import Sampler, monte_carlo
+from asyncsim.step import Step
 from experiments import _atlas_chain, _atlas_measures
 
 BLOCK = 1 << 18
@@ -67,13 +68,13 @@ class Cell:
         method = self.method(ARMS["OPOB"])
         if self.setting["exact"]:
             now, then = self.now.reshape(-1), self.then.reshape(-1)
-            signal = oracle.population_signal(self.task, method, now, then, self.policy)
-            return float((signal.batch.reward - signal.advantages)[0, 0, 0])
+            step = oracle.population_step(self.task, method, now, then, self.policy)
+            return float((step.batch.reward - step.advantages)[0, 0, 0])
         found = []
         for first in range(0, HELD_OUT // 64, 16):
             batch = self.batch(self.setting["replicates"] + first, 16, 64)
-            samples = self.signal(method, batch).samples
-            found.append([float(x.sum()) for x in (samples.score_norm() * samples.reward, samples.score_norm())])
+            step = self.step(method, batch)
+            found.append([float(x.sum()) for x in (step.score_norm * step.reward, step.score_norm)])
         top, bottom = np.array(found).sum(0)
         return float(top / bottom)
 
@@ -88,11 +89,8 @@ class Cell:
         trajectory = np.arange(samples, dtype=np.int64).reshape(1, 1, -1)
         return monte_carlo(sampler, version, self.setting["staleness"], trajectory, view)
 
-    def signal(self, method: Method, batch: Batch) -> Any:
+    def step(self, method: Method, batch: Batch) -> Step:
         """What the method makes of a batch at the current policy."""
-        return self._evaluated(method, batch)[0]
-
-    def _evaluated(self, method: Method, batch: Batch) -> Any:
         now = torch.from_numpy(self.now.reshape(1, -1)).expand(batch.reward.shape[0], -1)
         return evaluate(method, self.task, self.policy, self.policy.prepare(now), batch)
 
@@ -104,7 +102,7 @@ class Cell:
         for first in range(0, total, size):
             batch = self.batch(first, min(size, total - first), self.samples)
             for name, method in arms.items():
-                kept[name].append(self._evaluated(method, batch)[1].numpy())
+                kept[name].append(self.step(method, batch).gradient.numpy())
         return {name: np.concatenate(parts) for name, parts in kept.items()}
 
     def exact(self, arms: dict[str, Method]) -> dict[str, dict[str, float]]:

@@ -29,9 +29,9 @@ from torch import Tensor
 from asyncsim import checks, oracle, ratios, rng, tasks, theory, versions
 from asyncsim.batch import Batch
 from asyncsim.methods._method import Method
-from asyncsim.methods._signal import Signal
 from asyncsim.policies.tabular import Tabular
 from asyncsim.rollouts import Sampler, monte_carlo
+from asyncsim.step import Step
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods
 from experiments._atlas_measures import MEASURES, Found
 
@@ -225,9 +225,9 @@ def ascent(method: Method, task: Any, policy: Any, weights: Any, batch: Batch) -
     assert view is not None
     forward = policy.forward(view, batch, method.outputs if here else ())
     outputs = forward.outputs if here else None
-    signal = Signal(method, task, policy, batch, weights, view, method.outputs, outputs, None)
-    cotangents = signal.cotangents
-    told = signal.advantages if signal.advantages.ndim == 4 else signal.advantages.unsqueeze(-1)
+    step = Step(method, batch, outputs, None, task, policy, weights, view, method.outputs)
+    cotangents = step.cotangents
+    told = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)
     asked = (told != 0).expand(batch.mask.shape)
     kept = (cotangents["log_prob"] != 0) & asked
     share = kept.double().sum((1, 2, 3)) / asked.double().sum((1, 2, 3)).clamp(min=1.0)

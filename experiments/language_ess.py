@@ -27,7 +27,8 @@ from torch import Tensor
 
 from asyncsim import ratios, uncertainty, versions
 from asyncsim.batch import Draws
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Step
 from asyncsim.tasks.arithmetic import Arithmetic, arithmetic
 
 DEVICES = ("cpu", "cuda")
@@ -92,15 +93,15 @@ class Increments:
 
     def observe(self, step: Step) -> None:
         """Remember the weights; score them when due."""
-        signal, policy = step.signal, step.policy
+        policy = step.policy
         self.known = [*self.known[-self.window :], step.parameters]
         if len(self.known) <= self.window or step.update % self.window:
             return
         views = [versions.current(policy.prepare(weights)) for weights in self.known]
-        scored = torch.stack([policy.score(view, signal.batch).double().sum(-1) for view in views])
+        scored = torch.stack([policy.score(view, step.batch).double().sum(-1) for view in views])
         change = scored.diff(dim=0)
-        away = change - (signal.step_mass * change).sum((2, 3), keepdim=True)
-        self.found.append(torch.einsum("irgn,jrgn,rgn->ijr", away, away, signal.step_mass.expand_as(away[0])))
+        away = change - (step.step_mass * change).sum((2, 3), keepdim=True)
+        self.found.append(torch.einsum("irgn,jrgn,rgn->ijr", away, away, step.step_mass.expand_as(away[0])))
 
     def result(self) -> dict[str, np.ndarray]:
         """The mean over the batches."""
@@ -169,21 +170,21 @@ def task(setting: dict[str, Any], part: str) -> Arithmetic:
 
 
 PARTS = {"whole": "log_ratio", "staleness": "staleness_log_ratio", "mismatch": "mismatch_log_ratio"}
-"""The log ratio and its two parts, as fields of a signal."""
+"""The log ratio and its two parts, as fields of a step."""
 
 
 def prefix(tokens: int) -> list[Metric]:
     """ESS and variance of the ratios of the first tokens, whole and in parts; and of the last of these alone."""
 
     def ess(part: str) -> Any:
-        return lambda step: ratios.ess(_sum(step, part, tokens), step.signal.step_mass)
+        return lambda step: ratios.ess(_sum(step, part, tokens), step.step_mass)
 
     def variance(part: str) -> Any:
-        return lambda step: ratios.log_moments(_sum(step, part, tokens), step.signal.step_mass)[1]
+        return lambda step: ratios.log_moments(_sum(step, part, tokens), step.step_mass)[1]
 
     def token(step: Step) -> Tensor:
-        last = step.signal.staleness_log_ratio[..., tokens - 1]
-        return ratios.log_moments(last, step.signal.step_mass)[1]
+        last = step.staleness_log_ratio[..., tokens - 1]
+        return ratios.log_moments(last, step.step_mass)[1]
 
     read = ("log_prob",)
     return [
@@ -194,7 +195,7 @@ def prefix(tokens: int) -> list[Metric]:
 
 
 def _sum(step: Step, part: str, tokens: int) -> Tensor:
-    log_ratio: Tensor = getattr(step.signal, part)
+    log_ratio: Tensor = getattr(step, part)
     return log_ratio[..., :tokens].double().sum(-1)
 
 

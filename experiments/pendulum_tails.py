@@ -65,14 +65,14 @@ def prefix(horizon: int) -> list[Any]:
     from asyncsim.diagnostics._diagnostic import Metric
 
     def log_ratio(step: Any) -> Any:
-        return step.signal.log_ratio[..., :horizon].sum(-1)
+        return step.log_ratio[..., :horizon].sum(-1)
 
     return [
-        Metric(f"ess_{horizon}", lambda step: ratios.ess(log_ratio(step), step.signal.step_mass), ("log_prob",)),
+        Metric(f"ess_{horizon}", lambda step: ratios.ess(log_ratio(step), step.step_mass), ("log_prob",)),
         Metric(f"tail_index_{horizon}", lambda step: ratios.tail_index(log_ratio(step)), ("log_prob",)),
         Metric(
             f"variance_{horizon}",
-            lambda step: ratios.log_moments(log_ratio(step), step.signal.step_mass)[1] / horizon,
+            lambda step: ratios.log_moments(log_ratio(step), step.step_mass)[1] / horizon,
             ("log_prob",),
         ),
     ]

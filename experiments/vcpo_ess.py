@@ -28,9 +28,10 @@ import numpy as np
 import torch
 
 from asyncsim import methods, running, schedules, tasks, uncertainty, updates
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.records import Estimate
 from asyncsim.spec import Spec
+from asyncsim.step import Step
 from asyncsim.trace import Trace
 from asyncsim.updates._link import chain
 
@@ -116,12 +117,12 @@ def policies() -> list[Metric]:
     """Log-probability of every token under the policy that generated the batch and under the current one."""
 
     def behavior(step: Step) -> torch.Tensor:
-        view = step.signal.batch.view
+        view = step.batch.view
         assert view is not None and view.single
         return view.weights["log_prob"][int(view.slot.flat[0])].reshape(len(step.parameters), -1)
 
     def current(step: Step) -> torch.Tensor:
-        return step.signal.weights["log_prob"].reshape(len(step.parameters), -1)
+        return step.weights["log_prob"].reshape(len(step.parameters), -1)
 
     known = {"log_mu": behavior, "log_pi": current}
     return [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from asyncsim.advantages._advantage import Samples
+from asyncsim.step import Step
 
 SCOPES = ("group", "step")
 _EDGES = (0.05, 0.95)
@@ -36,30 +36,22 @@ class Pool:
         return origin, self.reward - origin
 
 
-def pooled(samples: Samples, weight: Tensor, scope: str = "group") -> Pool:
+def pooled(step: Step, weight: Tensor, scope: str = "group") -> Pool:
     """What a sample is compared with: its group, or the whole step (every group counts alike)."""
-    shape = samples.reward.shape
-    mass = samples.mass.expand(shape)
-    one = torch.full_like(mass, 1.0 / samples.size)
+    shape = step.reward.shape
+    mass = step.batch.mass.expand(shape)
+    one = torch.full_like(mass, 1.0 / step.size)
     if scope == "group":
-        return Pool(samples.reward, mass, weight, one)
-    if samples.counted is None:
+        return Pool(step.reward, mass, weight, one)
+    if step.counted is None:
         groups: Tensor | int = shape[1]
     else:
         # Groups that the method drops are no part of the step.
-        mass, one = mass * samples.counted, one * samples.counted
-        groups = samples.counted.sum(1, keepdim=True).clamp(min=1.0)
+        mass, one = mass * step.counted, one * step.counted
+        groups = step.counted.sum(1, keepdim=True).clamp(min=1.0)
     # Both masses in the same operations: what a single sample leaves of its own cell is exactly 0.
-    parts = (samples.reward, mass / groups, weight.expand(shape), one / groups)
+    parts = (step.reward, mass / groups, weight.expand(shape), one / groups)
     return Pool(*(x.reshape(shape[0], 1, -1) for x in parts))
-
-
-def sample_lengths(samples: Samples) -> Tensor:
-    """Generated tokens of each sample, `[R, G, N]`."""
-    if samples.likelihoods is not None:
-        return samples.likelihoods().lengths
-    assert samples.batch is not None
-    return samples.batch.lengths
 
 
 def location(pool: Pool, robust: str) -> Tensor:

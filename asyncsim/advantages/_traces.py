@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.advantages._advantage import Samples
 from asyncsim.batch import Batch
 from asyncsim.knobs import per_sample
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 
 class Tokens(NamedTuple):
@@ -22,22 +21,6 @@ class Tokens(NamedTuple):
     value: Tensor
     beyond: Tensor
     going: Tensor
-
-
-def batch_of(samples: Samples) -> Batch:
-    """The tokens behind the samples."""
-    if samples.batch is None:
-        raise checks.InputError("samples.batch", None, "the batch", "hand the batch on to an advantage of tokens")
-    return samples.batch
-
-
-def likelihoods_of(samples: Samples) -> Likelihoods:
-    """The ratios and outputs behind the samples."""
-    if samples.likelihoods is None:
-        raise checks.InputError(
-            "samples.likelihoods", None, "the step's", "hand them on to an advantage that reads them"
-        )
-    return samples.likelihoods()
 
 
 def recorded_value(batch: Batch, name: str) -> Tensor:
@@ -52,16 +35,16 @@ def recorded_value(batch: Batch, name: str) -> Tensor:
     return batch.behavior["value"]
 
 
-def state_value(seen: Likelihoods) -> Tensor:
+def state_value(step: Step) -> Tensor:
     """V = sum_a pi(a|s) Q(s, a) of the current policy, `[R, G, N, T]`, 0 on masked tokens."""
-    prob = seen.current["log_probs"].exp()
-    return kept((prob * seen.current["action_values"]).sum(-1), seen.mask)
+    prob = step.current["log_probs"].exp()
+    return kept((prob * step.current["action_values"]).sum(-1), step.mask)
 
 
-def tokens(samples: Samples, value: Tensor | None) -> Tokens:
+def tokens(step: Step, value: Tensor | None) -> Tokens:
     """What a backward sum needs; without values all of them are 0, behind a cut too."""
-    batch = batch_of(samples)
-    mask, reward = batch.mask, samples.token_rewards()
+    batch = step.batch
+    mask, reward = batch.mask, step.token_reward
     going = torch.nn.functional.pad(mask[..., 1:], (0, 1)) * mask
     if batch.ended is not None:
         going = going * (~batch.ended).to(mask.dtype)
@@ -114,16 +97,16 @@ def _backward(delta: Tensor, carried: Tensor) -> Tensor:
     return out
 
 
-def moments(samples: Samples, each: Tensor) -> tuple[Tensor, Tensor]:
+def moments(step: Step, each: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and unbiased standard deviation over the generated tokens of the step, each `[R, 1, 1, 1]`.
 
     Tokens count with the mass of their sample, those of dropped groups not at all. One token, or a population, has no
     factor n / (n - 1).
     """
-    batch = batch_of(samples)
+    batch = step.batch
     weight = batch.mask * batch.mass.unsqueeze(-1)
-    if samples.counted is not None:
-        weight = weight * samples.counted.unsqueeze(-1)
+    if step.counted is not None:
+        weight = weight * step.counted.unsqueeze(-1)
     total = weight.sum((1, 2, 3), keepdim=True)
     share = weight / torch.where(total > 0, total, torch.ones_like(total))
     mean = (share * each).sum((1, 2, 3), keepdim=True)

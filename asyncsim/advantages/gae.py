@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.advantages._advantage import Baseline, Samples
-from asyncsim.advantages._traces import Tokens, batch_of, moments, recorded_value, tokens, traced
+from asyncsim.advantages._advantage import Baseline
+from asyncsim.advantages._traces import Tokens, moments, recorded_value, tokens, traced
 from asyncsim.knobs import MARK, knob
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -25,22 +26,22 @@ class Gae(Baseline):
     once = True
     outputs = ("value",)
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        batch = batch_of(samples)
-        found = traced(self._tokens(samples), self.discount, self.trace)
+        batch = step.batch
+        found = traced(self._tokens(step), self.discount, self.trace)
         if not self.normalize:
             return found
-        mean, deviation = moments(samples, found)
+        mean, deviation = moments(step, found)
         return torch.where(batch.mask > 0, (found - mean) / (deviation + 1e-8), torch.zeros_like(found))
 
-    def targets(self, samples: Samples) -> Tensor:
+    def targets(self, step: Step) -> Tensor:
         """What the critic should say: the advantage, not normalized, plus the value at the draw, `[R, G, N, T]`."""
-        found = self._tokens(samples)
+        found = self._tokens(step)
         return traced(found, self.discount, self.trace) + found.value
 
-    def _tokens(self, samples: Samples) -> Tokens:
-        return tokens(samples, recorded_value(batch_of(samples), "gae"))
+    def _tokens(self, step: Step) -> Tokens:
+        return tokens(step, recorded_value(step.batch, "gae"))
 
 
 def gae(discount: Any = 0.99, trace: Any = 0.95, normalize: bool = False) -> Gae:

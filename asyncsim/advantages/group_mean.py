@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from asyncsim.advantages._advantage import GroupBaseline, Samples
+from asyncsim.advantages._advantage import GroupBaseline
 from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,10 @@ class GroupMean(GroupBaseline):
 
     shift: Any = field(default=0.0, metadata=MARK)
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
         shift = per_sample(self.shift)
-        return samples.reward - (samples.group_mean() + (shift if isinstance(shift, float) else shift[..., 0]))
+        return step.reward - (step.group_mean() + (shift if isinstance(shift, float) else shift[..., 0]))
 
 
 def group_mean(shift: Any = 0.0) -> GroupMean:

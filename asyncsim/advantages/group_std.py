@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.advantages._advantage import GroupBaseline, Samples
+from asyncsim.advantages._advantage import GroupBaseline
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -17,16 +18,16 @@ class GroupStd(GroupBaseline):
     eps: float
     unbiased: bool = False
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
         # Relative to a reward that occurs, equal rewards are exactly 0; relative to a rounded mean they would be
         # 1e-16, which the division by eps turns into an advantage.
-        heaviest = samples.mass.expand(samples.reward.shape).argmax(-1, keepdim=True)
-        relative = samples.reward - samples.reward.gather(-1, heaviest)
-        centered = relative - (samples.mass * relative).sum(-1, keepdim=True)
-        variance = (samples.mass * centered**2).sum(-1, keepdim=True)
+        heaviest = step.batch.mass.expand(step.reward.shape).argmax(-1, keepdim=True)
+        relative = step.reward - step.reward.gather(-1, heaviest)
+        centered = relative - (step.batch.mass * relative).sum(-1, keepdim=True)
+        variance = (step.batch.mass * centered**2).sum(-1, keepdim=True)
         if self.unbiased:
-            variance = variance / (1.0 - 1.0 / samples.size)
+            variance = variance / (1.0 - 1.0 / step.size)
         return centered / (variance.sqrt() + self.eps)
 
 

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from asyncsim.advantages._advantage import GroupBaseline, Samples
+from asyncsim.advantages._advantage import GroupBaseline
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
 class LeaveOneOut(GroupBaseline):
     """A = N/(N-1) (r - group mean); see `leave_one_out`."""
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
-        return (samples.reward - samples.group_mean()) / (1.0 - 1.0 / samples.size)
+        return (step.reward - step.group_mean()) / (1.0 - 1.0 / step.size)
 
 
 def leave_one_out() -> LeaveOneOut:

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from asyncsim.advantages._advantage import Baseline, Samples
+from asyncsim.advantages._advantage import Baseline
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
 class BatchMean(Baseline):
     """A = r - mean over the step; see `mean`."""
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
-        return samples.reward - samples.step_mean()
+        return step.reward - step.step_mean()
 
 
 def mean() -> BatchMean:

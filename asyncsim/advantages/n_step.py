@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.advantages._advantage import Baseline, Samples
-from asyncsim.advantages._traces import batch_of, following, kept, recorded_value, tokens
+from asyncsim.advantages._advantage import Baseline
+from asyncsim.advantages._traces import following, kept, recorded_value, tokens
 from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,15 @@ class NStep(Baseline):
     once = True
     outputs = ("value",)
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        batch = batch_of(samples)
+        batch = step.batch
         value = recorded_value(batch, "n_step")
-        return kept(self.targets(samples) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)
+        return kept(self.targets(step) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)
 
-    def targets(self, samples: Samples) -> Tensor:
+    def targets(self, step: Step) -> Tensor:
         """What the critic should say: the return of n steps, `[R, G, N, T]`."""
-        found = tokens(samples, recorded_value(batch_of(samples), "n_step"))
+        found = tokens(step, recorded_value(step.batch, "n_step"))
         out = found.value
         for _ in range(min(self.steps, out.shape[-1])):
             out = found.reward + per_sample(self.discount) * following(found, out)

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from asyncsim.advantages._advantage import Baseline, Samples
+from asyncsim.advantages._advantage import Baseline
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
 class NoBaseline(Baseline):
     """A = r; see `none`."""
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Rewards as they are, `[R, G, N]`."""
-        return samples.reward
+        return step.reward
 
 
 def none() -> NoBaseline:

@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from asyncsim.advantages._advantage import Baseline, Samples
+from asyncsim.advantages._advantage import Baseline
 from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,10 @@ class Offset(Baseline):
 
     v: Any = field(default=0.0, metadata=MARK)
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
         v = per_sample(self.v)
-        return samples.reward - (v if isinstance(v, float) else v[..., 0])
+        return step.reward - (v if isinstance(v, float) else v[..., 0])
 
 
 def offset(v: Any) -> Offset:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.advantages._advantage import GroupBaseline, Samples
-from asyncsim.advantages._baselines import location, others, pooled, sample_lengths
+from asyncsim.advantages._advantage import GroupBaseline
+from asyncsim.advantages._baselines import location, others, pooled
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,10 @@ class Opo(GroupBaseline):
 
     leave_one_out: bool = False
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
-        pool = pooled(samples, sample_lengths(samples).to(samples.reward.dtype))
-        return samples.reward - (others(pool) if self.leave_one_out else location(pool, "none"))
+        pool = pooled(step, step.lengths.to(step.reward.dtype))
+        return step.reward - (others(pool) if self.leave_one_out else location(pool, "none"))
 
 
 def opo(leave_one_out: bool = False) -> Opo:

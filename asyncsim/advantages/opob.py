@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.advantages._advantage import GroupBaseline, Samples
+from asyncsim.advantages._advantage import GroupBaseline
 from asyncsim.advantages._baselines import SCOPES, location, others, pooled, spread
+from asyncsim.step import Step
 
 _ROBUST = ("none", "median", "winsorized")
 
@@ -22,13 +23,13 @@ class Opob(GroupBaseline):
     leave_one_out: bool = False
     standardize: bool = False
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
-        pool = pooled(samples, samples.score_norm(), self.scope)
+        pool = pooled(step, step.score_norm, self.scope)
         centered = pool.reward - (others(pool) if self.leave_one_out else location(pool, self.robust))
         if self.standardize:
             centered = centered / spread(pool)
-        return centered.reshape(samples.reward.shape)
+        return centered.reshape(step.reward.shape)
 
     def check(self, samples_per_group: float) -> None:
         """A group of one has nothing to compare with, unless the whole step is compared."""

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.advantages._advantage import GroupBaseline, Samples
-from asyncsim.advantages._traces import batch_of, kept, tokens, traced
+from asyncsim.advantages._advantage import GroupBaseline
+from asyncsim.advantages._traces import kept, tokens, traced
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -21,30 +22,29 @@ class Otb(GroupBaseline):
 
     outputs = ("log_probs",)
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        batch = batch_of(samples)
-        found, present = self.targets(samples), samples.mass.unsqueeze(-1) * batch.mask
-        energy = present * self._energy(samples, batch.mask)
+        batch = step.batch
+        found, present = self.targets(step), step.batch.mass.unsqueeze(-1) * batch.mask
+        energy = present * self._energy(step, batch.mask)
         total, alive = (x.sum(2, keepdim=True) for x in (energy, present))
         # Where no score has a length, or every weight is 0, the plain mean is left.
         share = torch.where(total > 0, energy / _or_one(total), present / _or_one(alive))
         base = (share * found).sum(2, keepdim=True)
         if self.alone == "none":
-            base = torch.where(alive * samples.size < 1.5, torch.zeros_like(base), base)
+            base = torch.where(alive * step.size < 1.5, torch.zeros_like(base), base)
         return kept(found - base, batch.mask)
 
-    def _energy(self, samples: Samples, mask: Tensor) -> Tensor:
+    def _energy(self, step: Step, mask: Tensor) -> Tensor:
         """Om: the running sum of squared scores as the loss weights them."""
-        assert samples.row_norms is not None and samples.applied is not None
-        norms, weight = kept(samples.row_norms(), mask), samples.applied() ** 2
+        norms, weight = kept(step.row_norms, mask), step.applied ** 2
         if self.where == "inside":
             return kept(weight * norms, mask).cumsum(-1)
         return kept(weight * norms.cumsum(-1), mask)
 
-    def targets(self, samples: Samples) -> Tensor:
+    def targets(self, step: Step) -> Tensor:
         """Return from each token on, undiscounted, `[R, G, N, T]`."""
-        return traced(tokens(samples, None), 1.0, 1.0)
+        return traced(tokens(step, None), 1.0, 1.0)
 
 
 def _or_one(total: Tensor) -> Tensor:

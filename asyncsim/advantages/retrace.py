@@ -8,9 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import ratios
-from asyncsim.advantages._advantage import Baseline, Samples
-from asyncsim.advantages._traces import backed_up, kept, likelihoods_of, state_value, tokens
+from asyncsim.advantages._advantage import Baseline
+from asyncsim.advantages._traces import backed_up, kept, state_value, tokens
 from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -22,17 +23,15 @@ class Retrace(Baseline):
 
     reads = ("action_value", "action_values", "log_probs")
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        seen = likelihoods_of(samples)
-        return kept(self.targets(samples) - state_value(seen), seen.mask)
+        return kept(self.targets(step) - state_value(step), step.mask)
 
-    def targets(self, samples: Samples) -> Tensor:
+    def targets(self, step: Step) -> Tensor:
         """What the critic should say of the action taken: Q_ret, `[R, G, N, T]`."""
-        seen = likelihoods_of(samples)
-        found = tokens(samples, state_value(seen))
-        taken = kept(seen.current["action_value"], seen.mask)
-        keep = per_sample(self.trace) * ratios.usable(seen.log_ratio.to(seen.mask.dtype)).clamp(max=1.0)
+        found = tokens(step, state_value(step))
+        taken = kept(step.current["action_value"], step.mask)
+        keep = per_sample(self.trace) * ratios.usable(step.log_ratio.to(step.mask.dtype)).clamp(max=1.0)
         return backed_up(found, taken, per_sample(self.discount), keep)
 
 

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.advantages._advantage import Baseline, Samples
-from asyncsim.advantages._traces import batch_of, moments, tokens, traced
+from asyncsim.advantages._advantage import Baseline
+from asyncsim.advantages._traces import moments, tokens, traced
 from asyncsim.knobs import MARK, knob
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -23,17 +24,17 @@ class ReturnsToGo(Baseline):
 
     once = True
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        batch = batch_of(samples)
-        found = self.targets(samples)
+        batch = step.batch
+        found = self.targets(step)
         if self.baseline == "none":
             return found
-        return torch.where(batch.mask > 0, found - moments(samples, found)[0], torch.zeros_like(found))
+        return torch.where(batch.mask > 0, found - moments(step, found)[0], torch.zeros_like(found))
 
-    def targets(self, samples: Samples) -> Tensor:
+    def targets(self, step: Step) -> Tensor:
         """What a critic should say: the sums without baseline, `[R, G, N, T]`."""
-        return traced(tokens(samples, None), self.discount, 1.0)
+        return traced(tokens(step, None), self.discount, 1.0)
 
 
 def returns_to_go(discount: Any = 1.0, baseline: str = "none") -> ReturnsToGo:

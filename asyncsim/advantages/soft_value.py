@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim.advantages._advantage import GroupBaseline, Samples
+from asyncsim.advantages._advantage import GroupBaseline
 from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,11 @@ class SoftValue(GroupBaseline):
 
     temperature: Any = field(default=1.0, metadata=MARK)
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
         temperature = per_sample(self.temperature)
         temperature = temperature if isinstance(temperature, float) else temperature[..., 0]
-        mass, reward = samples.mass.expand(samples.reward.shape), samples.reward
+        mass, reward = step.batch.mass.expand(step.reward.shape), step.reward
         below = torch.full((), -torch.inf, dtype=reward.dtype, device=reward.device)
         best = torch.where(mass > 0, reward, below).amax(-1, keepdim=True)
         # A group that was dropped has no mass, so no value: its samples do not count.

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from asyncsim import ratios
-from asyncsim.advantages._advantage import Baseline, Samples
-from asyncsim.advantages._traces import Tokens, corrected, following, likelihoods_of, tokens
+from asyncsim.advantages._advantage import Baseline
+from asyncsim.advantages._traces import Tokens, corrected, following, tokens
 from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -25,23 +26,22 @@ class Vtrace(Baseline):
 
     reads = ("value",)
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        found, shift = self._corrections(samples)
+        found, shift = self._corrections(step)
         after = following(found, found.value + per_sample(self.trace) * shift)
         error = found.reward + per_sample(self.discount) * after - found.value
-        return torch.where(likelihoods_of(samples).mask > 0, error, torch.zeros_like(error))
+        return torch.where(step.mask > 0, error, torch.zeros_like(error))
 
-    def targets(self, samples: Samples) -> Tensor:
+    def targets(self, step: Step) -> Tensor:
         """What the critic should say: v_t, `[R, G, N, T]`."""
-        found, shift = self._corrections(samples)
+        found, shift = self._corrections(step)
         return found.value + shift
 
-    def _corrections(self, samples: Samples) -> tuple[Tokens, Tensor]:
+    def _corrections(self, step: Step) -> tuple[Tokens, Tensor]:
         """Rewards and values, and v_t - V_t of every token."""
-        seen = likelihoods_of(samples)
-        found = tokens(samples, seen.current["value"])
-        ratio = ratios.usable(seen.log_ratio.to(seen.mask.dtype))
+        found = tokens(step, step.current["value"])
+        ratio = ratios.usable(step.log_ratio.to(step.mask.dtype))
         rho, keep = (_at_most(ratio, cap) for cap in (self.rho_cap, self.trace_cap))
         return found, corrected(found, per_sample(self.discount), rho, per_sample(self.trace) * keep)
 

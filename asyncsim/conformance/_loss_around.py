@@ -16,10 +16,10 @@ from asyncsim import factors, plugins
 from asyncsim.conformance._loss_curves import Curves
 from asyncsim.conformance._loss_methods import Family
 from asyncsim.conformance.loss_reports import shown
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 _OPEN = 1e9
 """Upper bound of a mask that closes below only."""
@@ -41,17 +41,17 @@ class Around(Weight):
         """That of the weight itself."""
         return self.inner.describe()
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """That of the weight itself."""
-        return self.inner.applied(_turned(seen))
+        return self.inner.applied(_turned(step))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """That of the weight itself."""
-        return self.inner.score_weight(_turned(seen), advantage)
+        return self.inner.score_weight(_turned(step), advantage)
 
 
-def _turned(seen: Likelihoods) -> Likelihoods:
-    return dataclasses.replace(seen, behavior=seen.proximal())
+def _turned(step: Step) -> Step:
+    return dataclasses.replace(step, batch=dataclasses.replace(step.batch, behavior=step.proximal))
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class _Floored(TruncatedClip):
     inner: TruncatedClip
     least: float
 
-    def carried(self, seen: Likelihoods) -> Tensor:
+    def carried(self, step: Step) -> Tensor:
         """At least `least`, `[R, G, N, T]`."""
-        return self.inner.carried(seen).clamp(min=self.least)
+        return self.inner.carried(step).clamp(min=self.least)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from asyncsim import oracle, tasks
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.loss_reports import BiasRow
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 _SETTINGS = ((2, 2, 4), (3, 2, 2), (2, 3, 3))
 """Arms, tokens and samples; one arm ends the sequence, so that lengths differ."""
@@ -33,19 +33,19 @@ class Asked(Weight):
     level: ClassVar[str] = "token"  # type: ignore[misc]
     proximal: ClassVar[bool] = True
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """c of every token `[R, G, N, T]`; the loss is called once for every replicate."""
-        kept = seen.mask > 0
+        kept = step.mask > 0
         logs = [
-            torch.where(kept, x["log_prob"], torch.zeros_like(seen.mask))
-            for x in (seen.current, seen.behavior, seen.proximal())
+            torch.where(kept, x["log_prob"], torch.zeros_like(step.mask))
+            for x in (step.current, step.behavior, step.proximal)
         ]
-        given = [*logs, advantage.expand(seen.mask.shape), seen.mask]
-        R, G, N, T = seen.mask.shape
+        given = [*logs, advantage.expand(step.mask.shape), step.mask]
+        R, G, N, T = step.mask.shape
         found = [
             self.ask(Probe.of("enumeration", (x[r].reshape(G * N, T).clone() for x in given), N)) for r in range(R)
         ]
-        return torch.stack(found).reshape(seen.mask.shape) * (G * N / self.scale)
+        return torch.stack(found).reshape(step.mask.shape) * (G * N / self.scale)
 
 
 def biases(ask: Callable[[Probe], Tensor], scale: float, method: Method, advantage: Advantage) -> tuple[BiasRow, ...]:

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from asyncsim.diagnostics._diagnostic import Step
 from asyncsim.diagnostics._levels import sample_share
-from asyncsim.methods._signal import token_age
+from asyncsim.step import Step
 
 
 class Ages(NamedTuple):
@@ -23,8 +22,8 @@ class Ages(NamedTuple):
 
 def ages(step: Step) -> Ages:
     """v_train - v_token in versions; a sample with an unknown version is NaN, one without tokens 0."""
-    mask = step.signal.batch.mask > 0
-    age = token_age(step.signal.batch).double().expand(mask.shape)
+    mask = step.batch.mask > 0
+    age = step.staleness.double().expand(mask.shape)
     oldest = torch.where(mask, age, torch.full((), -math.inf, dtype=age.dtype)).amax(-1)
     newest = torch.where(mask, age, torch.full((), math.inf, dtype=age.dtype)).amin(-1)
     some, nothing = mask.any(-1), torch.zeros((), dtype=age.dtype)

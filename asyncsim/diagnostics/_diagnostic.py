@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,49 +12,9 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks, plugins
-from asyncsim.methods._signal import Signal
 from asyncsim.policies._policy import Policy
-from asyncsim.tasks._task import Task
-from asyncsim.updates._link import Record
+from asyncsim.step import Step
 from asyncsim.versions import tensor
-
-
-@dataclass
-class Step:
-    """One update as a diagnostic sees it.
-
-    `parameters` `[R, P]` before the update; `gradient` `[R, P]` before the chain; `previous` the gradient one update
-    before, or NaN; `record` after the chain; `signal` of the method.
-    """
-
-    update: int
-    task: Task
-    policy: Policy
-    parameters: Tensor
-    gradient: Tensor
-    previous: Tensor
-    record: Record
-    signal: Signal
-
-    @cached_property
-    def exact(self) -> tuple[Tensor, Tensor]:
-        """Exact return `[R]` and gradient `[R, P]` at the current parameters."""
-        return self.task.exact(self.policy, self.parameters)
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Mean over the step's samples of values `[R, G, N]`, by mass, `[R]`."""
-        return _weighted(self.signal.step_mass, values)
-
-    def batch_mean(self, values: Tensor) -> Tensor:
-        """Mean over the samples of the batch, those of dropped groups too, of values `[R, G, N]`, by mass, `[R]`."""
-        mass = self.signal.batch.mass
-        return _weighted(mass / mass.shape[1], values)
-
-
-def _weighted(mass: Tensor, values: Tensor) -> Tensor:
-    # A cell without mass may hold an infinite value.
-    return torch.where(mass > 0, mass * values, torch.zeros((), dtype=values.dtype)).sum((1, 2))
-
 
 SUBJECTS = ("step", "batch", "policy")
 
@@ -94,7 +53,7 @@ class Metric:
     def of(self, step: Step) -> Tensor:
         """The number of each replicate, `[R]`; NaN where it describes samples and the step has none."""
         found = self.measure(step)
-        return step.signal.missing(found) if self.subject == "step" else found
+        return step.missing(found) if self.subject == "step" else found
 
 
 class Accumulator(Protocol):
@@ -164,30 +123,20 @@ class Recorder:
         self.alive = torch.ones(replicates, dtype=torch.bool)
         self.previous = torch.full((replicates, size), math.nan, dtype=torch.float64)
 
-    def observe(
-        self,
-        update: int,
-        task: Task,
-        policy: Policy,
-        parameters: Tensor,
-        gradient: Tensor,
-        record: Record,
-        alive: Tensor,
-    ) -> None:
-        """Record one update."""
+    def observe(self, step: Step, statistics: dict[str, Tensor], alive: Tensor) -> None:
+        """Record one update, with the numbers `[R]` that the chain reports."""
         if not self.active:
             return
-        self.alive = alive
-        step = Step(update, task, policy, parameters, gradient, self.previous, record, record.signal)
+        self.alive, step.previous = alive, self.previous
         for accumulator in self.accumulators:
             accumulator.observe(step)
-        if update % self.every == 0:
-            self.updates.append(update)
+        if step.update % self.every == 0:
+            self.updates.append(step.update)
             measured = {metric.name: metric.of(step) for metric in self.metrics}
-            for name, value in (measured | record.statistics).items():
+            for name, value in (measured | statistics).items():
                 kept = torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
                 self.rows.setdefault(name, []).append(kept)
-        self.previous = gradient
+        self.previous = step.gradient
 
     def results(self, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Metrics `[U/every, R]` and accumulated arrays `[..., R]`; those that a run cut short lacks are left out."""
@@ -207,7 +156,7 @@ class Recorder:
 
 def token_average(step: Step, values: Tensor) -> Tensor:
     """Mean over each sample's tokens of values `[R, G, N, T]`, `[R, G, N]`."""
-    batch = step.signal.batch
+    batch = step.batch
     return torch.where(batch.mask > 0, values, torch.zeros((), dtype=values.dtype)).sum(-1) / batch.lengths.clamp(
         min=1.0
     )
@@ -215,7 +164,7 @@ def token_average(step: Step, values: Tensor) -> Tensor:
 
 def head_staleness(step: Step) -> Tensor:
     """Mean head staleness of the step in versions, `[R]`; NaN where a version is unknown."""
-    batch, mass = step.signal.batch, step.signal.kept[0]
+    batch, mass = step.batch, step.mass
     heads = batch.version[..., 0].astype(np.float64)
     # Whole numbers add up without rounding, whatever the order.
     sums = tensor(np.where(heads < 0, np.nan, batch.train_version - heads).sum(axis=2)[batch.realization])
@@ -225,8 +174,8 @@ def head_staleness(step: Step) -> Tensor:
 
 def samples(step: Step) -> Tensor | float:
     """Samples of the whole step that the masses stand for, a number or `[R]`; infinity for a population."""
-    groups = step.signal.kept[1]
-    return step.signal.batch.size * (groups if isinstance(groups, int) else groups[:, 0, 0])
+    groups = step.groups
+    return step.size * (groups if isinstance(groups, int) else groups[:, 0, 0])
 
 
 def finished(step: Step) -> tuple[Tensor, Tensor]:
@@ -234,7 +183,7 @@ def finished(step: Step) -> tuple[Tensor, Tensor]:
 
     A trajectory of a task that does not pay by token is an episode; a population has infinitely many.
     """
-    batch = step.signal.batch
+    batch = step.batch
     if batch.ended is None or batch.finished is None:
         count = torch.full(batch.reward.shape[:1], batch.size * batch.reward.shape[1], dtype=torch.float64)
         return count, step.batch_mean(batch.reward.double())

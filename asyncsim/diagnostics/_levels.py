@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.diagnostics._diagnostic import Step, samples
+from asyncsim.diagnostics._diagnostic import samples
+from asyncsim.step import Step
 
 LEVELS = ("sequence", "token")
 
@@ -43,25 +44,25 @@ def checked(level: str) -> str:
 
 def token_share(step: Step) -> Tensor:
     """Mass of each generated token in the step, float64 `[R, G, N, T]`, total 1."""
-    weight = (step.signal.kept[0].unsqueeze(-1) * step.signal.batch.mask).double()
+    weight = (step.mass.unsqueeze(-1) * step.batch.mask).double()
     total = weight.sum((1, 2, 3), keepdim=True)
     return weight / torch.where(total > 0, total, torch.ones_like(total))
 
 
 def sample_share(step: Step) -> Tensor:
     """Mass of each sample that has a token, float64 `[R, G, N]`, total 1."""
-    weight = step.signal.step_mass.double() * (step.signal.batch.lengths > 0)
+    weight = step.step_mass.double() * (step.batch.lengths > 0)
     total = weight.sum((1, 2), keepdim=True)
     return weight / torch.where(total > 0, total, torch.ones_like(total))
 
 
 def token_count(step: Step) -> Tensor:
     """Tokens of the whole step that the masses stand for, `[R]`; infinity for a population."""
-    return samples(step) * (step.signal.step_mass * step.signal.batch.lengths).double().sum((1, 2))
+    return samples(step) * (step.step_mass * step.batch.lengths).double().sum((1, 2))
 
 
 def ratios_of(step: Step, level: str) -> tuple[Tensor, Tensor]:
     """Untruncated log ratios pi/mu, and masses: of sequences `[R, G, N]` or of tokens `[R, G, N, T]`."""
     if level == "sequence":
-        return step.signal.sequence_log_ratio, step.signal.step_mass.double()
-    return step.signal.log_ratio, token_share(step)
+        return step.sequence_log_ratio, step.step_mass.double()
+    return step.log_ratio, token_share(step)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.diagnostics._diagnostic import Step
+from asyncsim.step import Step
 
 
 @dataclass

@@ -11,7 +11,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 batch_return = Metric(
     "batch_return",
-    lambda step: step.batch_mean(step.task.reward(step.signal.batch, step.signal.outputs)),
+    lambda step: step.batch_mean(step.task.reward(step.batch, step.current)),
     outputs=("log_prob",),
     default=True,
     doc=__doc__,

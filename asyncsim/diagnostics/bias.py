@@ -13,7 +13,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 bias = Metric(
     "bias",
-    lambda step: (oracle.population(step.signal) - step.exact[1]).norm(dim=-1),
+    lambda step: (oracle.population(step) - step.exact[1]).norm(dim=-1),
     enumerates=True,
     doc=__doc__,
     subject="policy",

@@ -12,7 +12,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 chi_square = Metric(
     "chi_square",
-    lambda step: ratios.chi_square(step.signal.sequence_log_ratio, step.signal.step_mass),
+    lambda step: ratios.chi_square(step.sequence_log_ratio, step.step_mass),
     outputs=("log_prob",),
     doc=__doc__,
 )

@@ -13,17 +13,18 @@ import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._applied import advantages, over_tokens
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.knobs import per_sample
 from asyncsim.methods._weights import Clip
+from asyncsim.step import Step
 
 
 def _dual(step: Step) -> Tensor:
-    weight = step.signal.method.weight
+    weight = step.method.weight
     dual = getattr(weight, "dual", None)
     if not isinstance(weight, Clip) or dual is None:
-        return torch.full(step.signal.batch.reward.shape[:1], math.nan, dtype=torch.float64)
-    return over_tokens(step, (step.signal.anchored.exp() > per_sample(dual)) & (advantages(step) < 0))
+        return torch.full(step.batch.reward.shape[:1], math.nan, dtype=torch.float64)
+    return over_tokens(step, (step.anchored.exp() > per_sample(dual)) & (advantages(step) < 0))
 
 
 clip_dual = Metric("clip_dual", _dual, outputs=("log_prob",), doc=__doc__)

@@ -10,22 +10,23 @@ from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.diagnostics._applied import over_tokens
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.diagnostics._levels import Bound, named
 from asyncsim.knobs import per_sample
 from asyncsim.methods._weights import Clip
+from asyncsim.step import Step
 
 
 def _outside(step: Step, low: float | None, high: float | None) -> Tensor:
-    signal, weight = step.signal, step.signal.method.weight
+    weight = step.method.weight
     band: tuple[Any, Any] = (low, high)
     if low is None:
         if not isinstance(weight, Clip):
-            return torch.full(signal.batch.reward.shape[:1], math.nan, dtype=torch.float64)
+            return torch.full(step.batch.reward.shape[:1], math.nan, dtype=torch.float64)
         band = (per_sample(weight.low), per_sample(weight.high))
-    log_ratio = signal.anchored
+    log_ratio = step.anchored
     if weight.level == "geometric":
-        log_ratio = signal.likelihoods.geometric(log_ratio)
+        log_ratio = step.geometric(log_ratio)
     # As the weight compares: a ratio on a bound is inside.
     ratio = log_ratio.exp()
     return over_tokens(step, (ratio < 1.0 - band[0]) | (ratio > 1.0 + band[1]))

@@ -11,7 +11,7 @@ from asyncsim.diagnostics._diagnostic import Metric, token_average
 
 entropy = Metric(
     "entropy",
-    lambda step: step.mean(token_average(step, step.signal.outputs["entropy"])),
+    lambda step: step.mean(token_average(step, step.current["entropy"])),
     outputs=("entropy",),
     default=True,
     doc=__doc__,

@@ -12,7 +12,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 ess = Metric(
     "ess",
-    lambda step: ratios.ess(step.signal.sequence_log_ratio, step.signal.step_mass),
+    lambda step: ratios.ess(step.sequence_log_ratio, step.step_mass),
     outputs=("log_prob",),
     default=True,
     doc=__doc__,

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from asyncsim import ratios
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.diagnostics._levels import token_share
+from asyncsim.step import Step
 
 
 def _across_samples(step: Step) -> Tensor:
     share = token_share(step).flatten(1, 2)
-    log_ratio = step.signal.log_ratio.flatten(1, 2)
+    log_ratio = step.log_ratio.flatten(1, 2)
     present = (share > 0).any(1)
     found = ratios.ess_along(log_ratio, share.expand(log_ratio.shape), 1)
     return torch.where(present, found, torch.zeros_like(found)).sum(-1) / present.sum(-1)

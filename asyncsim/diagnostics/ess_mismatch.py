@@ -12,7 +12,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 ess_mismatch = Metric(
     "ess_mismatch",
-    lambda step: ratios.ess(step.signal.mismatch_log_ratio.sum(-1), step.signal.step_mass),
+    lambda step: ratios.ess(step.mismatch_log_ratio.sum(-1), step.step_mass),
     outputs=("log_prob",),
     doc=__doc__,
 )

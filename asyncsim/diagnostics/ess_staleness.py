@@ -12,7 +12,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 ess_staleness = Metric(
     "ess_staleness",
-    lambda step: ratios.ess(step.signal.staleness_log_ratio.sum(-1), step.signal.step_mass),
+    lambda step: ratios.ess(step.staleness_log_ratio.sum(-1), step.step_mass),
     outputs=("log_prob",),
     doc=__doc__,
 )

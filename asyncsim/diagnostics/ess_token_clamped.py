@@ -5,14 +5,15 @@ from __future__ import annotations
 from torch import Tensor
 
 from asyncsim import checks, ratios
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.diagnostics._levels import Bound, checked, named, token_share
+from asyncsim.step import Step
 
 
 def _clamped(step: Step, high: float, low: float, level: str) -> Tensor:
-    log_ratio = step.signal.log_ratio
+    log_ratio = step.log_ratio
     # One sequence ratio on each of its tokens: long sequences count more.
-    found = log_ratio if level == "token" else step.signal.sequence_log_ratio.unsqueeze(-1).expand(log_ratio.shape)
+    found = log_ratio if level == "token" else step.sequence_log_ratio.unsqueeze(-1).expand(log_ratio.shape)
     return ratios.ess(found, token_share(step), high, low)
 
 

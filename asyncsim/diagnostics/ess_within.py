@@ -13,7 +13,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 ess_within = Metric(
     "ess_within",
-    lambda step: over_samples(step, ratios.ess_along(step.signal.log_ratio, step.signal.batch.mask.double(), -1)),
+    lambda step: over_samples(step, ratios.ess_along(step.log_ratio, step.batch.mask.double(), -1)),
     outputs=("log_prob",),
     doc=__doc__,
 )

@@ -11,7 +11,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 kl = Metric(
     "kl",
-    lambda step: step.mean(step.signal.sequence_log_ratio.expm1() - step.signal.sequence_log_ratio),
+    lambda step: step.mean(step.sequence_log_ratio.expm1() - step.sequence_log_ratio),
     outputs=("log_prob",),
     default=True,
     doc=__doc__,

@@ -8,4 +8,4 @@ from __future__ import annotations
 
 from asyncsim.diagnostics._diagnostic import Metric
 
-kl_k1 = Metric("kl_k1", lambda step: -step.mean(step.signal.sequence_log_ratio), outputs=("log_prob",), doc=__doc__)
+kl_k1 = Metric("kl_k1", lambda step: -step.mean(step.sequence_log_ratio), outputs=("log_prob",), doc=__doc__)

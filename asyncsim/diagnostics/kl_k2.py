@@ -10,5 +10,5 @@ from __future__ import annotations
 from asyncsim.diagnostics._diagnostic import Metric
 
 kl_k2 = Metric(
-    "kl_k2", lambda step: step.mean(0.5 * step.signal.sequence_log_ratio**2), outputs=("log_prob",), doc=__doc__
+    "kl_k2", lambda step: step.mean(0.5 * step.sequence_log_ratio**2), outputs=("log_prob",), doc=__doc__
 )

@@ -11,11 +11,12 @@ import math
 
 from torch import Tensor
 
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Step
 
 
 def _weighted(step: Step) -> Tensor:
-    log_weight = step.signal.sequence_log_ratio.double()
+    log_weight = step.sequence_log_ratio.double()
     # A weight of 0 contributes 0: W log W vanishes with W, while 0 times -inf is NaN.
     return step.mean((log_weight.exp() * log_weight).where(log_weight != -math.inf, log_weight.new_zeros(())))
 

@@ -11,7 +11,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 log_ratio_mean = Metric(
     "log_ratio_mean",
-    lambda step: ratios.log_moments(step.signal.sequence_log_ratio, step.signal.step_mass)[0],
+    lambda step: ratios.log_moments(step.sequence_log_ratio, step.step_mass)[0],
     outputs=("log_prob",),
     doc=__doc__,
 )

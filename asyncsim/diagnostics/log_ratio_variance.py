@@ -11,7 +11,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 log_ratio_variance = Metric(
     "log_ratio_variance",
-    lambda step: ratios.log_moments(step.signal.sequence_log_ratio, step.signal.step_mass)[1],
+    lambda step: ratios.log_moments(step.sequence_log_ratio, step.step_mass)[1],
     outputs=("log_prob",),
     default=True,
     doc=__doc__,

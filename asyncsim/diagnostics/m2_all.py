@@ -12,7 +12,7 @@ from asyncsim.diagnostics._levels import token_share
 
 m2_all = Metric(
     "m2_all",
-    lambda step: (token_share(step) * step.signal.log_ratio**2).sum((1, 2, 3)),
+    lambda step: (token_share(step) * step.log_ratio**2).sum((1, 2, 3)),
     outputs=("log_prob",),
     doc=__doc__,
 )

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._applied import advantages
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.diagnostics._levels import token_share
+from asyncsim.step import Step
 
 
 def _harmful(step: Step) -> Tensor:
-    log_ratio = step.signal.log_ratio
+    log_ratio = step.log_ratio
     share = token_share(step)
     held = torch.where(advantages(step) * log_ratio > 0, share, torch.zeros_like(share))
     total = held.sum((1, 2, 3))

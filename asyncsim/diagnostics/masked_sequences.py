@@ -10,11 +10,12 @@ from torch import Tensor
 
 from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._applied import masked
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Step
 
 
 def _left_nothing(step: Step) -> Tensor:
-    gone = masked(step) | (step.signal.batch.mask == 0)
+    gone = masked(step) | (step.batch.mask == 0)
     return over_samples(step, gone.all(-1).double())
 
 

@@ -11,7 +11,7 @@ from asyncsim.diagnostics._diagnostic import Metric, samples
 
 max_weight_share = Metric(
     "max_weight_share",
-    lambda step: ratios.max_weight_share(step.signal.sequence_log_ratio, step.signal.step_mass, samples(step)),
+    lambda step: ratios.max_weight_share(step.sequence_log_ratio, step.step_mass, samples(step)),
     outputs=("log_prob",),
     doc=__doc__,
 )

@@ -12,7 +12,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 mean_weight = Metric(
     "mean_weight",
-    lambda step: ratios.mean_weight(step.signal.sequence_log_ratio, step.signal.step_mass),
+    lambda step: ratios.mean_weight(step.sequence_log_ratio, step.step_mass),
     outputs=("log_prob",),
     default=True,
     doc=__doc__,

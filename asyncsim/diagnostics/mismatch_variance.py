@@ -11,7 +11,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 mismatch_variance = Metric(
     "mismatch_variance",
-    lambda step: ratios.log_moments(step.signal.mismatch_log_ratio.sum(-1), step.signal.step_mass)[1],
+    lambda step: ratios.log_moments(step.mismatch_log_ratio.sum(-1), step.step_mass)[1],
     outputs=("log_prob",),
     doc=__doc__,
 )

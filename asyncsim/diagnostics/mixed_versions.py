@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._ages import ages, over_samples
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Step
 
 
 def _mixed(step: Step) -> Tensor:

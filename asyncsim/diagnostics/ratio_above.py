@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from asyncsim import checks, ratios
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.diagnostics._levels import Bound, checked, named, ratios_of
+from asyncsim.step import Step
 
 
 def _above(step: Step, bound: float, level: str) -> Tensor:

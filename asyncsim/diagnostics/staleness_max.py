@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._ages import ages
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.diagnostics._levels import sample_share
+from asyncsim.step import Step
 
 
 def _oldest(step: Step) -> Tensor:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from asyncsim.diagnostics._ages import ages, over_samples
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Step
 
 
 def _span(step: Step) -> Tensor:

@@ -12,7 +12,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 staleness_variance = Metric(
     "staleness_variance",
-    lambda step: ratios.log_moments(step.signal.staleness_log_ratio.sum(-1), step.signal.step_mass)[1],
+    lambda step: ratios.log_moments(step.staleness_log_ratio.sum(-1), step.step_mass)[1],
     outputs=("log_prob",),
     doc=__doc__,
 )

@@ -12,14 +12,14 @@ import math
 from torch import Tensor, full_like
 
 from asyncsim import ratios
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Step
 
 
 def _tail_index(step: Step) -> Tensor:
-    signal = step.signal
-    found = ratios.tail_index(signal.sequence_log_ratio, signal.step_mass)
+    found = ratios.tail_index(step.sequence_log_ratio, step.step_mass)
     # Order statistics need single samples; cells of counts and enumeration are none.
-    single = signal.batch.size == signal.batch.reward.shape[2] and signal.batch.mass.shape[0] == 1
+    single = step.batch.size == step.batch.reward.shape[2] and step.batch.mass.shape[0] == 1
     return found if single else full_like(found, math.nan)
 
 

@@ -9,4 +9,4 @@ from __future__ import annotations
 
 from asyncsim.diagnostics._diagnostic import Metric
 
-update_staleness = Metric("update_staleness", lambda step: step.record.update_staleness, doc=__doc__)
+update_staleness = Metric("update_staleness", lambda step: step.update_staleness, doc=__doc__)

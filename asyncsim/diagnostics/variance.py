@@ -12,7 +12,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 
 variance = Metric(
     "variance",
-    lambda step: oracle.batch_variance(step.signal),
+    lambda step: oracle.batch_variance(step),
     outputs=("log_prob",),
     enumerates=True,
     doc=__doc__,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Step
 
 
 def _silent(step: Step) -> Tensor:
-    cotangents = step.signal.cotangents
-    silent = (cotangents["log_prob"] == 0).expand(step.signal.batch.mask.shape).all(-1)
+    cotangents = step.cotangents
+    silent = (cotangents["log_prob"] == 0).expand(step.batch.mask.shape).all(-1)
     if "log_probs" in cotangents:
         silent = silent & (cotangents["log_probs"] == 0).all(-1).all(-1)
     return step.mean(silent.double())

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from asyncsim import checks, plugins
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 RATIOS = ("r", "h")
 REDUCED = ("token", "sum", "mean", "max")
@@ -28,7 +28,7 @@ class Factor:
         """Whether it reads log-probs of the proximal policy."""
         return False
 
-    def factor(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def factor(self, step: Step, advantage: Tensor) -> Tensor:
         """What multiplies c, `[R, G, N, T or 1]`; what it says of masked tokens does not matter."""
         raise NotImplementedError
 
@@ -41,11 +41,11 @@ class Factor:
 class Mask(Factor):
     """A factor of 1 or 0; a subclass says what is kept."""
 
-    def factor(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def factor(self, step: Step, advantage: Tensor) -> Tensor:
         """1 where kept, 0 elsewhere, `[R, G, N, T or 1]`."""
-        return self.keep(seen, advantage).to(seen.mask.dtype)
+        return self.keep(step, advantage).to(step.mask.dtype)
 
-    def keep(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Which tokens or samples stay, `[R, G, N, T or 1]`; False wherever the statistic is not finite."""
         raise NotImplementedError
 
@@ -63,12 +63,12 @@ class Band(Mask):
         """Whether it reads log-probs of the proximal policy."""
         return self.ratio == "h"
 
-    def keep(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the ratio is inside its band, bounds included."""
-        value = self.value(seen, log_ratio(seen, self.ratio))
+        value = self.value(step, log_ratio(step, self.ratio))
         return (value >= log_bound(self.low)) & (value <= log_bound(self.high))
 
-    def value(self, seen: Likelihoods, of_tokens: Tensor) -> Tensor:
+    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
         """Log of the ratio in question, `[R, G, N, T or 1]`, from token log ratios `[R, G, N, T]`."""
         raise NotImplementedError
 
@@ -86,13 +86,13 @@ class Bounded(Mask):
         """Whether it reads log-probs of the proximal policy."""
         return self.ratio == "h"
 
-    def keep(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the reduced statistic is at most `high`."""
-        each = self.statistic(log_ratio(seen, self.ratio).double())
+        each = self.statistic(log_ratio(step, self.ratio).double())
         if self.reduce == "max":
             each = each.amax(-1, keepdim=True)
         elif self.reduce != "token":
-            each = seen.sequence(each) if self.reduce == "sum" else seen.geometric(each)
+            each = step.sequence(each) if self.reduce == "sum" else step.geometric(each)
         return each <= per_sample(self.high)
 
     def statistic(self, of_tokens: Tensor) -> Tensor:
@@ -100,9 +100,9 @@ class Bounded(Mask):
         raise NotImplementedError
 
 
-def log_ratio(seen: Likelihoods, ratio: str) -> Tensor:
+def log_ratio(step: Step, ratio: str) -> Tensor:
     """Token log ratios, `[R, G, N, T]`: of r = pi/mu, or of h = pi_prox/mu."""
-    return seen.lag if ratio == "h" else seen.log_ratio
+    return step.lag if ratio == "h" else step.log_ratio
 
 
 def log_bound(bound: Any) -> Any:
@@ -131,12 +131,12 @@ def at_most(high: Any, reduce: str, ratio: str) -> tuple[Any, str, str]:
     )
 
 
-def ages(seen: Likelihoods) -> tuple[Tensor, Tensor]:
+def ages(step: Step) -> tuple[Tensor, Tensor]:
     """Staleness of every token in versions, and where it is known, each `[R, G, N, T or 1]`.
 
     The share of the step's tokens whose staleness is unknown goes into the trace.
     """
-    age = seen.staleness
+    age = step.staleness
     known = (age >= 0) & (age < torch.inf)
-    seen.statistics["unknown_staleness"] = (seen.share * (~known).to(seen.share.dtype)).sum((1, 2, 3))
+    step.statistics["unknown_staleness"] = (step.share * (~known).to(step.share.dtype)).sum((1, 2, 3))
     return age, known

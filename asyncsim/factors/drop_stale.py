@@ -10,7 +10,7 @@ from torch import Tensor
 from asyncsim import checks
 from asyncsim.factors._factor import Mask, ages
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class DropStale(Mask):
     limit: Any = field(default=8.0, metadata=MARK)
     of: str = "head"
 
-    def keep(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Tokens, or sequences all of whose tokens are, young enough, `[R, G, N, T or 1]`."""
-        age, known = ages(seen)
+        age, known = ages(step)
         young = known & (age <= per_sample(self.limit))
         if self.of == "token" or young.shape[-1] == 1:
             return young
-        return (young | (seen.mask == 0)).all(-1, keepdim=True)
+        return (young | (step.mask == 0)).all(-1, keepdim=True)
 
 
 def drop_stale(limit: Any = 8.0, of: str = "head") -> DropStale:

@@ -7,15 +7,15 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim.factors._factor import Band, within
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 
 class GeometricMask(Band):
     """[low <= exp(L / T) <= high]; see `geometric_mask`."""
 
-    def value(self, seen: Likelihoods, of_tokens: Tensor) -> Tensor:
+    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
         """Mean log ratio of the sequence's tokens."""
-        return seen.geometric(of_tokens.double())
+        return step.geometric(of_tokens.double())
 
 
 def geometric_mask(low: Any = 0.999, high: Any = 1.001, ratio: str = "r") -> GeometricMask:

@@ -11,7 +11,7 @@ from torch import Tensor
 from asyncsim import checks
 from asyncsim.factors._factor import Mask
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class OffPolicySequenceMask(Mask):
         """Whether it reads log-probs of the proximal policy."""
         return self.reference == "proximal"
 
-    def keep(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the advantage is not negative or the sequence has not become unlikely, `[R, G, N, T or 1]`."""
-        of_tokens = seen.log_ratio if self.reference == "behavior" else seen.drift
-        fallen = -seen.geometric(of_tokens.double())
+        of_tokens = step.log_ratio if self.reference == "behavior" else step.drift
+        fallen = -step.geometric(of_tokens.double())
         return torch.isfinite(fallen) & ((advantage >= 0) | (fallen <= per_sample(self.delta)))
 
 

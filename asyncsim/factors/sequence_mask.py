@@ -7,15 +7,15 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim.factors._factor import Band, within
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 
 class SequenceMask(Band):
     """[low <= W <= high]; see `sequence_mask`."""
 
-    def value(self, seen: Likelihoods, of_tokens: Tensor) -> Tensor:
+    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
         """Log ratio of the sequence."""
-        return seen.sequence(of_tokens.double())
+        return step.sequence(of_tokens.double())
 
 
 def sequence_mask(low: Any = 0.5, high: Any = 2.0, ratio: str = "r") -> SequenceMask:

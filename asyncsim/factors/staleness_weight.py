@@ -12,7 +12,7 @@ from torch import Tensor
 from asyncsim import checks, plugins
 from asyncsim.factors._factor import Factor, ages
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 _USED = {"constant": (), "threshold": ("cutoff", "after", "average"), "polynomial": ("exponent", "average")}
 
@@ -27,10 +27,10 @@ class StalenessWeight(Factor):
     after: Any = field(default=0.5, metadata=MARK)
     average: Any = field(default=0.0, metadata=MARK)
 
-    def factor(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def factor(self, step: Step, advantage: Tensor) -> Tensor:
         """Weight of each token by its age, `[R, G, N, T or 1]`, 0 where that is unknown."""
-        age, known = ages(seen)
-        age = torch.where(known, age, torch.zeros_like(age)).to(seen.mask.dtype)
+        age, known = ages(step)
+        age = torch.where(known, age, torch.zeros_like(age)).to(step.mask.dtype)
         usual = torch.ones_like(age[:, :1, :1, :1]) * per_sample(self.average)
         return torch.where(known, self._weight(age) / self._weight(usual), torch.zeros_like(age))
 

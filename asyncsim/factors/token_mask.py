@@ -7,13 +7,13 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim.factors._factor import Band, within
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 
 class TokenMask(Band):
     """[low <= ratio of the token <= high]; see `token_mask`."""
 
-    def value(self, seen: Likelihoods, of_tokens: Tensor) -> Tensor:
+    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
         """The token's own log ratio."""
         return of_tokens
 

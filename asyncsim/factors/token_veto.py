@@ -11,7 +11,7 @@ from torch import Tensor
 from asyncsim import checks
 from asyncsim.factors._factor import RATIOS, Mask, log_bound, log_ratio
 from asyncsim.knobs import MARK, knob
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class TokenVeto(Mask):
         """Whether it reads log-probs of the proximal policy."""
         return self.ratio == "h"
 
-    def keep(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Sequences without such a token, `[R, G, N, 1]`."""
-        of_tokens = log_ratio(seen, self.ratio)
+        of_tokens = log_ratio(step, self.ratio)
         # NaN passes no comparison; infinity is no ratio.
         return ((of_tokens >= log_bound(self.threshold)) & (of_tokens < torch.inf)).all(-1, keepdim=True)
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from asyncsim import checks, ratios
 from asyncsim.knobs import per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 
 class Parts:
@@ -23,27 +23,27 @@ class Parts:
     where K does not divide their number. `mass` `[R, K, n]`: the share of each token in the step, 0 for masked ones.
     """
 
-    def __init__(self, seen: Likelihoods, count: int) -> None:
-        self.shape = seen.mask.shape
+    def __init__(self, step: Step, count: int) -> None:
+        self.shape = step.mask.shape
         self.count = count
         tokens = self.shape[3]
         if count > 1:
-            filled = self._split(seen, self.shape[1] * self.shape[2])
-            self.mass = self.rows(seen.share) * filled.repeat_interleave(tokens, -1)
+            filled = self._split(step, self.shape[1] * self.shape[2])
+            self.mass = self.rows(step.share) * filled.repeat_interleave(tokens, -1)
         else:
-            self.mass = self.rows(seen.share)
-        self.equal = bool(((seen.mass == seen.mass.max()) | (seen.mass == 0)).all())
+            self.mass = self.rows(step.share)
+        self.equal = bool(((step.mass == step.mass.max()) | (step.mass == 0)).all())
         """Whether all samples that count have the same mass: then sorted masses are known without an order."""
 
-    def _split(self, seen: Likelihoods, samples: int) -> Tensor:
+    def _split(self, step: Step, samples: int) -> Tensor:
         """Fix which samples each micro-batch has; returns which places of its row they fill, `[K, most samples]`."""
         count, remedy = self.count, "use fewer micro-batches, or scope='step'"
         checks.require(count <= samples, "micro_batches", count, f"at most the samples of a step, {samples}", remedy)
         checks.require(
-            math.isfinite(seen.size), "micro_batches", count, "1 for a population, whose samples have no order", remedy
+            math.isfinite(step.size), "micro_batches", count, "1 for a population, whose samples have no order", remedy
         )
         sizes = torch.tensor([samples // count + (k < samples % count) for k in range(count)])
-        place, device = torch.arange(int(sizes[0])), seen.mask.device
+        place, device = torch.arange(int(sizes[0])), step.mask.device
         index = (sizes.cumsum(0) - sizes).unsqueeze(-1) + place
         self.index = index.clamp(max=samples - 1).to(device)
         self.part = torch.repeat_interleave(torch.arange(count), sizes).to(device)
@@ -73,13 +73,13 @@ class Adaptive(Weight):
     level: ClassVar[str] = "token"  # type: ignore[misc]
     anchored: ClassVar[bool] = True
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Token ratios to the anchor: what is kept has this weight whatever the threshold."""
-        return ratios.usable(seen.anchored)
+        return ratios.usable(step.anchored)
 
-    def parts(self, seen: Likelihoods) -> Parts:
+    def parts(self, step: Step) -> Parts:
         """The step's tokens as the statistic sees them."""
-        return Parts(seen, self.micro_batches)
+        return Parts(step, self.micro_batches)
 
 
 def scoped(scope: str, micro_batches: int) -> dict[str, Any]:
@@ -181,11 +181,11 @@ def widening(log_ratio: Tensor, advantage: Tensor, parts: Parts) -> Ordered:
     return ordered(parts.rows(signed), parts.rows(harmful(signed, advantage)), parts)
 
 
-def report(seen: Likelihoods, prefix: str, theta: Tensor, closed: Tensor, broken: Tensor) -> None:
+def report(step: Step, prefix: str, theta: Tensor, closed: Tensor, broken: Tensor) -> None:
     """Smallest threshold of all parts, share of tokens that it closes, and how many parts had no finite statistic."""
-    seen.statistics[f"{prefix}_theta"] = theta.amin(-1).double()
-    seen.statistics[f"{prefix}_dropped"] = (seen.share * closed.view(torch.uint8)).sum((1, 2, 3), dtype=torch.float64)
-    seen.statistics[f"{prefix}_nonfinite"] = broken.sum(-1).double()
+    step.statistics[f"{prefix}_theta"] = theta.amin(-1).double()
+    step.statistics[f"{prefix}_dropped"] = (step.share * closed.view(torch.uint8)).sum((1, 2, 3), dtype=torch.float64)
+    step.statistics[f"{prefix}_nonfinite"] = broken.sum(-1).double()
 
 
 def stopped(weight: Tensor, closed: Tensor) -> Tensor:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.knobs import MARK, knob
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._weights import movable, times
+from asyncsim.step import Step
 
 COUNTS = ("code", "gradient")
 STEPS = 1000
@@ -35,11 +35,11 @@ class Searched(Adaptive):
     high_step: Any = field(metadata=MARK)
     count: str
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A where the clip that was found is open."""
-        parts = self.parts(seen)
-        low, high, broken = self._search(seen, parts, advantage)
-        ratio = self.applied(seen)
+        parts = self.parts(step)
+        low, high, broken = self._search(step, parts, advantage)
+        ratio = self.applied(step)
         lowest, highest = (parts.back(bound).to(ratio.dtype) for bound in (low, high))
         weight = times(self.open(ratio, advantage, lowest, highest).mul_(ratio), advantage)
         return _adaptive.stopped(weight, parts.back(broken))
@@ -56,11 +56,11 @@ class Searched(Adaptive):
         """Positions on the two grids of bounds, in the order in which they are tried."""
         raise NotImplementedError
 
-    def _search(self, seen: Likelihoods, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _search(self, step: Step, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Bounds `[R, K]` of each part, and where the sums are not finite: there the tightest bounds."""
-        lows = _grid(self.low, self.low_cap, self.low_step, seen)
-        highs = _grid(self.high, self.high_cap, self.high_step, seen)
-        positive, negative = _sums(seen, parts, advantage, lows, highs, self.count)
+        lows = _grid(self.low, self.low_cap, self.low_step, step)
+        highs = _grid(self.high, self.high_cap, self.high_step, step)
+        positive, negative = _sums(step, parts, advantage, lows, highs, self.count)
         row, column = self.path(lows.shape[-1], highs.shape[-1])
         low, high = lows[:, row].unsqueeze(1), highs[:, column].unsqueeze(1)
         positive, negative = positive[..., column], negative[..., row]
@@ -76,9 +76,9 @@ class Searched(Adaptive):
         part = positive.gather(-1, first)[..., 0]
         both = part + negative.gather(-1, first)[..., 0]
         share = torch.where(both > 0, part / both, torch.full_like(both, torch.nan))
-        seen.statistics["bapo_low"], seen.statistics["bapo_high"] = (bound.mean(-1) for bound in found)
-        seen.statistics["bapo_share"] = share.mean(-1)
-        seen.statistics["bapo_nonfinite"] = broken.sum(-1).double()
+        step.statistics["bapo_low"], step.statistics["bapo_high"] = (bound.mean(-1) for bound in found)
+        step.statistics["bapo_share"] = share.mean(-1)
+        step.statistics["bapo_nonfinite"] = broken.sum(-1).double()
         return found[0], found[1], broken
 
 
@@ -124,31 +124,31 @@ def _few(found: dict[str, Any], name: str) -> None:
     checks.require(near, names[1], found[names[1]], bound, f"raise {names[2]}, or lower {names[1]}")
 
 
-def _grid(start: Any, cap: Any, step: Any, seen: Likelihoods) -> Tensor:
-    """Bounds start, start + step, ... up to the cap, `[R or 1, n]`; where a replicate needs fewer, the cap again."""
-    device = seen.mask.device
-    start, cap, step = (
+def _grid(start: Any, cap: Any, rise: Any, step: Step) -> Tensor:
+    """Bounds start, start + rise, ... up to the cap, `[R or 1, n]`; where a replicate needs fewer, the cap again."""
+    device = step.mask.device
+    start, cap, rise = (
         torch.as_tensor(_adaptive.flat(x), dtype=torch.float64, device=device).reshape(-1, 1)
-        for x in (start, cap, step)
+        for x in (start, cap, rise)
     )
     # A last step that only rounding asks for is none.
-    steps = int(((cap - start) / step - 1e-9).ceil().clamp(min=0).max())
-    return torch.minimum(start + step * torch.arange(steps + 1, device=device), cap)
+    steps = int(((cap - start) / rise - 1e-9).ceil().clamp(min=0).max())
+    return torch.minimum(start + rise * torch.arange(steps + 1, device=device), cap)
 
 
 def _sums(
-    seen: Likelihoods, parts: Parts, advantage: Tensor, lows: Tensor, highs: Tensor, count: str
+    step: Step, parts: Parts, advantage: Tensor, lows: Tensor, highs: Tensor, count: str
 ) -> tuple[Tensor, Tensor]:
     """What positive advantages contribute for every upper bound and negative ones for every lower, `[R, K, n]`.
 
     Inside its bound a token contributes ratio |A|; beyond it bound |A| ("code"), or nothing ("gradient"). A NaN is
     beyond no bound, so that no sum can miss it.
     """
-    up, size = (parts.rows(x.expand(seen.mask.shape)) for x in (advantage > 0, advantage.abs()))
+    up, size = (parts.rows(x.expand(step.mask.shape)) for x in (advantage > 0, advantage.abs()))
     weight = parts.mass * size
     del size
     # Not the limited ratio: an absurd one must be seen.
-    ratio = parts.rows(seen.anchored).exp()
+    ratio = parts.rows(step.anchored).exp()
     first, last = (bound.to(ratio.dtype).reshape(-1, 1, 1) for bound in (highs[:, 0], lows[:, -1]))
     far = (ratio > first).logical_and_(up).logical_or_((ratio < last).logical_and_(~up))
     # Most tokens are inside every bound that is tried; only the others have to be told apart.

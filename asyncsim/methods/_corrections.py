@@ -11,8 +11,8 @@ from torch import Tensor
 from asyncsim import ratios
 from asyncsim.advantages._traces import state_value
 from asyncsim.knobs import MARK, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._weights import Weight, at_most
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,19 @@ class Corrected(Weight):
     level: ClassVar[str] = "token"  # type: ignore[misc]
     outputs: ClassVar[tuple[str, ...]] = ("log_probs", "action_values")
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Truncated token ratios."""
-        return at_most(ratios.usable(seen.log_ratio), self.cap)
+        return at_most(ratios.usable(step.log_ratio), self.cap)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Truncated ratio times A."""
-        return self.applied(seen) * advantage
+        return self.applied(step) * advantage
 
-    def spread(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def spread(self, step: Step, advantage: Tensor) -> Tensor:
         """pi_v [1 - cap/r_v]_+ (Q_v - V) = [pi_v - cap mu_v]_+ (Q_v - V)."""
-        prob, drawn = seen.current["log_probs"].exp(), seen.recorded("log_probs").exp()
+        prob, drawn = step.current["log_probs"].exp(), step.recorded("log_probs").exp()
         rest = (prob - _wide(self.cap, drawn) * drawn).clamp(min=0.0)
-        return rest * (seen.current["action_values"] - state_value(seen).unsqueeze(-1))
+        return rest * (step.current["action_values"] - state_value(step).unsqueeze(-1))
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ class Centered(Weight):
     level: ClassVar[str] = "token"  # type: ignore[misc]
     outputs: ClassVar[tuple[str, ...]] = ("log_probs",)
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """1, or truncated token ratios."""
         if not self.truncated:
-            return torch.ones_like(seen.mask[..., :1])
-        return at_most(ratios.usable(seen.log_ratio), self.cap)
+            return torch.ones_like(step.mask[..., :1])
+        return at_most(ratios.usable(step.log_ratio), self.cap)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """w A."""
-        return self.applied(seen) * advantage
+        return self.applied(step) * advantage
 
-    def spread(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def spread(self, step: Step, advantage: Tensor) -> Tensor:
         """-A mu_v w(pi_v/mu_v); of the likeliest actions alone less alpha pi_v, which stands for all the others."""
-        prob, drawn = seen.current["log_probs"].exp(), seen.recorded("log_probs").exp()
+        prob, drawn = step.current["log_probs"].exp(), step.recorded("log_probs").exp()
         mean = torch.minimum(prob, _wide(self.cap, drawn) * drawn) if self.truncated else drawn
         if self.top is not None and self.top < prob.shape[-1]:
             mean = self._without_tail(mean, prob, drawn, self.top)

@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks, knobs
-from asyncsim.advantages._advantage import Samples
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
-from asyncsim.methods._signal import applied, counted_groups, kept_groups, weighed
+from asyncsim.step import given
 
 _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""
@@ -79,8 +77,6 @@ def weigh(
     for name, values in {"log_prob": lifted["log_prob"], "behavior_log_prob": then["log_prob"], **others}.items():
         if values is not None:
             _check_log_prob(name, values, kept, len(shape), categorical)
-    G, N = kept.shape[1:3]
-    mass = torch.full((1, G, N), 1.0 / N, dtype=kept.dtype, device=kept.device)
     checks.require(
         rewards is not None or not (method.drop_equal or method.weight.rewarded),
         "rewards",
@@ -89,7 +85,6 @@ def weigh(
         "hand over one reward for each sequence beside the advantages",
     )
     reward = _rewards(rewards, shape, kept)
-    kept_mass, groups = kept_groups(method, mass, reward)
     age = None if staleness is None else _lift(_sized("staleness", staleness, shape), shape)
     if age is not None:
         known = age[(kept > 0) & ~torch.isnan(age)]
@@ -97,32 +92,20 @@ def weigh(
         checks.require(
             sound, "staleness", "negative or infinite", "versions >= 0", "say NaN where a version is unknown"
         )
-    seen = Likelihoods(
-        lifted,
-        then,
-        lambda: {"log_prob": lifted["log_prob"] if before is None else before},
-        kept,
-        kept_mass,
-        N,
-        reward,
-        method.anchor,
-        None if age is None else lambda: age,
-        groups=groups,
-    )
+    middle = None if before is None else {"log_prob": before}
+    step = given(method, lifted, then, kept, reward=reward, proximal=middle, staleness=age)
     if advantages is not None:
-        found = _advantages(advantages, shape, kept)
+        step.advantages = _advantages(advantages, shape, kept)
     else:
         checks.require(
             rewards is not None, "rewards", None, "given, or advantages", "hand over one reward for each sequence"
         )
-        method.advantage.check(N)
-        found = method.advantage(_samples(method, seen, mass))
-    found = found if found.ndim == 4 else found.unsqueeze(-1)
-    cotangents, share = weighed(method, seen, found, full=False)
-    cotangent = cotangents["log_prob"]
+        method.advantage.check(kept.shape[2])
+    found = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)
+    cotangent, share = step.cotangents["log_prob"], method.share(step)
     weight = torch.where(share > 0, cotangent / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
     columns = [x.expand(kept.shape).reshape(shape) for x in (cotangent, weight, share, found)]
-    return Weighed(columns[0], columns[1], columns[2], columns[3], dict(seen.statistics))
+    return Weighed(columns[0], columns[1], columns[2], columns[3], dict(step.statistics))
 
 
 def loss(method: Method, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
@@ -153,27 +136,6 @@ def _bound(method: Method, replicates: int) -> Method:
         )
     bound: Method = knobs.bind(method, np.arange(replicates))
     return bound
-
-
-def _samples(method: Method, seen: Likelihoods, mass: Tensor) -> Samples:
-    def norm() -> Tensor:
-        raise checks.InputError(
-            "advantage",
-            method.advantage.describe()["advantage"],
-            "an advantage that needs no score vectors",
-            "hand over advantages, or choose another advantage of the method: only log-probs are known here",
-        )
-
-    return Samples(
-        seen.reward,
-        mass,
-        seen.size,
-        lambda: seen.of_samples(applied(method, seen)),
-        norm,
-        likelihoods=lambda: seen,
-        applied=lambda: applied(method, seen),
-        counted=counted_groups(method, mass, seen.reward),
-    )
 
 
 def _shape(name: str, values: Tensor) -> tuple[int, ...]:

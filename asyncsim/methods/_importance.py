@@ -10,8 +10,8 @@ from torch import Tensor
 
 from asyncsim import checks, ratios
 from asyncsim.knobs import MARK, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._weights import NoRatio, Ratio, Weight, at_most, clipped, times
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -22,30 +22,30 @@ class NormalizedRatio(Weight):
     cap: Any = field(metadata=MARK)
     normalize: str = "tokens"
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Truncated ratios over their mean, `[R, G, N, T or 1]`; 0 in a replicate whose mean is not finite."""
-        log_ratio = seen.sequence(seen.log_ratio) if self.level == "sequence" else seen.log_ratio
+        log_ratio = step.sequence(step.log_ratio) if self.level == "sequence" else step.log_ratio
         weight = at_most(ratios.usable(log_ratio), self.cap)
-        mean = self._mean(seen, weight)
-        seen.statistics["weight_before_normalization"] = mean[:, 0, 0, 0]
-        seen.statistics["normalization_broken"] = (~torch.isfinite(mean))[:, 0, 0, 0].to(mean.dtype)
+        mean = self._mean(step, weight)
+        step.statistics["weight_before_normalization"] = mean[:, 0, 0, 0]
+        step.statistics["normalization_broken"] = (~torch.isfinite(mean))[:, 0, 0, 0].to(mean.dtype)
         sound = torch.isfinite(mean) & (mean > 0)
         return torch.where(sound, weight / torch.where(sound, mean, torch.ones_like(mean)), 0.0)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Normalized ratio times A."""
-        return self.applied(seen) * advantage
+        return self.applied(step) * advantage
 
-    def _mean(self, seen: Likelihoods, weight: Tensor) -> Tensor:
+    def _mean(self, step: Step, weight: Tensor) -> Tensor:
         """Mean weight of the step, `[R, 1, 1, 1]`: 0 where the step is empty."""
         if self.normalize == "tokens":
-            share = seen.share
+            share = step.share
         else:
-            mass = seen.mass * (seen.lengths > 0)
+            mass = step.mass * (step.lengths > 0)
             total = mass.sum((1, 2), keepdim=True)
             # Each sequence spreads its mass over its own tokens.
-            per_token = mass / (torch.where(total > 0, total, 1.0) * seen.lengths.clamp(min=1.0))
-            share = per_token.unsqueeze(-1) * seen.mask
+            per_token = mass / (torch.where(total > 0, total, 1.0) * step.lengths.clamp(min=1.0))
+            share = per_token.unsqueeze(-1) * step.mask
         return torch.where(share > 0, share * weight, 0.0).sum((1, 2, 3), keepdim=True)
 
 
@@ -55,13 +55,13 @@ class PrefixRatio(Weight):
 
     level: ClassVar[str] = "prefix"  # type: ignore[misc]
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Prefix ratios, `[R, G, N, T]`."""
-        return ratios.usable(seen.log_ratio.cumsum(-1))
+        return ratios.usable(step.log_ratio.cumsum(-1))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Prefix ratio times A."""
-        return self.applied(seen) * advantage
+        return self.applied(step) * advantage
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,17 @@ class PerDecision(Weight):
 
     level: ClassVar[str] = "prefix"  # type: ignore[misc]
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Sequence ratios, `[R, G, N, 1]`: the weight of what is paid at the end."""
-        return ratios.usable(seen.sequence(seen.log_ratio))
+        return ratios.usable(step.sequence(step.log_ratio))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Rewards from each token on, each with its prefix ratio; one advantage per sequence is paid at the end."""
         if advantage.shape[-1] == 1:
-            return self.applied(seen) * advantage
-        going = torch.nn.functional.pad(seen.mask[..., 1:], (0, 1)) > 0
-        several = seen.ended is not None and bool((seen.ended & going).any())
+            return self.applied(step) * advantage
+        going = torch.nn.functional.pad(step.mask[..., 1:], (0, 1)) > 0
+        ended = step.batch.ended
+        several = ended is not None and bool((ended & going).any())
         checks.require(
             not several,
             "method",
@@ -87,9 +88,9 @@ class PerDecision(Weight):
             "given one episode in each row",
             "use tasks with trajectory='episode'",
         )
-        to_go = torch.where(seen.mask > 0, advantage, torch.zeros_like(advantage))
+        to_go = torch.where(step.mask > 0, advantage, torch.zeros_like(advantage))
         paid = to_go - torch.nn.functional.pad(to_go[..., 1:], (0, 1))
-        weighted = ratios.usable(seen.log_ratio.cumsum(-1)) * paid
+        weighted = ratios.usable(step.log_ratio.cumsum(-1)) * paid
         return weighted.flip(-1).cumsum(-1).flip(-1)
 
 
@@ -104,19 +105,19 @@ class TruncatedClip(Weight):
     level: ClassVar[str] = "token"  # type: ignore[misc]
     proximal: ClassVar[bool] = True
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """min(h, cap) u, `[R, G, N, T]`."""
-        return times(self.carried(seen), ratios.usable(seen.drift))
+        return times(self.carried(step), ratios.usable(step.drift))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Truncated h times PPO's weight on u."""
-        ratio = ratios.usable(seen.drift)
+        ratio = ratios.usable(step.drift)
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
-        return clipped(times(self.carried(seen), ratio), ratio, advantage, lowest, highest)
+        return clipped(times(self.carried(step), ratio), ratio, advantage, lowest, highest)
 
-    def carried(self, seen: Likelihoods) -> Tensor:
+    def carried(self, step: Step) -> Tensor:
         """min(h, cap), `[R, G, N, T]`."""
-        return at_most(ratios.usable(seen.lag), self.cap)
+        return at_most(ratios.usable(step.lag), self.cap)
 
 
 def under_mask(weight: str, cap: Any, allowed: tuple[str, ...]) -> Weight:

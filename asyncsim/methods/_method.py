@@ -12,6 +12,7 @@ grad log pi.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,52 +22,37 @@ from torch import Tensor
 
 from asyncsim import checks
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.batch import Outputs
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 if TYPE_CHECKING:
     from asyncsim.methods._given import Weighed
 
 
-class Masses(Protocol):
-    """What an aggregator reads: `mass` `[R or 1, G, N]`, `lengths` `[R, G, N]`, `mask` `[R, G, N, T]`, `groups`."""
-
-    @property
-    def mass(self) -> Tensor: ...
-
-    @property
-    def lengths(self) -> Tensor: ...
-
-    @property
-    def mask(self) -> Tensor: ...
-
-    @property
-    def groups(self) -> Any: ...
-
-
-def sequence_sum(step: Masses) -> Tensor:
+def sequence_sum(step: Step) -> Tensor:
     """mass / G: the gradient of the expected reward."""
     return (step.mass / step.groups).unsqueeze(-1)
 
 
-def sequence_mean(step: Masses) -> Tensor:
+def sequence_mean(step: Step) -> Tensor:
     """mass / (G T_i): every sequence counts alike, tokens of long ones less."""
     return (step.mass / (step.groups * step.lengths.clamp(min=1.0))).unsqueeze(-1)
 
 
-def token_mean(step: Masses) -> Tensor:
+def token_mean(step: Step) -> Tensor:
     """mass / sum(mass T_i) over the step: every token counts alike."""
     tokens = (step.mass * step.lengths).sum((1, 2), keepdim=True)
     # Nothing may be left when groups were dropped: 0 / 1, not 0 / 0.
     return (step.mass / torch.where(tokens > 0, tokens, torch.ones_like(tokens))).unsqueeze(-1)
 
 
-def constant(step: Masses) -> Tensor:
+def constant(step: Step) -> Tensor:
     """mass / (G T_max)."""
     return (step.mass / (step.groups * step.mask.shape[-1])).unsqueeze(-1)
 
 
-AGGREGATORS: Mapping[str, Callable[[Masses], Tensor]] = {
+AGGREGATORS: Mapping[str, Callable[[Step], Tensor]] = {
     "sequence_sum": sequence_sum,
     "sequence_mean": sequence_mean,
     "token_mean": token_mean,
@@ -78,13 +64,13 @@ ANCHORS = ("behavior", "proximal")
 class Factor(Protocol):
     """What multiplies score weights before they are aggregated: a mask, or a weight of samples (a batch link).
 
-    `factor(seen, advantage)` is `[R, G, N, T or 1]`, detached; the denominators of aggregators do not see it.
+    `factor(step, advantage)` is `[R, G, N, T or 1]`, detached; the denominators of aggregators do not see it.
     """
 
     @property
     def proximal(self) -> bool: ...
 
-    def factor(self, seen: Likelihoods, advantage: Tensor) -> Tensor: ...
+    def factor(self, step: Step, advantage: Tensor) -> Tensor: ...
 
     def describe(self) -> dict[str, Any]: ...
 
@@ -101,11 +87,16 @@ class Penalty(Protocol):
     @property
     def proximal(self) -> bool: ...
 
-    def score_weight(self, seen: Likelihoods) -> Tensor | None: ...
+    def score_weight(self, step: Step) -> Tensor | None: ...
 
-    def spread(self, seen: Likelihoods) -> Tensor | None: ...
+    def spread(self, step: Step) -> Tensor | None: ...
 
     def describe(self) -> dict[str, Any]: ...
+
+
+def masked(weight: Tensor, factor: Tensor) -> Tensor:
+    """weight factor, but 0 where the factor is 0: what is masked out may be infinite or NaN."""
+    return torch.where(factor == 0, torch.zeros((), dtype=weight.dtype, device=weight.device), weight * factor)
 
 
 @dataclass(frozen=True)
@@ -163,7 +154,7 @@ class Method:
             *self.constants,
             *((self.critic_output,) if self.critic else ()),
             *self.weight.outputs,
-            *getattr(self.advantage, "reads", ()),
+            *self.advantage.reads,
             *(name for penalty in self.penalties for name in penalty.outputs),
         ]
         return tuple(dict.fromkeys(read))
@@ -187,6 +178,80 @@ class Method:
         if self.weight.level == "none" and not self.factors:
             return "none"
         return "proximal" if anchored else "behavior"
+
+    def counted(self, mass: Tensor, reward: Tensor) -> Tensor | None:
+        """1 for groups that the method keeps, 0 for those that it drops, `[R, G, 1]`; None where it keeps all."""
+        if not self.drop_equal:
+            return None
+        present = mass.expand(reward.shape) > 0
+        some = torch.where(present, reward, torch.full((), -math.inf, dtype=reward.dtype)).amax(-1, keepdim=True)
+        other = torch.where(present, reward, torch.full((), math.inf, dtype=reward.dtype)).amin(-1, keepdim=True)
+        return (some > other).to(mass.dtype)
+
+    def factor(self, step: Step, advantages: Tensor) -> Tensor:
+        """All factors of the method, `[R, G, N, T or 1]`; one that is 0 stays 0 whatever the others say."""
+        found = self.factors[0].factor(step, advantages)
+        for part in self.factors[1:]:
+            factor = part.factor(step, advantages)
+            nothing = torch.zeros((), dtype=found.dtype, device=found.device)
+            found = torch.where((found == 0) | (factor == 0), nothing, found * factor)
+        return found
+
+    def factored(self, step: Step, advantages: Tensor, weight: Tensor) -> Tensor:
+        """A weight times all factors of the method, 0 where one of them is 0, `[R, G, N, T or 1]`."""
+        return masked(weight, self.factor(step, advantages)) if self.factors else weight
+
+    def applied(self, step: Step) -> Tensor:
+        """Weight that the loss applies to a score whatever its advantage, masks included, `[R, G, N, T or 1]`."""
+        return self.factored(step, torch.ones_like(step.mask[..., :1]), self.weight.applied(step))
+
+    def share(self, step: Step) -> Tensor:
+        """a m of each token: its share of the step under the aggregator, `[R, G, N, T]`."""
+        return AGGREGATORS[self.aggregator](step) * step.mask
+
+    def cotangents(self, step: Step) -> Outputs:
+        """One detached number per element of each output that the method uses, `[R, G, N, T]` or `[R, G, N, T, A]`."""
+        share = self.share(step)
+        found: Outputs = {name: value * share for name, value in self.constants.items()}
+        if self.scored:
+            found |= self._of_scores(step, share)
+        if self.critic:
+            found[self.critic_output] = 2.0 * self.critic * (step.targets - self._said(step)) * share
+        return found
+
+    def _of_scores(self, step: Step, share: Tensor) -> Outputs:
+        """Cotangents of `log_prob`, and of `log_probs` where a part spreads over the whole distribution."""
+        mask, advantages = step.mask, step.advantages
+        advantages = advantages if advantages.ndim == 4 else advantages.unsqueeze(-1)
+        # The estimator: c and e for these advantages.
+        weight, spread = self.weight.score_weight(step, advantages), self.weight.spread(step, advantages)
+        # Factors multiply both; what they take out is counted.
+        if self.factors:
+            factor = self.factor(step, advantages)
+            weight = masked(weight, factor)
+            spread = None if spread is None else masked(spread, factor.unsqueeze(-1))
+            kept = ((factor != 0) & (mask > 0)).to(share.dtype)
+            step.statistics["kept_tokens"] = (step.share * kept).sum((1, 2, 3))
+            step.statistics["kept_sequences"] = (step.step_mass * kept.amax(-1)).sum((1, 2))
+        # Penalties add their own.
+        for penalty in self.penalties:
+            added, wide = penalty.score_weight(step), penalty.spread(step)
+            weight = weight if added is None else weight + added
+            spread = wide if spread is None else spread if wide is None else spread + wide
+        # Aggregate. Weights of masked tokens may be infinite; 0 * inf must not reach the sum.
+        total = weight * share
+        found = {"log_prob": total if step.batch.full else torch.where(mask > 0, total, torch.zeros_like(share))}
+        if spread is not None:
+            wide = spread * share.unsqueeze(-1)
+            found["log_probs"] = torch.where(mask.unsqueeze(-1) > 0, wide, torch.zeros_like(spread))
+        return found
+
+    def _said(self, step: Step) -> Tensor:
+        """What the critic says at the parameters of the pullback, `[R, G, N, T]`."""
+        if self.at == "current":
+            return step.current[self.critic_output]
+        said = step.recorded(self.critic_output)
+        return torch.where(step.mask > 0, said, torch.zeros_like(said))
 
     def replace(self, **changes: Any) -> Method:
         """The same method with other parts."""

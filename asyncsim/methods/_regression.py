@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.knobs import MARK, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,22 +22,22 @@ class Residual(Weight):
 
     anchored: ClassVar[bool] = True
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """What multiplies the advantage: 1."""
-        return torch.ones_like(seen.mask[..., :1])
+        return torch.ones_like(step.mask[..., :1])
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """A less tau times the log ratio."""
-        gap = seen.sequence(seen.anchored) if self.level == "sequence" else seen.anchored
-        return closed(seen, advantage - per_sample(self.tau) * gap)
+        gap = step.sequence(step.anchored) if self.level == "sequence" else step.anchored
+        return closed(step, advantage - per_sample(self.tau) * gap)
 
 
-def closed(seen: Likelihoods, residual: Tensor) -> Tensor:
+def closed(step: Step, residual: Tensor) -> Tensor:
     """Residuals with 0 where they are not finite; how many of the samples (or tokens) those are is reported.
 
     A residual enters linearly, so finite ones are used as they are, however large.
     """
     finite = residual.isfinite()
-    missing = ~finite & (seen.mask > 0) if residual.shape[-1] > 1 else ~finite
-    seen.statistics["residual_nonfinite"] = missing.sum((1, 2, 3)).double()
+    missing = ~finite & (step.mask > 0) if residual.shape[-1] > 1 else ~finite
+    step.statistics["residual_nonfinite"] = missing.sum((1, 2, 3)).double()
     return torch.where(finite, residual, torch.zeros_like(residual))

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from asyncsim import penalties, ratios
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Penalty
 from asyncsim.methods._weights import Clip, Weight, at_most, clipped, movable, times
+from asyncsim.step import Step
 
 _LOG2_E = math.log2(math.e)
 
@@ -25,9 +25,9 @@ class DualClip(Clip):
 
     dual: Any = field(default=3.0, metadata=MARK)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A, 0 where either clip is closed."""
-        ratio = self.applied(seen)
+        ratio = self.applied(step)
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
         weight = clipped(ratio, ratio, advantage, lowest, highest)
         return kept(weight, ~((advantage < 0) & (ratio > per_sample(self.dual))))
@@ -39,18 +39,18 @@ class Masked(Weight):
 
     level: ClassVar[str] = "token"  # type: ignore[misc]
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Token ratios to behavior as if nothing were masked, `[R, G, N, T]`."""
-        return ratios.usable(seen.log_ratio)
+        return ratios.usable(step.log_ratio)
 
-    def inside(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def inside(self, step: Step, advantage: Tensor) -> Tensor:
         """1 for tokens that are kept, 0 for others and where a log-prob is NaN; a new tensor `[R, G, N, T]`."""
         raise NotImplementedError
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A of the tokens that are kept."""
-        inside = self.inside(seen, advantage)
-        return times(passed(self.applied(seen), inside), advantage)
+        inside = self.inside(step, advantage)
+        return times(passed(self.applied(step), inside), advantage)
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Truncated(Masked):
 
     cap: Any = field(metadata=MARK)
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Truncated token ratios to behavior as if nothing were masked, `[R, G, N, T]`."""
-        ratio = ratios.usable(seen.log_ratio)
+        ratio = ratios.usable(step.log_ratio)
         return ratio if self.cap is None else at_most(ratio, self.cap)
 
 
@@ -80,9 +80,9 @@ def probability(log_prob: Tensor) -> Tensor:
     return (log_prob * _LOG2_E).exp2_()
 
 
-def gained(seen: Likelihoods) -> Tensor:
+def gained(step: Step) -> Tensor:
     """pi - mu of the tokens that were drawn, both at most 1; a new tensor `[R, G, N, T]`."""
-    now, then = (probability(x["log_prob"]).clamp_(max=1.0) for x in (seen.current, seen.behavior))
+    now, then = (probability(x["log_prob"]).clamp_(max=1.0) for x in (step.current, step.behavior))
     return now.sub_(then)
 
 
@@ -113,9 +113,9 @@ def _outcomes(log_first: Tensor, log_second: Tensor, eps: float) -> tuple[Tensor
     return first, second, gap.sub_(rest), rest
 
 
-def near(seen: Likelihoods, advantage: Tensor, low: Any, high: Any) -> Tensor:
+def near(step: Step, advantage: Tensor, low: Any, high: Any) -> Tensor:
     """1 where a token may still move along A: pi - mu <= high for A > 0, >= -low for A < 0; back, always."""
-    return movable(gained(seen), advantage, -per_sample(low), per_sample(high))
+    return movable(gained(step), advantage, -per_sample(low), per_sample(high))
 
 
 def band(low: Any, high: Any) -> tuple[Any, Any]:

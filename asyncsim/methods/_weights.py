@@ -11,7 +11,7 @@ from torch import Tensor
 
 from asyncsim import checks, plugins, ratios
 from asyncsim.knobs import MARK, per_sample
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 
 class Weight:
@@ -29,15 +29,15 @@ class Weight:
     proximal: ClassVar[bool] = False
     rewarded: ClassVar[bool] = False
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Weight that a sample's score has whatever the sign of its advantage, `[R, G, N, T or 1]`: c at A = 1."""
-        return self.score_weight(seen, torch.ones_like(seen.log_ratio[..., :1]))
+        return self.score_weight(step, torch.ones_like(step.log_ratio[..., :1]))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """c `[R, G, N, T or 1]` for advantages `[R, G, N, T or 1]`; what it says of masked tokens does not matter."""
         raise NotImplementedError
 
-    def spread(self, seen: Likelihoods, advantage: Tensor) -> Tensor | None:
+    def spread(self, step: Step, advantage: Tensor) -> Tensor | None:
         """e `[R, G, N, T, A]`, one number for the log-prob of every action in the token's state; None: nothing."""
         return None
 
@@ -54,11 +54,11 @@ class NoRatio(Weight):
 
     level: ClassVar[str] = "none"  # type: ignore[misc]
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """1 for every sample."""
-        return torch.ones_like(seen.mask[..., :1])
+        return torch.ones_like(step.mask[..., :1])
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """A."""
         return advantage
 
@@ -70,15 +70,15 @@ class Ratio(Weight):
     level: str
     cap: Any = field(default=None, metadata=MARK)
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Token ratios `[R, G, N, T]` or the sequence ratio `[R, G, N, 1]`, truncated from above."""
-        log_ratio = seen.log_ratio
-        weight = ratios.usable(seen.sequence(log_ratio) if self.level == "sequence" else log_ratio)
+        log_ratio = step.log_ratio
+        weight = ratios.usable(step.sequence(log_ratio) if self.level == "sequence" else log_ratio)
         return weight if self.cap is None else at_most(weight, self.cap)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Truncated ratio times A."""
-        return self.applied(seen) * advantage
+        return self.applied(step) * advantage
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ class Clip(Weight):
     level: ClassVar[str] = "token"  # type: ignore[misc]
     anchored: ClassVar[bool] = True
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Token ratios to the anchor."""
-        return ratios.usable(seen.anchored)
+        return ratios.usable(step.anchored)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A, 0 where the clip is closed."""
-        ratio = self.applied(seen)
+        ratio = self.applied(step)
         return clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
 
 

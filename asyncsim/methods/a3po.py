@@ -11,10 +11,10 @@ from torch import Tensor
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import band
 from asyncsim.methods._weights import Weight, clipped
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,18 @@ class InterpolatedClip(Weight):
 
     level: ClassVar[str] = "token"  # type: ignore[misc]
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Token ratios to behavior, `[R, G, N, T]`."""
-        return ratios.usable(seen.log_ratio)
+        return ratios.usable(step.log_ratio)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A, 0 where the clip is closed or the staleness is unknown."""
-        age = seen.staleness
+        age = step.staleness
         unknown = torch.isnan(age)
-        seen.statistics["unknown_staleness"] = (seen.share * unknown.to(seen.share)).sum((1, 2, 3))
-        drift = ratios.usable(seen.log_ratio / age.clamp(min=1.0).to(seen.log_ratio))
+        step.statistics["unknown_staleness"] = (step.share * unknown.to(step.share)).sum((1, 2, 3))
+        drift = ratios.usable(step.log_ratio / age.clamp(min=1.0).to(step.log_ratio))
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
-        weight = clipped(self.applied(seen), drift, advantage, lowest, highest)
+        weight = clipped(self.applied(step), drift, advantage, lowest, highest)
         return weight.masked_fill_(unknown, 0.0) if unknown.any() else weight
 
 

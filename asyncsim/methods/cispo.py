@@ -10,10 +10,10 @@ from torch import Tensor
 from asyncsim import advantages, checks, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import truncation
 from asyncsim.methods._weights import Weight, at_most
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -26,27 +26,27 @@ class ClippedWeight(Weight):
     level: ClassVar[str] = "token"  # type: ignore[misc]
     anchored: ClassVar[bool] = True
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Clipped token ratios to the anchor, `[R, G, N, T]`."""
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
-        return ratios.usable(seen.anchored).clamp(min=lowest).clamp(max=highest)
+        return ratios.usable(step.anchored).clamp(min=lowest).clamp(max=highest)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """The same times A."""
-        return self.applied(seen) * advantage
+        return self.applied(step) * advantage
 
 
 @dataclass(frozen=True)
 class _Corrected(ClippedWeight):
     cap: Any = field(metadata=MARK)
 
-    def applied(self, seen: Likelihoods) -> Tensor:
-        return super().applied(seen) * at_most(ratios.usable(seen.lag), self.cap)
+    def applied(self, step: Step) -> Tensor:
+        return super().applied(step) * at_most(ratios.usable(step.lag), self.cap)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         # A method's anchor can be replaced after it was made.
-        _once(seen.anchor)
-        return super().score_weight(seen, advantage)
+        _once(step.anchor)
+        return super().score_weight(step, advantage)
 
 
 def cispo(

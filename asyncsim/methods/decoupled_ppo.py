@@ -10,10 +10,10 @@ from torch import Tensor
 from asyncsim import advantages, checks, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import band, kept, truncation
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class DecoupledClip(TruncatedClip):
 
     beyond: str
 
-    def carried(self, seen: Likelihoods) -> Tensor:
+    def carried(self, step: Step) -> Tensor:
         """min(h, cap), or 0 where h is beyond the cap and such tokens are dropped, `[R, G, N, T]`."""
         if self.cap is not None and self.beyond == "truncate":
-            return super().carried(seen)
-        weight = ratios.usable(seen.lag)
+            return super().carried(step)
+        weight = ratios.usable(step.lag)
         return weight if self.cap is None else kept(weight, weight <= per_sample(self.cap))
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import Truncated, one_way_kl, span, truncation
 from asyncsim.methods._weights import movable, times
+from asyncsim.step import Step
 
 _EDGE = 1e-6
 """How far probabilities are kept from 0 and 1 inside the divergence."""
@@ -26,11 +26,11 @@ class BinaryKL(Truncated):
     low: Any = field(metadata=MARK)
     high: Any = field(metadata=MARK)
 
-    def inside(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def inside(self, step: Step, advantage: Tensor) -> Tensor:
         """1 where a token may still move along A, `[R, G, N, T]`."""
-        divergence = one_way_kl(seen.behavior["log_prob"], seen.current["log_prob"], _EDGE)
+        divergence = one_way_kl(step.behavior["log_prob"], step.current["log_prob"], _EDGE)
         # With the sign of the move it is one quantity between two bounds.
-        signed = times(divergence, seen.log_ratio.sign())
+        signed = times(divergence, step.log_ratio.sign())
         return movable(signed, advantage, -per_sample(self.low), per_sample(self.high))
 
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import Masked, near, span, square
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class UncappedVariation(Masked):
     low: Any = field(metadata=MARK)
     high: Any = field(metadata=MARK)
 
-    def inside(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def inside(self, step: Step, advantage: Tensor) -> Tensor:
         """1 where a token may still move along A, `[R, G, N, T]`."""
-        return near(seen, advantage, self.low, self.high)
+        return near(step, advantage, self.low, self.high)
 
 
 def dppo_prime(

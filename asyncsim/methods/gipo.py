@@ -11,9 +11,9 @@ from torch import Tensor
 from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight, times
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class GaussianTrust(Weight):
 
     level: ClassVar[str] = "token"  # type: ignore[misc]
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Damped ratio times A."""
-        far = seen.log_ratio.clamp(-self.limit, self.limit).div_(per_sample(self.sigma))
-        log_ratio = seen.log_ratio.clamp(math.log(self.lowest), math.log(self.highest))
+        far = step.log_ratio.clamp(-self.limit, self.limit).div_(per_sample(self.sigma))
+        log_ratio = step.log_ratio.clamp(math.log(self.lowest), math.log(self.highest))
         return times(log_ratio.sub_(far.square_().mul_(0.5)).exp_(), advantage)
 
 

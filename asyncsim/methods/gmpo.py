@@ -11,10 +11,10 @@ from torch import Tensor
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import kept
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class GeometricMeanOfClips(Weight):
     level: ClassVar[str] = "geometric"  # type: ignore[misc]
     anchored: ClassVar[bool] = True
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Geometric means of the token ratios to the anchor, none of them clipped, `[R, G, N, 1]`."""
-        return ratios.usable(seen.geometric(seen.anchored))
+        return ratios.usable(step.geometric(step.anchored))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Geometric mean of the clipped ratios times A, 0 for the tokens that are clipped."""
-        log_ratio, up = seen.anchored, advantage > 0
+        log_ratio, up = step.anchored, advantage > 0
         lowest, highest = -per_sample(self.low), per_sample(self.high)
         inside = torch.where(up, log_ratio <= highest, log_ratio >= lowest)
         limited = torch.where(up, log_ratio.clamp(max=highest), log_ratio.clamp(min=lowest))
-        return kept(ratios.usable(seen.geometric(limited)) * advantage, inside)
+        return kept(ratios.usable(step.geometric(limited)) * advantage, inside)
 
 
 def gmpo(

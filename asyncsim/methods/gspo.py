@@ -9,10 +9,10 @@ from torch import Tensor
 
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import band
 from asyncsim.methods._weights import Clip
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class GeometricClip(Clip):
 
     level: ClassVar[str] = "geometric"  # type: ignore[misc]
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Geometric means of the token ratios to the anchor, `[R, G, N, 1]`."""
-        return ratios.usable(seen.geometric(seen.anchored))
+        return ratios.usable(step.geometric(step.anchored))
 
 
 def gspo(

@@ -10,10 +10,10 @@ from torch import Tensor
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import Masked, gained, passed, square
 from asyncsim.methods._weights import times
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -22,18 +22,18 @@ class SymmetricMask(Masked):
 
     threshold: Any = field(metadata=MARK)
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Token ratios to behavior, 0 where masked: the mask does not ask for the sign of A, `[R, G, N, T]`."""
-        inside = self.inside(seen, seen.mask)
-        return passed(super().applied(seen), inside)
+        inside = self.inside(step, step.mask)
+        return passed(super().applied(step), inside)
 
-    def inside(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def inside(self, step: Step, advantage: Tensor) -> Tensor:
         """1 where a token has hardly moved, `[R, G, N, T]`."""
-        return gained(seen).abs_().le_(per_sample(self.threshold))
+        return gained(step).abs_().le_(per_sample(self.threshold))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A of the tokens that are kept."""
-        return times(self.applied(seen), advantage)
+        return times(self.applied(step), advantage)
 
 
 def ipo_mask(

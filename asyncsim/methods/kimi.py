@@ -10,10 +10,10 @@ from torch import Tensor
 from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _regression
 from asyncsim.methods._method import Method
 from asyncsim.methods._regression import Residual
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +22,10 @@ class Kimi(Residual):
 
     half: bool = True
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """A less the slope of the squared log ratio of the sequence."""
         strength = per_sample(self.tau) * (1.0 if self.half else 2.0)
-        return _regression.closed(seen, advantage - strength * seen.sequence(seen.anchored))
+        return _regression.closed(step, advantage - strength * step.sequence(step.anchored))
 
 
 def kimi(

@@ -11,10 +11,10 @@ from torch import Tensor
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import Masked, bernoulli_kl, passed, square
 from asyncsim.methods._weights import times
+from asyncsim.step import Step
 
 _EDGE = 1e-6
 """How far probabilities are kept from 0 and 1 inside the divergence."""
@@ -26,19 +26,19 @@ class TwoSidedKL(Masked):
 
     threshold: Any = field(metadata=MARK)
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Token ratios to behavior, 0 where masked: the mask does not ask for the sign of A, `[R, G, N, T]`."""
-        inside = self.inside(seen, seen.mask)
-        return passed(super().applied(seen), inside)
+        inside = self.inside(step, step.mask)
+        return passed(super().applied(step), inside)
 
-    def inside(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def inside(self, step: Step, advantage: Tensor) -> Tensor:
         """1 where a token is close in both directions, `[R, G, N, T]`."""
-        there, back = bernoulli_kl(seen.current["log_prob"], seen.behavior["log_prob"], _EDGE)
+        there, back = bernoulli_kl(step.current["log_prob"], step.behavior["log_prob"], _EDGE)
         return torch.maximum(there, back, out=there).le_(per_sample(self.threshold))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A of the tokens that are kept."""
-        return times(self.applied(seen), advantage)
+        return times(self.applied(step), advantage)
 
 
 def kpop(

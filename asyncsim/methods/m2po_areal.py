@@ -12,11 +12,11 @@ from torch import Tensor
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import clipped
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +30,17 @@ class M2poAreal(Adaptive):
     anchored: ClassVar[bool] = False
     proximal: ClassVar[bool] = True
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Token ratios to the proximal policy."""
-        return ratios.usable(seen.drift)
+        return ratios.usable(step.drift)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Clipped ratio times A where the token is kept."""
-        parts = self.parts(seen)
-        theta, broken = self._threshold(_adaptive.ordered(parts.rows(seen.lag.abs()), None, parts))
-        closed = seen.lag.abs() > parts.back(theta)
-        _adaptive.report(seen, "m2po", theta, closed, broken)
-        ratio = _adaptive.stopped(self.applied(seen), closed.logical_or_(parts.back(broken)))
+        parts = self.parts(step)
+        theta, broken = self._threshold(_adaptive.ordered(parts.rows(step.lag.abs()), None, parts))
+        closed = step.lag.abs() > parts.back(theta)
+        _adaptive.report(step, "m2po", theta, closed, broken)
+        ratio = _adaptive.stopped(self.applied(step), closed.logical_or_(parts.back(broken)))
         del closed
         return clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
 

@@ -12,11 +12,11 @@ from torch import Tensor
 from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import times
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,23 +26,23 @@ class M2poMask(Adaptive):
     tau: Any = field(metadata=MARK)
     over: str = "harmful"
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A where kept."""
-        parts = self.parts(seen)
-        theta, broken = self._threshold(seen, parts, advantage)
-        closed = _adaptive.outward(seen.anchored, advantage) > parts.back(theta)
-        _adaptive.report(seen, "m2po", theta, closed, broken)
-        weight = times(self.applied(seen), advantage)
+        parts = self.parts(step)
+        theta, broken = self._threshold(step, parts, advantage)
+        closed = _adaptive.outward(step.anchored, advantage) > parts.back(theta)
+        _adaptive.report(step, "m2po", theta, closed, broken)
+        weight = times(self.applied(step), advantage)
         return _adaptive.stopped(weight, closed.logical_or_(parts.back(broken)))
 
-    def _threshold(self, seen: Likelihoods, parts: _adaptive.Parts, advantage: Tensor) -> tuple[Tensor, Tensor]:
+    def _threshold(self, step: Step, parts: _adaptive.Parts, advantage: Tensor) -> tuple[Tensor, Tensor]:
         """Largest |log rho| that is kept `[R, K]` (infinite where nothing is dropped), and where there is none."""
-        order = _adaptive.widening(seen.anchored, advantage, parts)
+        order = _adaptive.widening(step.anchored, advantage, parts)
         second, mass = order.squares(), order.masses()
         if self.over == "all":
-            found = parts.rows(_adaptive.harmful(_adaptive.outward(seen.anchored, advantage), advantage))
+            found = parts.rows(_adaptive.harmful(_adaptive.outward(step.anchored, advantage), advantage))
             rest = parts.mass.masked_fill(found, 0.0).double()
-            square = parts.rows(seen.anchored).masked_fill(rest == 0, 0.0).double().square_()
+            square = parts.rows(step.anchored).masked_fill(rest == 0, 0.0).double().square_()
             second = second + (rest * square).sum(-1, keepdim=True)
             mass = mass + rest.sum(-1, keepdim=True)
         fits = second <= _adaptive.row(self.tau) * mass

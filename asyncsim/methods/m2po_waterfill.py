@@ -12,11 +12,11 @@ from torch import Tensor
 from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import times
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +26,13 @@ class M2poWaterfill(Adaptive):
     tau: Any = field(metadata=MARK)
     exact: bool = False
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A, 0 where a harmful log ratio is larger than theta."""
-        parts = self.parts(seen)
-        theta, broken = self._level(_adaptive.widening(seen.anchored, advantage, parts))
-        closed = _adaptive.outward(seen.anchored, advantage) > parts.back(theta)
-        _adaptive.report(seen, "m2po", theta, closed, broken)
-        weight = times(self.applied(seen), advantage)
+        parts = self.parts(step)
+        theta, broken = self._level(_adaptive.widening(step.anchored, advantage, parts))
+        closed = _adaptive.outward(step.anchored, advantage) > parts.back(theta)
+        _adaptive.report(step, "m2po", theta, closed, broken)
+        weight = times(self.applied(step), advantage)
         return _adaptive.stopped(weight, closed.logical_or_(parts.back(broken)))
 
     def _level(self, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:

@@ -11,10 +11,10 @@ from torch import Tensor
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _regression
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Oapl(Weight):
 
     level: ClassVar[str] = "sequence"  # type: ignore[misc]
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """What multiplies the advantage: 2 beta."""
-        return 2.0 * per_sample(self.beta) * torch.ones_like(seen.mask[..., :1])
+        return 2.0 * per_sample(self.beta) * torch.ones_like(step.mask[..., :1])
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """2 beta times the residual."""
         beta = per_sample(self.beta)
-        return _regression.closed(seen, 2.0 * beta * (advantage - beta * seen.sequence(seen.log_ratio)))
+        return _regression.closed(step, 2.0 * beta * (advantage - beta * step.sequence(step.log_ratio)))
 
 
 def oapl(beta: Any = 1.0, advantage: Advantage | None = None, aggregator: str = "sequence_sum") -> Method:

@@ -11,9 +11,9 @@ from torch import Tensor
 from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Opmd(Weight):
 
     level: ClassVar[str] = "none"  # type: ignore[misc]
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """1 / (1 + tau)."""
-        return torch.ones_like(seen.mask[..., :1]) / (1.0 + per_sample(self.tau))
+        return torch.ones_like(step.mask[..., :1]) / (1.0 + per_sample(self.tau))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """A / (1 + tau)."""
         return advantage / (1.0 + per_sample(self.tau))
 

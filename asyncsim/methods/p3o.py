@@ -10,11 +10,11 @@ from torch import Tensor
 
 from asyncsim import advantages, checks, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import times
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,43 +25,43 @@ class P3o(Adaptive):
 
     anchored: ClassVar[bool] = False
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """min(r, E), without the KL term."""
-        ratio = ratios.usable(seen.log_ratio)
-        return torch.minimum(ratio, self._ess(seen, ratio))
+        ratio = ratios.usable(step.log_ratio)
+        return torch.minimum(ratio, self._ess(step, ratio))
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Capped ratio times A, pulled back by the KL term."""
-        ratio = ratios.usable(seen.log_ratio)
-        ess = self._ess(seen, ratio)
+        ratio = ratios.usable(step.log_ratio)
+        ess = self._ess(step, ratio)
         if self.kl == "ratio":
-            slope = seen.log_ratio.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT).mul_(ratio)
+            slope = step.log_ratio.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT).mul_(ratio)
         else:
-            slope = ratios.usable(-seen.log_ratio).neg_().add_(1.0)
+            slope = ratios.usable(-step.log_ratio).neg_().add_(1.0)
         weight = times(torch.minimum(ratio, ess, out=ratio), advantage).sub_(times(slope, 1.0 - ess))
         return _adaptive.stopped(weight, ess == 0)
 
-    def _ess(self, seen: Likelihoods, ratio: Tensor) -> Tensor:
+    def _ess(self, step: Step, ratio: Tensor) -> Tensor:
         """E of each part where its samples stand; 0 where it is not finite."""
-        parts = self.parts(seen)
+        parts = self.parts(step)
         total = parts.mass.sum(-1, dtype=torch.float64)
         rows = parts.rows(ratio)
         weighted = parts.mass * rows
         first = weighted.sum(-1, dtype=torch.float64)
         found = first * first / (weighted.mul_(rows).sum(-1, dtype=torch.float64) * total)
         del rows, weighted
-        if not _used(*torch.aminmax(seen.log_ratio)):
+        if not _used(*torch.aminmax(step.log_ratio)):
             # The limit is one of use: where it binds, the statistic is computed in log space, without it.
-            log_ratio = parts.rows(seen.log_ratio)
+            log_ratio = parts.rows(step.log_ratio)
             each = ratios.ess(log_ratio.flatten(0, 1), parts.mass.flatten(0, 1)).reshape(total.shape)
             found = torch.where(_used(*torch.aminmax(log_ratio, dim=-1)), found, each / total)
         # A part without a single token that counts says nothing.
         found = torch.where(total > 0, found, torch.ones_like(found))
         broken = ~found.isfinite()
         found = torch.where(broken, torch.zeros_like(found), found)
-        seen.statistics["p3o_ess"] = found.mean(-1)
-        seen.statistics["p3o_nonfinite"] = broken.sum(-1).double()
-        return parts.back(found).to(seen.mask.dtype)
+        step.statistics["p3o_ess"] = found.mean(-1)
+        step.statistics["p3o_nonfinite"] = broken.sum(-1).double()
+        return parts.back(found).to(step.mask.dtype)
 
 
 def _used(least: Tensor, largest: Tensor) -> Tensor:

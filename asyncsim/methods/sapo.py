@@ -11,9 +11,9 @@ from torch import Tensor
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight, by_sign, times
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class SoftGate(Weight):
     level: ClassVar[str] = "token"  # type: ignore[misc]
     anchored: ClassVar[bool] = True
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A times the slope of the gate."""
-        ratio = ratios.usable(seen.anchored)
+        ratio = ratios.usable(step.anchored)
         at = times(ratio - 1.0, by_sign(advantage, self.positive, self.negative))
         # 1 - S as S of the negative: no digits are lost where the gate is shut.
         slope = torch.sigmoid(at).mul_(at.neg_().sigmoid_())

@@ -11,11 +11,11 @@ from torch import Tensor
 from asyncsim import advantages, checks
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import by_sign, times
+from asyncsim.step import Step
 
 _ROUNDING = 1e-9
 """Sums of masses may miss a share of the tokens by rounding: nine of ten are 0.9 of them."""
@@ -30,18 +30,18 @@ class Sat(Adaptive):
     quantile: Any = field(metadata=MARK)
     kernel: str = "continuous"
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A inside the band of each token."""
-        parts, log_ratio = self.parts(seen), seen.anchored
-        gate, broken = self._gate(seen, parts, _adaptive.ordered(parts.rows(log_ratio.abs()), None, parts))
+        parts, log_ratio = self.parts(step), step.anchored
+        gate, broken = self._gate(step, parts, _adaptive.ordered(parts.rows(log_ratio.abs()), None, parts))
         share = self._kernel(log_ratio, parts.back(gate).to(log_ratio.dtype))
-        ratio = self.applied(seen)
+        ratio = self.applied(step)
         # Only the endpoint on the side of A can close, so that one bound is enough.
         bound = times(share, by_sign(advantage, self.high, -self.low)).add_(1.0)
         still = times(torch.sub(ratio, bound), advantage.sign()).le_(0.0)
         return _adaptive.stopped(times(still.mul_(ratio), advantage), parts.back(broken))
 
-    def _gate(self, seen: Likelihoods, parts: _adaptive.Parts, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
+    def _gate(self, step: Step, parts: _adaptive.Parts, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
         """Quantile of |log rho| over the tokens of each part `[R, K]`, and where it is not finite."""
         masses = order.masses()
         goal = _adaptive.row(self.quantile) * masses[..., -1:] * (1.0 - _ROUNDING)
@@ -49,8 +49,8 @@ class Sat(Adaptive):
         found = torch.where(masses[..., -1] > 0, found, torch.zeros_like(found))
         broken = ~found.isfinite() | order.broken
         gate = torch.where(broken, torch.zeros_like(found), found)
-        seen.statistics["sat_gate"] = gate.mean(-1).double()
-        seen.statistics["sat_nonfinite"] = broken.sum(-1).double()
+        step.statistics["sat_gate"] = gate.mean(-1).double()
+        step.statistics["sat_nonfinite"] = broken.sum(-1).double()
         return gate, broken
 
     def _kernel(self, log_ratio: Tensor, gate: Tensor) -> Tensor:

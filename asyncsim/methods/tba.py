@@ -11,10 +11,10 @@ from torch import Tensor
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods import _regression
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,19 @@ class Tba(Weight):
     level: ClassVar[str] = "none"  # type: ignore[misc]
     outputs: ClassVar[tuple[str, ...]] = ("reference",)
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """What multiplies the advantage: 2 / beta."""
-        return 2.0 / per_sample(self.beta) * torch.ones_like(seen.mask[..., :1])
+        return 2.0 / per_sample(self.beta) * torch.ones_like(step.mask[..., :1])
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """2 / beta times A less beta (D - mean of the group)."""
         beta = per_sample(self.beta)
-        gap = ratios.log_ratio(seen.current["log_prob"], seen.current["reference"], seen.mask).sum(-1, keepdim=True)
-        mass = seen.mass.unsqueeze(-1)
+        gap = ratios.log_ratio(step.current["log_prob"], step.current["reference"], step.mask).sum(-1, keepdim=True)
+        mass = step.mass.unsqueeze(-1)
         # An infinite gap has no mean: it closes its group, samples without mass do not.
         counted = torch.where(mass > 0, mass * gap, torch.zeros_like(gap))
         residual = advantage / beta - (gap - counted.sum(2, keepdim=True))
-        return _regression.closed(seen, 2.0 * residual)
+        return _regression.closed(step, 2.0 * residual)
 
 
 def tba(beta: Any = 0.014, advantage: Advantage | None = None, aggregator: str = "sequence_sum") -> Method:
@@ -47,7 +47,7 @@ def tba(beta: Any = 0.014, advantage: Advantage | None = None, aggregator: str =
     D_i = sum_t (log pi - log pi_ref). It is the gradient of -(log Z + D_i - r_i/beta)^2 with log Z = mean_j(r_j/beta -
     D_j); whether log Z is detached does not matter, since residuals of a group sum to 0. At the default beta 2/beta is
     143: beside other methods divide the step by that. At pi = pi_ref exp(r/beta)/Z
-    every weight is 0 whatever policy drew the samples: staleness does not move the optimum, and no ratio is seen. A
+    every weight is 0 whatever policy drew the samples: staleness does not move the optimum, and no ratio is step. A
     group with a D that is not finite has weights 0.
 
     Arguments: `beta` > 0, reward per nat (0.014, annealed to 0.004 in the paper), a number or one per replicate;

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Tapered(Weight):
 
     level: ClassVar[str] = "sequence"  # type: ignore[misc]
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """A of good samples, the truncated sequence ratio times A of bad ones."""
-        ratio = ratios.usable(seen.sequence(seen.log_ratio)).clamp(max=1.0)
+        ratio = ratios.usable(step.sequence(step.log_ratio)).clamp(max=1.0)
         return torch.where(advantage < 0, ratio * advantage, advantage)
 
 

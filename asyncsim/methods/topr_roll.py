@@ -11,9 +11,9 @@ from torch import Tensor
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class TaperedTokens(Weight):
     level: ClassVar[str] = "token"  # type: ignore[misc]
     rewarded: ClassVar[bool] = True
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """A of rewarded samples, the truncated token ratio times A of the others, each with its own factor."""
-        tapered = ratios.usable(seen.log_ratio).clamp(max=1.0) * per_sample(self.negative)
-        rewarded = (seen.reward > 0).unsqueeze(-1)
+        tapered = ratios.usable(step.log_ratio).clamp(max=1.0) * per_sample(self.negative)
+        rewarded = (step.batch.reward > 0).unsqueeze(-1)
         return torch.where(rewarded, torch.ones_like(tapered) * per_sample(self.positive), tapered) * advantage
 
 

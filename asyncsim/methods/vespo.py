@@ -11,9 +11,9 @@ from torch import Tensor
 from asyncsim import advantages, ratios
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Gamma(Weight):
 
     level: ClassVar[str] = "sequence"  # type: ignore[misc]
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """The weight for the sign of A, times A."""
-        log_ratio = seen.sequence(seen.log_ratio).clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT)
+        log_ratio = step.sequence(step.log_ratio).clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT)
         # 1 - W, to the last digit where W is close to 1.
         gap = -torch.expm1(log_ratio)
         above = per_sample(self.k_positive) * log_ratio + per_sample(self.lam_positive) * gap

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from asyncsim import checks, plugins, ratios
 from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.likelihoods import Likelihoods
+from asyncsim.step import Step
 
 ANCHORS = ("reference", "behavior", "proximal")
 RATIOS = ("none", "token", "sequence")
@@ -40,46 +40,46 @@ class Penalty:
         settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {"penalty": plugins.name_of(self), **settings}
 
-    def gap(self, seen: Likelihoods) -> Tensor:
+    def gap(self, step: Step) -> Tensor:
         """D = log pi - log of the other policy at each token, `[R, G, N, T]`, exactly 0 where masked."""
         if self.to == "reference":
-            return ratios.log_ratio(seen.current["log_prob"], seen.current["reference"], seen.mask)
-        return seen.log_ratio if self.to == "behavior" else seen.drift
+            return ratios.log_ratio(step.current["log_prob"], step.current["reference"], step.mask)
+        return step.log_ratio if self.to == "behavior" else step.drift
 
-    def carried(self, seen: Likelihoods) -> Tensor | None:
+    def carried(self, step: Step) -> Tensor | None:
         """Ratio to behavior by which every token's term is multiplied, `[R, G, N, T or 1]`; None: 1."""
         if self.ratio == "none":
             return None
-        return ratios.usable(seen.sequence(seen.log_ratio) if self.ratio == "sequence" else seen.log_ratio)
+        return ratios.usable(step.sequence(step.log_ratio) if self.ratio == "sequence" else step.log_ratio)
 
-    def report(self, seen: Likelihoods, value: Tensor) -> None:
+    def report(self, step: Step, value: Tensor) -> None:
         """Leave the mean of the values `[R, G, N, T]` over the step's tokens for the trace, weighted as the terms."""
-        weight = self.carried(seen)
+        weight = self.carried(step)
         value = value if weight is None else value * weight
-        seen.statistics[f"{plugins.name_of(self)}_penalty"] = seen.mean(value)
+        step.statistics[f"{plugins.name_of(self)}_penalty"] = step.token_mean(value)
 
 
 @dataclass(frozen=True)
 class Sampled(Penalty):
     """c_t = -coefficient ratio slope_t, from the gap at the tokens that were drawn."""
 
-    def score_weight(self, seen: Likelihoods) -> Tensor:
+    def score_weight(self, step: Step) -> Tensor:
         """What it adds to c, `[R, G, N, T]`."""
-        gap = self.gap(seen)
-        self.report(seen, self.value(seen, gap))
+        gap = self.gap(step)
+        self.report(step, self.value(step, gap))
         # An infinite gap pulls back as hard as the largest that is used; weight 0 would let it go.
-        slope = self.slope(seen, gap.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT))
-        weight = self.carried(seen)
+        slope = self.slope(step, gap.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT))
+        weight = self.carried(step)
         return -per_sample(self.coefficient) * (slope if weight is None else weight * slope)
 
-    def spread(self, seen: Likelihoods) -> None:
+    def spread(self, step: Step) -> None:
         """Nothing: only the token that was drawn is known."""
 
-    def slope(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
         """The number on the score of each token per unit of coefficient."""
         raise NotImplementedError
 
-    def value(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def value(self, step: Step, gap: Tensor) -> Tensor:
         """The estimate of the divergence at each token, in nats."""
         raise NotImplementedError
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from asyncsim import checks, ratios
 from asyncsim.knobs import per_sample
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.penalties._divergence import Penalty, settings
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -25,30 +25,30 @@ class Exact(Penalty):
         """Log-probs of all actions, and those of the reference."""
         return ("log_probs", *(("reference_log_probs",) if self.to == "reference" else ()))
 
-    def score_weight(self, seen: Likelihoods) -> None:
+    def score_weight(self, step: Step) -> None:
         """Nothing: the action that was drawn plays no part."""
 
-    def spread(self, seen: Likelihoods) -> Tensor:
+    def spread(self, step: Step) -> Tensor:
         """What it adds to e, `[R, G, N, T, A]`."""
-        rows, other = seen.current["log_probs"], self._other(seen)
+        rows, other = step.current["log_probs"], self._other(step)
         above, below = (other, rows) if self.reverse else (rows, other)
         prob = above.exp()
         # An action that both find impossible is not far from itself; 0 times an infinite gap counts 0.
         gap = torch.where((above == below) | (prob == 0), torch.zeros_like(above), above - below)
-        self.report(seen, (prob * gap).sum(-1))
+        self.report(step, (prob * gap).sum(-1))
         if self.reverse:
             found = prob
         else:
             gap = gap.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT)
             found = prob * ((prob * gap).sum(-1, keepdim=True) - gap)
-        weight, beta = self.carried(seen), self.coefficient
+        weight, beta = self.carried(step), self.coefficient
         found = found if weight is None else found * weight.unsqueeze(-1)
         return found * (beta if isinstance(beta, float) else per_sample(beta).unsqueeze(-1))
 
-    def _other(self, seen: Likelihoods) -> Tensor:
+    def _other(self, step: Step) -> Tensor:
         if self.to == "reference":
-            return seen.current["reference_log_probs"]
-        return seen.recorded("log_probs") if self.to == "behavior" else seen.proximal()["log_probs"]
+            return step.current["reference_log_probs"]
+        return step.recorded("log_probs") if self.to == "behavior" else step.proximal["log_probs"]
 
 
 def exact(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none", reverse: bool = False) -> Exact:

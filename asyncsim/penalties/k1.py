@@ -8,19 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.penalties._divergence import Sampled, settings
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
 class K1(Sampled):
     """c_t = -beta; see `k1`."""
 
-    def slope(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
         """1."""
         return torch.ones_like(gap)
 
-    def value(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def value(self, step: Step, gap: Tensor) -> Tensor:
         """D."""
         return gap
 

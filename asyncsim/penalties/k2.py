@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.penalties._divergence import Sampled, settings
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
@@ -18,15 +18,15 @@ class K2(Sampled):
 
     level: str = "token"
 
-    def slope(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
         """D, or its sum over the sequence."""
-        return gap if self.level == "token" else seen.sequence(gap).expand(gap.shape)
+        return gap if self.level == "token" else step.sequence(gap).expand(gap.shape)
 
-    def value(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def value(self, step: Step, gap: Tensor) -> Tensor:
         """D^2/2; of a sequence, its share per token."""
         if self.level == "token":
             return gap.square().mul_(0.5)
-        return 0.5 * seen.sequence(gap) ** 2 / seen.lengths.clamp(min=1.0).unsqueeze(-1)
+        return 0.5 * step.sequence(gap) ** 2 / step.lengths.clamp(min=1.0).unsqueeze(-1)
 
 
 def k2(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none", level: str = "token") -> K2:

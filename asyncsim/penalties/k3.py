@@ -8,19 +8,19 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import ratios
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.penalties._divergence import Sampled, k3_value, settings
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
 class K3(Sampled):
     """c_t = -beta (1 - exp(-D_t)); see `k3`."""
 
-    def slope(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
         """1 - exp(-D)."""
         return 1.0 - ratios.usable(-gap)
 
-    def value(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def value(self, step: Step, gap: Tensor) -> Tensor:
         """exp(-D) - 1 + D."""
         return k3_value(gap)
 

@@ -7,19 +7,19 @@ from typing import Any
 
 from torch import Tensor
 
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.penalties._divergence import Sampled, settings
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
 class RewardKL(Sampled):
     """c_t = -beta sum_(k >= t) D_k; see `reward`."""
 
-    def slope(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
         """The log ratios from each token to the end of its sample."""
         return gap if gap.shape[-1] == 1 else gap.flip(-1).cumsum(-1).flip(-1)
 
-    def value(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def value(self, step: Step, gap: Tensor) -> Tensor:
         """D."""
         return gap
 

@@ -7,19 +7,19 @@ from typing import Any
 
 from torch import Tensor
 
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.penalties._divergence import Sampled, k3_value, settings
+from asyncsim.step import Step
 
 
 @dataclass(frozen=True)
 class StraightThrough(Sampled):
     """c_t = -beta D_t, reported as exp(-D) - 1 + D; see `straight_through`."""
 
-    def slope(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
         """D."""
         return gap
 
-    def value(self, seen: Likelihoods, gap: Tensor) -> Tensor:
+    def value(self, step: Step, gap: Tensor) -> Tensor:
         """exp(-D) - 1 + D."""
         return k3_value(gap)
 

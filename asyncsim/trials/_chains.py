@@ -89,7 +89,7 @@ def ess_beyond(second: float) -> str | None:
 
 
 AFFINITY = Metric(
-    "affinity", lambda step: step.mean(torch.exp(0.5 * step.signal.sequence_log_ratio)), outputs=("log_prob",)
+    "affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",)
 )
 """E W^(1/2)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,12 +13,11 @@ import torch
 from torch import Tensor
 
 from asyncsim import ratios, records, updates
-from asyncsim.advantages._advantage import Samples
 from asyncsim.batch import Batch
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._weights import NoRatio, Weight
 from asyncsim.policies._policy import Forward
 from asyncsim.spec import Spec
+from asyncsim.step import Step
 from asyncsim.updates._link import Chain, Record, State
 from asyncsim.versions import View
 
@@ -102,14 +102,14 @@ class Masked(Weight):
 
     level: ClassVar[str] = "sequence"  # type: ignore[misc]
 
-    def applied(self, seen: Likelihoods) -> Tensor:
+    def applied(self, step: Step) -> Tensor:
         """Sequence ratio, 0 above the cap."""
-        weight = ratios.usable(seen.sequence(seen.log_ratio))
+        weight = ratios.usable(step.sequence(step.log_ratio))
         return torch.where(weight > self.cap, torch.zeros_like(weight), weight)
 
-    def score_weight(self, seen: Likelihoods, advantage: Tensor) -> Tensor:
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A."""
-        return self.applied(seen) * advantage
+        return self.applied(step) * advantage
 
 
 class FourthPower:
@@ -118,11 +118,11 @@ class FourthPower:
     def __init__(self, advantage: Any) -> None:
         self._advantage = advantage
 
-    def __call__(self, samples: Samples) -> Tensor:
+    def __call__(self, step: Step) -> Tensor:
         """The advantage with score norms multiplied by the squared weight once more."""
-        return self._advantage(
-            dataclasses.replace(samples, score_norm=lambda: samples.score_norm() * samples.weight() ** 2)
-        )
+        wrong = copy.copy(step)
+        wrong.score_norm = step.score_norm * step.sample_weight**2
+        return self._advantage(wrong)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._advantage, name)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import checks
-from asyncsim.methods._signal import Signal
+from asyncsim.step import Step
 
 NOTHING = "no links: the gradient itself is added, step size 1"
 """What the header of a run says of the empty chain."""
@@ -26,22 +26,14 @@ class Record:
     """What travels along a chain.
 
     `direction` `[R, P]`, ascent; `skip` bool `[R]`, replicates whose update is skipped (it still counts and publishes);
-    `signal`, what the method made of the batch; `statistics`, named numbers `[R]` that links report. A link replaces
-    tensors of the record, it does not change them in place. Every version holds `updates_per_version` updates, and
-    `elapsed` more were made since the trained version was published.
+    `step`, what the method made of the batch; `statistics`, named numbers `[R]` that links report. A link replaces
+    tensors of the record, it does not change them in place.
     """
 
     direction: Tensor
     skip: Tensor
-    signal: Signal
-    updates_per_version: int
-    elapsed: int
+    step: Step
     statistics: dict[str, Tensor] = field(default_factory=dict)
-
-    @property
-    def update_staleness(self) -> Tensor:
-        """Largest update staleness of the step's tokens, float64 `[R]`; 0 where every group was dropped."""
-        return self.signal.batch.update_staleness(self.updates_per_version, self.elapsed, self.signal.kept[0])
 
 
 class Link(Protocol):

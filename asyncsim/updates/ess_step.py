@@ -29,7 +29,7 @@ class EssStep(Stateless):
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Scale the direction and report the scale, the ESS and what the ESS is blind to."""
-        log_weight, mass = record.signal.sequence_log_ratio, record.signal.step_mass
+        log_weight, mass = record.step.sequence_log_ratio, record.step.step_mass
         found = ratios.ess(log_weight, mass)
         scale, broken = self._scale(found.unsqueeze(-1))
         if self.on_broken == "skip":

@@ -21,7 +21,7 @@ class LrByLag:
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Scale the direction and report the scale."""
-        largest = torch.maximum(state["largest"], record.update_staleness.unsqueeze(-1))
+        largest = torch.maximum(state["largest"], record.step.update_staleness.unsqueeze(-1))
         scale = 1.0 / largest.clamp(min=1.0)
         record.statistics["lr_by_lag_scale"] = scale[:, 0]
         record.direction = record.direction * scale.to(record.direction.dtype)

@@ -13,7 +13,7 @@ class StalenessStep(Stateless):
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Scale the direction and report the scale."""
-        scale = 1.0 / record.update_staleness.clamp(min=1.0)
+        scale = 1.0 / record.step.update_staleness.clamp(min=1.0)
         record.statistics["staleness_step_scale"] = scale
         record.direction = record.direction * scale.unsqueeze(-1).to(record.direction.dtype)
         return record, state

@@ -15,10 +15,10 @@ import torch
 import asyncsim as sim
 from asyncsim import plugins, versions
 from asyncsim.batch import Batch
-from asyncsim.likelihoods import Likelihoods
-from asyncsim.methods._signal import evaluate
+from asyncsim.methods._evaluate import evaluate
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.policies.causal_lm import CausalLM
+from asyncsim.step import Step, given
 from asyncsim.tasks.gym import Gym
 
 EXAMPLES = {"lr": 0.1, "beta": 0.9, "v": 0.3, "observation": 3, "actions": 3}
@@ -150,8 +150,10 @@ class Case:
     batch: Batch
 
     def evaluate(self, method, **changes):
+        """The step of a method, and its gradient."""
         batch = dataclasses.replace(self.batch, index=None, **changes)
-        return evaluate(method, NOTHING, self.policy, self.policy.prepare(self.new), batch)
+        step = evaluate(method, NOTHING, self.policy, self.policy.prepare(self.new), batch)
+        return step, step.gradient
 
     def gradient(self, method, **changes):
         return self.evaluate(method, **changes)[1]
@@ -224,23 +226,32 @@ def _case(policy, old, new, action, state, lengths, reward):
     return Case(policy, old, new, batch)
 
 
-def likelihoods(log_ratio, drift=None, mask=None, anchor="behavior", reward=None, **changes):
-    """Likelihoods with the given log ratios pi/mu and (default: the same) pi/pi_prox, each [R, G, N, T]."""
+def step_with(log_ratio, drift=None, mask=None, anchor="behavior", reward=None, age=None, elsewhere=None, **changes):
+    """A step with the given log ratios pi/mu and (default: the same) pi/pi_prox, each [R, G, N, T]."""
     log_ratio = torch.as_tensor(log_ratio)
     drift = log_ratio if drift is None else torch.as_tensor(drift)
-    R, G, N, _ = log_ratio.shape
     now = torch.zeros_like(log_ratio)
-    return Likelihoods(
+    step = given(
+        sim.methods.reinforce().replace(anchor=anchor),
         {"log_prob": now},
         {"log_prob": now - log_ratio},
-        lambda: {"log_prob": now - drift},
         torch.ones_like(log_ratio) if mask is None else torch.as_tensor(mask).to(log_ratio.dtype),
-        torch.full((1, G, N), 1.0 / N, dtype=log_ratio.dtype),
-        N,
-        torch.zeros((R, G, N), dtype=log_ratio.dtype) if reward is None else torch.as_tensor(reward),
-        anchor,
+        reward=None if reward is None else torch.as_tensor(reward),
+        proximal={"log_prob": now - drift},
+        staleness=age,
         **changes,
     )
+    if elsewhere is not None:
+        step.recorded = elsewhere
+    return step
+
+
+def step_of(batch, current=None, **known):
+    """A step of this data and outputs; `known`: what is given in place of what would be computed."""
+    outputs = {"log_prob": torch.zeros_like(batch.mask)} if current is None else current
+    step = Step(sim.methods.reinforce(), batch, outputs)
+    vars(step).update(known)
+    return step
 
 
 def permuted(batch, axis, order):

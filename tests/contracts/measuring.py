@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 import asyncsim as sim
-from asyncsim.diagnostics._diagnostic import Step
 from tests.contracts.laboratory import acting, case, make
 
 UNIFORM, PEAKED, BACK = [0.0, 0.0], [400.0, 0.0], [0.0, 400.0]
@@ -66,8 +65,7 @@ def ess_ends(name):
 
 def told(name, trial, **changes):
     """The diagnostic on a batch made by hand."""
-    signal, gradient = trial.evaluate(sim.methods.reinforce(sim.advantages.none()), **changes)
-    step = Step(0, signal.task, trial.policy, trial.new, gradient, gradient, None, signal)
+    step = _step(trial, sim.methods.reinforce(sim.advantages.none()), **changes)
     return make("diagnostics", name).measure(step).numpy()
 
 
@@ -104,8 +102,14 @@ def step_with(log_ratio, *, mask=None, reward=1.0, mass=None, size=None, version
     batch.size = N if size is None else size
     if version is not None:
         batch.version, batch.train_version = np.asarray(version, dtype=np.int32), train_version
-    signal, gradient = trial.evaluate(method or sim.methods.reinforce(sim.advantages.none()))
-    return Step(0, signal.task, trial.policy, trial.new, gradient, gradient, None, signal)
+    return _step(trial, method or sim.methods.reinforce(sim.advantages.none()))
+
+
+def _step(trial, method, **changes):
+    """The step of a batch made by hand, with its own gradient as the one before."""
+    step, gradient = trial.evaluate(method, **changes)
+    step.parameters, step.previous = trial.new, gradient
+    return step
 
 
 def on(metric, log_ratio, **changes):

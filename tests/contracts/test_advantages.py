@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import asyncsim as sim
-from asyncsim.advantages._advantage import Samples
 from asyncsim.checks import InputError
 from tests.contracts.families import gathered
-from tests.contracts.laboratory import case, likelihoods, make, names, trial_of
+from tests.contracts.laboratory import case, make, names, step_of, trial_of
 from tests.core import formulas
 
 TOKENWISE = {"gae", "returns_to_go"} | set(gathered("TOKENWISE"))
@@ -43,21 +42,20 @@ def samples(rewards, weights=None, norms=None, mass=None, size=None):
     size = N if size is None else size
     whole = case(R=R, G=G, N=N, T=1, ragged=False).batch
     value = {"value": torch.full_like(whole.mask, VALUE)}
-    seen = likelihoods(torch.zeros_like(whole.mask), reward=rewards)
     every = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).expand(*whole.mask.shape, 3)
     acted = {"log_probs": (every / 8.0).log(), "action_values": VALUE + every.flip(-1) - 14.0 / 8.0}
-    seen.current |= {**value, **acted, "action_value": torch.full_like(whole.mask, 0.3)}
+    current = {"log_prob": torch.zeros_like(whole.mask), **value, **acted}
+    current["action_value"] = torch.full_like(whole.mask, 0.3)
     weights, norms = (ones if x is None else torch.as_tensor(x) for x in (weights, norms))
-    return Samples(
-        rewards,
-        mass,
-        size,
-        lambda: weights,
-        lambda: norms,
-        dataclasses.replace(whole, reward=rewards, mass=mass, size=size, behavior=value),
-        likelihoods=lambda: seen,
-        row_norms=lambda: norms.unsqueeze(-1),
-        applied=lambda: weights.unsqueeze(-1),
+    batch = dataclasses.replace(whole, reward=rewards, mass=mass, size=size, behavior=value)
+    return step_of(
+        batch,
+        current,
+        log_ratio=torch.zeros_like(whole.mask),
+        sample_weight=weights,
+        score_norm=norms,
+        row_norms=norms.unsqueeze(-1),
+        applied=weights.unsqueeze(-1),
     )
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Step
 from tests.contracts import ends
 from tests.contracts.laboratory import acting, case, make, names
 from tests.contracts.measuring import BACK, FROZEN, NAN, PEAKED, ending, ess_ends, measure, parted, stale, told
@@ -195,7 +196,9 @@ def test_autocorrelogram_at_both_ends(signs, expected):
     for update in range(9):
         gradient = signs[update % 2] * torch.tensor([[0.6, 0.8], [3.0, 0.0]], dtype=torch.float64)
         # What came before `after` must not count.
-        found.observe(Step(update, None, None, None, gradient if update >= 3 else 100 * gradient, None, None, None))
+        found.observe(
+            Step(None, None, None, update=update, gradient=gradient if update >= 3 else 100 * gradient)
+        )
     result = found.result()["autocorrelogram"]
     np.testing.assert_allclose(result, np.outer(expected, [1.0, 9.0]), rtol=1e-12)
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.diagnostics._diagnostic import Metric, Step
-from asyncsim.methods._signal import Signal
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Step
 from asyncsim.updates._link import Record
 from tests.contracts.laboratory import case, make, names
 
@@ -62,9 +62,10 @@ def without(batch, dropped):
 
 def step_of(trial, method, **changes):
     """The step of a trial's batch, two updates after its version was published."""
-    signal, gradient = trial.evaluate(method, **changes)
-    record = Record(gradient, torch.zeros(len(gradient), dtype=torch.bool), signal, 3, 2, signal.statistics)
-    return Step(1, signal.task, trial.policy, trial.new, gradient, torch.ones_like(gradient), record, signal)
+    step, gradient = trial.evaluate(method, **changes)
+    step.update, step.updates_per_version, step.elapsed = 1, 3, 2
+    step.parameters, step.previous = trial.new, torch.ones_like(gradient)
+    return step
 
 
 def same(found, expected, what):
@@ -84,8 +85,8 @@ def test_no_metric_and_no_link_sees_a_dropped_group(label, dropped, seed):
     for name in PLAIN:
         if MADE[name].subject != "batch":
             same(MADE[name].of(whole), MADE[name].of(rest), name)
-    for name, value in rest.record.statistics.items():
-        same(whole.record.statistics[name], value, name)
+    for name, value in rest.reported.items():
+        same(whole.reported[name], value, name)
     for name in names("updates"):
         one, other = (applied(name, step) for step in (whole, rest))
         assert one.keys() == other.keys()
@@ -99,7 +100,7 @@ def applied(name, step):
     chain = sim.chain(link).numbered(np.arange(len(step.gradient)))
     states = chain.init(step.parameters)
     for _ in range(2):
-        record = Record(step.gradient, torch.zeros(len(step.gradient), dtype=torch.bool), step.signal, 3, 2)
+        record = Record(step.gradient, torch.zeros(len(step.gradient), dtype=torch.bool), step)
         record, states = chain.apply(record, states)
     return {"direction": record.direction, "skip": record.skip, **record.statistics, **states[0]}
 
@@ -137,11 +138,11 @@ def test_a_step_without_groups_has_no_statistics():
     """Missing, never a number; links brake as hard as they may, and nothing becomes NaN in the direction."""
     trial = trial_with(set(range(G)), 2)
     step = step_of(trial, METHODS["masked"])
-    assert bool(step.signal.empty.all()) and (step.gradient == 0).all()
+    assert bool(step.empty.all()) and (step.gradient == 0).all()
     for name in PLAIN:
         missing = MADE[name].subject == "step" or name == "gradient_cosine"
         assert torch.isnan(MADE[name].of(step)).all() == missing, name
-    assert step.record.statistics and all(torch.isnan(x).all() for x in step.record.statistics.values())
+    assert step.reported and all(torch.isnan(x).all() for x in step.reported.values())
     for name in names("updates"):
         assert torch.isfinite(applied(name, step)["direction"]).all(), name
     assert applied("ess_step", step)["ess_step_broken"].item() == 1.0
@@ -172,5 +173,6 @@ def test_a_metric_of_the_step_may_not_read_masses_of_the_batch(name, monkeypatch
         return max(torch.nan_to_num(MADE[name].of(a) - MADE[name].of(b)).abs().item() for a, b in pairs)
 
     assert apart() < 1e-9
-    monkeypatch.setattr(Signal, "kept", property(lambda self: (self.batch.mass, self.batch.mass.shape[1])))
+    monkeypatch.setattr(Step, "mass", property(lambda self: self.batch.mass))
+    monkeypatch.setattr(Step, "groups", property(lambda self: self.batch.groups))
     assert apart() > 1e-6, name

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.diagnostics._diagnostic import Metric, Step
-from asyncsim.updates._link import Record
+from asyncsim.diagnostics._diagnostic import Metric
 from tests.contracts.laboratory import case, make, names
 
 METRICS = [n for n in names("diagnostics") if isinstance(make("diagnostics", n), Metric)]
@@ -21,12 +20,9 @@ METHOD = sim.methods.ppo_clip(advantage=sim.advantages.offset(0.4), aggregator="
 
 
 def told(name, trial, **changes):
-    """The metric `[R]` on a batch, with a record of its update."""
-    signal, gradient = trial.evaluate(METHOD, **changes)
-    nobody = torch.zeros(len(gradient), dtype=torch.bool)
-    record = Record(gradient, nobody, signal, 1, 0)
-    previous = torch.ones_like(gradient)
-    step = Step(1, signal.task, trial.policy, trial.new, gradient, previous, record, signal)
+    """The metric `[R]` on a batch."""
+    step, gradient = trial.evaluate(METHOD, **changes)
+    step.parameters, step.previous = trial.new, torch.ones_like(gradient)
     return make("diagnostics", name).measure(step).numpy()
 
 

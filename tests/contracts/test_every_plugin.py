@@ -14,12 +14,12 @@ from tests.contracts.families import gathered
 from tests.contracts.laboratory import (
     KINDS,
     knob_fields,
-    likelihoods,
     make,
     names,
     permuted,
     policy_of,
     read_by,
+    step_with,
     task_for,
     trial_of,
 )
@@ -172,7 +172,7 @@ def test_weights_rise_with_the_log_ratio_to_the_end(method):
     if method.name in gathered("NOT_RISING"):
         return
     ladder = torch.tensor([-float("inf"), -800.0, -1.0, 0.0, 1.0, 5.0, 800.0, float("inf")]).double()
-    weight = method.weight.applied(likelihoods(ladder.reshape(1, 1, -1, 1))).flatten()
+    weight = method.weight.applied(step_with(ladder.reshape(1, 1, -1, 1))).flatten()
     assert torch.isfinite(weight).all() and (weight.diff() >= 0).all() and (weight >= 0).all()
 
 

@@ -75,7 +75,7 @@ def well_formed(spec, staleness=2):
     seen = []
 
     def look(step):
-        batch = step.signal.batch
+        batch = step.batch
         check_batch(spec, batch)
         seen.append((batch.train_version, batch.version))
         return step.gradient.norm(dim=1)

@@ -132,7 +132,7 @@ def test_factors_multiply():
     trial, plain = case(drift=0.6, T=4, N=6), sim.methods.score_centering()
     parts = (sim.factors.token_mask(0.8, 1.3), sim.factors.staleness_weight(exponent=0.5), sim.factors.k2_mask(0.1))
     whole = trial.evaluate(plain)[0]
-    each = [part.factor(whole.likelihoods, whole.advantages.unsqueeze(-1)) for part in parts]
+    each = [part.factor(whole, whole.advantages.unsqueeze(-1)) for part in parts]
     for chosen in ((0, 1), (1, 0), (1, 2), (2, 1, 0)):
         found = trial.evaluate(plain.replace(factors=tuple(parts[k] for k in chosen)))[0].cotangents
         product = torch.ones_like(trial.batch.mask)
@@ -145,13 +145,10 @@ def test_factors_multiply():
 
 def test_rewards_of_absent_samples_do_not_make_a_group_unequal():
     """A cell of mass 0 is not there, whatever its reward: with equal rewards around it the group is dropped."""
-    from asyncsim.methods._signal import kept_groups
-
     mass = torch.tensor([[[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]]).double()
     for absent in (-9.0, 0.0, 9.0):
         reward = torch.tensor([[[-1.0, -1.0, absent], [-1.0, 1.0, absent]]]).double()
-        kept, groups = kept_groups(sim.methods.dapo(), mass, reward)
-        assert kept.sum(-1).tolist() == [[0.0, 1.0]] and groups.flatten().tolist() == [1.0]
+        assert sim.methods.dapo().counted(mass, reward).tolist() == [[[0.0], [1.0]]]
 
 
 OPEN = sim.methods.full_is("token").weight

@@ -22,7 +22,7 @@ def signal(log_ratios=None):
     trial = case(R=R, G=1, N=4, T=1, drift=0.0)
     found, _ = trial.evaluate(sim.methods.reinforce())
     values = torch.zeros(R, 4) if log_ratios is None else torch.as_tensor(log_ratios, dtype=torch.float64)
-    found.likelihoods.__dict__["log_ratio"] = values.double().reshape(R, 1, -1, 1)
+    vars(found)["log_ratio"] = values.double().reshape(R, 1, -1, 1)
     return found
 
 
@@ -36,7 +36,7 @@ def apply(chain, directions, skip=None, ages=None, signals=None):
             age = np.array(ages[t])
             given.batch.version, given.batch.train_version = (age.max() - age).reshape(R, 1, 1, 1), int(age.max())
             given.batch.realization = np.arange(R)
-        record = Record(direction.clone(), torch.zeros(R, dtype=torch.bool), given, 1, 0)
+        record = Record(direction.clone(), torch.zeros(R, dtype=torch.bool), given)
         record, states = chain.apply(record, states)
         steps.append(record.direction)
         records.append(record)

@@ -13,7 +13,7 @@ from asyncsim.checks import InputError
 from asyncsim.methods._method import AGGREGATORS
 from tests.contracts.families import gathered
 from tests.contracts.families._paper import compared
-from tests.contracts.laboratory import case, defined, likelihoods, make, names, trial_of
+from tests.contracts.laboratory import case, defined, make, names, step_with, trial_of
 
 PAPERS, CRITIC = gathered("PAPERS"), gathered("CRITIC")
 
@@ -62,14 +62,14 @@ def test_clips_and_caps_do_bind_in_these_cases():
 def test_tokens_above_a_cap_keep_their_gradient():
     """A truncated ratio that is left differentiable drops them: weight 0 instead of the cap."""
     method = sim.methods.truncated_is("token", cap=2.0)
-    weight = method.weight.score_weight(likelihoods(torch.full((1, 1, 1, 1), 3.0)), torch.full((1, 1, 1, 1), -1.5))
+    weight = method.weight.score_weight(step_with(torch.full((1, 1, 1, 1), 3.0)), torch.full((1, 1, 1, 1), -1.5))
     assert weight.item() == -3.0
 
 
 def test_clip_keeps_the_way_back_open():
     """Outside the band only the outward move is stopped."""
     weight = sim.methods.ppo_clip(0.2, 0.2).weight
-    seen = likelihoods(torch.tensor([0.5, 1.0, 2.0]).double().log().reshape(1, 1, 3, 1))
+    seen = step_with(torch.tensor([0.5, 1.0, 2.0]).double().log().reshape(1, 1, 3, 1))
     up, down = (
         weight.score_weight(seen, torch.full((1, 1, 3, 1), a, dtype=torch.float64)).flatten().tolist()
         for a in (1.0, -1.0)

@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.checks import InputError
-from asyncsim.methods._signal import evaluate
+from asyncsim.methods._evaluate import evaluate
 from tests.contracts.laboratory import NOTHING, make, names, trial_of
 
 METHODS = [name for name in names("methods") if "log_prob" in make("methods", name).outputs]
@@ -20,7 +20,9 @@ def test_the_split_does_not_change_the_gradient(name, groups, parts):
     method = make("methods", name)
     trial = trial_of(method, G=groups, N=5, drift=0.5)
     weights = trial.policy.prepare(trial.new)
-    whole, cut = (evaluate(method, NOTHING, trial.policy, weights, trial.batch, micro_batches=n)[1] for n in (1, parts))
+    whole, cut = (
+        evaluate(method, NOTHING, trial.policy, weights, trial.batch, micro_batches=n).gradient for n in (1, parts)
+    )
     assert whole.abs().max() > 1e-6
     assert (whole - cut).abs().max() < 1e-12 * max(1.0, float(whole.abs().max()))
 

@@ -11,7 +11,7 @@ import torch
 import asyncsim as sim
 from asyncsim import versions
 from asyncsim.checks import InputError
-from asyncsim.methods._signal import evaluate
+from asyncsim.methods._evaluate import evaluate
 from tests.core import test_gae as data
 from tests.core import test_mlp as mlp
 
@@ -46,7 +46,8 @@ def test_gradient_is_autograds_of_the_loss(name, head):
     batch = dataclasses.replace(batch, behavior=behavior, view=view, realization=np.zeros(mlp.R, dtype=np.int64))
     batch.token_reward = torch.from_numpy(random.normal(size=batch.mask.shape)) * batch.mask
     batch.ended = torch.zeros_like(batch.mask, dtype=torch.bool)
-    signal, gradient = evaluate(METHODS[name](), NOTHING, policy, policy.prepare(theta[0]), batch)
+    signal = evaluate(METHODS[name](), NOTHING, policy, policy.prepare(theta[0]), batch)
+    gradient = signal.gradient
     samples = data.samples(batch)
     advantage, target = GAE(samples), GAE.targets(samples)
     assert torch.equal(signal.targets, target)
@@ -62,7 +63,7 @@ def test_gradient_is_autograds_of_the_loss(name, head):
         )
         torch.testing.assert_close(gradient[r], module.flat(loss), rtol=1e-9, atol=1e-11)
     wrong = METHODS[name]().replace(critic=0.2)
-    assert (evaluate(wrong, NOTHING, policy, policy.prepare(theta[0]), batch)[1] - gradient).abs().max() > 1e-3
+    assert (evaluate(wrong, NOTHING, policy, policy.prepare(theta[0]), batch).gradient - gradient).abs().max() > 1e-3
 
 
 def cartpole(method, updates=6, **changes):

@@ -19,7 +19,7 @@ from asyncsim.methods._surrogates import DualClip, gained
 from asyncsim.penalties._divergence import k3_value
 from asyncsim.updates._link import Record
 from asyncsim.updates._moments import remembered
-from tests.contracts.laboratory import case, likelihoods, make, names, permuted, trial_of
+from tests.contracts.laboratory import case, make, names, permuted, step_with, trial_of
 from tests.core.published import DEFAULTS, RANGES
 
 R = 3
@@ -51,7 +51,7 @@ def test_a_ratio_on_a_bound_is_inside(name):
             continue
         tried += 1
         signal, _ = trial_of(method, drift=0.0).evaluate(method)
-        seen = signal.likelihoods
+        seen = signal
         for sign in (1.0, -1.0):
             advantage = torch.full_like(seen.mask[..., :1], sign)
             weight = method.weight.score_weight(seen, advantage)
@@ -62,7 +62,7 @@ def test_a_ratio_on_a_bound_is_inside(name):
 
 
 def test_a_ratio_on_the_veto_is_not_vetoed():
-    seen, one = likelihoods(torch.zeros(1, 1, 1, 2).double()), torch.ones(1, 1, 1, 1).double()
+    seen, one = step_with(torch.zeros(1, 1, 1, 2).double()), torch.ones(1, 1, 1, 1).double()
     for threshold, kept in ((1.0, 1.0), (1.001, 0.0)):
         assert dataclasses.replace(sim.factors.token_veto(), threshold=threshold).factor(seen, one).item() == kept
 
@@ -72,7 +72,7 @@ def test_a_term_on_the_distribution_is_that_of_its_own_token(name):
     """With one advantage for each token, the numbers of a token are those for its advantage on every token."""
     method = make("methods", name)
     trial = trial_of(method, T=3, drift=0.3)
-    seen = trial.evaluate(method)[0].likelihoods
+    seen = trial.evaluate(method)[0]
     advantage = torch.linspace(0.5, 2.0, 3, dtype=torch.float64).expand(seen.mask.shape).contiguous()
     found = method.weight.spread(seen, advantage)
     for t in range(3 if found is not None else 0):
@@ -95,7 +95,7 @@ def test_a_discount_is_at_most_one(name, argument):
 
 @pytest.mark.parametrize(("dual", "weight"), [(1.0, -1.0), (0.99, 0.0)])
 def test_a_ratio_on_the_dual_bound_is_inside(dual, weight):
-    seen, bad = likelihoods(torch.zeros(1, 1, 1, 1).double()), torch.full((1, 1, 1, 1), -1.0).double()
+    seen, bad = step_with(torch.zeros(1, 1, 1, 1).double()), torch.full((1, 1, 1, 1), -1.0).double()
     assert DualClip(0.2, 0.2, dual).score_weight(seen, bad).item() == weight
 
 
@@ -103,7 +103,7 @@ def test_a_ratio_on_the_dual_bound_is_inside(dual, weight):
 def test_a_behavior_weight_on_the_cap_is_kept(cap, weight):
     """Where all policies agree h is 1."""
     weighing = dataclasses.replace(sim.methods.decoupled_ppo(beyond="drop").weight, cap=cap)
-    seen = likelihoods(torch.zeros(1, 1, 1, 1).double())
+    seen = step_with(torch.zeros(1, 1, 1, 1).double())
     assert weighing.score_weight(seen, torch.ones(1, 1, 1, 1).double()).item() == weight
 
 
@@ -134,7 +134,7 @@ def test_a_part_of_one_token_that_is_no_number_is_broken(monkeypatch):
 
 def test_p3o_applies_the_smaller_of_ratio_and_ess():
     log_ratio = 0.7 * torch.randn(1, 1, 8, 2, generator=torch.Generator().manual_seed(0)).double()
-    seen = likelihoods(log_ratio)
+    seen = step_with(log_ratio)
     ess = ratios.ess(log_ratio, seen.share)
     found = sim.methods.p3o().weight.applied(seen)
     torch.testing.assert_close(found, log_ratio.exp().clamp(max=ess.item()))
@@ -143,7 +143,7 @@ def test_p3o_applies_the_smaller_of_ratio_and_ess():
 
 def test_probabilities_do_not_exceed_one():
     """Rounding may lift a log-prob above 0."""
-    seen = likelihoods(torch.zeros(1, 1, 1, 1).double())
+    seen = step_with(torch.zeros(1, 1, 1, 1).double())
     seen.current["log_prob"], seen.behavior["log_prob"] = (torch.full((1, 1, 1, 1), x).double() for x in (1e-6, -1e9))
     assert gained(seen).item() == 1.0
 
@@ -193,7 +193,7 @@ def test_a_random_scale_counts_updates_of_each_replicate():
     stream = rng.Stream(link.seed, "random_scale")
     for update in range(3):
         assert state["count"].tolist() == [[update]] * R
-        record = Record(torch.ones(R, 4).double(), torch.zeros(R, dtype=torch.bool), signal, 1, 0)
+        record = Record(torch.ones(R, 4).double(), torch.zeros(R, dtype=torch.bool), signal)
         record, state = link.apply(record, state)
         expected = 0.25 + 0.5 * stream.uniform(np.arange(R), np.full(R, update))
         torch.testing.assert_close(record.direction[:, 0], torch.from_numpy(expected), rtol=1e-12, atol=0)
@@ -227,7 +227,7 @@ def test_a_threshold_may_stand_at_the_average():
 ])  # fmt: skip
 def test_what_multiplies_the_advantage(name, settings, weight):
     method = make("methods", name, **settings)
-    assert (method.weight.applied(likelihoods(torch.zeros(1, 2, 3, 2).double())) == weight).all()
+    assert (method.weight.applied(step_with(torch.zeros(1, 2, 3, 2).double())) == weight).all()
 
 
 # Numbers that are taken by default.

@@ -6,12 +6,15 @@ before, is caught by the ratios, by the advantages that are computed once, and b
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 import asyncsim as sim
 import asyncsim.loop
+from asyncsim import files, records
 from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.step import Carried
 
 EPOCHS, ARMS = 4, 3
 
@@ -26,10 +29,10 @@ class Book:
         self.tables.append(torch.log_softmax(step.parameters.reshape(-1, ARMS), -1))
         # Updates of the batch begin where its number of updates is a multiple of all that are made on it.
         first = self.tables[step.update // EPOCHS * EPOCHS]
-        action = step.signal.batch.action[..., 0]
+        action = step.batch.action[..., 0]
         drift = (self.tables[-1] - first)[:, None, None].expand(*action.shape, ARMS)
         expected = drift.gather(-1, action.unsqueeze(-1))
-        found = step.signal.likelihoods.drift
+        found = step.drift
         self.worst = max(self.worst, float((found - expected).abs().max()))
         self.largest = max(self.largest, float(expected.abs().max()))
         return torch.zeros(len(action), dtype=torch.float64)
@@ -66,8 +69,8 @@ def kept(method):
     seen = {"advantages": [], "targets": []}
 
     def look(step):
-        seen["advantages"].append(step.signal.advantages.clone())
-        seen["targets"].append(step.signal.targets.clone())
+        seen["advantages"].append(step.advantages.clone())
+        seen["targets"].append(step.targets.clone())
         return torch.zeros(len(step.gradient), dtype=torch.float64)
 
     spec = sim.Spec(
@@ -99,11 +102,37 @@ def test_the_update_before_in_place_of_the_first_is_caught(monkeypatch):
     right = asyncsim.loop.evaluate
     before = {}
 
-    def evaluate(method, task, policy, weights, batch, first, *rest):
-        handed = None if first is None else before["signal"]
-        before["signal"], gradient = right(method, task, policy, weights, batch, handed, *rest)
-        return before["signal"], gradient
+    def evaluate(method, task, policy, weights, batch, start, *rest):
+        handed = None if start is None else Carried(before["step"].current)
+        before["step"] = right(method, task, policy, weights, batch, handed, *rest)
+        return before["step"]
 
     monkeypatch.setattr(asyncsim.loop, "evaluate", evaluate)
     book = drifted()
     assert book.worst > 0.05
+
+
+def test_epochs_are_what_is_said_else_what_the_system_recommends():
+    around = {"method": sim.methods.reinforce(), "update": sim.chain(sim.updates.sgd(0.1))}
+    around |= {"updates": 8, "replicates": 2}
+    system = sim.systems.m2po(2, 1, length=1.0, load=1.0)
+    spec = sim.Spec(sim.tasks.softmax_bandit(), system, **around)
+    assert (spec.passes, spec.describe()["epochs"], spec.replace(epochs=2).passes) == (4, 4, 2)
+    assert [sim.run(s).schedule.batches for s in (spec, spec.replace(epochs=2))] == [2, 4]
+    assert sim.run(spec.replace(epochs=2)).seconds()[:, 0].tolist() == np.repeat(
+        sim.run(spec.replace(epochs=1, updates=4)).seconds()[:, 0], 2
+    ).tolist()
+
+
+def test_files_from_before_have_the_epochs_beside_the_schedule(tmp_path):
+    around = {"method": sim.methods.reinforce(), "update": sim.chain(sim.updates.sgd(0.1))}
+    around |= {"updates": 8, "replicates": 2}
+    trace = sim.run(sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(1), epochs=2, **around))
+    arrays, scalars = trace._packed()
+    scalars["schedule"]["updates_per_batch"] = 2
+    del scalars["header"]["spec"]["epochs"]
+    files.save_arrays(tmp_path / "trace.npz", "trace", arrays, records.plain(scalars))
+    old = sim.Trace.load(tmp_path / "trace.npz")
+    assert (old.epochs, old.schedule.recommended) == (2, {"epochs": 2})
+    again = sim.run(sim.Spec(sim.tasks.softmax_bandit(), old.schedule, **around))
+    assert np.array_equal(again.parameters, trace.parameters)

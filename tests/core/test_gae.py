@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim import knobs
-from asyncsim.advantages._advantage import Samples
+from asyncsim import knobs, versions
 from asyncsim.batch import Batch
 from asyncsim.checks import InputError
+from tests.contracts.laboratory import step_of
 
 R, G, N = 2, 2, 3
 
@@ -42,7 +42,7 @@ def data(seed, T=7, masked=True, paid="token"):
         torch.full((1, G, N), 1 / N, dtype=torch.float64),
         N,
         behavior,
-        None,
+        versions.View({}, np.zeros((1, 1, 1, 1), dtype=np.int64), np.zeros(R, dtype=np.int64)),
         np.zeros((1, 1, 1, 1), dtype=np.int32),
         0,
         np.zeros(R, dtype=np.int64),
@@ -54,7 +54,7 @@ def data(seed, T=7, masked=True, paid="token"):
 
 
 def samples(batch):
-    return Samples(batch.reward, batch.mass, batch.size, lambda: batch.reward, lambda: batch.reward, batch)
+    return step_of(batch)
 
 
 def looped(batch, discount, trace, valued=True):
@@ -209,5 +209,3 @@ def test_bad_settings_are_refused():
     batch.behavior = {}
     with pytest.raises(InputError, match=r"returns_to_go\(\)"):
         sim.advantages.gae()(samples(batch))
-    with pytest.raises(InputError, match=r"samples.batch = None"):
-        sim.advantages.gae()(dataclasses.replace(samples(batch), batch=None))

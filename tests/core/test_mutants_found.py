@@ -13,7 +13,7 @@ import asyncsim as sim
 from asyncsim.checks import InputError
 from asyncsim.methods._weights import times
 from asyncsim.updates._link import Record, Stateless, advance
-from tests.contracts.laboratory import acting, case, likelihoods, make, names, permuted, trial_of
+from tests.contracts.laboratory import acting, case, make, names, permuted, step_with, trial_of
 
 R = 3
 
@@ -65,7 +65,7 @@ def test_a_cosine_stays_between_its_ends():
     for turn in range(200):
         length = (-1.0) ** turn * 10.0 * torch.rand(R, 1, generator=random, dtype=torch.float64)
         direction = length * given([0.1, 0.7, -0.3, 0.9])
-        record, state = link.apply(Record(direction, torch.zeros(R, dtype=torch.bool), signal, 1, 0), state)
+        record, state = link.apply(Record(direction, torch.zeros(R, dtype=torch.bool), signal), state)
         found.append(record.statistics["align_cosine"])
     found = torch.stack(found[1:])
     assert (found >= -1.0).all() and (found < -1.0 + 1e-12).all()
@@ -110,7 +110,8 @@ def test_one_token_for_each_sample_is_plain():
     method = sim.methods.reinforce()
     for groups, tokens in ((1, 1), (3, 1), (1, 3), (3, 3)):
         signal, _ = case(G=groups, N=2, T=tokens, ragged=False).evaluate(method)
-        assert signal.likelihoods.plain == (tokens == 1 and signal.batch.full)
+        gap = signal._between(signal.mask, signal.mask)
+        assert signal.batch.full and (gap == 0).all(), (groups, tokens)
 
 
 def test_tokens_share_the_step_however_few_they_are():
@@ -118,15 +119,15 @@ def test_tokens_share_the_step_however_few_they_are():
     mask = torch.zeros(2, 2, 4, 3, dtype=torch.float64)
     mask[0, 1, 2, 0] = 1.0
     mask[1] = 1.0
-    share = likelihoods(torch.zeros_like(mask), mask=mask).share
+    share = step_with(torch.zeros_like(mask), mask=mask).share
     assert share[0, 1, 2, 0] == 1.0 and share[0].sum() == 1.0
     torch.testing.assert_close(share[1], torch.full((2, 4, 3), 1 / 24, dtype=torch.float64))
-    nothing = likelihoods(torch.zeros_like(mask))
+    nothing = step_with(torch.zeros_like(mask))
     nothing.mass = torch.zeros_like(nothing.mass)
-    assert (nothing.share == 0.0).all() and (nothing.mean(mask) == 0.0).all()
+    assert (nothing.share == 0.0).all() and (nothing.token_mean(mask) == 0.0).all()
     for masked in (7.0, math.inf, math.nan):
         values = torch.where(mask > 0, 3.0, masked)
-        assert likelihoods(torch.zeros_like(mask), mask=mask).mean(values).tolist() == [3.0, 3.0]
+        assert step_with(torch.zeros_like(mask), mask=mask).token_mean(values).tolist() == [3.0, 3.0]
 
 
 def test_the_deviation_of_a_single_token_is_zero():
@@ -196,7 +197,7 @@ def test_weights_of_equal_policies_are_those_of_a_unit_advantage(name):
     """What a method says it applies is its score weight, where no clip can tell the two apart."""
     method = make("methods", name)
     trial = trial_of(method, drift=0.0)
-    seen = trial.evaluate(method)[0].likelihoods
+    seen = trial.evaluate(method)[0]
     one = torch.ones_like(seen.mask[..., :1])
     kept = seen.mask > 0
     both = method.weight.applied(seen), method.weight.score_weight(seen, one)
@@ -220,7 +221,7 @@ def of_rewards():
 
 def weighed(advantage, trial, **changes):
     method = sim.methods.truncated_is("token", cap=1.3, advantage=advantage).replace(**changes)
-    now = trial.evaluate(method.replace(advantage=sim.advantages.none()))[0].outputs["log_prob"]
+    now = trial.evaluate(method.replace(advantage=sim.advantages.none()))[0].current["log_prob"]
     batch = trial.batch
     return method, method.weigh(now, batch.behavior["log_prob"], rewards=batch.reward, mask=batch.mask)
 
@@ -278,7 +279,7 @@ def test_a_sample_without_mass_does_not_close_its_group():
     method = sim.methods.tba(beta=0.5)
     mask = torch.ones(1, 2, 3, 1, dtype=torch.float64)
     for mass, closed in ((given(0.5, 0.5, 0.0), False), (given(0.25, 0.25, 0.5), True)):
-        seen = likelihoods(torch.zeros_like(mask))
+        seen = step_with(torch.zeros_like(mask))
         seen.current["reference"] = torch.zeros_like(mask)
         seen.current["reference"][0, 1, 2] = -math.inf
         seen.mass = mass.expand(1, 2, 3)
@@ -290,7 +291,7 @@ def test_a_sample_without_mass_does_not_close_its_group():
 def test_a_knob_with_a_number_for_each_replicate_needs_replicates():
     """Of given tensors: those of a replicate are weighed as with its number alone."""
     trial = case(R=2, G=2, N=3, T=3, drift=0.8)
-    now = trial.evaluate(sim.methods.reinforce())[0].outputs["log_prob"]
+    now = trial.evaluate(sim.methods.reinforce())[0].current["log_prob"]
     tensors = {"log_prob": now, "behavior_log_prob": trial.batch.behavior["log_prob"], "rewards": trial.batch.reward}
     both = sim.methods.truncated_is("token", cap=np.array([1.1, 1.6])).weigh(**tensors).cotangent
     for r, cap in enumerate((1.1, 1.6)):
@@ -325,7 +326,7 @@ def test_who_reads_the_proximal_policy_says_so(name):
     """Other log-probs of it give other weights where it is declared, and the same ones where it is not."""
     method = make("methods", name)
     trial = case(R=1, G=2, N=5, T=3, drift=0.8)
-    now = trial.evaluate(sim.methods.reinforce())[0].outputs["log_prob"]
+    now = trial.evaluate(sim.methods.reinforce())[0].current["log_prob"]
     behavior = trial.batch.behavior["log_prob"]
     tensors = {
         "log_prob": now, "behavior_log_prob": behavior, "rewards": trial.batch.reward, "mask": trial.batch.mask,
@@ -342,6 +343,6 @@ def test_who_reads_the_proximal_policy_says_so(name):
 def test_staleness_weights_stand_at_every_group():
     """However many there are."""
     age = torch.arange(6, dtype=torch.float64).reshape(1, 3, 2, 1)
-    seen = likelihoods(torch.zeros(1, 3, 2, 2).double(), age=lambda: age)
+    seen = step_with(torch.zeros(1, 3, 2, 2).double(), age=age)
     found = sim.factors.staleness_weight(average=1.0).factor(seen, torch.ones(1, 1, 1, 1).double())
     torch.testing.assert_close(found.expand(1, 3, 2, 2)[..., 0], ((1.0 + age) / 2.0)[..., 0] ** -0.5)

@@ -11,7 +11,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.checks import InputError
-from asyncsim.methods._signal import evaluate
+from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._weights import Weight
 from tests.contracts.laboratory import NOTHING, acting, case, make, names, trial_of
 
@@ -25,7 +25,7 @@ def test_masses_of_a_step_add_up_to_one():
     trial = case(seed=3, G=3, N=4)
     trial.batch.reward = given([1.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]).repeat(2, 1, 1)
     for drop, shares in ((False, [1 / 3, 1 / 3, 1 / 3]), (True, [0.5, 0.0, 0.5])):
-        seen = trial.evaluate(sim.methods.reinforce().replace(drop_equal=drop))[0].likelihoods
+        seen = trial.evaluate(sim.methods.reinforce().replace(drop_equal=drop))[0]
         found = seen.step_mass.expand(2, 3, 4).sum(-1)
         torch.testing.assert_close(found, given(shares, shares), rtol=1e-14, atol=0)
 
@@ -48,7 +48,7 @@ def test_ratios_of_a_pullback_elsewhere_are_those_of_the_current_policy():
     for at in ("behavior", "current"):
         signal, _ = trial.evaluate(sim.methods.full_is("token").replace(at=at))
         reference, _ = trial.evaluate(sim.methods.reinforce())
-        expected = reference.outputs["log_prob"] - trial.batch.behavior["log_prob"]
+        expected = reference.current["log_prob"] - trial.batch.behavior["log_prob"]
         kept = trial.batch.mask > 0
         assert expected[kept].abs().max() > 0.1
         torch.testing.assert_close(signal.log_ratio[kept], expected[kept], rtol=0, atol=1e-14)
@@ -67,7 +67,7 @@ def test_sequences_without_tokens_are_not_averaged(level):
     """The mean weight over sequences is that of the ones that have tokens."""
     method = sim.methods.truncated_is(level, normalize="sequences")
     trial = case(R=1, G=1, N=4, T=3, drift=0.6, ragged=False)
-    now = trial.evaluate(sim.methods.reinforce())[0].outputs["log_prob"][0, 0]
+    now = trial.evaluate(sim.methods.reinforce())[0].current["log_prob"][0, 0]
     then, mask = trial.batch.behavior["log_prob"][0, 0], torch.ones(4, 3, dtype=torch.float64)
     mask[1], mask[2, 1:] = 0.0, 0.0
     kept, advantages = [0, 2, 3], given(1.0, 2.0, -1.0, 0.5)
@@ -102,7 +102,7 @@ def test_two_passes_are_one_step(groups, samples):
     method, weights = sim.methods.truncated_is("token", cap=1.2), trial.policy.prepare(trial.new)
     batches = [dataclasses.replace(trial.batch, index=None) for _ in range(2)]
     one, two = (
-        evaluate(method, NOTHING, trial.policy, weights, batch, micro_batches=passes)[1]
+        evaluate(method, NOTHING, trial.policy, weights, batch, micro_batches=passes).gradient
         for passes, batch in enumerate(batches, 1)
     )
     assert one.abs().max() > 1e-3
@@ -154,11 +154,12 @@ def test_who_reads_the_anchor_says_so(name):
     trial = trial_of(method, drift=1.0)
     middle = trial.policy.prepare(0.6 * trial.new + 0.4 * trial.old)
     batch = dataclasses.replace(trial.batch, index=None)
-    first = evaluate(method, NOTHING, trial.policy, middle, batch)[0]
-    seen = trial.evaluate(method)[0].likelihoods
-    before, found = first.outputs, []
+    first = evaluate(method, NOTHING, trial.policy, middle, batch)
+    seen = trial.evaluate(method)[0]
+    found = []
     for anchor in ("behavior", "proximal"):
-        here = dataclasses.replace(seen, anchor=anchor, proximal=lambda: before, statistics={})
+        anchored = method.replace(anchor=anchor)
+        here = dataclasses.replace(seen, method=anchored, start=first.carried(), statistics={})
         both = [method.weight.score_weight(here, torch.full_like(seen.mask, sign)) for sign in (1.0, -1.0)]
         found.append(torch.stack([weight.expand(seen.mask.shape)[seen.mask > 0] for weight in both]))
     assert torch.equal(*found) != method.weight.anchored
@@ -166,7 +167,7 @@ def test_who_reads_the_anchor_says_so(name):
 
 def test_a_step_whose_groups_were_all_dropped_is_none():
     trial = case(G=2, N=4, T=3)
-    now, batch = trial.evaluate(sim.methods.reinforce())[0].outputs["log_prob"], trial.batch
+    now, batch = trial.evaluate(sim.methods.reinforce())[0].current["log_prob"], trial.batch
     for advantage in (sim.advantages.mean(), sim.advantages.group_mean(), sim.advantages.group_std()):
         method = sim.methods.truncated_is("token", advantage=advantage).replace(drop_equal=True)
         ones = torch.ones_like(batch.reward)

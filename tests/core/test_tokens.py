@@ -94,8 +94,8 @@ def test_a_critic_is_not_told_of_the_next_episode():
     seen = []
 
     def watch(step):
-        batch = step.signal.batch
-        seen.append((batch.ended.clone(), step.signal.targets.clone()))
+        batch = step.batch
+        seen.append((batch.ended.clone(), step.targets.clone()))
         return batch.reward[:, 0, 0]
 
     metric = sim.diagnostics.batch_return
@@ -200,8 +200,8 @@ def test_a_signal_does_not_outlive_its_update():
     known = []
 
     def watch(step):
-        assert step.signal.advantages is not None
-        known.append(weakref.ref(step.signal))
+        assert step.advantages is not None
+        known.append(weakref.ref(step))
         return torch.zeros(2, dtype=torch.float64)
 
     spec = sim.Spec(

@@ -14,16 +14,16 @@ from asyncsim.advantages import _advantage
 from asyncsim.advantages.group_std import GroupStd
 from asyncsim.advantages.otb import Otb
 from asyncsim.factors._factor import Band
-from asyncsim.likelihoods import Likelihoods
-from asyncsim.methods import _bapo, _method, _parts, _signal, _weights
+from asyncsim.methods import _bapo, _method, _parts, _weights
 from asyncsim.methods._adaptive import Adaptive, Parts
-from asyncsim.methods._signal import Signal
+from asyncsim.methods._method import Method
 from asyncsim.methods.a3po import InterpolatedClip
 from asyncsim.methods.decoupled_ppo import DecoupledClip
 from asyncsim.methods.m2po_waterfill import M2poWaterfill
 from asyncsim.methods.topr import Tapered
 from asyncsim.methods.truncated_is import truncated_is
 from asyncsim.penalties.k2 import K2
+from asyncsim.step import Step
 from asyncsim.updates.ess_step import EssStep
 from tests.defects.plants import plant
 
@@ -36,8 +36,8 @@ SQUARES = f"{ADVANTAGES}::test_opob_minimizes_the_second_moment"
 
 @plant(1, "OPOB weights by w^4", "VCPO release", SQUARES, method="full_is", aggregator="sequence_sum")
 def fourth_power():
-    right = Signal._score_norm
-    return [(Signal, "_score_norm", lambda self: right(self) * self.likelihoods.of_samples(self.applied) ** 2)]
+    right = Step.score_norm.func
+    return [(Step, "score_norm", property(lambda self: right(self) * self.sample_weight**2))]
 
 
 @plant(2, "score norm without 1/T", "VCPO release", SQUARES, method="truncated_is", aggregator="sequence_mean")
@@ -46,7 +46,7 @@ def forgotten_length():
         share = (self.batch.mask * self.applied).expand(self.batch.mask.shape)
         return self.policy.score_norm(self.view, self.batch, share)
 
-    return [(Signal, "_score_norm", norm)]
+    return [(Step, "score_norm", property(norm))]
 
 
 @plant(
@@ -72,28 +72,29 @@ def open_control():
 
 @plant(7, "ratio identically 1", "AReno", PRINTED, name="ppo_clip")
 def detached_anchor():
-    return [(Likelihoods, "log_ratio", property(lambda self: torch.zeros_like(self.mask)))]
+    return [(Step, "log_ratio", property(lambda self: torch.zeros_like(self.mask)))]
 
 
 @plant(8, "anchor recomputed with the current weights", "SkyRL default", PRINTED, name="ppo_clip")
 def clipping_off():
-    return [(Likelihoods, "anchored", property(lambda self: self.drift))]
+    return [(Step, "anchored", property(lambda self: self.drift))]
 
 
 @plant(13, "penalty inside the kept mask only", "prime-rl, earlier", f"{FIELD}::test_masks_leave_penalties_alone")
 def masked_penalty():
-    right = _signal.weighed
+    right = Method._of_scores
 
-    def weighed(method, seen, advantages, full):
-        if not (method.factors and method.penalties):
-            return right(method, seen, advantages, full)
-        found, share = right(method.replace(factors=()), seen, advantages, full)
+    def wrong(self, step, share):
+        if not (self.factors and self.penalties):
+            return right(self, step, share)
+        found = right(self.replace(factors=()), step, share)
+        advantages = step.advantages
         wide = advantages if advantages.ndim == 4 else advantages.unsqueeze(-1)
-        for part in method.factors:
-            found["log_prob"] = found["log_prob"] * part.factor(seen, wide)
-        return found, share
+        for part in self.factors:
+            found["log_prob"] = found["log_prob"] * part.factor(step, wide)
+        return found
 
-    return [(_signal, "weighed", weighed)]
+    return [(Method, "_of_scores", wrong)]
 
 
 @plant(
@@ -101,16 +102,16 @@ def masked_penalty():
     f"{FIELD}::test_rejected_tokens_stay_in_the_denominator", aggregator="token_mean",
 )  # fmt: skip
 def shrunk_denominator():
-    right = _signal.weighed
+    right = Method._of_scores
 
-    def weighed(method, seen, advantages, full):
-        found, share = right(method, seen, advantages, full)
+    def wrong(self, step, share):
+        found = right(self, step, share)
         kept = (found["log_prob"] != 0).to(share.dtype)
         whole, left = (x.sum((1, 2, 3), keepdim=True) for x in (share.expand(kept.shape), share * kept))
         found["log_prob"] = found["log_prob"] * whole / left
-        return found, share
+        return found
 
-    return [(_signal, "weighed", weighed)]
+    return [(Method, "_of_scores", wrong)]
 
 
 @plant(
@@ -208,7 +209,7 @@ _right_forward = _parts.forward
 )
 def pooled():
     return [
-        (Likelihoods, "sequence", lambda self, log: log.mean(0, keepdim=True).expand(log.shape).sum(-1, keepdim=True))
+        (Step, "sequence", lambda self, log: log.mean(0, keepdim=True).expand(log.shape).sum(-1, keepdim=True))
     ]
 
 

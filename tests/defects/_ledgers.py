@@ -7,11 +7,9 @@ import torch
 
 from asyncsim.batch import Batch
 from asyncsim.conformance._controllers import VersionCounter
-from asyncsim.diagnostics import _ages
-from asyncsim.methods import _signal
-from asyncsim.methods._signal import Signal
 from asyncsim.policies._language_sampling import Distribution
 from asyncsim.policies._language_scoring import Scoring
+from asyncsim.step import Step
 from asyncsim.versions import tensor
 from tests.defects.plants import plant
 
@@ -84,7 +82,7 @@ def uncounted():
     sampler="bfloat16", compute="bfloat16", differs=True,
 )  # fmt: skip
 def mismatch():
-    return [(Signal, "staleness_log_ratio", property(lambda self: self.log_ratio))]
+    return [(Step, "staleness_log_ratio", property(lambda self: self.log_ratio))]
 
 
 @plant(
@@ -92,9 +90,5 @@ def mismatch():
     "tests/methods/test_metrics_of_steps.py::test_an_unknown_version_is_missing", name="staleness_mean",
 )  # fmt: skip
 def unknown_is_fresh():
-    right = _signal.token_age
-
-    def token_age(batch):
-        return torch.nan_to_num(right(batch), nan=0.0)
-
-    return [(_signal, "token_age", token_age), (_ages, "token_age", token_age)]
+    right = Step.staleness.func
+    return [(Step, "staleness", property(lambda self: torch.nan_to_num(right(self), nan=0.0)))]

@@ -57,7 +57,7 @@ def measured_too_late():
 @plant(11, "KL as a product of sums", "prime-rl", f"{METRICS}::test_divergences_of_a_population_are_exact")
 def product_of_sums():
     def measure(step):
-        log = step.signal.sequence_log_ratio.double()
+        log = step.sequence_log_ratio.double()
         return step.mean(log.exp()) * step.mean(log)
 
     return [(diagnostics.kl_reverse.__dict__, "measure", measure)]

@@ -68,9 +68,9 @@ def test_the_plug_in_is_leave_one_out_with_the_dominant_sample_shrunk():
     cell = short()
     batch = cell.batch(0, 50, 4)
     found = {
-        name: cell.signal(cell.method(_vcpo_estimators.ARMS[name]), batch) for name in ("OPOB", "OPOB, leave one out")
+        name: cell.step(cell.method(_vcpo_estimators.ARMS[name]), batch) for name in ("OPOB", "OPOB, leave one out")
     }
-    norm = found["OPOB"].samples.score_norm()
+    norm = found["OPOB"].score_norm
     share = norm / norm.sum(-1, keepdim=True)
     own, others = (found[name].advantages for name in ("OPOB", "OPOB, leave one out"))
     np.testing.assert_allclose(own, (1 - share) * others, atol=1e-12)
@@ -82,7 +82,7 @@ def test_the_constant_is_the_one_of_least_variance_and_a_weight_squared_twice_is
     best = cell.constant()
     least = moments(cell, sim.advantages.offset(best)).variance
     assert all(moments(cell, sim.advantages.offset(best + by)).variance > least for by in (-0.01, 0.01))
-    signal = oracle.population_signal(
+    signal = oracle.population_step(
         cell.task,
         cell.method(FourthPower(sim.advantages.opob())),
         cell.now.reshape(-1),

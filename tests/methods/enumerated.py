@@ -10,7 +10,7 @@ import torch
 import asyncsim as sim
 from asyncsim import versions
 from asyncsim.batch import Batch
-from asyncsim.methods._signal import evaluate
+from asyncsim.methods._evaluate import evaluate
 from tests.contracts.laboratory import NOTHING
 
 
@@ -70,7 +70,8 @@ class Chain:
         batch = self.batch(reward)
         batch.behavior |= recorded
         weights = self.policy.prepare(self.new.reshape(1, -1))
-        return evaluate(method, NOTHING, self.policy, weights, batch)
+        step = evaluate(method, NOTHING, self.policy, weights, batch)
+        return step, step.gradient
 
     def mean(self, method, reward=None, **recorded):
         """Expected ascent direction of a method under mu, `[S, A]`."""

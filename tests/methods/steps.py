@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import asyncsim as sim
-from tests.contracts.laboratory import likelihoods
+from tests.contracts.laboratory import step_with
 
 M = sim.methods
 EVERY = {
@@ -43,6 +43,6 @@ def single(method, log_ratio, advantage, **settings):
     """One token per sample: weights and statistics."""
     log_ratio = torch.as_tensor(log_ratio, dtype=torch.float64).reshape(1, 1, -1, 1)
     advantage = torch.as_tensor(advantage, dtype=torch.float64).reshape(1, 1, -1, 1)
-    seen = likelihoods(log_ratio.clone(), **settings)
+    seen = step_with(log_ratio.clone(), **settings)
     weight = method.weight.score_weight(seen, advantage.expand(log_ratio.shape)).flatten()
     return weight, {key: value.item() for key, value in seen.statistics.items()}

@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import torch
 
-from asyncsim.advantages._advantage import Samples
-from tests.contracts.laboratory import acting, likelihoods
+from tests.contracts.laboratory import acting, step_of
 
 
 class Plain:
@@ -49,16 +48,15 @@ class Plain:
                 "successor_value": torch.from_numpy(self.beyond) + nonsense,
             },
         )
-        seen = likelihoods(torch.from_numpy(self.log_ratio), mask=mask)
-        seen.current |= {
+        log_ratio = torch.from_numpy(self.log_ratio)
+        current = {
+            "log_prob": log_ratio,
             "value": torch.from_numpy(self.value) + nonsense,
             "action_value": torch.from_numpy(self.taken) + nonsense,
             "action_values": torch.from_numpy(self.every) + nonsense.unsqueeze(-1),
             "log_probs": torch.from_numpy(self.rows) + nonsense.unsqueeze(-1),
         }
-        return Samples(
-            batch.reward, batch.mass, 3, lambda: batch.reward, lambda: batch.reward, batch, None, lambda: seen
-        )
+        return step_of(batch, current, log_ratio=torch.where(mask > 0, log_ratio, torch.zeros_like(log_ratio)))
 
     def rest(self, i, t):
         """Tokens from t to the end of its episode."""

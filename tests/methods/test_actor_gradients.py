@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim import versions
-from asyncsim.advantages._advantage import Samples
-from asyncsim.methods._signal import evaluate
+from asyncsim.methods._evaluate import evaluate
 from tests.contracts import test_policies as policies
-from tests.contracts.laboratory import NOTHING
+from tests.contracts.laboratory import NOTHING, step_of
 from tests.methods.enumerated import Chain, Judge
 from tests.methods.sums import Plain, retrace_target, vtrace_target
 
@@ -80,7 +79,7 @@ def test_exact_values_have_no_error_under_any_data(seed, T, drift):
     """Q_ret = Q sequence by sequence, since transitions are certain here."""
     chain, _ = judged(seed, T, drift)
     signal, _ = chain.signal(sim.methods.acer(1.0, EXACT, critic=0.3), chain.worth)
-    torch.testing.assert_close(signal.targets, signal.outputs["action_value"], rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(signal.targets, signal.current["action_value"], rtol=1e-11, atol=1e-11)
 
 
 # Losses with a critic, differentiated.
@@ -127,7 +126,7 @@ def loss_slope(policy, theta, batch, name, objective):
 
 
 def product(method, policy, theta, batch):
-    return evaluate(method, NOTHING, policy, policy.prepare(theta), dataclasses.replace(batch, index=None))[1]
+    return evaluate(method, NOTHING, policy, policy.prepare(theta), dataclasses.replace(batch, index=None)).gradient
 
 
 @seeds
@@ -180,7 +179,7 @@ def test_a3c_is_the_whole_gradient_of_the_old_parameters(seed):
     policy, theta, batch = staged("mlp", seed)
     plain = written_out(policy, theta[1], batch, "mlp")
     advantage = sim.advantages.n_step(2, 0.9)
-    target = advantage.targets(Samples(batch.reward, batch.mass, 3, lambda: None, lambda: None, batch))
+    target = advantage.targets(step_of(batch))
 
     def objective(found):
         gain = (target - torch.from_numpy(plain.value)) * found["log_prob"]

@@ -17,7 +17,7 @@ from asyncsim.checks import InputError
 from asyncsim.methods import _given
 from tests.contracts.families import adaptive
 from tests.contracts.families._paper import opened, ours
-from tests.contracts.laboratory import case, likelihoods
+from tests.contracts.laboratory import case, step_with
 from tests.methods.steps import EVERY, cut, single, tensors
 
 M = sim.methods
@@ -88,15 +88,14 @@ def test_masses_are_counts(name, seed, groups):
     advantage = torch.from_numpy(random.choice([-1.0, 0.4, 1.0], (1, groups, 5, 1)))
     weight = EVERY[name]().weight
     mass = torch.from_numpy(count[None] / 8.0)
-    seen = likelihoods(cells, drift)
-    seen.mass, seen.size = mass, 8
+    seen = step_with(cells, drift, mass=mass, size=8)
     together = weight.score_weight(seen, advantage)
     pick = torch.stack([torch.from_numpy(np.repeat(np.arange(5), c)) for c in count])[None]
 
     def each_of(x):
         return x.gather(2, pick.unsqueeze(-1).expand(1, groups, 8, x.shape[-1]))
 
-    alone = weight.score_weight(likelihoods(each_of(cells), each_of(drift)), each_of(advantage))
+    alone = weight.score_weight(step_with(each_of(cells), each_of(drift)), each_of(advantage))
     torch.testing.assert_close(each_of(together), alone, rtol=1e-12, atol=1e-14)
 
 
@@ -251,7 +250,7 @@ def test_the_band_lies_inside_that_of_ppo(kernel, seed, spread, quantile):
     log_ratio = torch.from_numpy(spread * random.standard_normal((1, 1, 11, 2)))
     advantage = torch.from_numpy(random.standard_normal((1, 1, 11, 1))).expand(log_ratio.shape)
     method = M.sat(quantile=quantile, kernel=kernel)
-    seen = likelihoods(log_ratio)
+    seen = step_with(log_ratio)
     ours_, theirs = method.weight.score_weight(seen, advantage), M.ppo_clip().weight.score_weight(seen, advantage)
     back = log_ratio * advantage <= 0
     assert torch.equal(ours_[back], theirs[back])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.methods import _bapo
-from tests.contracts.laboratory import likelihoods
+from tests.contracts.laboratory import step_with
 from tests.methods.steps import single
 
 M = sim.methods
@@ -20,7 +20,7 @@ M = sim.methods
 
 def along(weight, log_ratio, advantage):
     """The pairs of bounds in the order in which they are tried, and sums of both signs at each."""
-    seen = likelihoods(log_ratio)
+    seen = step_with(log_ratio)
     lows = _bapo._grid(weight.low, weight.low_cap, weight.low_step, seen)
     highs = _bapo._grid(weight.high, weight.high_cap, weight.high_step, seen)
     plus, minus = _bapo._sums(seen, weight.parts(seen), advantage, lows, highs, weight.count)

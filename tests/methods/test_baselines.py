@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 
@@ -35,7 +36,9 @@ def with_lengths(lengths, given):
     """The samples, with so many tokens each."""
     lengths = torch.as_tensor(np.asarray(lengths, dtype=np.float64))
     batch = dataclasses.replace(given.batch, mask=(torch.arange(int(lengths.max())) < lengths[..., None]).double())
-    return dataclasses.replace(given, batch=batch, likelihoods=None)
+    found = copy.copy(given)
+    found.batch = batch
+    return found
 
 
 def value(advantage, rewards, weights, lengths=None):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.checks import InputError
-from asyncsim.methods._signal import evaluate
+from asyncsim.methods._evaluate import evaluate
 from tests.contracts.laboratory import NOTHING, trial_of
 from tests.methods.enumerated import Chain, Judge
 from tests.methods.sums import Plain, retrace_target, vtrace_target
@@ -95,7 +93,7 @@ def test_vtrace_is_that_of_torchrl(seed, T, discount, caps):
     advantage, samples = sim.advantages.vtrace(discount, 1.0, *caps), plain.samples()
     agree(advantage.targets(samples), target[..., 0].numpy(), 1e-11)
     weight = sim.methods.vtrace(caps[0], advantage).weight
-    found = weight.score_weight(samples.likelihoods(), advantage(samples))
+    found = weight.score_weight(samples, advantage(samples))
     agree(found, scored[..., 0].numpy(), 1e-11)
 
 
@@ -160,8 +158,8 @@ def test_targets_follow_the_critic_from_update_to_update(name):
     method = getattr(sim.methods, name)()
     trial = trial_of(method)
     middle = trial.policy.prepare(0.5 * trial.new + 0.5 * trial.old)
-    first = evaluate(method, NOTHING, trial.policy, middle, trial.batch)[0]
-    later = evaluate(method, NOTHING, trial.policy, trial.policy.prepare(trial.new), trial.batch, first)[0]
+    first = evaluate(method, NOTHING, trial.policy, middle, trial.batch)
+    later = evaluate(method, NOTHING, trial.policy, trial.policy.prepare(trial.new), trial.batch, first.carried())
     alone = trial.evaluate(method)[0]
     assert torch.equal(later.targets, alone.targets) and not torch.equal(first.targets, alone.targets)
     assert torch.equal(later.advantages, alone.advantages) and not torch.equal(first.advantages, alone.advantages)
@@ -220,5 +218,3 @@ def test_what_a_policy_lacks_is_named_and_bad_settings_are_refused():
             make(critic=-1.0)
         with pytest.raises(InputError, match="entropy = nan"):
             make(entropy=float("nan"))
-    with pytest.raises(InputError, match=r"samples\.likelihoods = None"):
-        sim.advantages.vtrace()(dataclasses.replace(Plain(0).samples(), likelihoods=None))

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.advantages._advantage import Samples
 from asyncsim.checks import InputError
-from tests.contracts.laboratory import case, likelihoods
+from tests.contracts.laboratory import case, step_of, step_with
 from tests.methods.enumerated import Chain
 
 NONE = {"advantage": sim.advantages.none(), "aggregator": "sequence_sum"}
@@ -112,7 +111,7 @@ def test_elsewhere_they_are_not():
 def test_the_head_is_the_samplers():
     """Actions 0 and 1 are the likeliest under mu, 2 under pi."""
     mu, pi = (torch.tensor([p], dtype=torch.float64).log() for p in ([0.5, 0.3, 0.2], [0.1, 0.2, 0.7]))
-    seen = likelihoods(torch.zeros(1, 1, 1, 1, dtype=torch.float64), elsewhere=lambda name: mu.reshape(1, 1, 1, 1, 3))
+    seen = step_with(torch.zeros(1, 1, 1, 1, dtype=torch.float64), elsewhere=lambda name: mu.reshape(1, 1, 1, 1, 3))
     seen.current["log_probs"] = pi.reshape(1, 1, 1, 1, 3)
     found = centered(top=2).weight.spread(seen, torch.full((1, 1, 1, 1), -2.0).double())
     rho = 0.2 / 0.7
@@ -148,16 +147,7 @@ def group(lengths, rewards, norms, weights):
     whole = case(R=1, G=1, N=len(lengths), T=T).batch
     batch = dataclasses.replace(whole, mask=mask, reward=reward)
     norms, weights = (torch.tensor(x, dtype=torch.float64)[None, None] for x in (norms, weights))
-    return Samples(
-        reward,
-        batch.mass,
-        len(lengths),
-        lambda: reward,
-        lambda: reward,
-        batch,
-        row_norms=lambda: norms,
-        applied=lambda: weights,
-    )
+    return step_of(batch, row_norms=norms, applied=weights)
 
 
 NAN = float("nan")
@@ -207,7 +197,7 @@ def test_on_one_token_it_is_the_baseline_of_least_variance(seed, drift):
 def test_squared_scores_are_those_of_the_logits():
     trial = case(4)
     signal, _ = trial.evaluate(sim.methods.reinforce(sim.advantages.otb()))
-    norms = signal.samples.row_norms()
+    norms = signal.row_norms
     for token in range(trial.batch.mask.shape[-1]):
         alone = torch.zeros_like(trial.batch.mask)
         alone[..., token] = 1.0

@@ -15,7 +15,7 @@ from asyncsim.checks import InputError
 from asyncsim.knobs import bind
 from tests.contracts.families._paper import _fresh, evaluate, opened
 from tests.contracts.families.importance import FACTORED
-from tests.contracts.laboratory import NOTHING, case, likelihoods, names
+from tests.contracts.laboratory import NOTHING, case, names, step_with
 
 F = sim.factors
 ONE = torch.ones(1, 1, 1, 1).double()
@@ -30,7 +30,7 @@ def seen_of(*rows, lag=None, **changes):
     drift = (
         None if lag is None else (padded.reshape(shape) - torch.tensor(lag, dtype=torch.float64).log().reshape(shape))
     )
-    return likelihoods(padded.reshape(shape), drift, mask.reshape(shape), **changes)
+    return step_with(padded.reshape(shape), drift, mask.reshape(shape), **changes)
 
 
 def kept(factor, seen, advantage=ONE):
@@ -87,7 +87,7 @@ def test_third_order_divergence_is_not_symmetric():
     assert flags(F.k3_mask(0.65), [4.0], [0.25]) == [0, 1]
     assert flags(F.k3_mask(1.62), [4.0], [0.25]) == [1, 1] and flags(F.k3_mask(0.63), [4.0], [0.25]) == [0, 0]
     # Without loss of digits near 1, where e^l - 1 - l = l^2 / 2.
-    tiny = likelihoods(torch.full((1, 1, 1, 1), 1e-7).double())
+    tiny = step_with(torch.full((1, 1, 1, 1), 1e-7).double())
     assert F.k3_mask(5.01e-15, "token").factor(tiny, ONE).item() == 1
     assert F.k3_mask(4.99e-15, "token").factor(tiny, ONE).item() == 0
 
@@ -122,7 +122,7 @@ def test_a_snapshot_of_the_batch_hides_all_lag_from_its_first_update():
 def aged(*rows):
     """One group of sequences with the given staleness of each token."""
     age = torch.tensor(rows).double().reshape(1, 1, len(rows), -1)
-    return likelihoods(torch.zeros_like(age), age=lambda: age)
+    return step_with(torch.zeros_like(age), age=age)
 
 
 def test_old_tokens_are_dropped_alone_or_with_their_sequence():
@@ -144,7 +144,7 @@ def test_an_unknown_age_is_not_young(unknown):
 
 def test_the_age_of_a_masked_token_does_not_matter():
     age = torch.tensor([[0.0, math.nan], [5.0, math.nan]]).double().reshape(1, 1, 2, 2)
-    seen = likelihoods(torch.zeros(1, 1, 2, 2).double(), mask=torch.tensor([[[[1.0, 0.0]] * 2]]), age=lambda: age)
+    seen = step_with(torch.zeros(1, 1, 2, 2).double(), mask=torch.tensor([[[[1.0, 0.0]] * 2]]), age=age)
     assert F.drop_stale(2).factor(seen, ONE).flatten().tolist() == [1, 0]
     assert seen.statistics["unknown_staleness"].tolist() == [0.0]
 
@@ -193,7 +193,7 @@ MASKS = {
 def test_what_is_no_number_is_dropped_by_the_widest_mask(name, broken):
     log_ratio = torch.zeros(1, 1, 2, 2).double()
     log_ratio[0, 0, 0, 0] = broken
-    seen = likelihoods(log_ratio)
+    seen = step_with(log_ratio)
     for advantage in (ONE, -ONE):
         found = MASKS[name].factor(seen, advantage).expand(seen.mask.shape)
         assert found[0, 0, 0, 0] == 0 and (found[0, 0, 1] == 1).all()
@@ -202,13 +202,13 @@ def test_what_is_no_number_is_dropped_by_the_widest_mask(name, broken):
 @pytest.mark.parametrize("name", [name for name in MASKS if not name.startswith("k3")])
 def test_huge_ratios_are_numbers(name):
     """A band that is wide enough keeps log ratios of 60, beyond what a weight may use."""
-    seen = likelihoods(torch.tensor([60.0, -60.0]).double().reshape(1, 1, 2, 1))
+    seen = step_with(torch.tensor([60.0, -60.0]).double().reshape(1, 1, 2, 1))
     assert MASKS[name].factor(seen, ONE).flatten().tolist() == [1, 1]
 
 
 def test_masks_compare_unlimited_ratios():
     """Log ratios of 25 and 30 are the same to a weight; not to a mask."""
-    seen = likelihoods(torch.tensor([25.0, 30.0]).double().reshape(1, 1, 2, 1))
+    seen = step_with(torch.tensor([25.0, 30.0]).double().reshape(1, 1, 2, 1))
     for factor in (F.token_mask(high=math.exp(27)), F.sequence_mask(high=math.exp(27)), F.k2_mask(0.5 * 27**2)):
         assert factor.factor(seen, ONE).flatten().tolist() == [1, 0]
 
@@ -240,7 +240,7 @@ def test_masks_leave_denominators_alone(label, aggregator):
 def signal_of(trial, method):
     """The signal of a second update on the batch."""
     policy, batch = trial.policy, _fresh(trial.batch)
-    return evaluate(method, NOTHING, policy, policy.prepare(trial.new), batch, opened(trial, method))[0]
+    return evaluate(method, NOTHING, policy, policy.prepare(trial.new), batch, opened(trial, method).carried())
 
 
 def test_a_step_that_is_masked_whole_is_reported():
@@ -296,7 +296,7 @@ def test_nothing_is_dropped_where_policies_agree():
 def test_bounds_per_replicate(low, high, seed, ratio):
     """Arrays of bounds are separate bounds, also inside a method."""
     log_ratio = torch.from_numpy(np.random.default_rng(seed).standard_normal((2, 2, 3, 4)))
-    seen = likelihoods(log_ratio, 0.5 * log_ratio)
+    seen = step_with(log_ratio, 0.5 * log_ratio)
     together = bind(sim.methods.icepop(low, high, ratio), np.arange(2)).factors[0].factor(seen, ONE)
     for r in range(2):
         alone = F.token_mask(low[r], high[r], ratio).factor(seen, ONE)

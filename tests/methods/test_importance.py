@@ -18,7 +18,7 @@ from asyncsim import oracle
 from asyncsim.advantages._advantage import Baseline
 from asyncsim.checks import InputError
 from tests.contracts.families.importance import PAPERS
-from tests.contracts.laboratory import acting, case, likelihoods
+from tests.contracts.laboratory import acting, case, step_with
 
 NOW, THEN = np.array([0.4, -0.3, 0.1]), np.array([-0.2, 0.5, 0.0])
 PAY = np.array([1.0, -0.5, 0.25])
@@ -164,7 +164,7 @@ def test_per_decision_skips_tokens_of_others():
     found = method.weigh(then + log_ratio, then, advantages=to_go, mask=mask).score_weight
     # Rewards 3 and 2 under prefixes 2 and 1/2.
     np.testing.assert_allclose(found.flatten(), [3 * 2 + 2 * 0.5, 0.0, 2 * 0.5], rtol=1e-14)
-    straight = method.weight.score_weight(likelihoods(log_ratio.reshape(1, 1, 1, 3), mask=mask), to_go)
+    straight = method.weight.score_weight(step_with(log_ratio.reshape(1, 1, 1, 3), mask=mask), to_go)
     np.testing.assert_allclose(straight.flatten()[::2], [3 * 2 + 2 * 0.5, 2 * 0.5], rtol=1e-14)
 
 
@@ -175,7 +175,7 @@ def test_normalized_weights_by_hand():
     """Two sequences, of 1 and 3 tokens, ratios 4; 1, 1/2, 1/2; cap 2."""
     log_ratio = torch.tensor([[4.0, 1.0, 1.0], [1.0, 0.5, 0.5]]).double().log().reshape(1, 1, 2, 3)
     mask = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]).reshape(1, 1, 2, 3)
-    seen = likelihoods(log_ratio, mask=mask)
+    seen = step_with(log_ratio, mask=mask)
     token = {how: sim.methods.truncated_is("token", 2.0, normalize=how).weight for how in ("tokens", "sequences")}
     whole = {how: sim.methods.truncated_is(cap=2.0, normalize=how).weight for how in ("tokens", "sequences")}
     found = {how: weight.applied(seen)[0, 0, :, 0].tolist() for how, weight in token.items()}
@@ -214,15 +214,15 @@ def test_normalization_couples_the_samples_of_a_batch():
 def test_a_common_factor_of_the_weights_cancels(shift, seed, level):
     log_ratio = torch.from_numpy(np.random.default_rng(seed).uniform(-1.0, 0.0, (2, 2, 3, 4)))
     weight = sim.methods.truncated_is(level, 1.0, normalize="sequences").weight
-    moved = weight.applied(likelihoods(log_ratio + shift))
-    torch.testing.assert_close(moved, weight.applied(likelihoods(log_ratio)), rtol=1e-12, atol=0)
+    moved = weight.applied(step_with(log_ratio + shift))
+    torch.testing.assert_close(moved, weight.applied(step_with(log_ratio)), rtol=1e-12, atol=0)
 
 
 def test_normalization_fails_closed():
     """A replicate whose mean weight is no number stands still and says so; the others go on."""
     log_ratio = torch.zeros(2, 1, 2, 2).double()
     log_ratio[0, 0, 0] = torch.tensor([math.inf, -math.inf])
-    seen = likelihoods(log_ratio)
+    seen = step_with(log_ratio)
     weight = sim.methods.truncated_is(normalize="sequences").weight.applied(seen)
     assert (weight[0] == 0).all() and (weight[1] == 1).all()
     assert seen.statistics["normalization_broken"].tolist() == [1.0, 0.0]
@@ -242,7 +242,7 @@ def test_three_policies_by_hand():
     """h = 4 is capped at 2; u = 1.5 is beyond the clip for A > 0 only, u = 0.5 for A < 0 only."""
     h, u = torch.tensor([[4.0, 4.0, 0.5], [1.5, 0.5, 1.1]], dtype=torch.float64)
     shape = (1, 1, 3, 1)
-    seen = likelihoods((h * u).log().reshape(shape), u.log().reshape(shape))
+    seen = step_with((h * u).log().reshape(shape), u.log().reshape(shape))
     weight = sim.methods.three_policy_tis(2.0, 0.2, 0.2).weight
     up, down = (weight.score_weight(seen, torch.full(shape, a).double()).flatten() for a in (1.0, -1.0))
     np.testing.assert_allclose(up, [0.0, 2 * 0.5, 0.5 * 1.1], rtol=1e-14)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import asyncsim as sim
-from tests.contracts.laboratory import likelihoods
+from tests.contracts.laboratory import step_with
 from tests.methods.steps import single
 
 M = sim.methods
@@ -52,7 +52,7 @@ def test_the_release_reports_a_smaller_level_and_closes_the_same_tokens():
     for n in (4, 64):
         log_ratio, weight = torch.from_numpy(np.abs(0.6 * random.standard_normal((4000, 1, n, 1)))), []
         for exact in (False, True):
-            seen = likelihoods(log_ratio)
+            seen = step_with(log_ratio)
             weight.append(M.m2po_waterfill(exact=exact).weight.score_weight(seen, torch.ones_like(log_ratio)))
             theta = seen.statistics["m2po_theta"]
             found[n, exact] = theta[theta < math.inf].mean().item()
@@ -109,7 +109,7 @@ def test_the_lag_masks_by_hand():
     """v = 0, .01, .09, .16: the means of the smallest are 0, .005, .033, .065; signs do not matter, nor does h in c."""
     log_ratio, drift = torch.tensor([0.0, -0.1, 0.3, 0.5]), torch.tensor([0.0, 0.0, 0.0, 0.1])
     method = M.m2po_areal()
-    seen = likelihoods(log_ratio.double().reshape(1, 1, 4, 1), drift.double().reshape(1, 1, 4, 1))
+    seen = step_with(log_ratio.double().reshape(1, 1, 4, 1), drift.double().reshape(1, 1, 4, 1))
     weight = method.weight.score_weight(seen, torch.ones(1, 1, 4, 1).double())
     np.testing.assert_allclose(weight.flatten(), [1.0, 1.0, 1.0, 0.0], atol=1e-7)
     assert seen.statistics["m2po_theta"].item() == pytest.approx(0.3, abs=1e-7)
@@ -117,7 +117,7 @@ def test_the_lag_masks_by_hand():
 
 def test_one_token_stays_however_stale():
     lag = torch.tensor([3.0, 4.0, -5.0], dtype=torch.float64).reshape(1, 1, 3, 1)
-    weight = M.m2po_areal().weight.score_weight(likelihoods(lag, torch.zeros_like(lag)), torch.ones_like(lag))
+    weight = M.m2po_areal().weight.score_weight(step_with(lag, torch.zeros_like(lag)), torch.ones_like(lag))
     assert weight.flatten().tolist() == [1.0, 0.0, 0.0]
 
 
@@ -125,7 +125,7 @@ def test_the_mean_lag_must_be_below_its_bound():
     """v = 0, 1/16 and tau = 1/32, their mean to the bit."""
     lag = torch.tensor([0.0, -0.25], dtype=torch.float64).reshape(1, 1, 2, 1)
     for tau, kept in ((1 / 32, 0.0), (1 / 32 + 1e-12, 1.0)):
-        weight = M.m2po_areal(tau).weight.score_weight(likelihoods(lag, torch.zeros_like(lag)), torch.ones_like(lag))
+        weight = M.m2po_areal(tau).weight.score_weight(step_with(lag, torch.zeros_like(lag)), torch.ones_like(lag))
         assert weight.flatten().tolist() == [1.0, kept]
 
 
@@ -133,6 +133,6 @@ def test_half_of_what_the_lag_masks_is_on_its_way_back():
     random = np.random.default_rng(0)
     lag = torch.from_numpy(0.4 * random.standard_normal((1, 1, 4000, 1)))
     advantage = torch.from_numpy(random.choice([-1.0, 1.0], (1, 1, 4000, 1)))
-    gone = M.m2po_areal().weight.score_weight(likelihoods(lag, torch.zeros_like(lag)), advantage) == 0
+    gone = M.m2po_areal().weight.score_weight(step_with(lag, torch.zeros_like(lag)), advantage) == 0
     harmful = (lag * advantage > 0)[gone].double().mean().item()
     assert gone.sum() > 1000 and abs(harmful - 0.5) < 4 * 0.5 / math.sqrt(gone.sum().item())

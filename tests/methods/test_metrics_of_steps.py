@@ -11,7 +11,6 @@ import torch
 
 import asyncsim as sim
 from asyncsim.checks import InputError
-from asyncsim.updates._link import Record
 from tests.contracts.ends import FULL, MASK, PPO, flat
 from tests.contracts.laboratory import make
 from tests.contracts.measuring import measure, on, step_with
@@ -132,13 +131,12 @@ def test_an_unknown_version_is_missing(name):
 
 def test_update_staleness_is_missing_where_a_version_is():
     step = step_with(np.zeros((2, 1, 3, 3)), version=np.repeat(VERSION, 2, 0))
-    nobody = torch.zeros(2, dtype=torch.bool)
-    step = dataclasses.replace(step, record=Record(step.gradient, nobody, step.signal, 1, 2))
-    step.signal.batch.realization = np.arange(2)
+    step.elapsed = 2
+    step.batch.realization = np.arange(2)
     metric = make("diagnostics", "update_staleness")
-    oldest = step.signal.batch.train_version - VERSION.min() + 2.0
+    oldest = step.batch.train_version - VERSION.min() + 2.0
     assert metric.measure(step).tolist() == [oldest, oldest]
-    step.signal.batch.version[1, 0, 1, 1] = -1
+    step.batch.version[1, 0, 1, 1] = -1
     np.testing.assert_array_equal(metric.measure(step).numpy(), [oldest, NAN])
 
 

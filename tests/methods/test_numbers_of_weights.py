@@ -9,10 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import asyncsim as sim
 from asyncsim import ratios
-from asyncsim.likelihoods import Likelihoods
 from asyncsim.methods._surrogates import probability
 from asyncsim.methods._weights import by_sign, clipped, movable, times
+from asyncsim.step import given as step_given
 
 DTYPES = [torch.float32, torch.float64]
 
@@ -81,9 +82,7 @@ def test_masked_log_ratios_are_the_same_whatever_stands_elsewhere(values, mask):
     for odd in (0.0, math.nan):
         # The other replicate decides which way is taken.
         first, second, both = (torch.cat([x, torch.full_like(x, odd)]) for x in (above, below, told))
-        seen = Likelihoods(
-            {"log_prob": first}, {"log_prob": second}, dict, both.nan_to_num(0.0), torch.ones(1, 1, 1), 1, torch.ones(1)
-        )
+        seen = step_given(sim.methods.reinforce(), {"log_prob": first}, {"log_prob": second}, both.nan_to_num(0.0))
         found = seen.log_ratio[:1]
         assert torch.equal(found.nan_to_num(7.0), expected.nan_to_num(7.0))
         assert torch.equal(found.signbit() & ~found.isnan(), expected.signbit() & ~expected.isnan())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.checks import InputError
-from tests.contracts.laboratory import case, likelihoods
+from tests.contracts.laboratory import case, step_with
 from tests.methods.enumerated import Chain
 
 BETA = 0.7
@@ -129,7 +129,7 @@ def test_to_behavior_and_to_the_proximal_policy():
 
 @given(gap=st.floats(-12.0, 12.0))
 def test_values_and_slopes_by_hand(gap):
-    seen = likelihoods(torch.full((1, 1, 1, 1), gap, dtype=torch.float64))
+    seen = step_with(torch.full((1, 1, 1, 1), gap, dtype=torch.float64))
     expected = {
         "k1": (gap, 1.0),
         "k2": (0.5 * gap**2, gap),
@@ -145,7 +145,7 @@ def test_values_and_slopes_by_hand(gap):
 
 def test_three_tokens_by_hand():
     gap = torch.tensor([0.5, -1.0, 2.0, 9.0]).double().reshape(1, 1, 1, 4)
-    seen = likelihoods(gap, mask=torch.tensor([1.0, 1.0, 1.0, 0.0]).reshape(1, 1, 1, 4))
+    seen = step_with(gap, mask=torch.tensor([1.0, 1.0, 1.0, 0.0]).reshape(1, 1, 1, 4))
 
     def weights(penalty):
         return penalty.score_weight(seen).flatten()[:3].tolist()
@@ -164,7 +164,7 @@ def test_three_tokens_by_hand():
 def test_what_is_far_away_is_not_let_go(name, gap):
     """A clamped value would have slope 0 there; of k3, whose slope ends at beta above, the side below is meant."""
     for sign in (1.0, -1.0):
-        seen = likelihoods(torch.full((1, 1, 1, 1), sign * gap, dtype=torch.float64))
+        seen = step_with(torch.full((1, 1, 1, 1), sign * gap, dtype=torch.float64))
         weight = getattr(sim.penalties, name)(1.0, to="behavior").score_weight(seen).item()
         assert math.isfinite(weight) and abs(weight) > 0.99
         assert name == "k1" or weight * sign < 0
@@ -173,7 +173,7 @@ def test_what_is_far_away_is_not_let_go(name, gap):
 def test_impossible_actions_of_a_reference_push_hard_and_stay_finite():
     rows = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], dtype=torch.float64).log()
     for other in (torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 0.5, 0.5])):
-        seen = likelihoods(torch.zeros(1, 1, 2, 1, dtype=torch.float64))
+        seen = step_with(torch.zeros(1, 1, 2, 1, dtype=torch.float64))
         seen.current["log_probs"] = rows.reshape(1, 1, 2, 1, 3)
         seen.current["reference_log_probs"] = other.double().log().expand(1, 1, 2, 1, 3)
         for reverse in (False, True):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim import knobs
 from asyncsim.methods._surrogates import bernoulli_kl
-from tests.contracts.laboratory import case, likelihoods
+from asyncsim.step import given as step_given
+from tests.contracts.laboratory import case
 from tests.methods.by_hand import moved
 
 M = sim.methods
@@ -123,6 +124,5 @@ def test_the_applied_weight_knows_of_a_mask_that_needs_no_sign():
         ("ipo_mask", 0.0),
         ("kpop", 0.0),
     ):
-        seen = likelihoods(now - then)
-        seen.current, seen.behavior = {"log_prob": now}, {"log_prob": then}
+        seen = step_given(sim.methods.reinforce(), {"log_prob": now}, {"log_prob": then}, torch.ones_like(now))
         assert getattr(M, name)().weight.applied(seen).item() == pytest.approx(expected)

@@ -14,7 +14,7 @@ import asyncsim as sim
 from asyncsim.checks import InputError
 from asyncsim.methods import _given
 from asyncsim.theory.optimum.asymre_projection import claim
-from tests.contracts.laboratory import case, likelihoods
+from tests.contracts.laboratory import case, step_with
 
 M = sim.methods
 MEANS = [0.2, 1.0, 0.5, 0.0]
@@ -35,7 +35,7 @@ def softmax(theta):
 
 def weights(method, now, then, policy=None):
     """c of every arm `[A]` on the population of `then`."""
-    signal = sim.oracle.population_signal(bandit(), method, now, behavior=then, policy=policy)
+    signal = sim.oracle.population_step(bandit(), method, now, behavior=then, policy=policy)
     share = signal.cotangents["log_prob"].flatten()
     return (share / signal.batch.mass.flatten()).numpy()
 
@@ -165,7 +165,7 @@ def test_tokens_leave_out_the_cross_terms():
     log_ratio, advantage = torch.tensor([0.3, 0.5]).double().reshape(1, 1, 1, 2), torch.ones(1, 1, 1, 1).double()
 
     def c(method):
-        weight = method.weight.score_weight(likelihoods(log_ratio), advantage).expand(1, 1, 1, 2)
+        weight = method.weight.score_weight(step_with(log_ratio), advantage).expand(1, 1, 1, 2)
         return weight.flatten().tolist()
 
     assert c(M.kimi(0.1, anchor="behavior")) == pytest.approx([0.92, 0.92], abs=1e-7)

@@ -129,7 +129,7 @@ def test_dropped_groups_are_no_part_of_the_step(baseline, drop):
     if baseline == "mean":
         assert (signal.advantages[0, 0, 0] - (0.7 if drop else 1.0 - 8 / 15)).abs() < 1e-14
     if baseline != "returns_to_go":
-        found = method.weigh(signal.outputs["log_prob"], batch.behavior["log_prob"], rewards=MIXED)
+        found = method.weigh(signal.current["log_prob"], batch.behavior["log_prob"], rewards=MIXED)
         assert (found.advantage - signal.advantages.unsqueeze(-1)).abs().max() < 1e-14
         assert (found.cotangent - signal.cotangents["log_prob"]).abs().max() < 1e-15
 

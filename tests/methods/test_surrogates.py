@@ -13,7 +13,7 @@ from asyncsim import knobs
 from asyncsim.checks import InputError
 from tests.contracts.families import surrogates
 from tests.contracts.families._paper import Paper, opened, ours
-from tests.contracts.laboratory import case, likelihoods
+from tests.contracts.laboratory import case, step_with
 from tests.methods.by_hand import close, in_one, weights
 
 M = sim.methods
@@ -46,7 +46,7 @@ def test_bad_samples_have_no_bound_without_the_dual_clip():
 def test_a_ceiling_per_replicate():
     method = M.ppo_clip(dual=np.array([2.0, 4.0]))
     weight = knobs.bind(method, np.arange(2)).weight
-    seen = likelihoods(torch.full((2, 1, 1, 1), 3.0).double().log())
+    seen = step_with(torch.full((2, 1, 1, 1), 3.0).double().log())
     assert weight.score_weight(seen, -torch.ones(2, 1, 1, 1)).flatten().tolist() == pytest.approx([0.0, -3.0])
 
 
@@ -176,7 +176,7 @@ ALWAYS = ["a3po", "topr", "topr_roll", "vespo", "gipo", "dppo_tv", "dppo_kl", "d
 def stale(drift, **changes):
     """Log ratios to behavior of about 0.5, of which `drift` is the batch's own."""
     log_ratio = 0.5 * torch.randn(1, 2, 4, 3, generator=torch.Generator().manual_seed(0)).double()
-    return likelihoods(log_ratio, drift * log_ratio, age=lambda: torch.ones_like(log_ratio), **changes)
+    return step_with(log_ratio, drift * log_ratio, age=torch.ones_like(log_ratio), **changes)
 
 
 @pytest.mark.parametrize("name", ANCHORED)
@@ -209,7 +209,7 @@ def test_decoupled_sees_lag_and_drift_apart():
 def test_the_weight_of_a_sample_knows_no_sign():
     """What advantages weight samples with: the ratio as truncated, as if no clip that asks for A were closed."""
     log_ratio = torch.tensor([[1.0, 0.5], [-1.0, 0.0]]).double().reshape(1, 1, 2, 2)
-    seen = likelihoods(log_ratio, 0.25 * log_ratio, age=lambda: torch.ones_like(log_ratio))
+    seen = step_with(log_ratio, 0.25 * log_ratio, age=torch.ones_like(log_ratio))
     ratio, mean = log_ratio.exp(), log_ratio.mean(-1, keepdim=True).exp()
     lag, drift = (0.75 * log_ratio).exp(), (0.25 * log_ratio).exp()
     capped = sim.methods.cispo(anchor="proximal", cap=1.5)
@@ -224,7 +224,7 @@ def test_the_weight_of_a_sample_knows_no_sign():
         (M.topr(), torch.ones_like(mean)),
     ):
         close(method.weight.applied(seen), expected, 1e-14)
-    seen = likelihoods(log_ratio, 0.25 * log_ratio, anchor="proximal")
+    seen = step_with(log_ratio, 0.25 * log_ratio, anchor="proximal")
     close(capped.weight.applied(seen), drift * lag.clamp(max=1.5), 1e-14)
 
 

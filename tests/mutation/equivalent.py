@@ -16,13 +16,13 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "0 -> 1 (2)",
     ): "Expanding a mass to its own shape changes nothing; one that is not expanded is broadcast.",
     (
-        "asyncsim/likelihoods.py",
+        "asyncsim/step.py",
         'if gap.device.type == "cpu" and math.isfinite(gap.sum()):',
         "sum -> mean",
     ): "Only whether it is finite is read, and a sum that overflows takes the longer way to the same numbers.",
     (
         "asyncsim/methods/_bapo.py",
-        "steps = int(((cap - start) / step - 1e-9).ceil().clamp(min=0).max())",
+        "steps = int(((cap - start) / rise - 1e-9).ceil().clamp(min=0).max())",
         "0 -> 1",
     ): "One more bound, which is the cap again.",
     (
@@ -67,7 +67,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "The cosine has been limited to [-1, 1], so that no square exceeds 1.",
     (
         "asyncsim/methods/_adaptive.py",
-        "self.equal = bool(((seen.mass == seen.mass.max()) | (seen.mass == 0)).all())",
+        "self.equal = bool(((step.mass == step.mass.max()) | (step.mass == 0)).all())",
         "max -> min",
     ): "Only where some masses are 0 and the others equal is it another answer, and then only a longer way.",
     (
@@ -82,11 +82,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "The longer way in log space gives the same number.",
     (
         "asyncsim/methods/tba.py",
-        "return 2.0 / per_sample(self.beta) * torch.ones_like(seen.mask[..., :1])",
+        "return 2.0 / per_sample(self.beta) * torch.ones_like(step.mask[..., :1])",
         "* -> /",
     ): "By ones.",
     (
-        "asyncsim/likelihoods.py",
+        "asyncsim/step.py",
         'if sums.device.type != "cpu" or not math.isfinite(sums.sum()):',
         "!= -> ==",
     ): "The longer way gives the same number.",
@@ -121,7 +121,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "-1 -> -2 (2)",
     ): "One more turn writes the last token again, behind which nothing is carried.",
     (
-        "asyncsim/likelihoods.py",
+        "asyncsim/step.py",
         "return gap.mul_(self.mask).add_(0.0)",
         "add_ -> sub_",
     ): "It decides the sign of zeros.",
@@ -142,17 +142,17 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "The band, of factor 1 or more, makes it 1 from there on.",
     (
         "asyncsim/advantages/otb.py",
-        "base = torch.where(alive * samples.size < 1.5, torch.zeros_like(base), base)",
+        "base = torch.where(alive * step.size < 1.5, torch.zeros_like(base), base)",
         "< -> <=",
     ): "It counts samples, which is a whole number.",
     (
         "asyncsim/advantages/n_step.py",
-        "return kept(self.targets(samples) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)",
+        "return kept(self.targets(step) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)",
         "> -> >=",
     ): "What stands on masked tokens is taken out once more.",
     (
         "asyncsim/advantages/vtrace.py",
-        "return torch.where(likelihoods_of(samples).mask > 0, error, torch.zeros_like(error))",
+        "return torch.where(step.mask > 0, error, torch.zeros_like(error))",
         "> -> >=",
     ): "Rewards and values of masked tokens, and what would follow them, are 0 before.",
 }

@@ -81,8 +81,8 @@ def test_the_change_is_made(source, change, expected):
 
 def test_every_mutant_is_another_program():
     """And keys do not coincide, so that each can be listed."""
-    source = (patching.ROOT / "asyncsim/likelihoods.py").read_text(encoding="utf-8")
-    found = mutants("asyncsim/likelihoods.py", source)
+    source = (patching.ROOT / "asyncsim/step.py").read_text(encoding="utf-8")
+    found = mutants("asyncsim/step.py", source)
     texts = {ast.unparse(mutated(source, each.number)) for each in found}
     assert len(found) > 30 and len(texts) == len(found) and ast.unparse(ast.parse(source)) not in texts
     assert len({each.key for each in found}) == len(found)
@@ -184,7 +184,7 @@ def test_witnesses_come_in_order():
 
 
 def test_a_sample_keeps_what_did_not_change():
-    found = of_files(["asyncsim/ratios.py", "asyncsim/likelihoods.py"])
+    found = of_files(["asyncsim/ratios.py", "asyncsim/step.py"])
     sample = sampled(found, 20, seed=3)
     fewer = [each for each in found if each.file != "asyncsim/ratios.py"]
     assert [each for each in sample if each in fewer] == sampled(fewer, sum(each in fewer for each in sample), seed=3)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from asyncsim.diagnostics._diagnostic import Step
+from asyncsim.step import Step
 
 
 @dataclass

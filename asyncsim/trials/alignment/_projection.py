@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from asyncsim import methods, running, schedules, tasks
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.spec import Spec
+from asyncsim.step import Step
 from asyncsim.trials._trial import Plant
 from asyncsim.updates._link import Chain, Link, Record, State
 from asyncsim.updates.align import Align, align

@@ -8,9 +8,10 @@ import numpy as np
 from torch import Tensor
 
 from asyncsim import ratios, tasks, validation
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.records import Estimate, Point
 from asyncsim.spec import Spec
+from asyncsim.step import Step
 from asyncsim.trials._plants import ShortProduct, Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.ratio._displaced import mean_of, run_displaced
@@ -35,7 +36,7 @@ def _averaged_first(spec: Spec) -> Spec:
     """Sums averaged over batches before they are divided, the reading of one large batch."""
 
     def pooled(step: Step) -> Tensor:
-        weight = step.signal.sequence_log_ratio.exp().flatten(1)
+        weight = step.sequence_log_ratio.exp().flatten(1)
         return (weight.mean() ** 2 / (weight**2).mean()).expand(len(weight))
 
     return _instead(spec, Metric("ess", pooled, ("log_prob",)))
@@ -45,7 +46,7 @@ def _epsilon(spec: Spec) -> Spec:
     """A small number added to the sum of squares."""
 
     def padded(step: Step) -> Tensor:
-        weight = step.signal.sequence_log_ratio.exp().flatten(1)
+        weight = step.sequence_log_ratio.exp().flatten(1)
         return weight.sum(1) ** 2 / ((weight**2).sum(1) + 0.5) / weight.shape[1]
 
     return _instead(spec, Metric("ess", padded, ("log_prob",)))
@@ -55,7 +56,7 @@ def _clamped(spec: Spec) -> Spec:
     """The statistic of weights limited to [1/2, 2]."""
 
     def limited(step: Step) -> Tensor:
-        return ratios.ess(step.signal.sequence_log_ratio, step.signal.step_mass, clamp=2.0)
+        return ratios.ess(step.sequence_log_ratio, step.step_mass, clamp=2.0)
 
     return _instead(spec, Metric("ess", limited, ("log_prob",)))
 

@@ -33,7 +33,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 def _clamped(spec: Spec) -> Spec:
     """The statistic taken on weights clamped to [1/2, 2]: it has a floor of 0.64."""
     metric = Metric(
-        "ess", lambda step: ratios.ess(step.signal.sequence_log_ratio, step.signal.step_mass, clamp=2.0), ("log_prob",)
+        "ess", lambda step: ratios.ess(step.sequence_log_ratio, step.step_mass, clamp=2.0), ("log_prob",)
     )
     return dataclasses.replace(spec, diagnostics=[metric])
 

@@ -30,7 +30,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         for v in (-1.0, 0.0, 1.0)
     )
     vertex = 0.5 * (low - high) / (low - 2.0 * middle + high)
-    signal = oracle.population_signal(task, spec.method, *places)
+    signal = oracle.population_step(task, spec.method, *places)
     implied = (signal.batch.reward - signal.advantages)[0, 0, 0].item()
     return {"baseline": Estimate(vertex, tolerance=_ROUNDING), "opob": Estimate(implied, tolerance=_ROUNDING)}
 

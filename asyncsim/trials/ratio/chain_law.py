@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.records import Estimate, Point
+from asyncsim.step import Step
 from asyncsim.trials._chains import SAMPLES, Chain, OneNumber, replicates_for
 from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
@@ -19,7 +20,7 @@ def _below(number: int, level: float) -> Metric:
     """Share of samples whose log ratio is at most the level."""
 
     def share(step: Step) -> torch.Tensor:
-        return step.mean((step.signal.sequence_log_ratio <= level).double())
+        return step.mean((step.sequence_log_ratio <= level).double())
 
     return Metric(f"cdf[{number}]", share, ("log_prob",))
 

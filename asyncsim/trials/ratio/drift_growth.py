@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, methods, ratios, records, running, schedules, tasks, uncertainty, updates, validation
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.records import Estimate, Point
 from asyncsim.spec import Spec
+from asyncsim.step import Step
 from asyncsim.trace import Trace
 from asyncsim.trials._plants import OffByOne, Tempered, momentum_inserted, off_by_one_version, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
@@ -40,10 +41,10 @@ def _drift(logits: tuple[float, ...]) -> Metric:
     """Variance in the batch of the change of the chosen arm's logit since the start."""
 
     def variance(step: Step) -> Tensor:
-        batch = step.signal.batch
+        batch = step.batch
         change = step.parameters - torch.tensor(logits, dtype=step.parameters.dtype)
         moved = torch.gather(change, 1, batch.action.flatten(1)).reshape(batch.action.shape[:3])
-        return ratios.log_moments(moved, step.signal.step_mass)[1]
+        return ratios.log_moments(moved, step.step_mass)[1]
 
     return Metric("drift", variance, ("log_prob",))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim import tasks, validation
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.records import Estimate, Point
+from asyncsim.step import Step
 from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.ratio._displaced import mean_of, run_displaced
@@ -20,7 +21,7 @@ def _below(z: int, shift: float) -> Metric:
     """Share of samples whose log ratio is at most -shift^2/2 + z shift."""
 
     def share(step: Step):  # type: ignore[no-untyped-def]
-        return step.mean((step.signal.sequence_log_ratio <= -(shift**2) / 2 + z * shift).double())
+        return step.mean((step.sequence_log_ratio <= -(shift**2) / 2 + z * shift).double())
 
     return Metric(f"cdf[{z}]", share, ("log_prob",))
 

@@ -14,7 +14,7 @@ from asyncsim.updates._link import chain
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
     spec = plant(Spec(task, schedules.frozen(), methods.full_is(), chain(), sampling="enumerate"))
-    signal = oracle.population_signal(task, spec.method, *places(point), spec.policy)
+    signal = oracle.population_step(task, spec.method, *places(point), spec.policy)
     second = 1.0 + ratios.chi_square(signal.sequence_log_ratio, signal.step_mass).item()
     return {"second_moment": Estimate(second, tolerance=ROUNDING * second)}
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from asyncsim import advantages, methods
-from asyncsim.diagnostics._diagnostic import Step
 from asyncsim.records import Estimate, Point
+from asyncsim.step import Step
 from asyncsim.trials._chains import BATCHES, Chain, replicates_for, too_many
 from asyncsim.trials._plants import dropped_ratio
 from asyncsim.trials._sequences import token_level

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from asyncsim.diagnostics._diagnostic import Metric, Step
+from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.records import Estimate, Point
 from asyncsim.spec import Spec
+from asyncsim.step import Step
 from asyncsim.trials._chains import Chain, OneNumber, replicates_for, too_many
 from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
@@ -21,7 +22,7 @@ _EFFECT, _COMPARISONS = 0.02, 6
 
 def _weighted(step: Step) -> torch.Tensor:
     """E W r."""
-    return step.mean(torch.exp(step.signal.sequence_log_ratio) * step.signal.batch.reward)
+    return step.mean(torch.exp(step.sequence_log_ratio) * step.batch.reward)
 
 
 def _spread(chain: Chain) -> float:

@@ -7,7 +7,7 @@ import dataclasses
 import torch
 
 from asyncsim import versions
-from asyncsim.methods._signal import evaluate
+from asyncsim.methods._evaluate import evaluate
 from tests.contracts.laboratory import NOTHING, case
 
 
@@ -81,13 +81,13 @@ class Paper:
 def opened(trial, method):
     """The signal of an earlier update on the batch, at parameters between the old and the new ones."""
     middle = trial.policy.prepare(0.7 * trial.new + 0.3 * trial.old)
-    return evaluate(method, NOTHING, trial.policy, middle, _fresh(trial.batch))[0]
+    return evaluate(method, NOTHING, trial.policy, middle, _fresh(trial.batch))
 
 
 def ours(trial, method, opening=None):
     """What the product says about the logits of every token: c (1[v = y] - pi_v) + e_v - pi_v sum_w e_w, times a m."""
     weights = trial.policy.prepare(trial.new)
-    signal, _ = evaluate(method, NOTHING, trial.policy, weights, _fresh(trial.batch), opening)
+    signal = evaluate(method, NOTHING, trial.policy, weights, _fresh(trial.batch), opening and opening.carried())
     cotangents = signal.cotangents
     view = _view(trial.policy, trial.new)
     rows = trial.policy.forward(view, _fresh(trial.batch), ("log_probs",)).outputs["log_probs"]
@@ -102,7 +102,7 @@ def compared(method, objective, seed, samples, tokens, groups, drift):
     errors = []
     for later in (False, True):
         opening = opened(trial, method) if later else None
-        paper = Paper(trial, opening.outputs["log_prob"] if later else None)
+        paper = Paper(trial, opening.current["log_prob"] if later else None)
         errors.append((ours(trial, method, opening) - paper.gradient(objective(paper))).abs().max().item())
     return max(errors)
 
