@@ -58,7 +58,7 @@ class Estimate(NamedTuple):
 class Claim:
     """A statement of the theory that a measurement can contradict.
 
-    `domain(point)` returns None inside the domain, else the reason it is left; `predict(point)` and
+    `point` reads a point, or raises `InputError` outside the domain, and declares its parameters; `predict(point)` and
     `cross_check(point)` are two independent computations of the same named quantities; `formula_defects` are wrong
     versions of `predict`, each a mistake somebody makes. `relative_to` is what an effect of x percent refers to: each
     predicted "value", or the Euclidean "norm" of all quantities that share a stem (the text before "["), for vectors
@@ -71,7 +71,7 @@ class Claim:
     statement: str
     kind: str
     status: str
-    domain: Callable[[Point], str | None]
+    point: Any
     predict: Callable[[Point], dict[str, float]]
     cross_check: Callable[[Point], dict[str, float]]
     reference: str
@@ -83,6 +83,14 @@ class Claim:
         checks.one_of("claim kind", self.kind, KINDS, "use one of the kinds of `records.KINDS`")
         checks.one_of("claim status", self.status, STATUSES, "use one of the statuses of `records.STATUSES`")
         checks.one_of("relative_to", self.relative_to, ("value", "norm"), "say what an effect is relative to")
+
+    def domain(self, point: Point) -> str | None:
+        """None inside the domain, else the reason it is left."""
+        try:
+            self.point(point)
+        except checks.InputError as refusal:
+            return str(refusal)
+        return None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,9 @@ class Trial:
     samples as an effect of that relative size needs at the claim's error rates. `points` are those of the quick size,
     `more` those that the full size adds. `through` says which parts of the product stand in the measurement;
     `reach(point)` why a point inside the claim's domain cannot be measured (None where it can).
+
+    `elsewhere`: changes of the first point at which the claim must hold too, `refused`: such that the trial cannot
+    measure. `loose`: terms of a bound that no point is known to attain.
     """
 
     claim: str
@@ -41,6 +44,9 @@ class Trial:
     through: str
     more: tuple[Point, ...] = field(default=())
     reach: Callable[[Point], str | None] = lambda point: None
+    elsewhere: tuple[Point, ...] = ()
+    refused: tuple[Point, ...] = ()
+    loose: frozenset[str] = frozenset()
 
     def at(self, size: str) -> tuple[Point, ...]:
         """Points of a size."""

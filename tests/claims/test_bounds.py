@@ -13,7 +13,6 @@ import pytest
 from asyncsim import theory, trials, validation
 from asyncsim.records import LOOSE, Claim, Estimate
 from asyncsim.trials._trial import untouched
-from tests.claims.test_claims import LOOSE as LOOSE_TERMS
 
 BOUNDS = [name for name in sorted(theory.claims()) if theory.claim(name).kind == "bound"]
 TERMS = [(name, term) for name in BOUNDS for term in theory.claim(name).terms]
@@ -55,7 +54,7 @@ def test_a_term_is_a_part_of_the_bound(name, term):
 @pytest.mark.parametrize(("name", "term"), TERMS)
 def test_a_wrong_coefficient_is_never_held(name, term):
     """Larger: not tight, or undecided where one point is too noisy. Smaller: violated where the term is tight."""
-    claim, loose = theory.claim(name), term in LOOSE_TERMS.get(name, ())
+    claim, loose = theory.claim(name), term in trials.trial(name).loose
     for factor in (2.0, 10.0, 100.0):
         found = judged(name, lambda p, f=factor: claim.terms[term](p, f))
         assert found.verdict in (LOOSE, "inconclusive"), factor

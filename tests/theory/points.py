@@ -24,7 +24,6 @@ CHAIN = {"horizon": 7, "behavior_margins": (0.2, 1.1), "current_margins": (1.2, 
 CLOCKED = {"length": "lognormal:1.0:0.8", "period": 0.4, "places": 64, "groups_per_batch": 8}
 
 STATED: dict[str, dict[str, Any]] = {
-    "staleness/stability-boundary": {"staleness": 4, "curvatures": (1.0, 0.5, 3.0)},
     "staleness/heavy-ball": {"staleness": 4, "momentum": 0.5, "curvatures": (1.0, 0.5, 3.0)},
     "staleness/soft-optimum-step": {
         "workers": 5,
@@ -89,8 +88,6 @@ STATED: dict[str, dict[str, Any]] = {
         "max_age": 1,
     },
     "alignment/lag-identity": {"staleness": 2, "curvatures": (1.0, 0.3, 0.7), "noise": 0.5, "step": 0.55},
-    "alignment/lag1-closed-form": {"staleness": 4, "curvature": 2.0, "noise": 0.5, "step": 0.12},
-    "alignment/adam-inflation": {"dimension": 3, "signal": 0.7, "strength": 0.8, "reference": "previous"},
     "alignment/projection-restores-sync-boundary": {
         "staleness": 4,
         "curvature": 2.0,
@@ -102,7 +99,6 @@ STATED: dict[str, dict[str, Any]] = {
     "alignment/sawtooth-cosine": {"updates": 4, "curvature": 2.0, "noise": 0.5, "step": 0.15},
     "alignment/random-delay-cosine": {"law": (0.4, 0.0, 0.2, 0.4), "curvature": 2.0, "noise": 0.5, "step": 0.2},
     "alignment/noise-floor": {"dimension": 5, "threshold": 0.6},
-    "alignment/snr": {"dimension": 3, "signal": 0.8, "noise": 2.0, "samples": 4},
     "ratio/gaussian-shift": {"shift": 0.7},
     "ratio/sequence-product": SEQUENCE,
     "ratio/chain-moments": CHAIN,
@@ -417,7 +413,6 @@ SLOPES = st.fixed_dictionaries(
 )
 
 DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
-    "staleness/stability-boundary": curvatures(),
     "staleness/heavy-ball": curvatures(momentum=numbers(0.0, 0.99)),
     "staleness/soft-optimum-step": soft_optimum(),
     "staleness/mean-staleness": arrivals(law=st.just("exponential:1"), updates=st.integers(1, 200)),
@@ -437,15 +432,6 @@ DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "systems/straggler-tail": stragglers(),
     "systems/age-cut-length-bias": age_cuts(),
     "alignment/lag-identity": stationary(True),
-    "alignment/lag1-closed-form": stationary(False),
-    "alignment/adam-inflation": st.fixed_dictionaries(
-        {
-            "dimension": st.integers(2, 40),
-            "signal": numbers(0.01, 100.0),
-            "strength": numbers(0.05, 0.95),
-            "reference": st.sampled_from(["known", "previous"]),
-        }
-    ),
     "alignment/projection-restores-sync-boundary": st.fixed_dictionaries(
         {
             "staleness": st.integers(1, 24),
@@ -459,14 +445,6 @@ DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "alignment/sawtooth-cosine": sawtooths(),
     "alignment/random-delay-cosine": random_delays(),
     "alignment/noise-floor": st.fixed_dictionaries({"dimension": st.integers(2, 300), "threshold": numbers(0.01, 0.9)}),
-    "alignment/snr": st.fixed_dictionaries(
-        {
-            "dimension": st.integers(2, 200),
-            "signal": numbers(0.05, 5.0),
-            "noise": numbers(0.1, 3.0),
-            "samples": st.integers(1, 16),
-        }
-    ),
     "ratio/gaussian-shift": st.fixed_dictionaries({"shift": numbers(0.01, 8.0)}),
     "ratio/sequence-product": sequences(),
     "ratio/chain-moments": chains(200),

@@ -15,7 +15,6 @@ from explicit matrices. Source: derived; arXiv 2604.22407 for 1/(1 - alpha).
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import quad
@@ -23,34 +22,32 @@ from scipy.stats import poisson
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Choice, Declared, Integer, Real
 
 
-class _Setting(NamedTuple):
-    dimension: int
-    signal: float
-    strength: float
-    reference: str
+class _Setting(Declared):
+    dimension = Integer(1, 512, typical=(2, 40), example=3, doc="coordinates of the mean gradient")
+    signal = Real(
+        0.0, 1e3, open_low=True, typical=(0.01, 100.0), example=0.7, doc="mean's energy over the noise's, by coordinate"
+    )
+    strength = Real(
+        0.0, 1.0, open_low=True, typical=(0.05, 0.95), example=0.8, doc="share of the component that is taken away"
+    )
+    reference = Choice("known", "previous", example="previous", doc="along what the gradient is projected")
+
+    def joint(self) -> None:
+        """A known direction that is taken away whole leaves nothing; one coordinate has no other to compare with."""
+        known = self.reference == "known"
+        below = not known or self.strength < 1.0
+        checks.require(below, "strength", self.strength, "below 1 for a known reference", "leave a part of it")
+        checks.integer(
+            "dimension", self.dimension, 1 if known else 2, "count the coordinates of the mean gradient", 512
+        )
 
     @property
     def energy(self) -> float:
         """Of the mean gradient, in units of one coordinate's noise."""
         return self.dimension * self.signal
-
-
-def _read(point: Point) -> _Setting:
-    dimension, signal, strength, reference = _points.select(point, "dimension signal strength reference")
-    checks.one_of("reference", reference, ("known", "previous"), "say along what the gradient is projected")
-    alpha = checks.real("strength", strength, "give the share that is taken away", 0.0, 1.0, open_low=True)
-    known = reference == "known"
-    # A known direction that is taken away whole leaves nothing to compare.
-    checks.require(not known or alpha < 1.0, "strength", alpha, "below 1 for a known reference", "leave a part of it")
-    return _Setting(
-        checks.integer("dimension", dimension, 1 if known else 2, "count the coordinates of the mean gradient", 512),
-        checks.real("signal", signal, "give the mean's energy over the noise's", 0.0, 1e3, open_low=True),
-        alpha,
-        reference,
-    )
 
 
 def _overlap(s: _Setting) -> float:
@@ -78,7 +75,7 @@ def _projected(s: _Setting, overlap: float, lost: float) -> dict[str, float]:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _projected(s, _overlap(s), 2.0 * s.strength - s.strength**2)
 
 
@@ -98,7 +95,7 @@ def _integrated(s: _Setting) -> float:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     size = max(s.dimension, 2)
     mean = np.where(np.arange(size) < s.dimension, math.sqrt(s.signal), 0.0)
     along = mean / np.linalg.norm(mean)
@@ -116,24 +113,24 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _signal_law(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     behind = 1.0 - s.strength * _overlap(s)
     return _quantities(s, behind, (1.0 - s.strength) ** 2 if s.strength < 1.0 else behind**2)
 
 
 def _raw_moment(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _quantities(s, 1.0 - s.strength * _overlap(s), 1.0)
 
 
 def _other_reference(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     overlap = 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal)
     return _projected(s, overlap, 2.0 * s.strength - s.strength**2)
 
 
 def _noise_kept(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _projected(s, _overlap(s), 0.0)
 
 
@@ -142,7 +139,7 @@ claim = Claim(
     statement="projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient",
     kind="expectation",
     status="conditional",
-    domain=_points.domain_of(_read),
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; arXiv 2604.22407 for the signal-dominated case",

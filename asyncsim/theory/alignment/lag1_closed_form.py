@@ -10,19 +10,30 @@ continuous limit is in Kuechler and Mensch, Stochastics 40 (1992).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
-from asyncsim.theory._delay import covariance_share, excess, stable_share
+from asyncsim.theory._declared import Declared, Draw, Positive, Real, Staleness
+from asyncsim.theory._delay import covariance_share, critical, excess, stable_share
 from asyncsim.theory._recursion import autocovariance
 
 
-class _Setting(NamedTuple):
-    staleness: int
-    curvature: float
-    noise: float
-    step: float
+class _Setting(Declared):
+    staleness = Staleness(typical=(0, 12), example=4)
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient")
+    step = Positive(example=0.12, unit="parameter per gradient", doc="learning rate")
+
+    def joint(self) -> None:
+        """No stationary law exists at or above the boundary."""
+        stable_share(self.step, self.curvature, self.staleness)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Below 0.95 of the boundary: closer, the Lyapunov equation itself loses the digits."""
+        point = {name: draw(getattr(cls, name)) for name in ("staleness", "curvature", "noise")}
+        share = draw(Real(typical=(0.05, 0.95)))
+        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
 
     @property
     def share(self) -> float:
@@ -31,18 +42,6 @@ class _Setting(NamedTuple):
     @property
     def lags(self) -> range:
         return range(1, max(self.staleness, 1) + 1)
-
-
-def _read(point: Point) -> _Setting:
-    tau, curvature, noise, step = _points.select(point, "staleness curvature noise step")
-    setting = _Setting(
-        _points.staleness(tau),
-        _points.positive("curvature", curvature),
-        _points.positive("noise", noise),
-        _points.positive("step", step),
-    )
-    stable_share(setting.step, setting.curvature, setting.staleness)
-    return setting
 
 
 def _quantities(s: _Setting, amplification: float, signal: float) -> dict[str, float]:
@@ -54,25 +53,25 @@ def _quantities(s: _Setting, amplification: float, signal: float) -> dict[str, f
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     q = excess(s.share, s.staleness)
     return _quantities(s, 1.0 + q, q / (1.0 + q))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     power, seen = autocovariance(s.curvature, s.step, s.noise, s.staleness, s.lags)
     values = {f"corr[{k}]": value / power for k, value in zip(s.lags, seen, strict=True)}
     return {"amplification": power / s.noise**2} | values
 
 
 def _noise_dropped(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _quantities(s, excess(s.share, s.staleness), 1.0)
 
 
 def _no_amplification(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _quantities(s, 1.0, excess(s.share, s.staleness))
 
 
@@ -81,7 +80,7 @@ claim = Claim(
     statement="gradient energy and autocorrelation up to the staleness follow in closed form from step * curvature",
     kind="identity",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; continuous limit Kuechler and Mensch 1992 (Stochastics 40)",

@@ -83,7 +83,7 @@ claim = Claim(
     statement="stationary gradients correlate at +a/2 across the staleness and at -a/2 one update later",
     kind="identity",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: 2 E<x,g> = step E|g|^2",

@@ -11,31 +11,21 @@ over length and angle. Source: elementary.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, hyp1f1
 
-from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Integer, Positive
 
 
-class _Setting(NamedTuple):
-    dimension: int
-    signal: float
-    noise: float
-    samples: int
-
-
-def _read(point: Point) -> _Setting:
-    dimension, signal, noise, samples = _points.select(point, "dimension signal noise samples")
-    return _Setting(
-        checks.integer("dimension", dimension, 2, "in one dimension a cosine is a sign", 100_000),
-        _points.positive("signal", signal),
-        _points.positive("noise", noise),
-        checks.integer("samples", samples, 1, "count the samples of a batch"),
+class _Setting(Declared):
+    dimension = Integer(
+        2, 100_000, typical=(2, 200), example=3, doc="coordinates", remedy="in one dimension a cosine is a sign"
     )
+    signal = Positive(typical=(0.05, 5.0), example=0.8, unit="gradient", doc="length of the mean gradient")
+    noise = Positive(typical=(0.1, 3.0), example=2.0, unit="gradient", doc="noise of one sample in each coordinate")
+    samples = Integer(1, typical=(1, 16), example=4, doc="samples of a batch", remedy="count the samples of a batch")
 
 
 def _ratio(s: _Setting, spread: float) -> float:
@@ -44,7 +34,7 @@ def _ratio(s: _Setting, spread: float) -> float:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     d, kappa = s.dimension, s.signal * math.sqrt(s.samples) / s.noise
     front = kappa / math.sqrt(2.0) * math.exp(gammaln((d + 1) / 2.0) - gammaln(d / 2.0 + 1.0))
     direction = front * float(hyp1f1(0.5, d / 2.0 + 1.0, -(kappa**2) / 2.0))
@@ -52,7 +42,7 @@ def _predict(point: Point) -> dict[str, float]:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     d, b, m = s.dimension, s.samples, s.signal
     # Of B^2 pairs of samples B are a sample with itself.
     energy = (b * (m**2 + d * s.noise**2) + b * (b - 1) * m**2) / b**2
@@ -88,7 +78,7 @@ def _cosine_is_ratio(point: Point) -> dict[str, float]:
 
 
 def _one_coordinate(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _predict(point) | {"corr[1]": _ratio(s, s.noise**2 / s.samples)}
 
 
@@ -97,7 +87,7 @@ claim = Claim(
     statement="with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness",
     kind="expectation",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="elementary: independent batches factor",

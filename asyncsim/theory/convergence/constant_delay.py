@@ -113,7 +113,7 @@ claim = Claim(
     statement="under staleness tau the mean squared gradient is <= 2 Delta/(step T) + step L s^2 + (step L)^2 tau s^2",
     kind="bound",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; compare arXiv 1909.05350",

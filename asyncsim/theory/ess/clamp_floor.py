@@ -61,7 +61,7 @@ claim = Claim(
     statement="weights clamped to [1/C, C] have ESS/N >= 4/(C + 1/C)^2, that is N/ESS <= (C + 1/C)^2/4",
     kind="bound",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="Kantorovich inequality",

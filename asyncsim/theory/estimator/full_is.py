@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._bandit import (
     Enumeration,
     SequencePair,
@@ -68,7 +67,7 @@ claim = Claim(
     statement="the mean of (sequence ratio) * reward * score under behavior is the gradient at the current policy",
     kind="expectation",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook (importance sampling)",

@@ -14,7 +14,6 @@ import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._chain import ChainPair, log_moment, probabilities, read_chain
 
 
@@ -59,7 +58,7 @@ claim = Claim(
     statement="E W^p of a chain of bits is a product over bits, and a large batch has ESS/N = 1/E W^2",
     kind="expectation",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="arXiv 1511.01437; Kong 1992 (University of Chicago technical report 348)",

@@ -99,7 +99,7 @@ claim = Claim(
     statement="E W^p of Markov tokens follows a vector recursion, and a large batch has ESS/N = 1/E W^2",
     kind="expectation",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived",

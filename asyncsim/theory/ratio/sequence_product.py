@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._bandit import SequencePair, enumerate_sequences, read_sequence, softmax
 
 
@@ -56,7 +55,7 @@ claim = Claim(
     statement="E W^2 of a sequence is (1 + chi^2)^T for independent tokens and a matrix product for Markov tokens",
     kind="identity",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="arXiv 1511.01437; Markov form derived",

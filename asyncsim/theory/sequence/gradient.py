@@ -12,7 +12,6 @@ import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._bandit import complex_gradient
 from asyncsim.theory._chain import ChainPair, count_law, probabilities, read_paid_chain
 from asyncsim.theory._points import indexed
@@ -58,7 +57,7 @@ claim = Claim(
     statement="the gradient of a chain's success probability in a bit is p (1 - p) P(the others are one short)",
     kind="expectation",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook (score identity)",

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._chain import count_law, fourier_law, probabilities, read_paid_chain
 
 
@@ -48,7 +47,7 @@ claim = Claim(
     statement="a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted",
     kind="expectation",
     status="exact",
-    domain=_points.domain_of(read_paid_chain),
+    point=read_paid_chain,
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook (Poisson binomial)",

@@ -101,7 +101,7 @@ claim = Claim(
     "step < a_c(N-1) / (kl lambda_max(F(pi*)))",
     kind="threshold",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: Hessian -kl F(pi*) of the regularized return, then the delayed linear boundary",

@@ -12,34 +12,34 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Staleness, Vector
 from asyncsim.theory._delay import critical
 from asyncsim.theory._recursion import marginal_step
 
 
-def _read(point: Point) -> tuple[int, np.ndarray]:
-    tau, curvatures = _points.select(point, "staleness curvatures")
-    return _points.staleness(tau), _points.vector("curvatures", curvatures, 0.0)
+class _Setting(Declared):
+    staleness = Staleness(typical=(0, 24), example=4)
+    curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
 
 
 def _predict(point: Point) -> dict[str, float]:
-    tau, curvatures = _read(point)
-    return {"step": critical(tau) / float(curvatures.max())}
+    s = _Setting(point)
+    return {"step": critical(s.staleness) / float(s.curvatures.max())}
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    tau, curvatures = _read(point)
-    return {"step": min(marginal_step(np.array([[-h]]), tau) for h in np.unique(curvatures))}
+    s = _Setting(point)
+    return {"step": min(marginal_step(np.array([[-h]]), s.staleness) for h in np.unique(s.curvatures))}
 
 
 def _off_by_one(point: Point) -> dict[str, float]:
-    tau, curvatures = _read(point)
-    return {"step": critical(tau + 1) / float(curvatures.max())}
+    s = _Setting(point)
+    return {"step": critical(s.staleness + 1) / float(s.curvatures.max())}
 
 
 def _sufficient(point: Point) -> dict[str, float]:
-    tau, curvatures = _read(point)
-    return {"step": 1.0 / (float(curvatures.max()) * (1 + tau))}
+    s = _Setting(point)
+    return {"step": 1.0 / (float(s.curvatures.max()) * (1 + s.staleness))}
 
 
 claim = Claim(
@@ -47,7 +47,7 @@ claim = Claim(
     statement="under staleness tau gradient descent is stable iff step * largest curvature < 2 sin(pi/(2(2 tau+1)))",
     kind="threshold",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="Levin and May 1976 (Theor. Popul. Biol. 9); arXiv 1910.05124",

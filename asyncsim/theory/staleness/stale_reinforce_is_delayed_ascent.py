@@ -119,7 +119,7 @@ claim = Claim(
     "whatever the current policy; without a baseline the current policy enters",
     kind="identity",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: centered rewards sum to zero over a group",

@@ -146,7 +146,7 @@ claim = Claim(
     "or K/M (release at dequeue)",
     kind="expectation",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: mean-staleness identity with a constant number outstanding",

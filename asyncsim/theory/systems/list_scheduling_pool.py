@@ -99,7 +99,7 @@ claim = Claim(
     statement="a pool of a+1 batches on k slots takes at most Q mu/k + E[longest of the pool]/(a+1) + t_T a batch",
     kind="bound",
     status="open",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived at a = 0; a conjecture beyond",

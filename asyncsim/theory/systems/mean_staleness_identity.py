@@ -14,7 +14,6 @@ import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
 
 
 def _read(point: Point) -> None:
@@ -46,7 +45,7 @@ claim = Claim(
     statement="the staleness of all groups sums to the groups outstanding at all publishes",
     kind="identity",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: exchange of the sums over groups and publishes",

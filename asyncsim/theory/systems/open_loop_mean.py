@@ -154,7 +154,7 @@ claim = Claim(
     statement="an open loop that drops its oldest has mean staleness C/P + rho below rho = 1, 1 + E floor(a+t) above",
     kind="expectation",
     status="conditional",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: ages at the dequeue; mean-staleness identity below rho = 1",

@@ -117,7 +117,7 @@ claim = Claim(
     statement="with the oldest first and a trainer that never waits, P(s >= k) = P(T > (k-1) tau) for k >= K/P",
     kind="distribution",
     status="asymptotic",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: stragglers join the first batch after their end",

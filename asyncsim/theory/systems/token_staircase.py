@@ -17,7 +17,7 @@ import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _lengths, _points
+from asyncsim.theory import _lengths
 from asyncsim.theory._clocked import Clocked, read_clocked
 
 _SIGMA = 1.5
@@ -95,7 +95,7 @@ claim = Claim(
     "E[L^2]/(2 tau E[L]) over tokens, half of the head's",
     kind="expectation",
     status="exact",
-    domain=_points.domain_of(_read),
+    point=_read,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: uniform phase",

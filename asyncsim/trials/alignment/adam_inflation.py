@@ -69,4 +69,10 @@ trial = Trial(
         else "dimension * signal >= 0.5 and signal <= 2: more updates than a trial makes"
     ),
     through="loop",
+    elsewhere=(
+        {"dimension": 1, "signal": 0.6, "strength": 0.9, "reference": "known"},
+        {"dimension": 40, "signal": 0.2, "strength": 1.0},
+        {"dimension": 2, "signal": 2.0, "strength": 0.3},
+    ),
+    refused=({"signal": 0.05}, {"signal": 20.0}),
 )

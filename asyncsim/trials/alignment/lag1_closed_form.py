@@ -46,4 +46,6 @@ trial = Trial(
     effect=0.02,
     reach=lambda p: linear_reach((p["curvature"],), p["staleness"], p["step"], _warm_up(p["staleness"])),
     through="loop",
+    elsewhere=({"staleness": 0, "step": 1.2}, {"staleness": 3, "step": 0.25}),
+    refused=({"step": 0.995},),
 )

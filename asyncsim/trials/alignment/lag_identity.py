@@ -46,4 +46,5 @@ trial = Trial(
     effect=0.02,
     reach=lambda p: linear_reach(p["curvatures"], p["staleness"], p["step"], _warm_up(p["staleness"])),
     through="loop",
+    elsewhere=({"staleness": 2, "step": 0.3},),
 )

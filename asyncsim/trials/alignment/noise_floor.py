@@ -50,4 +50,6 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="loop",
+    elsewhere=({"dimension": 9, "threshold": 0.4}, {"dimension": 60, "threshold": 0.1}),
+    refused=({"dimension": 64},),
 )

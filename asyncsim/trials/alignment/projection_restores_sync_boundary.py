@@ -94,4 +94,11 @@ trial = Trial(
     effect=0.05,
     reach=lambda p: None if p["staleness"] <= 32 else "staleness <= 32: longer runs than a trial makes",
     through="loop",
+    elsewhere=(
+        {"step": 0.995, "others": 1},
+        {"step": 2.6, "curvature": 0.5, "staleness": 1},
+        {"step": 5.0, "noise": 0.001, "staleness": 7},
+        {"reference": "applied", "staleness": 2, "others": 4},
+    ),
+    refused=({"staleness": 40},),
 )

@@ -73,4 +73,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
+    elsewhere=({"law": (0.3, 0.7), "step": 0.5}, {"law": (0.0, 0.0, 1.0), "noise": 0.2}),
+    refused=({"step": 0.6},),
 )

@@ -45,4 +45,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
+    elsewhere=({"signal": 3.0}, {"dimension": 2, "samples": 2}, {"noise": 0.3}),
+    refused=({"signal": 0.1},),
 )

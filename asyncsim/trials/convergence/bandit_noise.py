@@ -51,4 +51,5 @@ trial = Trial(
     defects={"mean of the whole group": Defect(_group_mean, _POINT), "no baseline": Defect(_no_baseline, _POINT)},
     effect=0.02,
     through="oracle",
+    elsewhere=({"samples": 3}, {"rewards": (1.0, 1.0, 1.0)}),
 )

@@ -71,4 +71,5 @@ trial = Trial(
     defects={"temperature forgotten in the derivative": Defect(_sharpened, _TWO)},
     effect=0.05,
     through="oracle",
+    elsewhere=({"rewards": (3.0, 0.0, 1.0)},),
 )

@@ -32,4 +32,6 @@ trial = Trial(
     },
     effect=0.05,
     through="loop",
+    elsewhere=({"updates": 7, "start": 2.0},),
+    loose=frozenset({"noise of several updates of delay"}),
 )

@@ -88,4 +88,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
+    elsewhere=({"horizon": 1}, {"samples": 64}, {"samples": 2, "horizon": 20}),
+    refused=({"samples": 4096},),
 )

@@ -32,9 +32,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 def _clamped(spec: Spec) -> Spec:
     """The statistic taken on weights clamped to [1/2, 2]: it has a floor of 0.64."""
-    metric = Metric(
-        "ess", lambda step: ratios.ess(step.sequence_log_ratio, step.step_mass, clamp=2.0), ("log_prob",)
-    )
+    metric = Metric("ess", lambda step: ratios.ess(step.sequence_log_ratio, step.step_mass, clamp=2.0), ("log_prob",))
     return dataclasses.replace(spec, diagnostics=[metric])
 
 
@@ -51,4 +49,5 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
+    elsewhere=({"current_logits": (0.0, 0.0, 0.0)},),
 )

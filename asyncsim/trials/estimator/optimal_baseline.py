@@ -50,4 +50,5 @@ trial = Trial(
     defects={"weight to the fourth power": Defect(_fourth_power, {**_POINT, "cap": None})},
     effect=0.02,
     through="oracle",
+    elsewhere=({"rewards": (0.0, 0.0, 1.0)},),
 )

@@ -39,4 +39,5 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
+    elsewhere=({"cap": 1.01},),
 )

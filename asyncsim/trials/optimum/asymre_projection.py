@@ -47,4 +47,5 @@ trial = Trial(
     defects={"behavior refreshed": Defect(_refreshed, _POINT)},
     effect=0.02,
     through="loop",
+    elsewhere=({"offset": 0.05},),
 )

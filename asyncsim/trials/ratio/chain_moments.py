@@ -52,4 +52,6 @@ trial = Trial(
     effect=_EFFECT,
     reach=_reach,
     through="loop",
+    elsewhere=({"horizon": 1}, {"current_margins": (0.6, 1.4)}),
+    refused=({"current_margins": (2.5, 3.0)},),
 )

@@ -163,4 +163,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
+    elsewhere=({"samples": 2, "stalenesses": (1, 3)}, {"means": (0.9, 0.1, 0.9, 0.3), "step": 0.001}),
+    refused=({"step": 0.1}, {"means": (0.01, 0.01, 0.01, 0.01)}, {"stalenesses": (1, 1000)}),
 )

@@ -66,4 +66,6 @@ trial = Trial(
         None if abs(point["shift"]) <= 1.1 else "|shift| at most 1.1: the second moment is unseen beyond"
     ),
     through="loop",
+    elsewhere=({"shift": 0.3}, {"shift": 0.7}),
+    refused=({"shift": 3.0},),
 )

@@ -72,4 +72,6 @@ trial = Trial(
     effect=_EFFECT,
     reach=_reach,
     through="loop",
+    elsewhere=({"horizon": 1},),
+    refused=({"horizon": 400},),
 )

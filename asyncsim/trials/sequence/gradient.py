@@ -73,4 +73,6 @@ trial = Trial(
     effect=_EFFECT,
     reach=lambda point: too_many(_spread(Chain(point, point["fraction"])), _EFFECT, 2 * point["horizon"]),
     through="loop",
+    elsewhere=({"horizon": 12},),
+    refused=({"behavior_margins": (-3.0, -3.0)},),
 )

@@ -61,4 +61,6 @@ trial = Trial(
     effect=_EFFECT,
     reach=lambda point: too_many(_spread(Chain(point, point["fraction"])), _EFFECT, _COMPARISONS),
     through="loop",
+    elsewhere=({"fraction": 0.6}, {"horizon": 30}),
+    refused=({"fraction": 1.0},),
 )

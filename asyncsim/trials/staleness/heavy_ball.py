@@ -54,4 +54,6 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="loop",
+    elsewhere=({"staleness": 12, "momentum": 0.7}, {"curvatures": (7.0,), "momentum": 0.0}),
+    refused=({"staleness": 30, "momentum": 0.95},),
 )

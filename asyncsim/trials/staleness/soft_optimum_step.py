@@ -84,4 +84,5 @@ trial = Trial(
     },
     effect=0.05,
     through="kernel, loop",
+    elsewhere=({"workers": 3, "kl": 1.5},),
 )

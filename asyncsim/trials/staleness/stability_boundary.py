@@ -27,4 +27,6 @@ trial = Trial(
     effect=0.05,
     reach=lambda point: None if point["staleness"] <= 64 else "staleness <= 64: longer runs than a trial makes",
     through="loop",
+    elsewhere=({"staleness": 24}, {"curvatures": (7.0,)}),
+    refused=({"staleness": 500},),
 )

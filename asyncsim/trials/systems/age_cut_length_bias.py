@@ -29,7 +29,12 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     realizations = realizations_for(spread, effect, _CLOCK["mean_length"] / batch, 12)
     system = plant(
         System(
-            "age cut", {}, length, (1.0,) * point["places"], groups_per_batch=batch, train_time=0.0,
+            "age cut",
+            {},
+            length,
+            (1.0,) * point["places"],
+            groups_per_batch=batch,
+            train_time=0.0,
             max_age=point["max_age"],
         )
     )
@@ -80,4 +85,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=({"max_age": 3}, {"length": "gamma:1.0:2.0", "groups_per_batch": 128}),
+    refused=({"groups_per_batch": 32},),
 )

@@ -68,4 +68,6 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="kernel",
+    elsewhere=({"groups_per_batch": 1}, {"workers": 3, "law": "gamma:1.0:0.5", "cells": 0}),
+    refused=({"law": "pareto:1.0:1.5", "cells": 0},),
 )

@@ -94,4 +94,10 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=(
+        {"length": "constant:2"},
+        {"places": 1, "groups_per_batch": 1, "length": "exponential:1", "train_time": 0.2},
+        {"batches_per_publish": 3, "generator_pauses": False, "capacity": 128},
+    ),
+    refused=({"train_time": 0.6},),
 )

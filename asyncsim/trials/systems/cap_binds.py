@@ -54,11 +54,17 @@ def _slow(system: Any) -> Any:
 trial = Trial(
     claim="systems/cap-binds",
     points=(
-        _point(8, 4), _point(40, 8), _point(33, 8), _point(12, 4, "dequeue"), _point(12, 4, "dequeue", True),
+        _point(8, 4),
+        _point(40, 8),
+        _point(33, 8),
+        _point(12, 4, "dequeue"),
+        _point(12, 4, "dequeue", True),
         _point(40, 8, places=16, period=2.5),
     ),
     more=(
-        _point(144, 16), _point(10, 4), _point(160, 32, places=64, period=2.0),
+        _point(144, 16),
+        _point(10, 4),
+        _point(160, 32, places=64, period=2.0),
         _point(40, 8, "dequeue", places=6, period=6.0),
     ),
     measure=_measure,
@@ -72,4 +78,6 @@ trial = Trial(
     },
     effect=0.02,
     through="kernel",
+    elsewhere=({"tickets": 10}, {"release": "dequeue"}, {"zero_train_time": True}, {"tickets": 50}),
+    refused=({"tickets": 4}, {"places": 4, "length": "lognormal:1:0.8", "samples_per_group": 1, "period": 1.0}),
 )

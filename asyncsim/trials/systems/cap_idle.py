@@ -25,9 +25,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     length = laws.as_law("length", point["length"])
     tolerance = 0.0 if _poisson(point) else _POISSON
     realizations = realizations_for(_SPREAD if tolerance == 0.0 else _MANY, effect, tolerance, 8)
-    system = System(
-        "open loop", {}, length, (1.0,) * places, groups_per_batch=batch, train_time=point["train_time"]
-    )
+    system = System("open loop", {}, length, (1.0,) * places, groups_per_batch=batch, train_time=point["train_time"])
     warm_up = max(_GROUPS // 10, 40 * places) // batch
     heads = stationary_heads(plant(system), warm_up + _GROUPS // batch, warm_up, realizations, seed, samples)
     found = mean_over_realizations(heads)
@@ -46,7 +44,10 @@ def _trains_longer(system: System) -> System:
 
 def _point(places: int, batch: int, length: str, train_time: float, samples: int = 1) -> Point:
     return {
-        "places": places, "groups_per_batch": batch, "samples_per_group": samples, "length": length,
+        "places": places,
+        "groups_per_batch": batch,
+        "samples_per_group": samples,
+        "length": length,
         "train_time": train_time,
     }
 
@@ -75,4 +76,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=({"places": 3}, {"places": 96, "groups_per_batch": 12, "length": "gamma:1.0:2.0"}),
+    refused=({"length": "lognormal:1.0:0.8"},),
 )

@@ -32,13 +32,7 @@ def _returned_early(system: Any) -> Any:
     return system.replace(release="dequeue")
 
 
-_POINT = {
-    "places": 8,
-    "tickets": 8,
-    "samples_per_group": 4,
-    "length": "exponential:1",
-    "train_time": "exponential:0.3",
-}
+_POINT = {"places": 8, "tickets": 8, "samples_per_group": 4, "length": "exponential:1", "train_time": "exponential:0.3"}
 _SPARE = _POINT | {"places": 16, "samples_per_group": 1, "train_time": "exponential:0.15"}
 
 trial = Trial(
@@ -46,11 +40,13 @@ trial = Trial(
     points=(
         _POINT,
         _SPARE | {"length": "lognormal:1.0:1.5"},
-        _POINT | {"places": 4, "tickets": 4, "samples_per_group": 1}
+        _POINT
+        | {"places": 4, "tickets": 4, "samples_per_group": 1}
         | {"length": "constant:1", "train_time": "exponential:0.25"},
     ),
     more=(
-        _POINT | {"places": 16, "tickets": 16, "samples_per_group": 2}
+        _POINT
+        | {"places": 16, "tickets": 16, "samples_per_group": 2}
         | {"length": "gamma:1:0.5", "train_time": "exponential:0.08"},
     ),
     measure=_measure,
@@ -62,4 +58,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=({"tickets": 1}, {"length": "pareto:1:3.0"}, {"places": 40, "tickets": 30}),
+    refused=({"length": "pareto:1:2.0"},),
 )

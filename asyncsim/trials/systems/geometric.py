@@ -37,4 +37,6 @@ trial = Trial(
         None if point["workers"] <= 64 and point["cells"] <= 200 else "at most 64 workers and 200 cells"
     ),
     through="kernel",
+    elsewhere=({"workers": 2, "cells": 3},),
+    refused=({"cells": 1000000},),
 )

@@ -30,8 +30,15 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     else:
         options = {"order": rule}
     system = System(
-        "bounded", {}, laws.as_law("length", point["length"]), (1.0,) * tickets, groups_per_batch=batch,
-        batches_per_publish=batches, tickets=tickets, train_time=point["train_time"], sync_time=point["sync_time"],
+        "bounded",
+        {},
+        laws.as_law("length", point["length"]),
+        (1.0,) * tickets,
+        groups_per_batch=batch,
+        batches_per_publish=batches,
+        tickets=tickets,
+        train_time=point["train_time"],
+        sync_time=point["sync_time"],
         **options,
     )
     # The groups of the start share a version; under wait they leave within twice the age.
@@ -59,20 +66,37 @@ def _window_wide(system: Any) -> Any:
 
 def _point(rule: str, tickets: int, batch: int = 4, batches: int = 1, sync_time: float = 0.0) -> Point:
     return {
-        "rule": rule, "tickets": tickets, "groups_per_batch": batch, "batches_per_publish": batches,
-        "length": "pareto:0.5:1.5", "train_time": 1.0, "sync_time": sync_time,
+        "rule": rule,
+        "tickets": tickets,
+        "groups_per_batch": batch,
+        "batches_per_publish": batches,
+        "length": "pareto:0.5:1.5",
+        "train_time": 1.0,
+        "sync_time": sync_time,
     }
 
 
 trial = Trial(
     claim="systems/hard-bounds",
     points=(
-        _point("window:1", 10), _point("window:5", 12), _point("window:2", 12), _point("wait:2", 12),
-        _point("drain", 10), _point("version_strict", 10), _point("target", 10), _point("window:5", 12, 2, 2),
-        _point("wait:3", 12, 2, 2, 0.4), _point("drain", 10, 2, 2, 0.4), _point("version_strict", 10, 4, 1, 0.4),
+        _point("window:1", 10),
+        _point("window:5", 12),
+        _point("window:2", 12),
+        _point("wait:2", 12),
+        _point("drain", 10),
+        _point("version_strict", 10),
+        _point("target", 10),
+        _point("window:5", 12, 2, 2),
+        _point("wait:3", 12, 2, 2, 0.4),
+        _point("drain", 10, 2, 2, 0.4),
+        _point("version_strict", 10, 4, 1, 0.4),
     ),
     more=(
-        _point("window:1", 12), _point("target", 12), _point("drain", 6), _point("window:9", 8), _point("wait:4", 12),
+        _point("window:1", 12),
+        _point("target", 12),
+        _point("drain", 6),
+        _point("window:9", 8),
+        _point("wait:4", 12),
     ),
     measure=_measure,
     defects={
@@ -85,4 +109,6 @@ trial = Trial(
     effect=0.05,
     reach=lambda point: None if point["tickets"] <= 256 else "at most 256 tickets",
     through="kernel",
+    elsewhere=({"rule": "window:7"}, {"rule": "target", "groups_per_batch": 1}, {"rule": "wait:5"}),
+    refused=({"tickets": 4},),
 )

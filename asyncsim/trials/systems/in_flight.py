@@ -65,4 +65,6 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="kernel",
+    elsewhere=({"length": "pareto:1.0:2.5"}, {"period": 2.0, "cells": 1}, {"groups_per_batch": 2}),
+    refused=({"length": "pareto:1.0:2.0"},),
 )

@@ -88,4 +88,5 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=({"slots": 20}, {"length": "lognormal:1.0:1.5", "sync_time": 1.0}),
 )

@@ -86,4 +86,5 @@ trial = Trial(
     effect=0.04,
     reach=_reach,
     through="kernel",
+    elsewhere=({"ahead": 2}, {"slots": 1}, {"slots": 64, "length": "exponential:1"}),
 )

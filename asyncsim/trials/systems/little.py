@@ -161,4 +161,5 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=({"length": "pareto:1:1.1"}, {"places": 1, "tickets": 4}, {"train_time": 0.0}),
 )

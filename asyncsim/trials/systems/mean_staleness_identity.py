@@ -27,11 +27,7 @@ _TROUBLE: dict[str, dict[str, Any]] = {
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     eta, groups = point["max_head_offpolicyness"], point["consumer_batch_size"]
     system = systems.areal(
-        eta,
-        groups,
-        point["max_concurrent_rollouts"],
-        length=laws.as_law("length", point["length"]),
-        load=point["load"],
+        eta, groups, point["max_concurrent_rollouts"], length=laws.as_law("length", point["length"]), load=point["load"]
     ).replace(**_TROUBLE[point["trouble"]])
     record = plant(system).timeline(_BATCHES, seed=seed)
     samples, publishes = record.samples, record.publishes
@@ -79,4 +75,5 @@ trial = Trial(
     },
     effect=0.02,
     through="kernel",
+    elsewhere=({"load": 4.0, "max_head_offpolicyness": 1}, {"trouble": "slots", "load": 0.3}),
 )

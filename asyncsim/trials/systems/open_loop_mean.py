@@ -71,10 +71,7 @@ _STEP = _POINT | {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, 
 trial = Trial(
     claim="systems/open-loop-mean",
     points=(_POINT, _FAST, _STEP | {"train_time": 2.8}),
-    more=(
-        _POINT | {"train_time": 1.2206, "capacity": 64},
-        _FAST | {"train_time": 0.7, "capacity": 128},
-    ),
+    more=(_POINT | {"train_time": 1.2206, "capacity": 64}, _FAST | {"train_time": 0.7, "capacity": 128}),
     measure=_measure,
     defects={
         "versions one behind": Defect(version_off_by_one, _FAST),
@@ -84,4 +81,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=({"groups_per_batch": 16, "places": 64, "capacity": 32}, {"train_time": 0.15}),
+    refused=({"train_time": 0.4},),
 )

@@ -82,4 +82,10 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=(
+        {"places": 16, "train_time": 4.0},
+        {"length": "constant:1"},
+        {"samples_per_group": 1, "length": "gamma:1:0.3", "train_time": 2.0},
+    ),
+    refused=({"places": 15, "train_time": 4.0},),
 )

@@ -25,8 +25,15 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     realizations = realizations_for(_SPREAD, effect, _FINITE, 16)
     system = plant(
         System(
-            "stragglers", {}, laws.as_law("length", point["length"]), (1.0,) * tickets, groups_per_batch=batch,
-            tickets=tickets, release=point["release"], order="oldest_start", train_time=point["period"],
+            "stragglers",
+            {},
+            laws.as_law("length", point["length"]),
+            (1.0,) * tickets,
+            groups_per_batch=batch,
+            tickets=tickets,
+            release=point["release"],
+            order="oldest_start",
+            train_time=point["period"],
         )
     )
     warm_up = 4 * -(-tickets // batch) + 40
@@ -59,8 +66,13 @@ def _point(
     tickets: int, batch: int, length: str, levels: tuple[int, ...], release: str = "publish", samples: int = 1
 ) -> Point:
     return {
-        "tickets": tickets, "groups_per_batch": batch, "release": release, "samples_per_group": samples,
-        "length": length, "period": 1.0, "levels": levels,
+        "tickets": tickets,
+        "groups_per_batch": batch,
+        "release": release,
+        "samples_per_group": samples,
+        "length": length,
+        "period": 1.0,
+        "levels": levels,
     }
 
 
@@ -88,4 +100,6 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="kernel",
+    elsewhere=({"tickets": 120, "levels": (5,)}, {"samples_per_group": 2, "length": "gamma:1.0:2.0"}),
+    refused=({"levels": (3,)}, {"levels": (40,)}),
 )

@@ -92,4 +92,7 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=({"release": "dequeue"}, {"tickets": 16}, {"train_time": 0.0}),
+    refused=({"tickets": 8},),
+    loose=frozenset({"tickets behind other batches"}),
 )

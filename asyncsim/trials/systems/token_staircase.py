@@ -70,4 +70,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=({"length": "lognormal:1.0:0.5"}, {"period": 3.0}),
+    refused=({"length": "lognormal:1.0:1.4"},),
 )

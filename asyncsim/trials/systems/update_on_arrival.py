@@ -48,4 +48,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
+    elsewhere=({"workers": 300}, {"workers": 2, "law": "gamma:1.0:0.3"}),
+    refused=({"law": "pareto:1.0:1.2"}, {"workers": 1}),
 )
