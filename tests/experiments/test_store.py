@@ -52,7 +52,7 @@ def lab(tmp_path):
     """A checkout with the real runner and one fake experiment."""
     package = tmp_path / "experiments"
     package.mkdir()
-    for name in ("__init__.py", "__main__.py", "_contract.py", "_source.py", "_store.py"):
+    for name in ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_source.py", "_store.py"):
         shutil.copy(ROOT / "experiments" / name, package / name)
     (package / "squares.py").write_text(FAKE)
     return tmp_path
@@ -269,3 +269,18 @@ def test_every_experiment_keeps_the_contract(name):
     for settings in (module.SETTINGS, module.QUICK):
         assert all(settings.count(setting) == 1 for setting in settings), "two settings are the same"
         assert _store.digest(module, quick=True) != _store.digest(module, quick=False)
+
+
+def test_rows_are_carried_to_rewritten_code_that_computes_the_same_and_to_no_other(lab):
+    """The committed rows count for the new version when quick rows agree; the planted code computes something else."""
+    file = lab / "experiments" / "squares.py"
+    before = file.read_text(encoding="utf-8")
+    assert run(lab, "squares")[0] == run(lab, "squares", "--quick", "--out", "old/squares")[0] == 0
+    wrong = before.replace('"square": ', '"square": 1 + ')
+    for text, good in ((wrong, False), (before.replace("def run(setting):", "def run(setting, *rest):"), True)):
+        assert text != before
+        file.write_text(text, encoding="utf-8")
+        assert run(lab, "squares", "--quick", "--out", f"new{good}/squares")[0] == 0
+        status, _, said = run(lab, "squares", "--carry", "old", f"new{good}")
+        assert (status == 0) == good, said
+        assert good or "quick rows" in said
