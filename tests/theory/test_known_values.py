@@ -13,6 +13,7 @@ import pytest
 from asyncsim import theory
 from asyncsim.theory import _bandit
 from asyncsim.theory._recursion import second_moments
+from tests.theory import drawing
 from tests.theory.points import BEHAVIOR, CURRENT, SEQUENCE, STATED
 
 
@@ -434,7 +435,7 @@ def test_bandit_noise_of_two_samples_by_hand() -> None:
 
 
 def test_asymre_projection_by_explicit_flow() -> None:
-    point = STATED["optimum/asymre-projection"]
+    point = drawing.stated("optimum/asymre-projection")
     mu, rewards = _bandit.softmax(np.array(point["behavior_logits"])), np.array(point["rewards"])
     theta = np.zeros(5)
     for _ in range(40_000):

@@ -9,37 +9,42 @@ stationary, white noise. Second route: Lyapunov equation of each mode. Source: d
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
-from asyncsim.theory._delay import excess, stable_share
+from asyncsim.theory._declared import Declared, Draw, Positive, Real, Staleness, Vector
+from asyncsim.theory._delay import critical, excess, stable_share
 from asyncsim.theory._recursion import autocovariance
 
 
-class _Setting(NamedTuple):
-    staleness: int
-    curvatures: np.ndarray
-    noise: float
-    step: float
+class _Setting(Declared):
+    staleness = Staleness(typical=(0, 12), example=2)
+    curvatures = Vector(0.0, example=(1.0, 0.3, 0.7), unit="gradient per parameter", doc="curvatures of the modes")
+    noise = Positive(
+        typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient, the same in every mode"
+    )
+    step = Positive(example=0.55, unit="parameter per gradient", doc="learning rate")
+
+    def joint(self) -> None:
+        """No stationary law exists at or above the boundary of the steepest mode."""
+        stable_share(self.step, float(self.curvatures.max()), self.staleness)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Below 0.95 of the boundary: closer, the Lyapunov equation itself loses the digits."""
+        tau, top = draw(cls.staleness), draw(Real(typical=(0.1, 5.0)))
+        return {
+            "staleness": tau,
+            "curvatures": (top, *(top * share for share in draw(Vector(typical=(0.1, 1.0), sizes=(0, 3))))),
+            "noise": draw(cls.noise),
+            "step": draw(Real(typical=(0.05, 0.95))) * critical(tau) / top,
+        }
 
     @property
     def lags(self) -> list[int]:
         return [lag for lag in (self.staleness, self.staleness + 1) if lag >= 1]
-
-
-def _read(point: Point) -> _Setting:
-    tau, curvatures, noise, step = _points.select(point, "staleness curvatures noise step")
-    setting = _Setting(
-        _points.staleness(tau),
-        _points.vector("curvatures", curvatures, 0.0),
-        _points.positive("noise", noise),
-        _points.positive("step", step),
-    )
-    stable_share(setting.step, float(setting.curvatures.max()), setting.staleness)
-    return setting
 
 
 def _flip(s: _Setting, a: float) -> dict[str, float]:
@@ -52,29 +57,29 @@ def _weighted(s: _Setting) -> float:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _flip(s, _weighted(s))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     modes = [autocovariance(h, s.step, s.noise, s.staleness, s.lags) for h in s.curvatures]
     power = sum(mode[0] for mode in modes)
     return {f"corr[{lag}]": sum(mode[1][k] for mode in modes) / power for k, lag in enumerate(s.lags)}
 
 
 def _plain_mean(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _flip(s, s.step * float(s.curvatures.mean()))
 
 
 def _no_half(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _flip(s, 2.0 * _weighted(s))
 
 
 def _sign(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _flip(s, -_weighted(s))
 
 
@@ -83,7 +88,7 @@ claim = Claim(
     statement="stationary gradients correlate at +a/2 across the staleness and at -a/2 one update later",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: 2 E<x,g> = step E|g|^2",

@@ -9,27 +9,37 @@ route: quadrature over the angle, weight sin^{d-2}. Source: elementary.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from scipy.integrate import quad
 from scipy.special import betainc, gammaln, ndtr
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Integer, Real
 
 
-class _Setting(NamedTuple):
-    dimension: int
-    threshold: float
+class _Setting(Declared):
+    dimension = Integer(
+        2,
+        100_000,
+        typical=(2, 300),
+        example=5,
+        doc="coordinates of a gradient",
+        remedy="in one dimension every cosine is 1 or -1",
+    )
+    threshold = Real(
+        0.0,
+        1.0,
+        open_low=True,
+        typical=(0.01, 0.9),
+        example=0.6,
+        doc="cosine that chance is to exceed",
+        remedy="give a cosine above 0 and below 1",
+    )
 
-
-def _read(point: Point) -> _Setting:
-    dimension, threshold = _points.select(point, "dimension threshold")
-    remedy = "in one dimension every cosine is 1 or -1"
-    found = checks.real("threshold", threshold, "give a positive cosine", 0.0, open_low=True)
-    checks.require(found < 1.0, "threshold", threshold, "below 1", "no cosine exceeds 1")
-    return _Setting(checks.integer("dimension", dimension, 2, remedy, 100_000), found)
+    def joint(self) -> None:
+        """A tail of probability 0 is no quantity."""
+        checks.require(self.threshold < 1.0, "threshold", self.threshold, "below 1", "no cosine exceeds 1")
 
 
 def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, float]:
@@ -37,14 +47,16 @@ def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, fl
 
 
 def _predict(point: Point) -> dict[str, float]:
-    d, threshold = _read(point)
+    s = _Setting(point)
+    d, threshold = s.dimension, s.threshold
     size = math.exp(gammaln(d / 2.0) - gammaln((d + 1) / 2.0)) / math.sqrt(math.pi)
     half = (d - 1) / 2.0
     return _quantities(size, 1.0 / d, float(betainc(half, half, (1.0 - threshold) / 2.0)))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    d, threshold = _read(point)
+    s = _Setting(point)
+    d, threshold = s.dimension, s.threshold
     # Beyond twelve standard deviations of the angle nothing is left; a wider range would hide the peak.
     reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
 
@@ -60,12 +72,14 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _asymptote(point: Point) -> dict[str, float]:
-    d, threshold = _read(point)
+    s = _Setting(point)
+    d, threshold = s.dimension, s.threshold
     return _quantities(math.sqrt(2.0 / (math.pi * d)), 1.0 / d, float(ndtr(-threshold * math.sqrt(d))))
 
 
 def _one_fewer(point: Point) -> dict[str, float]:
-    d, threshold = _read(point)
+    s = _Setting(point)
+    d, threshold = s.dimension, s.threshold
     return _predict({"dimension": d + 1, "threshold": threshold})
 
 
@@ -74,7 +88,7 @@ claim = Claim(
     statement="cosines of unrelated gradients follow a Beta law of the dimension: chance alone makes them 1/sqrt(d)",
     kind="distribution",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="elementary: one coordinate of a uniform direction",

@@ -20,7 +20,6 @@ left integrated over the chi-square law of |xi'|^2. Source: derived; family of a
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import quad
@@ -29,40 +28,38 @@ from scipy.stats import chi2
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Choice, Declared, Integer, Positive, Staleness
 from asyncsim.theory._delay import critical
 
 _FLIPS = 6
 
 
-class _Setting(NamedTuple):
-    staleness: int
-    curvature: float
-    noise: float
-    others: int
-    step: float
-    reference: str
+class _Setting(Declared):
+    staleness = Staleness(
+        1, typical=(1, 24), example=4, remedy="count updates; without delay nothing is to be restored"
+    )
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
+    others = Integer(
+        1,
+        typical=(1, 100),
+        example=7,
+        doc="coordinates that carry noise alone",
+        remedy="count the coordinates that carry noise alone",
+    )
+    step = Positive(typical=(0.01, 2.0), example=0.3, unit="parameter per gradient", doc="learning rate")
+    reference = Choice(
+        "raw", "applied", example="raw", doc="direction that is remembered, as it came or as it was applied"
+    )
+
+    def joint(self) -> None:
+        """A step of 1 / curvature has no factor to compare."""
+        usual = abs(self.share - 1.0) > 1e-3
+        checks.require(usual, "step", self.step, "not 1 / curvature", "there one update ends at the minimum")
 
     @property
     def share(self) -> float:
         return self.step * self.curvature
-
-
-def _read(point: Point) -> _Setting:
-    names = "staleness curvature noise others step reference"
-    tau, curvature, noise, others, step, reference = _points.select(point, names)
-    setting = _Setting(
-        _points.staleness(tau),
-        _points.positive("curvature", curvature),
-        _points.positive("noise", noise),
-        checks.integer("others", others, 1, "count the coordinates that carry noise alone"),
-        _points.positive("step", step),
-        checks.one_of("reference", reference, ("raw", "applied"), "say which direction is remembered"),
-    )
-    checks.require(setting.staleness >= 1, "staleness", tau, "an integer >= 1", "without it nothing is to be restored")
-    usual = abs(setting.share - 1.0) > 1e-3
-    checks.require(usual, "step", step, "not 1 / curvature", "there one update ends at the minimum")
-    return setting
 
 
 def _quantities(s: _Setting, step: float, factor: float, fall: float) -> dict[str, float]:
@@ -72,7 +69,7 @@ def _quantities(s: _Setting, step: float, factor: float, fall: float) -> dict[st
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     a, energy = s.share, s.others * s.noise**2
     limit = 2.0 if s.reference == "raw" else critical(s.staleness // 2)
     return _quantities(s, limit / s.curvature, abs(1.0 - a), 2.0 * a * energy / s.curvature**2)
@@ -108,7 +105,7 @@ def _left(s: _Setting) -> float:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     tau = s.staleness
     if s.reference == "raw":
         neutral = brentq(lambda a: math.log(_multiplied(a, tau)), 1.25, 3.5, xtol=1e-14, rtol=1e-14)
@@ -118,22 +115,22 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _uncontrolled(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _predict(point) | {"step": critical(s.staleness) / s.curvature}
 
 
 def _twice(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _predict(point) | {"step": 2.0 * critical(s.staleness) / s.curvature}
 
 
 def _every_update(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _quantities(s, 2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), _predict(point).get("fall", 0.0))
 
 
 def _one_coordinate(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _predict(dict(point) | {"others": s.others + 1})
 
 
@@ -142,7 +139,7 @@ claim = Claim(
     statement="projection on the previous raw gradient lets a stale mode far away take steps up to 2 / curvature",
     kind="threshold",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; family of arXiv 2603.01501",

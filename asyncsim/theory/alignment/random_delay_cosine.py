@@ -10,43 +10,49 @@ curvature p . A^{k-1} (curvature sum p_d A_d P_d - step sigma^2 e_0), A = sum p_
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Draw, Positive, Real, Vector
+from asyncsim.theory._delay import critical
 from asyncsim.theory.alignment import _random
 
 _LONGEST = 40
 
 
-class _Setting(NamedTuple):
-    law: np.ndarray
-    curvature: float
-    noise: float
-    step: float
+class _Setting(Declared):
+    law = Vector(
+        example=(0.4, 0.0, 0.2, 0.4),
+        doc="probabilities of staleness 0, 1, ...",
+        remedy="give the probabilities of staleness 0, 1, ...",
+    )
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient")
+    step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
+
+    def joint(self) -> None:
+        """Probabilities add up to 1; at or above the mean-square boundary no stationary law exists."""
+        law = self.law
+        fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[-1] > 0.0
+        bound = f"probabilities of at most {_LONGEST + 1} values that add up to 1, the last above 0"
+        checks.require(fits and len(law) <= _LONGEST + 1, "law", law.tolist(), bound, "divide by their sum")
+        _random.stable(self.step, self.curvature, law)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Below 0.9 of the boundary of a delay that is always the largest."""
+        weights = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, 8))), 1.0]
+        law = tuple(weight / sum(weights) for weight in weights)
+        curvature = draw(cls.curvature)
+        share = draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1)
+        return {"law": law, "curvature": curvature, "noise": draw(cls.noise), "step": share / curvature}
 
     @property
     def share(self) -> float:
         return self.step * self.curvature
-
-
-def _read(point: Point) -> _Setting:
-    law, curvature, noise, step = _points.select(point, "law curvature noise step")
-    weights = checks.finite_array("law", law, [None], "give the probabilities of staleness 0, 1, ...")
-    fits = bool((weights >= 0.0).all()) and abs(float(weights.sum()) - 1.0) < 1e-9 and weights[-1] > 0.0
-    bound = f"probabilities of at most {_LONGEST + 1} values that add up to 1, the last above 0"
-    checks.require(fits and len(weights) <= _LONGEST + 1, "law", law, bound, "divide by their sum")
-    setting = _Setting(
-        weights,
-        _points.positive("curvature", curvature),
-        _points.positive("noise", noise),
-        _points.positive("step", step),
-    )
-    _random.stable(setting.step, setting.curvature, setting.law)
-    return setting
 
 
 def _lags(s: _Setting) -> range:
@@ -59,7 +65,7 @@ def _correlations(s: _Setting, phi: np.ndarray) -> dict[str, float]:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
     return {"amplification": float(2.0 * (phi[0] - phi[1]) / _random.slack(s.law, s.share)), **_correlations(s, phi)}
 
@@ -82,16 +88,16 @@ def _products(s: _Setting, own_noise: bool = True) -> dict[str, float]:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    return _products(_read(point))
+    return _products(_Setting(point))
 
 
 def _no_own_noise(point: Point) -> dict[str, float]:
-    return _products(_read(point), own_noise=False)
+    return _products(_Setting(point), own_noise=False)
 
 
 def _always_largest(point: Point) -> dict[str, float]:
     """The largest delay instead of the law, at half of the step where that would diverge."""
-    s = _read(point)
+    s = _Setting(point)
     constant = np.eye(len(s.law))[-1]
     a = s.share
     while _random.slack(constant, a) <= 0.0:
@@ -102,7 +108,7 @@ def _always_largest(point: Point) -> dict[str, float]:
 
 def _averaged_gradient(point: Point) -> dict[str, float]:
     """Noise of the draw left out: right correlations, too little energy."""
-    s = _read(point)
+    s = _Setting(point)
     phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
     return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
 
@@ -112,7 +118,7 @@ claim = Claim(
     statement="with a delay drawn anew for every update gradients correlate as in the averaged recursion",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: the draw of the delay is white noise to the averaged recursion",

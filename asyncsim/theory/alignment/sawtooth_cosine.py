@@ -10,38 +10,45 @@ published) iterate, solved around one cycle. Source: derived.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Draw, Integer, Positive, Real
 
 
-class _Setting(NamedTuple):
-    updates: int
-    curvature: float
-    noise: float
-    step: float
+class _Setting(Declared):
+    updates = Integer(
+        1,
+        typical=(1, 16),
+        example=4,
+        unit="updates",
+        doc="updates between two publishes",
+        remedy="count the updates between two publishes",
+    )
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient")
+    step = Positive(example=0.15, unit="parameter per gradient", doc="learning rate")
+
+    def joint(self) -> None:
+        """Cycles of longer steps grow without end."""
+        limit = 2.0 / self.updates / self.curvature
+        bound = f"below {limit:.6g} = 2/(updates curvature)"
+        checks.require(self.step < limit, "step", self.step, bound, "publish more often")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Inside the boundary, which the updates and the curvature set."""
+        updates, curvature, noise = draw(cls.updates), draw(cls.curvature), draw(cls.noise)
+        step = draw(Real(typical=(0.02, 0.98))) * 2.0 / updates / curvature
+        return {"updates": updates, "curvature": curvature, "noise": noise, "step": step}
 
     @property
     def share(self) -> float:
         return self.step * self.curvature
-
-
-def _read(point: Point) -> _Setting:
-    updates, curvature, noise, step = _points.select(point, "updates curvature noise step")
-    s = _Setting(
-        checks.integer("updates", updates, 1, "count the updates between two publishes"),
-        _points.positive("curvature", curvature),
-        _points.positive("noise", noise),
-        _points.positive("step", step),
-    )
-    limit = 2.0 / s.updates / s.curvature
-    checks.require(s.step < limit, "step", s.step, f"below {limit:.6g} = 2/(updates curvature)", "publish more often")
-    return s
 
 
 def _quantities(s: _Setting, energy: float, inside: float, across: float, lag1: float) -> dict[str, float]:
@@ -55,7 +62,7 @@ def _quantities(s: _Setting, energy: float, inside: float, across: float, lag1: 
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     n, a = s.updates, s.share
     rho = a / (2.0 - (n - 1) * a)
     return _quantities(s, (2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
@@ -63,7 +70,7 @@ def _predict(point: Point) -> dict[str, float]:
 
 def _cross_check(point: Point) -> dict[str, float]:
     """The state (x, published x) through every update of a cycle, with the last publish folded in."""
-    s = _read(point)
+    s = _Setting(point)
     n = s.updates
     moves = [np.array([[1.0, -s.share], [0.0, 1.0]])] * n
     moves[-1] = np.array([[1.0, 0.0], [1.0, 0.0]]) @ moves[-1]
@@ -95,7 +102,7 @@ def _refresh_ignored(point: Point) -> dict[str, float]:
 
 def _largest_delay(point: Point) -> dict[str, float]:
     """One update fewer in the cycle."""
-    s = _read(point)
+    s = _Setting(point)
     n, a = s.updates, s.share
     rho = a / (2.0 - n * a)
     return _quantities(s, (2.0 - n * a) / (2.0 - (n + 1) * a), rho, -rho, (n - 1) * rho / (n + 1))
@@ -106,7 +113,7 @@ claim = Claim(
     statement="gradients correlate at a/(2-(s-1)a) inside a publish cycle of s updates and at minus that with the next",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: cycle starts are an AR(1) of factor 1 - s a",

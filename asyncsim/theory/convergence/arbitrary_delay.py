@@ -15,56 +15,67 @@ nothing here tells the mean delay from the largest in that term. Source: derived
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Draw, Integer, Positive, Real
 from asyncsim.theory._recursion import unless_exceeded
 
 
-class _Setting(NamedTuple):
-    curvature: float
-    maximum: int
-    mean: float
-    in_flight: int
-    step: float
-    noise: float
-    start: float
-    updates: int
+class _Setting(Declared):
+    curvature = Positive(
+        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
+    )
+    maximum = Integer(0, typical=(0, 20), example=6, unit="updates", doc="largest delay in updates")
+    mean = Real(0.0, example=3.5, unit="updates", doc="mean delay in updates")
+    in_flight = Integer(
+        0,
+        example=5,
+        unit="gradients",
+        doc="most gradients that are read and not yet applied",
+        remedy="count gradients that were read and not yet applied",
+    )
+    step = Positive(example=0.05, unit="parameter per gradient", doc="learning rate")
+    noise = Real(0.0, typical=(0.1, 2.0), example=1.0, unit="gradient", doc="noise of one gradient")
+    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="distance from the optimum at first")
+    updates = Integer(
+        1, typical=(1, 300), example=400, unit="updates", doc="length of the run", remedy="make at least one update"
+    )
 
+    def joint(self) -> None:
+        """Delays that contradict one another, a path that never moves, and steps above the condition are refused."""
+        checks.real("mean", self.mean, "give the mean delay in updates", 0.0, float(self.maximum))
+        # A gradient as late as the largest delay is itself in flight.
+        late = (self.maximum == 0) == (self.in_flight == 0)
+        checks.require(late, "in_flight", self.in_flight, "0 only without delay", "count again")
+        moves = self.noise > 0.0 or self.start != 0.0
+        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        a = self.step * self.curvature
+        product = 2.0 * self.maximum * self.in_flight
+        allowed = 2.0 / (self.curvature * (1.0 + math.sqrt(1.0 + 4.0 * product)))
+        checks.require(
+            a + product * a**2 <= 1.0 + 1e-12,
+            "step",
+            self.step,
+            "such that step L + 2 (step L)^2 maximum in_flight <= 1",
+            f"a step of {allowed:.6g} is allowed",
+        )
 
-def _read(point: Point) -> _Setting:
-    curvature, maximum, mean, in_flight, step, noise, start, updates = _points.select(
-        point, "curvature maximum mean in_flight step noise start updates"
-    )
-    maximum = checks.integer("maximum", maximum, 0, "give the largest delay in updates")
-    s = _Setting(
-        _points.positive("curvature", curvature),
-        maximum,
-        checks.real("mean", mean, "give the mean delay in updates", 0.0, float(maximum)),
-        checks.integer("in_flight", in_flight, 0, "count gradients that were read and not yet applied"),
-        _points.positive("step", step),
-        checks.real("noise", noise, "give the noise of one gradient", 0.0),
-        checks.real("start", start, "give the distance from the optimum"),
-        checks.integer("updates", updates, 1, "make at least one update"),
-    )
-    # A gradient as late as the largest delay is itself in flight.
-    checks.require((maximum == 0) == (s.in_flight == 0), "in_flight", in_flight, "0 only without delay", "count again")
-    checks.require(
-        s.noise > 0.0 or s.start != 0.0, "noise", s.noise, "above 0 at start = 0", "without either nothing moves"
-    )
-    a = s.step * s.curvature
-    product = 2.0 * maximum * s.in_flight
-    allowed = 2.0 / (s.curvature * (1.0 + math.sqrt(1.0 + 4.0 * product)))
-    checks.require(
-        a + product * a**2 <= 1.0 + 1e-12,
-        "step",
-        step,
-        "such that step L + 2 (step L)^2 maximum in_flight <= 1",
-        f"a step of {allowed:.6g} is allowed",
-    )
-    return s
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """A mean below the largest delay, and a step up to the largest that is allowed."""
+        maximum, curvature = draw(cls.maximum), draw(cls.curvature)
+        in_flight = draw(Integer(1, maximum, typical=(1, maximum))) if maximum else 0
+        allowed = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * maximum * in_flight))
+        return {
+            "curvature": curvature,
+            "maximum": maximum,
+            "mean": draw(Real(typical=(0.0, 1.0))) * maximum,
+            "in_flight": in_flight,
+            "step": draw(Real(typical=(0.02, 1.0))) * allowed / curvature,
+            **{name: draw(cls.parameters[name]) for name in ("noise", "start", "updates")},
+        }
 
 
 def _bound(s: _Setting, delay: float = 2.0, noise: float = 1.0, descent: float = 2.0) -> dict[str, float]:
@@ -73,11 +84,11 @@ def _bound(s: _Setting, delay: float = 2.0, noise: float = 1.0, descent: float =
 
 
 def _predict(point: Point) -> dict[str, float]:
-    return _bound(_read(point))
+    return _bound(_Setting(point))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     kick = (s.step * s.noise) ** 2
     spent = []
     for update in range(s.updates):
@@ -91,27 +102,27 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _no_delay_noise(point: Point) -> dict[str, float]:
-    return _bound(_read(point), delay=0.0)
+    return _bound(_Setting(point), delay=0.0)
 
 
 def _half_noise(point: Point) -> dict[str, float]:
-    return _bound(_read(point), noise=0.5)
+    return _bound(_Setting(point), noise=0.5)
 
 
 def _half_descent(point: Point) -> dict[str, float]:
-    return _bound(_read(point), descent=1.0)
+    return _bound(_Setting(point), descent=1.0)
 
 
 def _descent(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_read(point), descent=2.0 * factor)
+    return _bound(_Setting(point), descent=2.0 * factor)
 
 
 def _noise(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_read(point), noise=factor)
+    return _bound(_Setting(point), noise=factor)
 
 
 def _delay(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_read(point), delay=2.0 * factor)
+    return _bound(_Setting(point), delay=2.0 * factor)
 
 
 claim = Claim(
@@ -119,7 +130,7 @@ claim = Claim(
     statement="delays fixed in advance: bound 2 Delta/(step T) + step L s^2 + 2 (step L)^2 s^2 mean delay",
     kind="bound",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; form of arXiv 2206.08307",

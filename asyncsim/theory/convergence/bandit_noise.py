@@ -10,32 +10,33 @@ decomposition of U-statistics.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._bandit import softmax
+from asyncsim.theory._declared import Declared, Integer, Vector
 
 _ARMS = 64
 """Most arms: the second route lists triples."""
 
 
-class _Setting(NamedTuple):
-    rewards: np.ndarray
-    policy: np.ndarray
-    samples: int
+class _Setting(Declared):
+    rewards = Vector(
+        typical=(-1.0, 2.0), sizes=(4, 4), example=(0.0, 0.4, 1.0), unit="reward", doc="fixed rewards of the arms"
+    )
+    behavior_logits = Vector(
+        typical=(-2.0, 2.0), sizes=(4, 4), example=(0.3, -0.2, 0.5), doc="logits of the policy that draws, by arm"
+    )
+    samples = Integer(2, typical=(2, 60), example=5, doc="samples of a group", remedy="leaving one out needs another")
 
-
-def _read(point: Point) -> _Setting:
-    rewards, logits, samples = _points.select(point, "rewards behavior_logits samples")
-    rewards = _points.vector("rewards", rewards)
-    checks.integer("arms of rewards", rewards.size, 2, "give rewards of at least two arms", _ARMS)
-    logits = _points.vector("behavior_logits", logits, length=rewards.size)
-    samples = checks.integer("samples", samples, 2, "leaving one out needs another")
-    return _Setting(rewards, softmax(logits), samples)
+    def joint(self) -> None:
+        """As many logits as rewards; the policy follows from them."""
+        arms = self.rewards.size
+        checks.integer("arms of rewards", arms, 2, "give rewards of at least two arms", _ARMS)
+        logits = self.behavior_logits
+        checks.finite_array("behavior_logits", logits.tolist(), [arms], "give one logit for each arm")
+        self.policy = softmax(logits)
 
 
 def _components(s: _Setting) -> tuple[float, float]:
@@ -53,11 +54,11 @@ def _variance(s: _Setting, single: float = 1.0, pair: float = 1.0) -> dict[str, 
 
 
 def _predict(point: Point) -> dict[str, float]:
-    return _variance(_read(point))
+    return _variance(_Setting(point))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     n, arms = s.samples, np.eye(s.rewards.size)
     kernel = (s.rewards[:, None] - s.rewards)[..., None] * (arms[:, None] - arms) / 2.0
     same = np.einsum("a,b,abk,abk->", s.policy, s.policy, kernel, kernel)
@@ -71,17 +72,17 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _scaled_pair(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _variance(s, pair=1.0 / s.samples)
 
 
 def _independent(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return {"variance": 2.0 * _components(s)[1] / (s.samples * (s.samples - 1))}
 
 
 def _exact_baseline(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     centered = s.rewards - s.policy @ s.rewards
     scores = 1.0 - 2.0 * s.policy + s.policy @ s.policy
     gradient = s.policy * centered
@@ -93,7 +94,7 @@ claim = Claim(
     statement="a leave-one-out gradient on a softmax bandit has total variance [4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: Hoeffding's decomposition of U-statistics",

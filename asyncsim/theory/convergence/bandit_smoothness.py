@@ -17,24 +17,27 @@ from scipy.optimize import minimize_scalar
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Vector
 
 _DRAWN = 64
 """Policies on all arms at which the second route looks for more."""
 
 
-def _read(point: Point) -> np.ndarray:
-    (rewards,) = _points.select(point, "rewards")
-    rewards = _points.vector("rewards", rewards)
-    checks.require(rewards.size >= 2, "rewards", rewards.tolist(), "rewards of at least two arms", "add an arm")
-    checks.require(
-        float(np.ptp(rewards)) > 0.0, "rewards", rewards.tolist(), "rewards that differ", "without that J is constant"
+class _Setting(Declared):
+    rewards = Vector(
+        typical=(-1.0, 2.0), sizes=(4, 4), example=(0.1, 0.4, 0.9), unit="reward", doc="mean rewards of the arms"
     )
-    return rewards
+
+    def joint(self) -> None:
+        """With one arm, or with equal rewards, the expected reward is constant."""
+        given, arms = self.rewards.tolist(), self.rewards.size
+        checks.require(arms >= 2, "rewards", given, "rewards of at least two arms", "add an arm")
+        differ = float(np.ptp(self.rewards)) > 0.0
+        checks.require(differ, "rewards", given, "rewards that differ", "without that J is constant")
 
 
 def _predict(point: Point) -> dict[str, float]:
-    return {"bound": float(np.ptp(_read(point))) / (3.0 * math.sqrt(3.0))}
+    return {"bound": float(np.ptp(_Setting(point).rewards)) / (3.0 * math.sqrt(3.0))}
 
 
 def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
@@ -47,7 +50,7 @@ def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    rewards = _read(point)
+    rewards = _Setting(point).rewards
     worst, best = np.argmin(rewards), np.argmax(rewards)
 
     def on_two(p: float) -> float:
@@ -70,7 +73,7 @@ def _once_normalized(point: Point) -> dict[str, float]:
 
 
 def _above_the_mean(point: Point) -> dict[str, float]:
-    rewards = _read(point)
+    rewards = _Setting(point).rewards
     return {"bound": float(rewards.max() - rewards.mean()) / (3.0 * math.sqrt(3.0))}
 
 
@@ -79,7 +82,7 @@ claim = Claim(
     statement="the Hessian of a softmax bandit's expected reward is at most (max r - min r)/(3 sqrt 3) in the logits",
     kind="bound",
     status="conditional",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; arXiv 2005.06392 for 5/2",

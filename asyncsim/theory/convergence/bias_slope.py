@@ -9,43 +9,77 @@ carried update by update. Source: arXiv 2607.01083 for the O(step * staleness) b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Counts, Declared, Draw, Flag, Integer, Positive, Real, Staleness, Vector
 
 
-class _Setting(NamedTuple):
-    curvature: float
-    start: float
-    noise: float
-    steps: np.ndarray
-    stalenesses: list[int]
-    varied: np.ndarray
-
-
-def _read(point: Point) -> _Setting:
-    over_steps = isinstance(point, Mapping) and "steps" in point
-    curvature, start, noise, steps, stale = _points.select(
-        point, f"curvature start noise {'steps staleness' if over_steps else 'step stalenesses'}"
+class _Setting(Declared):
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+    start = Real(typical=(0.1, 2.0), example=1.0, unit="parameter", doc="distance from the optimum")
+    noise = Real(0.0, typical=(0.0, 5.0), example=1.5, unit="gradient", doc="noise of one gradient")
+    step = Positive(
+        typical=(1e-4, 0.1),
+        example=0.01,
+        optional=True,
+        unit="parameter per gradient",
+        doc="learning rate, beside `stalenesses`",
     )
-    curvature = _points.positive("curvature", curvature)
-    start = checks.real("start", start, "give the distance from the optimum")
-    noise = checks.real("noise", noise, "give the noise of one gradient", 0.0)
-    checks.require(start != 0.0 or noise > 0.0, "noise", noise, "above 0 at start = 0", "without either nothing moves")
-    steps = _points.vector("steps", steps if over_steps else (steps,), 0.0)
-    ages = [stale] if over_steps else list(stale)
-    ages = [checks.integer("staleness", age, 1, "count the updates for which behavior is frozen") for age in ages]
-    varied = steps if over_steps else np.array(ages, dtype=np.float64)
-    name = "steps" if over_steps else "stalenesses"
-    checks.require(
-        np.unique(varied).size >= 2, name, varied.tolist(), "two distinct values or more", "a slope needs two"
+    # That two differ is asked of whatever varies, in `joint`.
+    stalenesses = Counts(
+        1,
+        least=1,
+        typical=(1, 64),
+        example=(1, 2, 4, 8, 16),
+        optional=True,
+        unit="updates",
+        doc="updates for which behavior is frozen, beside `step`",
+        remedy="count the updates for which behavior is frozen",
     )
-    return _Setting(curvature, start, noise, steps, ages, varied)
+    staleness = Staleness(
+        1,
+        typical=(1, 64),
+        optional=True,
+        doc="updates for which behavior is frozen, beside `steps`",
+        remedy="count the updates for which behavior is frozen",
+    )
+    steps = Vector(0.0, optional=True, unit="parameter per gradient", doc="learning rates, beside `staleness`")
+
+    def joint(self) -> None:
+        """Either the staleness varies or the step; what varies has two values, and something moves."""
+        given = sorted(name for name, value in vars(self).items() if value is not None)
+        over_steps = "steps" in given
+        pair = ("staleness", "steps") if over_steps else ("step", "stalenesses")
+        for name in ("step", "stalenesses", "staleness", "steps"):
+            fits = (name in given) == (name in pair)
+            known = f"the keys curvature, start, noise, {', '.join(pair)}"
+            checks.require(fits, "point", given, known, f"{'add' if name in pair else 'drop'} {name}")
+        moves = self.start != 0.0 or self.noise > 0.0
+        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        self.sizes = self.steps if over_steps else np.array([self.step])
+        self.ages = [self.staleness] if over_steps else self.stalenesses
+        self.varied = self.steps if over_steps else np.array(self.ages, dtype=np.float64)
+        checks.require(
+            np.unique(self.varied).size >= 2,
+            "steps" if over_steps else "stalenesses",
+            self.varied.tolist(),
+            "two distinct values or more",
+            "a slope needs two",
+        )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Several values of the staleness, or of the step."""
+        point = {name: draw(cls.parameters[name]) for name in ("curvature", "start", "noise")}
+        # Parameters of their own, since optional ones would be drawn as None at times.
+        if draw(Flag()):
+            return point | {"staleness": draw(Integer(1, typical=cls.staleness.typical)), "steps": (1e-3, 3e-3, 1e-2)}
+        ages = draw(Counts(1, typical=cls.stalenesses.typical))
+        return point | {"step": draw(Real(typical=cls.step.typical)), "stalenesses": ages}
 
 
 def _slope(varied: np.ndarray, rms: np.ndarray) -> dict[str, float]:
@@ -56,38 +90,38 @@ def _slope(varied: np.ndarray, rms: np.ndarray) -> dict[str, float]:
 
 def _square(s: _Setting, drift_power: int, noise_power: int) -> np.ndarray:
     """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
-    age = np.array(s.stalenesses, dtype=np.float64)
+    age = np.array(s.ages, dtype=np.float64)
     moved = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
-    square: np.ndarray = (s.curvature * s.steps) ** 2 * moved
+    square: np.ndarray = (s.curvature * s.sizes) ** 2 * moved
     return square
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _slope(s.varied, np.sqrt(_square(s, 2, 1)))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     rms = []
-    for step in s.steps:
+    for step in s.sizes:
         reached = {0: 0.0}
         mean, spread = s.start, 0.0
-        for age in range(1, max(s.stalenesses) + 1):
+        for age in range(1, max(s.ages) + 1):
             mean, spread = mean - step * s.curvature * s.start, spread + (step * s.noise) ** 2
             reached[age] = s.curvature * float(np.hypot(s.start - mean, np.sqrt(spread)))
-        rms += [reached[age] for age in s.stalenesses]
+        rms += [reached[age] for age in s.ages]
     return {"slope": float(np.polyfit(np.log(s.varied), np.log(rms), 1)[0])}
 
 
 def _mean_square(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _slope(s.varied, _square(s, 2, 1))
 
 
 def _diffusive(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _slope(s.varied, np.sqrt(_square(s, 1, 1) if len(s.stalenesses) > 1 else s.steps))
+    s = _Setting(point)
+    return _slope(s.varied, np.sqrt(_square(s, 1, 1) if len(s.ages) > 1 else s.sizes))
 
 
 claim = Claim(
@@ -95,7 +129,7 @@ claim = Claim(
     statement="rms bias of a stale gradient has slope 1 in the step, and of sqrt(S^2 drift^2 + S noise^2) in staleness",
     kind="exponent",
     status="conditional",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="arXiv 2607.01083 (bound); exact law derived",

@@ -14,46 +14,46 @@ Source: derived; compare arXiv 1909.05350.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Draw, Integer, Positive, Real, Staleness
 from asyncsim.theory._recursion import unless_exceeded
 
 
-class _Setting(NamedTuple):
-    curvature: float
-    staleness: int
-    step: float
-    noise: float
-    start: float
-    updates: int
+class _Setting(Declared):
+    curvature = Positive(
+        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
+    )
+    staleness = Staleness(typical=(0, 12), example=4)
+    step = Positive(example=0.1, unit="parameter per gradient", doc="learning rate")
+    noise = Real(0.0, typical=(0.1, 2.0), example=1.0, unit="gradient", doc="noise of one gradient")
+    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="distance from the optimum at first")
+    updates = Integer(
+        1, typical=(1, 300), example=400, unit="updates", doc="length of the run", remedy="make at least one update"
+    )
 
+    def joint(self) -> None:
+        """A path that never moves and steps above the condition are refused."""
+        moves = self.noise > 0.0 or self.start != 0.0
+        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        a = self.step * self.curvature
+        # At the largest allowed step, 1/L, the product may round to just above 1.
+        checks.require(
+            a + (a * self.staleness) ** 2 <= 1.0 + 1e-12,
+            "step",
+            self.step,
+            "such that step L + (step L staleness)^2 <= 1",
+            f"a step of {1.0 / (self.curvature * (1 + self.staleness)):.6g} is allowed",
+        )
 
-def _read(point: Point) -> _Setting:
-    curvature, tau, step, noise, start, updates = _points.select(point, "curvature staleness step noise start updates")
-    s = _Setting(
-        _points.positive("curvature", curvature),
-        _points.staleness(tau),
-        _points.positive("step", step),
-        checks.real("noise", noise, "give the noise of one gradient", 0.0),
-        checks.real("start", start, "give the distance from the optimum"),
-        checks.integer("updates", updates, 1, "make at least one update"),
-    )
-    checks.require(
-        s.noise > 0.0 or s.start != 0.0, "noise", s.noise, "above 0 at start = 0", "without either nothing moves"
-    )
-    a = s.step * s.curvature
-    # At the largest allowed step, 1/L, the product may round to just above 1.
-    checks.require(
-        a + (a * s.staleness) ** 2 <= 1.0 + 1e-12,
-        "step",
-        step,
-        "such that step L + (step L staleness)^2 <= 1",
-        f"a step of {1.0 / (s.curvature * (1 + s.staleness)):.6g} is allowed",
-    )
-    return s
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """A step up to 1 / (L (1 + staleness)), which the condition always allows."""
+        point = {name: draw(p) for name, p in cls.parameters.items() if name != "step"}
+        share = draw(Real(typical=(0.02, 1.0)))
+        return point | {"step": share / (point["curvature"] * (1 + point["staleness"]))}
 
 
 def _bound(s: _Setting, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
@@ -63,11 +63,11 @@ def _bound(s: _Setting, descent: float = 2.0, noise: float = 1.0, delay: float =
 
 
 def _predict(point: Point) -> dict[str, float]:
-    return _bound(_read(point))
+    return _bound(_Setting(point))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     kick = (s.step * s.noise) ** 2
     spent = []
     for _ in range(s.updates):
@@ -79,32 +79,32 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _no_delay_noise(point: Point) -> dict[str, float]:
-    return _bound(_read(point), delay=0.0)
+    return _bound(_Setting(point), delay=0.0)
 
 
 def _half_noise(point: Point) -> dict[str, float]:
-    return _bound(_read(point), noise=0.5)
+    return _bound(_Setting(point), noise=0.5)
 
 
 def _half_descent(point: Point) -> dict[str, float]:
-    return _bound(_read(point), descent=1.0)
+    return _bound(_Setting(point), descent=1.0)
 
 
 def _descent(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_read(point), descent=2.0 * factor)
+    return _bound(_Setting(point), descent=2.0 * factor)
 
 
 def _noise(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_read(point), noise=factor)
+    return _bound(_Setting(point), noise=factor)
 
 
 def _delay_of_one(point: Point, factor: float) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _bound(s, delay=factor if s.staleness == 1 else 1.0)
 
 
 def _delay_of_several(point: Point, factor: float) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _bound(s, delay=factor if s.staleness > 1 else 1.0)
 
 
@@ -113,7 +113,7 @@ claim = Claim(
     statement="under staleness tau the mean squared gradient is <= 2 Delta/(step T) + step L s^2 + (step L)^2 tau s^2",
     kind="bound",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; compare arXiv 1909.05350",

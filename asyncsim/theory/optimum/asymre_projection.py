@@ -10,41 +10,46 @@ derived.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import wrightomega
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._bandit import softmax
+from asyncsim.theory._declared import Declared, Real, Vector
 from asyncsim.theory._points import indexed
 
 
-class _Setting(NamedTuple):
-    mu: np.ndarray
-    rewards: np.ndarray
-    offset: float
+class _Setting(Declared):
+    behavior_logits = Vector(
+        typical=(-2.0, 2.0),
+        sizes=(4, 4),
+        example=(0.5, 0.1, -0.3, 0.2, 0.0),
+        doc="logits of the frozen behavior, by arm",
+    )
+    rewards = Vector(
+        typical=(0.0, 1.0), sizes=(4, 4), example=(0.0, 0.3, 0.9, 1.0, 0.5), unit="reward", doc="rewards of the arms"
+    )
+    offset = Real(typical=(-1.0, 0.5), example=0.2, unit="reward", doc="baseline V in units of reward")
+
+    def joint(self) -> None:
+        """As many logits as rewards, and a baseline below the behavior's mean reward."""
+        rewards, arms = self.rewards, self.rewards.size
+        checks.require(arms >= 2, "rewards", rewards.tolist(), "rewards of at least two arms", "add an arm")
+        logits = self.behavior_logits
+        checks.finite_array("behavior_logits", logits.tolist(), [arms], "give one logit for each arm")
+        self.mu = softmax(logits)
+        mean = float(self.mu @ rewards)
+        margin = 1e-9 * max(float(np.ptp(rewards)), abs(mean))
+        bound = f"below the behavior's mean reward {mean:.6g}"
+        checks.require(self.offset < mean - margin, "offset", self.offset, bound, "lower it")
 
     @property
     def target(self) -> np.ndarray:
         """x = mu (r - V) / (V_mu - V); sums to 1, entries may be negative."""
         x: np.ndarray = self.mu * (self.rewards - self.offset)
         return x / x.sum()
-
-
-def _read(point: Point) -> _Setting:
-    behavior, rewards, offset = _points.select(point, "behavior_logits rewards offset")
-    rewards = _points.vector("rewards", rewards)
-    checks.require(rewards.size >= 2, "rewards", rewards.tolist(), "rewards of at least two arms", "add an arm")
-    mu = softmax(_points.vector("behavior_logits", behavior, length=rewards.size))
-    offset = checks.real("offset", offset, "give the baseline V in units of reward")
-    mean = float(mu @ rewards)
-    margin = 1e-9 * max(float(np.ptp(rewards)), abs(mean))
-    checks.require(offset < mean - margin, "offset", offset, f"below the behavior's mean reward {mean:.6g}", "lower it")
-    return _Setting(mu, rewards, offset)
 
 
 def _project(x: np.ndarray) -> np.ndarray:
@@ -56,7 +61,7 @@ def _project(x: np.ndarray) -> np.ndarray:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    return indexed("pi", _project(_read(point).target))
+    return indexed("pi", _project(_Setting(point).target))
 
 
 def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarray:
@@ -81,7 +86,7 @@ def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarra
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    x = _read(point).target
+    x = _Setting(point).target
     theta, length = np.zeros(x.size), 1.0
     for _ in range(45):
         theta = _implicit_step(theta, x, length)
@@ -90,16 +95,16 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _reward_projected(point: Point) -> dict[str, float]:
-    return indexed("pi", _project(_read(point).rewards))
+    return indexed("pi", _project(_Setting(point).rewards))
 
 
 def _clip_and_rescale(point: Point) -> dict[str, float]:
-    kept = np.maximum(_read(point).target, 0.0)
+    kept = np.maximum(_Setting(point).target, 0.0)
     return indexed("pi", kept / kept.sum())
 
 
 def _best_arm(point: Point) -> dict[str, float]:
-    rewards = _read(point).rewards
+    rewards = _Setting(point).rewards
     return indexed("pi", np.arange(rewards.size) == rewards.argmax())
 
 
@@ -108,7 +113,7 @@ claim = Claim(
     statement="REINFORCE on frozen behavior, baseline V < V_mu, tends to the simplex projection of mu(r-V)/(V_mu-V)",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="arXiv 2506.20520 (method); limit derived",
