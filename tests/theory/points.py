@@ -10,38 +10,10 @@ from hypothesis import strategies as st
 from tests.theory import throughput_points
 
 RATES = (1.0, 2.0, 5.5)
-BEHAVIOR, CURRENT = (0.3, -0.2, 0.5), (1.5, -0.9, 0.1)
-BEHAVIOR_ROWS = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
-CURRENT_ROWS = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
-SEQUENCE = {
-    "actions": 3,
-    "horizon": 3,
-    "dependence": "markov",
-    "behavior_logits": BEHAVIOR_ROWS,
-    "current_logits": CURRENT_ROWS,
-}
-CHAIN = {"horizon": 7, "behavior_margins": (0.2, 1.1), "current_margins": (1.2, 0.7)}
+BEHAVIOR = (0.3, -0.2, 0.5)
 CLOCKED = {"length": "lognormal:1.0:0.8", "period": 0.4, "places": 64, "groups_per_batch": 8}
 
 STATED: dict[str, dict[str, Any]] = {
-    "staleness/heavy-ball": {"staleness": 4, "momentum": 0.5, "curvatures": (1.0, 0.5, 3.0)},
-    "staleness/soft-optimum-step": {
-        "workers": 5,
-        "rewards": (0.0, 0.5, 1.0),
-        "reference_logits": (0.0, 0.3, -0.2),
-        "kl": 0.15,
-    },
-    "staleness/mean-staleness": {"workers": 8, "law": "lognormal:1.0:0.8", "updates": 500},
-    "staleness/stale-reinforce-is-delayed-ascent": {
-        "rewards": (0.0, 0.5, 1.0),
-        "initial_logits": (0.0, 0.1, 0.0),
-        "staleness": 4,
-        "step": 2.0,
-        "updates": 12,
-        "behavior_logits": BEHAVIOR,
-        "current_logits": CURRENT,
-        "samples": 4,
-    },
     "systems/update-on-arrival": {"workers": 3, "law": "exponential:1", "rates": RATES},
     "systems/geometric": {"workers": 3, "rates": RATES, "cells": 12},
     "systems/mean-staleness-identity": {"max_head_offpolicyness": 2, "consumer_batch_size": 4},
@@ -99,33 +71,6 @@ STATED: dict[str, dict[str, Any]] = {
     "alignment/sawtooth-cosine": {"updates": 4, "curvature": 2.0, "noise": 0.5, "step": 0.15},
     "alignment/random-delay-cosine": {"law": (0.4, 0.0, 0.2, 0.4), "curvature": 2.0, "noise": 0.5, "step": 0.2},
     "alignment/noise-floor": {"dimension": 5, "threshold": 0.6},
-    "ratio/gaussian-shift": {"shift": 0.7},
-    "ratio/sequence-product": SEQUENCE,
-    "ratio/chain-moments": CHAIN,
-    "ratio/chain-law": CHAIN | {"levels": (-0.6, 0.1, 0.5)},
-    "ratio/drift-growth": {
-        "means": (0.2, 0.5, 0.9),
-        "logits": BEHAVIOR,
-        "rewards": "bernoulli",
-        "samples": 4,
-        "sampling": "monte_carlo",
-        "step": 0.1,
-        "stalenesses": (1, 2, 4, 8),
-    },
-    "ratio/markov-moments": {name: value for name, value in SEQUENCE.items() if name != "dependence"},
-    "sequence/success-probability": CHAIN | {"fraction": 0.75},
-    "sequence/gradient": CHAIN | {"fraction": 0.75},
-    "ess/limit": {"behavior_logits": BEHAVIOR, "current_logits": CURRENT},
-    "ess/clamp-floor": {"clamp": 2.0},
-    "ess/finite-sample": {"samples": 4, "horizon": 3, "behavior_logits": BEHAVIOR, "current_logits": CURRENT},
-    "estimator/full-is": SEQUENCE | {"success": 0.6},
-    "estimator/truncation-bias": SEQUENCE | {"cap": 1.1, "success": None},
-    "estimator/optimal-baseline": {
-        "rewards": (0.2, 0.5, 1.0),
-        "behavior_logits": BEHAVIOR,
-        "current_logits": CURRENT,
-        "cap": 1.2,
-    },
     "convergence/bias-slope": {
         "curvature": 2.0,
         "start": 1.0,
@@ -171,26 +116,6 @@ def tuples(low: float, high: float, length: int) -> st.SearchStrategy[tuple[floa
 
 
 @st.composite
-def curvatures(draw: Any, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
-    return {
-        "staleness": draw(st.integers(0, 24)),
-        "curvatures": draw(st.lists(numbers(0.1, 9.0), min_size=1, max_size=3)),
-        **{name: draw(strategy) for name, strategy in more.items()},
-    }
-
-
-@st.composite
-def soft_optimum(draw: Any) -> dict[str, Any]:
-    arms = draw(st.integers(2, 4))
-    return {
-        "workers": draw(st.integers(1, 9)),
-        "rewards": draw(tuples(0.0, 1.0, arms)),
-        "reference_logits": draw(tuples(-1.0, 1.0, arms)),
-        "kl": draw(numbers(0.2, 3.0)),
-    }
-
-
-@st.composite
 def arrivals(draw: Any, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
     workers = draw(st.integers(1, 12))
     return {"workers": workers} | {name: draw(law) for name, law in more.items()}
@@ -200,22 +125,6 @@ def arrivals(draw: Any, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
 def rated_arrivals(draw: Any, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
     point = draw(arrivals(**more))
     return point | {"rates": draw(st.none() | tuples(0.5, 4.0, point["workers"]))}
-
-
-@st.composite
-def reinforce(draw: Any) -> dict[str, Any]:
-    arms = draw(st.integers(2, 5))
-    logits = tuples(-2.0, 2.0, arms)
-    return {
-        "rewards": (0.0, *draw(tuples(0.1, 1.0, arms - 1))),
-        "initial_logits": draw(logits),
-        "staleness": draw(st.integers(0, 6)),
-        "step": draw(numbers(0.01, 3.0)),
-        "updates": draw(st.integers(1, 20)),
-        "behavior_logits": draw(logits),
-        "current_logits": draw(logits),
-        "samples": draw(st.integers(2, 32)),
-    }
 
 
 @st.composite
@@ -260,31 +169,6 @@ def random_delays(draw: Any) -> dict[str, Any]:
     curvature = draw(numbers(0.1, 5.0))
     step = draw(numbers(0.05, 0.9)) * 2.0 * math.sin(math.pi / (2.0 * (2 * len(law) - 1))) / curvature
     return {"law": law, "curvature": curvature, "noise": draw(numbers(0.1, 3.0)), "step": step}
-
-
-@st.composite
-def chains(draw: Any, longest: int, **more: st.SearchStrategy[Any]) -> dict[str, Any]:
-    point: dict[str, Any] = {"horizon": draw(st.integers(1, longest))}
-    point |= {f"{name}_margins": draw(tuples(-2.0, 2.0, 2)) for name in ("behavior", "current")}
-    return point | {name: draw(law) for name, law in more.items()}
-
-
-@st.composite
-def sequences(
-    draw: Any, dependences: tuple[str, ...] = ("iid", "position", "markov"), **more: st.SearchStrategy[Any]
-) -> dict[str, Any]:
-    actions, horizon = draw(st.integers(2, 3)), draw(st.integers(1, 4))
-    dependence = draw(st.sampled_from(dependences))
-    height = {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
-    rows = st.tuples(*[tuples(-1.5, 1.5, actions)] * height)
-    point = {
-        "actions": actions,
-        "horizon": horizon,
-        "dependence": dependence,
-        "behavior_logits": draw(rows),
-        "current_logits": draw(rows),
-    }
-    return point | {name: draw(law) for name, law in more.items()}
 
 
 @st.composite
@@ -393,7 +277,6 @@ def age_cuts(draw: Any) -> dict[str, Any]:
     }
 
 
-SUCCESS = st.none() | numbers(0.1, 1.0)
 SLOPES = st.fixed_dictionaries(
     {
         "curvature": numbers(0.1, 5.0),
@@ -413,10 +296,6 @@ SLOPES = st.fixed_dictionaries(
 )
 
 DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
-    "staleness/heavy-ball": curvatures(momentum=numbers(0.0, 0.99)),
-    "staleness/soft-optimum-step": soft_optimum(),
-    "staleness/mean-staleness": arrivals(law=st.just("exponential:1"), updates=st.integers(1, 200)),
-    "staleness/stale-reinforce-is-delayed-ascent": reinforce(),
     "systems/update-on-arrival": rated_arrivals(law=st.just("constant:1")),
     "systems/geometric": rated_arrivals(cells=st.integers(1, 6)),
     "systems/mean-staleness-identity": st.just({}),
@@ -445,30 +324,6 @@ DRAWN: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "alignment/sawtooth-cosine": sawtooths(),
     "alignment/random-delay-cosine": random_delays(),
     "alignment/noise-floor": st.fixed_dictionaries({"dimension": st.integers(2, 300), "threshold": numbers(0.01, 0.9)}),
-    "ratio/gaussian-shift": st.fixed_dictionaries({"shift": numbers(0.01, 8.0)}),
-    "ratio/sequence-product": sequences(),
-    "ratio/chain-moments": chains(200),
-    "ratio/chain-law": chains(12, levels=tuples(-1.0, 1.0, 2)),
-    "ratio/drift-growth": st.fixed_dictionaries(
-        {
-            "means": tuples(0.0, 1.0, 3),
-            "logits": tuples(-2.0, 2.0, 3),
-            "rewards": st.sampled_from(["fixed", "bernoulli"]),
-            "samples": st.integers(2, 5),
-            "sampling": st.sampled_from(["monte_carlo", "counts", "enumerate"]),
-            "step": numbers(0.01, 1.0),
-            "stalenesses": st.lists(st.integers(1, 64), min_size=2, max_size=4, unique=True).map(tuple),
-        }
-    ),
-    "ratio/markov-moments": sequences(("markov",)).map(lambda p: {k: v for k, v in p.items() if k != "dependence"}),
-    "sequence/success-probability": chains(60, fraction=numbers(0.0, 1.0)),
-    "sequence/gradient": chains(30, fraction=numbers(0.0, 1.0)),
-    "ess/limit": bandits(),
-    "ess/clamp-floor": st.fixed_dictionaries({"clamp": numbers(1.0, 50.0)}),
-    "ess/finite-sample": bandits(3, samples=st.integers(2, 40), horizon=st.integers(1, 8)),
-    "estimator/full-is": sequences(success=SUCCESS),
-    "estimator/truncation-bias": sequences(success=SUCCESS, cap=numbers(0.2, 2.0)),
-    "estimator/optimal-baseline": bandits(rewards=tuples(0.1, 1.0, 4), cap=st.none() | numbers(0.3, 3.0)),
     "convergence/bias-slope": SLOPES,
     "convergence/constant-delay": delayed_bounds(),
     "convergence/arbitrary-delay": arbitrary_delays(),
