@@ -15,8 +15,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from asyncsim import checks
-from asyncsim.records import Point
-from asyncsim.theory._points import select
+from asyncsim.theory._declared import Choice, Declared, Draw, Integer, Parsed, Real, Vector
 
 LIMIT = 2**20
 """Most sequences that are enumerated."""
@@ -58,14 +57,86 @@ def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> n
     return np.stack(columns, axis=-1)
 
 
-class SequencePair(NamedTuple):
-    """Behavior and current logits `[S, A]` of a sequence policy with the rule that picks the row of each token."""
+class Arms(Declared):
+    """Base of points whose vectors have an entry for each of two arms or more.
 
-    actions: int
-    horizon: int
-    dependence: str
-    behavior: np.ndarray
-    current: np.ndarray
+    The first vector declares how many arms are typical.
+    """
+
+    def joint(self) -> None:
+        """All vectors are as long as the first."""
+        first, *others = self._vectors()
+        given = getattr(self, first)
+        checks.require(given.size >= 2, first, given.tolist(), "numbers for two arms or more", "add an arm")
+        for name in others:
+            checks.finite_array(name, getattr(self, name).tolist(), [given.size], f"give as many as {first}")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """All vectors of one length; what has no typical values is left to the claim."""
+        vectors = cls._vectors()
+        sizes = next(iter(vectors.values())).sizes
+        arms = draw(Integer(*sizes, typical=sizes))
+        return {
+            name: draw(Vector(length=arms, typical=p.typical) if name in vectors else p)
+            for name, p in cls.parameters.items()
+            if p.typical
+        }
+
+    @classmethod
+    def _vectors(cls) -> dict[str, Vector]:
+        return {name: p for name, p in cls.parameters.items() if isinstance(p, Vector)}
+
+
+class PolicyPair(Arms):
+    """Base of points with two softmax policies over one set of actions."""
+
+    behavior_logits = Vector(
+        typical=(-2.0, 2.0), sizes=(2, 5), example=(0.3, -0.2, 0.5), doc="logits of the behavior policy"
+    )
+    current_logits = Vector(typical=(-2.0, 2.0), example=(1.5, -0.9, 0.1), doc="logits of the current policy")
+
+    @property
+    def logits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those of behavior, then the current ones."""
+        return self.behavior_logits, self.current_logits
+
+
+def _table(name: str, value: Any) -> np.ndarray:
+    # How many rows there are depends on other parameters.
+    return checks.finite_array(name, value, [None, None], "give one row of logits per state")
+
+
+def _logits(policy: str, *example: tuple[float, ...]) -> Parsed[np.ndarray]:
+    accepts, doc = "a table of logits, a row for each state", f"logits of the {policy} policy"
+    return Parsed(_table, accepts, typical=(-1.5, 1.5), example=example, doc=doc)
+
+
+class SequencePair(Declared):
+    """Base of points with behavior and current logits `[S, A]` of a sequence policy, and the rule that picks rows."""
+
+    actions = Integer(2, typical=(2, 3), example=3, doc="number of actions")
+    horizon = Integer(1, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
+    dependence = Choice(*DEPENDENCES, example="markov", doc="rule that picks the row of logits of a token")
+    behavior_logits = _logits("behavior", (0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
+    current_logits = _logits("current", (1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
+
+    def joint(self) -> None:
+        """No more than `LIMIT` sequences; tables as high as the dependence asks for."""
+        count = f"{self.actions}**{self.horizon}"
+        few = self.actions**self.horizon <= LIMIT
+        checks.require(few, "horizon", self.horizon, f"such that {count} <= {LIMIT}", "shorten the sequences")
+        shape = [_height(self.actions, self.horizon, self.dependence), self.actions]
+        for name in ("behavior_logits", "current_logits"):
+            remedy = f"give one row of logits per {self.dependence} state"
+            checks.finite_array(name, getattr(self, name).tolist(), shape, remedy)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Tables of the shape that the other parameters ask for."""
+        point = {name: draw(p) for name, p in cls.parameters.items() if not isinstance(p, Parsed)}
+        height = _height(*(point[name] for name in ("actions", "horizon", "dependence")))
+        return point | drawn_tables(draw, height, point["actions"])
 
     def rows(self, sequences: np.ndarray) -> np.ndarray:
         """Row of every token, int `[Y, T]`."""
@@ -82,25 +153,18 @@ class SequencePair(NamedTuple):
         return position + 1 if self.dependence == "position" else 1 + action
 
 
-SEQUENCE_KEYS = "actions horizon dependence behavior_logits current_logits"
+def _height(actions: int, horizon: int, dependence: str) -> int:
+    """Rows of a table of logits."""
+    return {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
 
 
-def read_sequence(point: Point, required: str = "", nullable: str = "") -> tuple[SequencePair, list[Any]]:
-    """The policies of a point, and the values of the further keys; refuses more than `LIMIT` sequences."""
-    values = select(point, f"{SEQUENCE_KEYS} {required}", nullable)
-    actions = checks.integer("actions", values[0], 2, "give at least two actions")
-    horizon = checks.integer("horizon", values[1], 1, "give at least one token")
-    dependence = checks.one_of("dependence", values[2], DEPENDENCES, "say which row of logits a token follows")
-    count = f"{actions}**{horizon}"
-    checks.require(
-        actions**horizon <= LIMIT, "horizon", horizon, f"such that {count} <= {LIMIT}", "shorten the sequences"
-    )
-    height = {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
-    behavior, current = (
-        checks.finite_array(name, value, [height, actions], f"give one row of logits per {dependence} state")
-        for name, value in zip(("behavior_logits", "current_logits"), values[3:5], strict=True)
-    )
-    return SequencePair(actions, horizon, dependence, behavior, current), values[5:]
+def drawn_tables(draw: Draw, height: int, actions: int) -> dict[str, Any]:
+    """Both tables of logits of a random point."""
+    found = {}
+    for name in ("behavior_logits", "current_logits"):
+        row = Vector(length=actions, typical=getattr(SequencePair, name).typical)
+        found[name] = tuple(draw(row) for _ in range(height))
+    return found
 
 
 class Enumeration(NamedTuple):
@@ -131,9 +195,9 @@ def enumerate_sequences(pair: SequencePair) -> Enumeration:
     """All A**T sequences of a pair of policies."""
     tokens = np.stack([g.ravel() for g in np.indices((pair.actions,) * pair.horizon)], axis=1)
     rows = pair.rows(tokens)
-    log_behavior = log_softmax(pair.behavior, axis=1)[rows, tokens]
-    log_current = log_softmax(pair.current, axis=1)[rows, tokens]
-    return Enumeration(tokens, log_behavior, log_current, sequence_scores(pair, pair.current, tokens))
+    log_behavior = log_softmax(pair.behavior_logits, axis=1)[rows, tokens]
+    log_current = log_softmax(pair.current_logits, axis=1)[rows, tokens]
+    return Enumeration(tokens, log_behavior, log_current, sequence_scores(pair, pair.current_logits, tokens))
 
 
 def sequence_scores(pair: SequencePair, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -157,13 +221,21 @@ def reward(zeros: Any, horizon: int, success: float | None) -> Any:
     return share if success is None else (share >= success).astype(np.float64)
 
 
-def read_success(value: Any) -> float | None:
-    """The fraction of tokens 0 that pays, in (0, 1], or None."""
-    return (
-        None
-        if value is None
-        else checks.real("success", value, "give a fraction of the tokens, or None", 0.0, 1.0, open_low=True)
-    )
+def share_that_pays(example: float | None = None) -> Real:
+    """Fraction of tokens 0 at which a sequence is paid; None pays the fraction itself."""
+    doc, remedy = "fraction of tokens 0 that pays", "give a fraction of the tokens, or None"
+    return Real(0.0, 1.0, open_low=True, optional=True, typical=(0.1, 1.0), example=example, doc=doc, remedy=remedy)
+
+
+class PaidSequencePair(SequencePair):
+    """Base of points with two sequence policies and a reward."""
+
+    success = share_that_pays()
+
+    def paid(self, every: Enumeration) -> np.ndarray:
+        """Probability under behavior times reward of every sequence, `[Y]`."""
+        found: np.ndarray = every.mass * reward((every.tokens == 0).sum(axis=1), self.horizon, self.success)
+        return found
 
 
 def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None) -> Any:

@@ -6,14 +6,12 @@ Bit t of H is right with probability p_t = 1/(1 + e^{-m_t}); its margin m_t goes
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
 
-from asyncsim import checks
-from asyncsim.records import Point
-from asyncsim.theory._points import select, vector
+from asyncsim.theory._declared import Declared, Integer, Real, Vector
 
 LONGEST = 4096
 
@@ -25,23 +23,38 @@ class ChainPair(NamedTuple):
     current: np.ndarray
 
 
-def read_chain(point: Point, required: str = "", longest: int = LONGEST) -> tuple[ChainPair, list[Any]]:
-    """Both chains of a point, and the values of the further keys."""
-    values = select(point, f"horizon behavior_margins current_margins {required}")
-    horizon = checks.integer("horizon", values[0], 1, "give at least one bit", longest)
-    ends = (vector(name, value, length=2) for name, value in zip(_MARGINS, values[1:3], strict=True))
-    behavior, current = (np.linspace(first, last, horizon) for first, last in ends)
-    return ChainPair(behavior, current), values[3:]
+def bits(typical: int, longest: int = LONGEST) -> Integer:
+    """Length of a chain; random ones have `typical` bits at most."""
+    return Integer(1, longest, typical=(1, typical), example=7, unit="bits", doc="length of a chain")
 
 
-_MARGINS = ("behavior_margins", "current_margins")
+class Chains(Declared):
+    """Base of points with two chains of bits. Claims state what length is typical, by `horizon = bits(...)`."""
+
+    horizon = bits(200)
+    behavior_margins = Vector(
+        length=2, typical=(-2.0, 2.0), example=(0.2, 1.1), doc="margins of first and last bit under behavior"
+    )
+    current_margins = Vector(
+        length=2, typical=(-2.0, 2.0), example=(1.2, 0.7), doc="margins of first and last bit under the current policy"
+    )
+
+    @property
+    def pair(self) -> ChainPair:
+        """Both chains."""
+        ends = (self.behavior_margins, self.current_margins)
+        return ChainPair(*(np.linspace(first, last, self.horizon) for first, last in ends))
 
 
-def read_paid_chain(point: Point) -> tuple[ChainPair, int]:
-    """Both chains of a point, and the number of right bits that is paid."""
-    pair, (fraction,) = read_chain(point, "fraction")
-    checks.real("fraction", fraction, "give the fraction of right bits that is paid", 0.0, 1.0)
-    return pair, math.ceil(fraction * len(pair.behavior) - 1e-9)
+class PaidChains(Chains):
+    """Base of points with two chains and a reward."""
+
+    fraction = Real(0.0, 1.0, typical=(0.0, 1.0), example=0.75, doc="fraction of right bits that is paid")
+
+    @property
+    def needed(self) -> int:
+        """Right bits that are paid."""
+        return math.ceil(self.fraction * self.horizon - 1e-9)
 
 
 def count_law(probabilities: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from asyncsim import checks, records, theory
 from tests.theory import drawing, points
-from tests.theory.points import SEQUENCE
 
 IDS = sorted(theory.claims())
 # Claims that declare their parameters need no row here.
@@ -224,10 +223,10 @@ def test_theory_loads_neither_torch_nor_compiled_kernels() -> None:
 
 def test_dependences_differ() -> None:
     """One table of logits read in three ways gives three answers: the row rule is not vacuous."""
-    claim = theory.claim("ratio/sequence-product")
-    rows = {"behavior_logits": SEQUENCE["behavior_logits"][:3], "current_logits": SEQUENCE["current_logits"][:3]}
-    markov = claim.predict(SEQUENCE)["second_moment"]
-    position = claim.predict(SEQUENCE | {"dependence": "position"} | rows)["second_moment"]
+    claim, point = theory.claim("ratio/sequence-product"), STATED["ratio/sequence-product"]
+    rows = {name: point[name][:3] for name in ("behavior_logits", "current_logits")}
+    markov = claim.predict(point)["second_moment"]
+    position = claim.predict(point | {"dependence": "position"} | rows)["second_moment"]
     single = {name: (table[0],) for name, table in rows.items()}
-    iid = claim.predict(SEQUENCE | {"dependence": "iid"} | single)["second_moment"]
+    iid = claim.predict(point | {"dependence": "iid"} | single)["second_moment"]
     assert len({round(v, 6) for v in (markov, position, iid)}) == 3

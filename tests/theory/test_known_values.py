@@ -13,8 +13,9 @@ import pytest
 from asyncsim import theory
 from asyncsim.theory import _bandit
 from asyncsim.theory._recursion import second_moments
-from tests.theory import drawing
-from tests.theory.points import BEHAVIOR, CURRENT, SEQUENCE, STATED
+from tests.theory.drawing import stated
+
+BEHAVIOR, CURRENT = stated("ess/limit").values()
 
 
 def predict(id: str, **point: object) -> dict[str, float]:
@@ -56,7 +57,7 @@ def test_delayed_descent_flips_at_the_boundary(factor: float) -> None:
 
 @pytest.mark.parametrize("factor", [0.98, 1.02])
 def test_soft_optimum_flips_in_the_nonlinear_field(factor: float) -> None:
-    point = STATED["staleness/soft-optimum-step"]
+    point = stated("staleness/soft-optimum-step")
     step = factor * theory.claim("staleness/soft-optimum-step").predict(point)["step"]
     rewards, reference, kl = (np.array(point[k]) for k in ("rewards", "reference_logits", "kl"))
     optimum = reference + rewards / kl
@@ -132,7 +133,7 @@ def test_laws_under_a_clock() -> None:
 
 
 def test_straggler_tail() -> None:
-    found = theory.claim("systems/straggler-tail").predict(STATED["systems/straggler-tail"])
+    found = theory.claim("systems/straggler-tail").predict(stated("systems/straggler-tail"))
     assert found == pytest.approx({f"tail[{k}]": (0.5 / (k - 1)) ** 1.5 for k in (4, 5, 6, 8)}, rel=1e-14)
 
 
@@ -323,10 +324,10 @@ def test_optimal_baseline_on_two_arms() -> None:
 
 
 def test_importance_sampling_reaches_the_claimed_gradient() -> None:
-    pair, _ = _bandit.read_sequence(SEQUENCE)
+    pair = _bandit.SequencePair(stated("ratio/sequence-product"))
     every = _bandit.enumerate_sequences(pair)
     paid = every.mass * every.ratio * ((every.tokens == 0).mean(axis=1) >= 0.6)
-    claimed = list(theory.claim("estimator/full-is").predict(STATED["estimator/full-is"]).values())
+    claimed = list(theory.claim("estimator/full-is").predict(stated("estimator/full-is")).values())
     assert paid @ every.score == pytest.approx(claimed, rel=1e-12)
     assert every.mass.sum() == pytest.approx(1.0) and (every.mass * every.ratio).sum() == pytest.approx(1.0)
 
@@ -350,7 +351,7 @@ def test_group_advantages_hide_the_current_policy(samples: int) -> None:
     assert totals["loo"] == ascent
     assert totals["mean"] == [Fraction(samples - 1, samples) * g for g in ascent]
     assert totals["none"] == [m * x - mean * p for m, x, p in zip(mu, r, pi, strict=True)]
-    point = STATED["staleness/stale-reinforce-is-delayed-ascent"] | {
+    point = stated("staleness/stale-reinforce-is-delayed-ascent") | {
         "rewards": tuple(map(float, r)),
         "samples": samples,
         "behavior_logits": tuple(math.log(m) for m in mu),
@@ -435,7 +436,7 @@ def test_bandit_noise_of_two_samples_by_hand() -> None:
 
 
 def test_asymre_projection_by_explicit_flow() -> None:
-    point = drawing.stated("optimum/asymre-projection")
+    point = stated("optimum/asymre-projection")
     mu, rewards = _bandit.softmax(np.array(point["behavior_logits"])), np.array(point["rewards"])
     theta = np.zeros(5)
     for _ in range(40_000):

@@ -11,23 +11,21 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Real
 
 
-def _read(point: Point) -> float:
-    (clamp,) = _points.select(point, "clamp")
-    return checks.real("clamp", clamp, "give the upper clamp C of [1/C, C]", 1.0)
+class _Setting(Declared):
+    clamp = Real(1.0, typical=(1.0, 50.0), example=2.0, doc="upper clamp C of [1/C, C]")
 
 
 def _predict(point: Point) -> dict[str, float]:
-    c = _read(point)
+    c = _Setting(point).clamp
     return {"largest_inverse": (c + 1.0 / c) ** 2 / 4.0}
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    c = _read(point)
+    c = _Setting(point).clamp
 
     def lowest(share: float, middle: float) -> float:
         """Smallest ESS/N over the fraction at C when `share` of the weights sit at `middle`."""
@@ -47,12 +45,12 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _no_square(point: Point) -> dict[str, float]:
-    c = _read(point)
+    c = _Setting(point).clamp
     return {"largest_inverse": (c + 1.0 / c) / 2.0}
 
 
 def _clamped_below_at_one(point: Point) -> dict[str, float]:
-    c = _read(point)
+    c = _Setting(point).clamp
     return {"largest_inverse": (1.0 + c) ** 2 / (4.0 * c)}
 
 
@@ -61,7 +59,7 @@ claim = Claim(
     statement="weights clamped to [1/C, C] have ESS/N >= 4/(C + 1/C)^2, that is N/ESS <= (C + 1/C)^2/4",
     kind="bound",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="Kantorovich inequality",

@@ -21,7 +21,8 @@ from scipy.special import gammaln, log_softmax, logsumexp
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._bandit import PolicyPair
+from asyncsim.theory._declared import Integer
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20
@@ -36,27 +37,29 @@ class _Law(NamedTuple):
     samples: int
 
 
-def _read(point: Point) -> _Law:
-    samples, horizon, behavior, current = _points.select(point, "samples horizon behavior_logits current_logits")
-    checks.integer("samples", samples, 2, "one sample is always worth one", 1 << 20)
-    checks.integer("horizon", horizon, 1, "give at least one token", _ATOMS)
-    behavior = _points.vector("behavior_logits", behavior)
-    checks.require(
-        behavior.size >= 2, "behavior_logits", behavior.tolist(), "logits of at least two actions", "add one"
+class _Setting(PolicyPair):
+    samples = Integer(
+        2, 1 << 20, typical=(2, 40), example=4, doc="samples of a batch", remedy="one sample is always worth one"
     )
-    current = _points.vector("current_logits", current, length=behavior.size)
-    log_mu, log_pi = log_softmax(behavior), log_softmax(current)
-    atoms = math.comb(horizon + behavior.size - 1, behavior.size - 1)
-    remedy = "shorten the sequences"
-    checks.require(atoms <= _ATOMS, "horizon", horizon, f"such that count vectors ({atoms}) <= {_ATOMS}", remedy)
-    spread = horizon * float(np.ptp(log_pi - log_mu))
-    near = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
-    checks.require(spread <= _SPREAD, "current_logits", point["current_logits"], near, "move them closer")
-    counts = _counts(horizon, behavior.size)
-    weight = counts @ (log_pi - log_mu)
-    mass = gammaln(horizon + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
-    order = np.argsort(weight, kind="stable")
-    return _Law(weight[order], mass[order], samples)
+    horizon = Integer(1, _ATOMS, typical=(1, 8), example=3, unit="tokens", doc="length of a sequence")
+
+    def joint(self) -> None:
+        """Few enough count vectors to list, and weights that a double holds beside one another."""
+        super().joint()
+        horizon, actions = self.horizon, self.behavior_logits.size
+        log_mu, log_pi = log_softmax(self.behavior_logits), log_softmax(self.current_logits)
+        atoms = math.comb(horizon + actions - 1, actions - 1)
+        remedy = "shorten the sequences"
+        checks.require(atoms <= _ATOMS, "horizon", horizon, f"such that count vectors ({atoms}) <= {_ATOMS}", remedy)
+        spread = horizon * float(np.ptp(log_pi - log_mu))
+        near = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
+        given = self.current_logits.tolist()
+        checks.require(spread <= _SPREAD, "current_logits", given, near, "move them closer")
+        counts = _counts(horizon, actions)
+        weight = counts @ (log_pi - log_mu)
+        mass = gammaln(horizon + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
+        order = np.argsort(weight, kind="stable")
+        self.law = _Law(weight[order], mass[order], self.samples)
 
 
 def _counts(total: int, parts: int) -> np.ndarray:
@@ -130,11 +133,11 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    return _integrals(_read(point))
+    return _integrals(_Setting(point).law)
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    law = _read(point)
+    law = _Setting(point).law
     # Sequences of equal weight are one cell.
     start = np.flatnonzero(np.diff(law.log_weight, prepend=-np.inf) > 1e-12)
     log_w = law.log_weight[start]
@@ -155,7 +158,7 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _ratio_of_means(point: Point) -> dict[str, float]:
-    law = _read(point)
+    law = _Setting(point).law
     below = np.cumsum(np.exp(law.log_mass)) ** law.samples
     largest = float(np.diff(below, prepend=0.0) @ np.exp(law.log_weight))
     return {"ess": math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass)), "largest_share": largest / law.samples}
@@ -167,7 +170,7 @@ def _low_instead_of_high(point: Point) -> dict[str, float]:
 
 
 def _drawn_from_current(point: Point) -> dict[str, float]:
-    law = _read(point)
+    law = _Setting(point).law
     return _integrals(law._replace(log_mass=law.log_mass + law.log_weight))
 
 
@@ -176,7 +179,7 @@ claim = Claim(
     statement="the ESS of N samples exceeds its large-batch value on average, by an exact integral",
     kind="expectation",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; Kong 1992 for the statistic",

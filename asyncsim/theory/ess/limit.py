@@ -13,23 +13,12 @@ import math
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
-from asyncsim.theory._bandit import softmax
-
-
-def _read(point: Point) -> tuple[np.ndarray, np.ndarray]:
-    behavior, current = _points.select(point, "behavior_logits current_logits")
-    behavior = _points.vector("behavior_logits", behavior)
-    checks.require(
-        behavior.size >= 2, "behavior_logits", behavior.tolist(), "logits of at least two actions", "add one"
-    )
-    return behavior, _points.vector("current_logits", current, length=behavior.size)
+from asyncsim.theory._bandit import PolicyPair, softmax
 
 
 def _chi_square(point: Point) -> float:
-    mu, pi = (softmax(logits) for logits in _read(point))
+    mu, pi = (softmax(logits) for logits in PolicyPair(point).logits)
     return float(((pi - mu) ** 2 / mu).sum())
 
 
@@ -38,7 +27,7 @@ def _predict(point: Point) -> dict[str, float]:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    log_mu, log_pi = (log_softmax(logits) for logits in _read(point))
+    log_mu, log_pi = (log_softmax(logits) for logits in PolicyPair(point).logits)
     log_w, counts = log_pi - log_mu, np.exp(log_mu)
     return {"ess": float(np.exp(2.0 * logsumexp(log_w, b=counts) - logsumexp(2.0 * log_w, b=counts)))}
 
@@ -48,7 +37,7 @@ def _first_order(point: Point) -> dict[str, float]:
 
 
 def _relative_entropy(point: Point) -> dict[str, float]:
-    log_mu, log_pi = (log_softmax(logits) for logits in _read(point))
+    log_mu, log_pi = (log_softmax(logits) for logits in PolicyPair(point).logits)
     return {"ess": math.exp(-float(np.exp(log_pi) @ (log_pi - log_mu)))}
 
 
@@ -57,7 +46,7 @@ claim = Claim(
     statement="the effective sample size per sample of a large batch is 1/(1 + chi^2)",
     kind="expectation",
     status="exact",
-    point=_read,
+    point=PolicyPair,
     predict=_predict,
     cross_check=_cross_check,
     reference="Kong 1992 (University of Chicago technical report 348)",

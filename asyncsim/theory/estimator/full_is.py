@@ -13,27 +13,24 @@ import numpy as np
 from asyncsim.records import Claim, Point
 from asyncsim.theory._bandit import (
     Enumeration,
-    SequencePair,
+    PaidSequencePair,
     enumerate_sequences,
     exact_gradient,
-    read_sequence,
-    read_success,
-    reward,
     sequence_scores,
+    share_that_pays,
 )
 from asyncsim.theory._points import indexed
 
 
-def _read(point: Point) -> tuple[SequencePair, float | None]:
-    pair, (success,) = read_sequence(point, nullable="success")
-    return pair, read_success(success)
+class _Setting(PaidSequencePair):
+    success = share_that_pays(0.6)
 
 
-def _open(point: Point) -> tuple[SequencePair, Enumeration, np.ndarray]:
+def _open(point: Point) -> tuple[_Setting, Enumeration, np.ndarray]:
     """The policies, all sequences, and their probability under behavior times reward `[Y]`."""
-    pair, success = _read(point)
+    pair = _Setting(point)
     every = enumerate_sequences(pair)
-    return pair, every, every.mass * reward((every.tokens == 0).sum(axis=1), pair.horizon, success)
+    return pair, every, pair.paid(every)
 
 
 def _predict(point: Point) -> dict[str, float]:
@@ -42,8 +39,8 @@ def _predict(point: Point) -> dict[str, float]:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    pair, success = _read(point)
-    return indexed("grad", exact_gradient(pair, pair.current, success))
+    pair = _Setting(point)
+    return indexed("grad", exact_gradient(pair, pair.current_logits, pair.success))
 
 
 def _no_ratio(point: Point) -> dict[str, float]:
@@ -59,7 +56,7 @@ def _short_product(point: Point) -> dict[str, float]:
 
 def _score_at_behavior(point: Point) -> dict[str, float]:
     pair, every, paid = _open(point)
-    return indexed("grad", (paid * every.ratio) @ sequence_scores(pair, pair.behavior, every.tokens))
+    return indexed("grad", (paid * every.ratio) @ sequence_scores(pair, pair.behavior_logits, every.tokens))
 
 
 claim = Claim(
@@ -67,7 +64,7 @@ claim = Claim(
     statement="the mean of (sequence ratio) * reward * score under behavior is the gradient at the current policy",
     kind="expectation",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook (importance sampling)",

@@ -11,35 +11,23 @@ Source: arXiv 2602.17616 for the quotient; the truncated form is derived.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
-from asyncsim.theory._bandit import score_norm_squared, softmax
+from asyncsim.theory._bandit import PolicyPair, score_norm_squared, softmax
+from asyncsim.theory._declared import Positive, Vector
 
 
-class _Setting(NamedTuple):
-    rewards: np.ndarray
-    mu: np.ndarray
-    pi: np.ndarray
-    cap: float
+class _Setting(PolicyPair):
+    rewards = Vector(typical=(0.1, 1.0), example=(0.2, 0.5, 1.0), doc="rewards of the arms")
+    cap = Positive(optional=True, typical=(0.3, 3.0), example=1.2, doc="largest weight that is left as it is")
 
-    @property
-    def weight(self) -> np.ndarray:
-        """Ratio of every arm, truncated at the cap, `[A]`."""
-        return np.minimum(self.pi / self.mu, self.cap)
-
-
-def _read(point: Point) -> _Setting:
-    rewards, behavior, current, cap = _points.select(point, "rewards behavior_logits current_logits", "cap")
-    rewards = _points.vector("rewards", rewards)
-    checks.require(rewards.size >= 2, "rewards", rewards.tolist(), "rewards of at least two arms", "add an arm")
-    mu = softmax(_points.vector("behavior_logits", behavior, length=rewards.size))
-    pi = softmax(_points.vector("current_logits", current, length=rewards.size))
-    return _Setting(rewards, mu, pi, np.inf if cap is None else _points.positive("cap", cap))
+    def joint(self) -> None:
+        """Both policies, and the ratio of every arm, truncated at the cap, `[A]` each."""
+        super().joint()
+        self.mu, self.pi = map(softmax, self.logits)
+        self.weight = np.minimum(self.pi / self.mu, np.inf if self.cap is None else self.cap)
 
 
 def _quotient(s: _Setting, power: float) -> float:
@@ -56,7 +44,7 @@ def _minimizer(s: _Setting) -> float:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return {"baseline": _minimizer(s), "opob": _quotient(s, 2)}
 
 
@@ -66,7 +54,7 @@ def _vertex(parabola: Callable[[float], float], scale: float) -> float:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     scores = np.eye(s.rewards.size) - s.pi
     scale = float(np.abs(s.rewards).max()) or 1.0
 
@@ -82,17 +70,17 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _weight_twice(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return {"baseline": _quotient(s, 4), "opob": _quotient(s, 4)}
 
 
 def _behavior_mean(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return {"baseline": float(s.mu @ s.rewards), "opob": float(s.mu @ s.rewards)}
 
 
 def _drift_ignored(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return {"baseline": _quotient(s, 2), "opob": _quotient(s, 2)}
 
 
@@ -101,7 +89,7 @@ claim = Claim(
     statement="the best constant baseline is E[w^2|s|^2 R]/E[w^2|s|^2]; truncated weights add their drift to it",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="arXiv 2602.17616 (untruncated); truncated form derived",

@@ -8,74 +8,48 @@ J. Source: elementary.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
-from asyncsim.theory._bandit import (
-    Enumeration,
-    SequencePair,
-    enumerate_sequences,
-    exact_gradient,
-    read_sequence,
-    read_success,
-    reward,
-)
+from asyncsim.theory._bandit import PaidSequencePair, enumerate_sequences, exact_gradient
+from asyncsim.theory._declared import Positive
 from asyncsim.theory._points import indexed
 
 
-class _Setting(NamedTuple):
-    pair: SequencePair
-    every: Enumeration
-    cap: float
-    success: float | None
+class _Setting(PaidSequencePair):
+    cap = Positive(typical=(0.2, 2.0), example=1.1, doc="largest sequence ratio that is left as it is")
 
-    @property
-    def paid(self) -> np.ndarray:
-        """Probability under behavior times reward, `[Y]`."""
-        paid: np.ndarray = self.every.mass * reward(
-            (self.every.tokens == 0).sum(axis=1), self.pair.horizon, self.success
-        )
-        return paid
-
-
-def _read(point: Point) -> _Setting:
-    pair, (cap, success) = read_sequence(point, "cap", "success")
-    every, cap = enumerate_sequences(pair), _points.positive("cap", cap)
-    largest = float(every.ratio.max())
-    checks.require(
-        cap < largest,
-        "cap",
-        cap,
-        f"below the largest sequence ratio {largest:.6g}",
-        "a cap that never binds has no bias",
-    )
-    return _Setting(pair, every, cap, read_success(success))
+    def joint(self) -> None:
+        """A cap that binds."""
+        super().joint()
+        self.every = enumerate_sequences(self)
+        largest = float(self.every.ratio.max())
+        bound = f"below the largest sequence ratio {largest:.6g}"
+        checks.require(self.cap < largest, "cap", self.cap, bound, "a cap that never binds has no bias")
+        self.paid_mass = self.paid(self.every)
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return indexed("bias", -(s.paid * np.maximum(s.every.ratio - s.cap, 0.0)) @ s.every.score)
+    s = _Setting(point)
+    return indexed("bias", -(s.paid_mass * np.maximum(s.every.ratio - s.cap, 0.0)) @ s.every.score)
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
-    truncated = (s.paid * np.minimum(s.every.ratio, s.cap)) @ s.every.score
-    return indexed("bias", truncated - exact_gradient(s.pair, s.pair.current, s.success))
+    s = _Setting(point)
+    truncated = (s.paid_mass * np.minimum(s.every.ratio, s.cap)) @ s.every.score
+    return indexed("bias", truncated - exact_gradient(s, s.current_logits, s.success))
 
 
 def _masked(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return indexed("bias", -(s.paid * s.every.ratio * (s.every.ratio > s.cap)) @ s.every.score)
+    s = _Setting(point)
+    return indexed("bias", -(s.paid_mass * s.every.ratio * (s.every.ratio > s.cap)) @ s.every.score)
 
 
 def _tokens_first(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     product = np.minimum(np.exp(s.every.log_current - s.every.log_behavior), s.cap).prod(axis=1)
-    return indexed("bias", (s.paid * (product - s.every.ratio)) @ s.every.score)
+    return indexed("bias", (s.paid_mass * (product - s.every.ratio)) @ s.every.score)
 
 
 def _sign(point: Point) -> dict[str, float]:
@@ -87,7 +61,7 @@ claim = Claim(
     statement="truncating the sequence ratio at C biases the gradient by -E_mu[(W-C)_+ R S]",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="elementary",

@@ -13,20 +13,23 @@ import numpy as np
 from asyncsim import checks
 from asyncsim.records import Claim, Point
 from asyncsim.theory import _points
-from asyncsim.theory._chain import ChainPair, log_ratios, probabilities, read_chain
+from asyncsim.theory._chain import ChainPair, Chains, bits, log_ratios, probabilities
+from asyncsim.theory._declared import Vector
 
 _LONGEST = 24
 _CLEAR = 1e-9
 """Nats that a level keeps from every atom, so that rounding cannot move it across."""
 
 
-def _read(point: Point) -> tuple[ChainPair, np.ndarray]:
-    pair, (levels,) = read_chain(point, "levels", _LONGEST)
-    levels = _points.vector("levels", levels)
-    low, high = (_joined(pair, levels + side)[2:] for side in (-_CLEAR, _CLEAR))
-    inside = bool((low == high).all() and (low > 0.0).all() and (high < 1.0 - 1e-12).all())
-    checks.require(inside, "levels", levels.tolist(), "inside the law of log W and off its atoms", "move them")
-    return pair, levels
+class _Setting(Chains):
+    horizon = bits(12, _LONGEST)
+    levels = Vector(typical=(-1.0, 1.0), sizes=(2, 2), example=(-0.6, 0.1, 0.5), unit="nats", doc="levels of log W")
+
+    def joint(self) -> None:
+        """At an atom rounding decides, and outside the law nothing is left to measure."""
+        low, high = (_joined(self.pair, self.levels + side)[2:] for side in (-_CLEAR, _CLEAR))
+        inside = bool((low == high).all() and (low > 0.0).all() and (high < 1.0 - 1e-12).all())
+        checks.require(inside, "levels", self.levels.tolist(), "inside the law of log W and off its atoms", "move them")
 
 
 def _quantities(mean: float, variance: float, below: np.ndarray) -> dict[str, float]:
@@ -52,12 +55,12 @@ def _split(pair: ChainPair, level: float) -> float:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    pair, levels = _read(point)
-    right, wrong = log_ratios(pair)
-    p = probabilities(pair.behavior)
+    s = _Setting(point)
+    right, wrong = log_ratios(s.pair)
+    p = probabilities(s.pair.behavior)
     mean = (p * right + (1.0 - p) * wrong).sum()
     variance = (p * (1.0 - p) * (right - wrong) ** 2).sum()
-    return _quantities(mean, variance, np.array([_split(pair, level) for level in levels]))
+    return _quantities(mean, variance, np.array([_split(s.pair, level) for level in s.levels]))
 
 
 def _atoms(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +86,8 @@ def _joined(pair: ChainPair, levels: np.ndarray) -> np.ndarray:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    mean, variance, *below = _joined(*_read(point))
+    s = _Setting(point)
+    mean, variance, *below = _joined(s.pair, s.levels)
     return _quantities(mean, variance, np.array(below))
 
 
@@ -93,10 +97,10 @@ def _sign(point: Point) -> dict[str, float]:
 
 
 def _under_current(point: Point) -> dict[str, float]:
-    pair, levels = _read(point)
-    right, wrong = log_ratios(pair)
-    p = probabilities(pair.current)
-    swapped = -_joined(ChainPair(pair.current, pair.behavior), -levels)
+    s = _Setting(point)
+    right, wrong = log_ratios(s.pair)
+    p = probabilities(s.pair.current)
+    swapped = -_joined(ChainPair(s.pair.current, s.pair.behavior), -s.levels)
     mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
     return _quantities(mean, variance, 1.0 + swapped[2:])
 
@@ -106,7 +110,7 @@ claim = Claim(
     statement="the log ratio of a chain of bits is a sum of independent two-valued terms with an exact law",
     kind="distribution",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook",

@@ -14,15 +14,16 @@ import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory._chain import ChainPair, log_moment, probabilities, read_chain
+from asyncsim.theory._chain import Chains, log_moment, probabilities
 
 
-def _read(point: Point) -> ChainPair:
-    pair, _ = read_chain(point)
-    second = log_moment(pair, 2.0)
-    bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
-    checks.require(second < math.log(1e12), "current_margins", point["current_margins"], bound, "move them closer")
-    return pair
+class _Setting(Chains):
+    def joint(self) -> None:
+        """No batch shows the moments of policies that are farther apart."""
+        second = log_moment(self.pair, 2.0)
+        bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
+        given = self.current_margins.tolist()
+        checks.require(second < math.log(1e12), "current_margins", given, bound, "move them closer")
 
 
 def _quantities(log_second: float, half: float) -> dict[str, float]:
@@ -31,23 +32,23 @@ def _quantities(log_second: float, half: float) -> dict[str, float]:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    pair = _read(point)
+    pair = _Setting(point).pair
     return _quantities(log_moment(pair, 2.0), math.exp(log_moment(pair, 0.5)))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    mu, pi = (probabilities(m) for m in _read(point))
+    mu, pi = (probabilities(m) for m in _Setting(point).pair)
     affinity = np.sqrt(pi * mu) + np.sqrt((1.0 - pi) * (1.0 - mu))
     return _quantities(float(np.log1p((pi - mu) ** 2 / (mu * (1.0 - mu))).sum()), float(affinity.prod()))
 
 
 def _under_current(point: Point) -> dict[str, float]:
-    pair = _read(point)
+    pair = _Setting(point).pair
     return _quantities(log_moment(pair, 3.0), math.exp(log_moment(pair, 1.5)))
 
 
 def _sum_of_chi_squares(point: Point) -> dict[str, float]:
-    pair = _read(point)
+    pair = _Setting(point).pair
     mu, pi = (probabilities(m) for m in pair)
     total = float(((pi - mu) ** 2 / (mu * (1.0 - mu))).sum())
     return _quantities(math.log1p(total), math.exp(log_moment(pair, 0.5)))
@@ -58,7 +59,7 @@ claim = Claim(
     statement="E W^p of a chain of bits is a product over bits, and a large batch has ESS/N = 1/E W^2",
     kind="expectation",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="arXiv 1511.01437; Kong 1992 (University of Chicago technical report 348)",

@@ -20,70 +20,75 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, log_softmax
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
-from asyncsim.theory._bandit import complex_gradient, fisher, softmax
+from asyncsim.theory._bandit import Arms, complex_gradient, fisher, softmax
+from asyncsim.theory._declared import Choice, Counts, Draw, Integer, Parsed, Real, Vector
 
-_KEYS = "means logits rewards samples sampling step stalenesses"
 _LIMIT = 2500
 """Most compositions of a group that are enumerated."""
 _SMALLEST = 1e-6
 """Least growth in one update that double precision tells from rounding."""
 
 
-class _Setting(NamedTuple):
-    """Means and logits `[A]`, N (None: a population), step and stalenesses; cells of what one sample can be.
+def _ages(name: str, value: Any) -> list[int]:
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    ages = [checks.integer(name, age, 1, "count updates", 4096) for age in given]
+    checks.require(len(set(ages)) >= 2, name, ages, "two distinct values or more", "a slope needs two")
+    return ages
+
+
+class _Setting(Arms):
+    """Also N (`group`, None: a population) and the cells of what one sample can be.
 
     A cell is an arm (row of `arm` `[K, A]`) with a reward `[K]` and its probability `mass` `[K]` under behavior `mu`.
     """
 
-    means: np.ndarray
-    logits: np.ndarray
-    samples: int | None
-    step: float
-    ages: list[int]
-    mu: np.ndarray
-    arm: np.ndarray
-    reward: np.ndarray
-    mass: np.ndarray
+    means = Vector(typical=(0.0, 1.0), sizes=(3, 3), example=(0.2, 0.5, 0.9), doc="mean rewards of the arms")
+    logits = Vector(typical=(-2.0, 2.0), example=(0.3, -0.2, 0.5), doc="logits of the behavior policy")
+    rewards = Choice("fixed", "bernoulli", example="bernoulli", doc="law of rewards")
+    samples = Integer(2, typical=(2, 5), example=4, doc="samples of a group", remedy="a baseline over others needs two")
+    sampling = Choice("monte_carlo", "counts", "enumerate", example="monte_carlo", doc="layout of a batch")
+    step = Real(1e-5, 1.0, typical=(0.01, 1.0), example=0.1, unit="logits per gradient", doc="size of one step")
+    stalenesses = Parsed(
+        _ages,
+        "two or more distinct integers in [1, 4096]",
+        example=(1, 2, 4, 8),
+        unit="updates",
+        doc="stalenesses that are compared",
+    )
 
+    def joint(self) -> None:
+        """Coins need probabilities; groups must be few enough to enumerate, and move far enough to be measured."""
+        super().joint()
+        means, coin = self.means, self.rewards == "bernoulli"
+        inside = bool(((means >= 0.0) & (means <= 1.0)).all())
+        checks.require(inside or not coin, "means", means.tolist(), "in [0, 1]", "they are success probabilities")
+        mu, arms = softmax(self.logits), np.eye(len(means))
+        cells = (np.vstack([arms, arms]), np.repeat([1.0, 0.0], len(mu)), np.concatenate([means, 1.0 - means]))
+        arm, reward, chance = cells if coin else (arms, means, np.ones_like(means))
+        mass = chance * np.tile(mu, len(chance) // len(mu))
+        some = mass > 0.0
+        self.group = None if self.sampling == "enumerate" else self.samples
+        self.mu, self.arm, self.reward, self.mass = mu, arm[some], reward[some], mass[some]
+        _check_size(self)
 
-def _read(point: Point) -> _Setting:
-    means, logits, rewards, samples, sampling, step, ages = _points.select(point, _KEYS)
-    means = _points.vector("means", means)
-    checks.require(len(means) >= 2, "means", means.tolist(), "of two arms or more", "a bandit needs a choice")
-    logits = _points.vector("logits", logits, length=len(means))
-    coin = checks.one_of("rewards", rewards, ("fixed", "bernoulli"), "say how rewards are drawn") == "bernoulli"
-    inside = bool(((means >= 0.0) & (means <= 1.0)).all())
-    checks.require(inside or not coin, "means", means.tolist(), "in [0, 1]", "they are success probabilities")
-    checks.integer("samples", samples, 2, "a baseline over others needs two")
-    checks.one_of("sampling", sampling, ("monte_carlo", "counts", "enumerate"), "say how a batch is laid out")
-    step = checks.real("step", step, "give the size of one step", 1e-5, 1.0)
-    ages = ages if isinstance(ages, (tuple, list)) else (ages,)
-    ages = [checks.integer("staleness", age, 1, "count updates", 4096) for age in ages]
-    checks.require(len(set(ages)) >= 2, "stalenesses", ages, "two distinct values or more", "a slope needs two")
-    mu, arms = softmax(logits), np.eye(len(means))
-    cells = (np.vstack([arms, arms]), np.repeat([1.0, 0.0], len(mu)), np.concatenate([means, 1.0 - means]))
-    arm, reward, chance = cells if coin else (arms, means, np.ones_like(means))
-    mass = chance * np.tile(mu, len(chance) // len(mu))
-    some = mass > 0.0
-    size = None if sampling == "enumerate" else samples
-    made = _Setting(means, logits, size, step, ages, mu, arm[some], reward[some], mass[some])
-    _check_size(made)
-    return made
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Stalenesses that differ."""
+        return super().drawn(draw) | {"stalenesses": draw(Counts(1, typical=(1, 64)))}
 
 
 def _check_size(s: _Setting) -> None:
-    if s.samples is not None:
-        count = math.comb(s.samples + len(s.mass) - 1, s.samples)
+    if s.group is not None:
+        count = math.comb(s.group + len(s.mass) - 1, s.group)
         checks.require(
-            count <= _LIMIT, "samples", s.samples, f"such that compositions ({count}) <= {_LIMIT}", "lower samples"
+            count <= _LIMIT, "samples", s.group, f"such that compositions ({count}) <= {_LIMIT}", "lower samples"
         )
     growth = sum(_shares(s, *_moments(s), fisher(s.mu)))
     moves = f"apart or random enough for a growth of {_SMALLEST:g}"
@@ -95,13 +100,13 @@ def _moments(s: _Setting) -> tuple[np.ndarray, np.ndarray]:
     centered = s.arm - s.mu
     away = s.reward - s.mass @ s.reward
     mean = (s.mass * away) @ centered
-    if s.samples is None:
+    if s.group is None:
         return mean, np.zeros((len(s.mu), len(s.mu)))
     share = 0.5 * (away[:, None] * centered - mean)
     one = share.T @ (s.mass[:, None] * share)
     apart = 0.5 * (s.reward[:, None] - s.reward)[..., None] * (s.arm[:, None] - s.arm)
     pair = np.einsum("i,j,ija,ijb->ab", s.mass, s.mass, apart, apart) - np.outer(mean, mean)
-    N = s.samples
+    N = s.group
     return mean, (4.0 * (N - 2) * one + 2.0 * pair) / (N * (N - 1))
 
 
@@ -111,23 +116,23 @@ def _shares(s: _Setting, mean: np.ndarray, covariance: np.ndarray, metric: np.nd
 
 
 def _named(s: _Setting, growth: np.ndarray, identity: float) -> dict[str, float]:
-    x, y = np.log(s.ages), np.log(growth)
+    x, y = np.log(s.stalenesses), np.log(growth)
     x = x - x.mean()
-    cells = {f"growth[{age}]": float(value) for age, value in zip(s.ages, growth, strict=True)}
+    cells = {f"growth[{age}]": float(value) for age, value in zip(s.stalenesses, growth, strict=True)}
     return {**cells, "slope": float(x @ y / (x @ x)), "identity": identity}
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     noise, drift = _shares(s, *_moments(s), fisher(s.mu))
-    age = np.array(s.ages, dtype=np.float64)
+    age = np.array(s.stalenesses, dtype=np.float64)
     return _named(s, noise * age + drift * age**2, 1.0)
 
 
 def _compositions(s: _Setting) -> tuple[np.ndarray, np.ndarray]:
     """Every distinct gradient of a group `[Y, A]`, from the definition of the baseline, and its probability `[Y]`."""
-    assert s.samples is not None
-    N, K = s.samples, len(s.mass)
+    assert s.group is not None
+    N, K = s.group, len(s.mass)
     bars = np.array(list(itertools.combinations(range(N + K - 1), K - 1)), dtype=np.int64).reshape(-1, K - 1)
     edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
     edges[:, -1] = N + K - 1
@@ -149,25 +154,25 @@ def _spread(s: _Setting, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     scale = s.step**2
-    if s.samples is None:
+    if s.group is None:
         velocity = complex_gradient(lambda logits: softmax(logits) @ s.means, s.logits)
-        ratio, moved = _spread(s, s.step * np.outer(s.ages, velocity))
+        ratio, moved = _spread(s, s.step * np.outer(s.stalenesses, velocity))
         return _named(s, ratio / scale, float(ratio[0] / moved[0]))
     gradient, mass = _compositions(s)
     ratio, moved = (mass @ part for part in _spread(s, s.step * gradient))
     pairs, _ = _spread(s, s.step * (gradient[:, None] + gradient))
     first, second = float(ratio) / scale, float(mass @ pairs @ mass) / scale
     # A mean square of a sum of independent vectors is quadratic in their number: two values of it tell all others.
-    age = np.array(s.ages, dtype=np.float64)
+    age = np.array(s.stalenesses, dtype=np.float64)
     return _named(s, age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / moved))
 
 
 def _wrong(growth: Callable[[_Setting, np.ndarray], np.ndarray]) -> Callable[[Point], dict[str, float]]:
     def formula(point: Point) -> dict[str, float]:
-        s = _read(point)
-        return _named(s, growth(s, np.array(s.ages, dtype=np.float64)), 1.0)
+        s = _Setting(point)
+        return _named(s, growth(s, np.array(s.stalenesses, dtype=np.float64)), 1.0)
 
     return formula
 
@@ -179,9 +184,9 @@ def _normalizer_ignored(s: _Setting, age: np.ndarray) -> np.ndarray:
 
 def _baseline_known(s: _Setting, age: np.ndarray) -> np.ndarray:
     mean, covariance = _moments(s)
-    if s.samples is not None:
+    if s.group is not None:
         one = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - mean
-        covariance = one.T @ (s.mass[:, None] * one) / s.samples
+        covariance = one.T @ (s.mass[:, None] * one) / s.group
     noise, drift = _shares(s, mean, covariance, fisher(s.mu))
     return noise * age + drift * age**2
 
@@ -195,7 +200,7 @@ claim = Claim(
     statement="E Var_mu(log pi/mu) after S updates is v_1 ((1 - f) S + f S^2), f the share of the drift in v_1",
     kind="expectation",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; Hoeffding 1948 for the covariance",

@@ -15,17 +15,22 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Real
 
 _SCORES = (-1, 0, 1)
 
 
-def _read(point: Point) -> float:
-    (shift,) = _points.select(point, "shift")
-    return checks.real(
-        "shift", shift, "give the distance of the means in standard deviations", 0.0, 20.0, open_low=True
+class _Setting(Declared):
+    shift = Real(
+        0.0,
+        20.0,
+        open_low=True,
+        typical=(0.01, 8.0),
+        example=0.7,
+        unit="standard deviations",
+        doc="distance of the means",
+        remedy="give the distance of the means in standard deviations",
     )
 
 
@@ -35,12 +40,12 @@ def _quantities(mean: float, variance: float, second: float, cdf: Callable[[int]
 
 
 def _predict(point: Point) -> dict[str, float]:
-    d = _read(point)
+    d = _Setting(point).shift
     return _quantities(-(d**2) / 2.0, d**2, math.exp(d**2), norm.cdf)
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    d = _read(point)
+    d = _Setting(point).shift
 
     def log_ratio(u: float) -> float:
         return float(norm.logpdf(u, loc=d) - norm.logpdf(u))
@@ -69,17 +74,17 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _sign(point: Point) -> dict[str, float]:
-    d = _read(point)
+    d = _Setting(point).shift
     return _quantities(d**2 / 2.0, d**2, math.exp(d**2), lambda z: norm.cdf(z - d))
 
 
 def _half_exponent(point: Point) -> dict[str, float]:
-    d = _read(point)
+    d = _Setting(point).shift
     return _quantities(-(d**2) / 2.0, d**2, math.exp(d**2 / 2.0), norm.cdf)
 
 
 def _spread_for_variance(point: Point) -> dict[str, float]:
-    d = _read(point)
+    d = _Setting(point).shift
     return _quantities(-(d**2) / 2.0, d, math.exp(d**2), lambda z: norm.cdf(z * math.sqrt(d)))
 
 
@@ -88,7 +93,7 @@ claim = Claim(
     statement="the log ratio of normal policies delta standard deviations apart is N(-delta^2/2, delta^2)",
     kind="distribution",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook",

@@ -9,14 +9,15 @@ v (1 - z M)^{-1} 1, by Cauchy's formula on a circle. Source: derived.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._bandit import SequencePair, drawn_tables
+from asyncsim.theory._declared import Declared, Draw, Integer
 
 _LONGEST = 4096
 
@@ -29,20 +30,30 @@ class _Pair(NamedTuple):
     horizon: int
 
 
-def _read(point: Point) -> _Pair:
-    actions, horizon, *tables = _points.select(point, "actions horizon behavior_logits current_logits")
-    checks.integer("actions", actions, 2, "give at least two actions", 64)
-    checks.integer("horizon", horizon, 1, "give at least one token", _LONGEST)
-    remedy = "give a row for the start and one per previous token"
-    behavior, current = (
-        log_softmax(checks.finite_array(name, table, [actions + 1, actions], remedy), axis=1)
-        for name, table in zip(("behavior_logits", "current_logits"), tables, strict=True)
-    )
-    pair = _Pair(behavior, current, horizon)
-    second = _log_moment(pair, 2.0)
-    bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
-    checks.require(second < math.log(1e12), "current_logits", point["current_logits"], bound, "move them closer")
-    return pair
+class _Setting(Declared):
+    actions = Integer(2, 64, typical=(2, 3), example=3, doc="number of actions")
+    horizon = Integer(1, _LONGEST, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
+    behavior_logits, current_logits = SequencePair.behavior_logits, SequencePair.current_logits
+
+    def joint(self) -> None:
+        """No batch shows the moments of policies that are farther apart."""
+        shape = [self.actions + 1, self.actions]
+        remedy = "give a row for the start and one per previous token"
+        behavior, current = (
+            log_softmax(checks.finite_array(name, getattr(self, name).tolist(), shape, remedy), axis=1)
+            for name in ("behavior_logits", "current_logits")
+        )
+        self.pair = _Pair(behavior, current, self.horizon)
+        second = _log_moment(self.pair, 2.0)
+        bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
+        given = self.current_logits.tolist()
+        checks.require(second < math.log(1e12), "current_logits", given, bound, "move them closer")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Tables of the shape that the number of actions asks for."""
+        actions = draw(cls.actions)
+        return {"actions": actions, "horizon": draw(cls.horizon)} | drawn_tables(draw, actions + 1, actions)
 
 
 def _log_moment(pair: _Pair, power: float) -> float:
@@ -61,12 +72,12 @@ def _quantities(log_second: float, log_half: float) -> dict[str, float]:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    pair = _read(point)
+    pair = _Setting(point).pair
     return _quantities(_log_moment(pair, 2.0), _log_moment(pair, 0.5))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    pair = _read(point)
+    pair = _Setting(point).pair
     mu, pi = np.exp(pair.behavior), np.exp(pair.current)
     return _quantities(_log_coefficient(pi**2 / mu, pair.horizon), _log_coefficient(np.sqrt(pi * mu), pair.horizon))
 
@@ -83,12 +94,12 @@ def _log_coefficient(heavy: np.ndarray, horizon: int) -> float:
 
 
 def _under_current(point: Point) -> dict[str, float]:
-    pair = _read(point)
+    pair = _Setting(point).pair
     return _quantities(_log_moment(pair, 3.0), _log_moment(pair, 1.5))
 
 
 def _start_row_throughout(point: Point) -> dict[str, float]:
-    pair = _read(point)
+    pair = _Setting(point).pair
     rows = np.zeros(len(pair.behavior), dtype=np.int64)
     same = _Pair(pair.behavior[rows], pair.current[rows], pair.horizon)
     return _quantities(_log_moment(same, 2.0), _log_moment(same, 0.5))
@@ -99,7 +110,7 @@ claim = Claim(
     statement="E W^p of Markov tokens follows a vector recursion, and a large batch has ESS/N = 1/E W^2",
     kind="expectation",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived",

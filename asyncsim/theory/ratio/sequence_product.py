@@ -14,16 +14,12 @@ from collections.abc import Callable
 import numpy as np
 
 from asyncsim.records import Claim, Point
-from asyncsim.theory._bandit import SequencePair, enumerate_sequences, read_sequence, softmax
-
-
-def _read(point: Point) -> SequencePair:
-    return read_sequence(point)[0]
+from asyncsim.theory._bandit import SequencePair, enumerate_sequences, softmax
 
 
 def _transfer(pair: SequencePair, moment: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
     """Product over tokens of sums of `moment(pi, mu)`, chained through the previous token where it matters."""
-    terms = moment(softmax(pair.current), softmax(pair.behavior))
+    terms = moment(softmax(pair.current_logits), softmax(pair.behavior_logits))
     if pair.dependence == "iid":
         return float(terms.sum() ** pair.horizon)
     if pair.dependence == "position":
@@ -32,20 +28,20 @@ def _transfer(pair: SequencePair, moment: Callable[[np.ndarray, np.ndarray], np.
 
 
 def _predict(point: Point) -> dict[str, float]:
-    return {"second_moment": _transfer(_read(point), lambda pi, mu: pi**2 / mu)}
+    return {"second_moment": _transfer(SequencePair(point), lambda pi, mu: pi**2 / mu)}
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    every = enumerate_sequences(_read(point))
+    every = enumerate_sequences(SequencePair(point))
     return {"second_moment": math.fsum(every.mass * every.ratio**2)}
 
 
 def _under_current(point: Point) -> dict[str, float]:
-    return {"second_moment": _transfer(_read(point), lambda pi, mu: pi**3 / mu**2)}
+    return {"second_moment": _transfer(SequencePair(point), lambda pi, mu: pi**3 / mu**2)}
 
 
 def _sum_of_chi_squares(point: Point) -> dict[str, float]:
-    every = enumerate_sequences(_read(point))
+    every = enumerate_sequences(SequencePair(point))
     token = np.exp(2.0 * (every.log_current - every.log_behavior))
     return {"second_moment": 1.0 + float(every.mass @ (token - 1.0).sum(axis=1))}
 
@@ -55,7 +51,7 @@ claim = Claim(
     statement="E W^2 of a sequence is (1 + chi^2)^T for independent tokens and a matrix product for Markov tokens",
     kind="identity",
     status="exact",
-    point=_read,
+    point=SequencePair,
     predict=_predict,
     cross_check=_cross_check,
     reference="arXiv 1511.01437; Markov form derived",

@@ -13,15 +13,17 @@ import numpy as np
 from asyncsim import checks
 from asyncsim.records import Claim, Point
 from asyncsim.theory._bandit import complex_gradient
-from asyncsim.theory._chain import ChainPair, count_law, probabilities, read_paid_chain
+from asyncsim.theory._chain import PaidChains, bits, count_law, probabilities
 from asyncsim.theory._points import indexed
 
 
-def _read(point: Point) -> tuple[ChainPair, int]:
-    pair, needed = read_paid_chain(point)
-    norm = float(np.linalg.norm(_slope(pair.current, needed)))
-    checks.require(norm > 1e-9, "fraction", point["fraction"], "such that success depends on the bits", "ask for other")
-    return pair, needed
+class _Setting(PaidChains):
+    horizon = bits(30)
+
+    def joint(self) -> None:
+        """A chain that always or never succeeds has no gradient to compare with."""
+        norm = float(np.linalg.norm(_slope(self.pair.current, self.needed)))
+        checks.require(norm > 1e-9, "fraction", self.fraction, "such that success depends on the bits", "ask for other")
 
 
 def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
@@ -32,24 +34,25 @@ def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    pair, needed = _read(point)
-    return indexed("grad", _slope(pair.current, needed))
+    s = _Setting(point)
+    return indexed("grad", _slope(s.pair.current, s.needed))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    pair, needed = _read(point)
-    return indexed("grad", complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[needed:].sum(), pair.current))
+    s = _Setting(point)
+    current = s.pair.current
+    return indexed("grad", complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[s.needed :].sum(), current))
 
 
 def _at_behavior(point: Point) -> dict[str, float]:
-    pair, needed = _read(point)
-    return indexed("grad", _slope(pair.behavior, needed))
+    s = _Setting(point)
+    return indexed("grad", _slope(s.pair.behavior, s.needed))
 
 
 def _own_bit_counted(point: Point) -> dict[str, float]:
-    pair, needed = _read(point)
-    p = probabilities(pair.current)
-    return indexed("grad", p * (1.0 - p) * count_law(p)[needed])
+    s = _Setting(point)
+    p = probabilities(s.pair.current)
+    return indexed("grad", p * (1.0 - p) * count_law(p)[s.needed])
 
 
 claim = Claim(
@@ -57,7 +60,7 @@ claim = Claim(
     statement="the gradient of a chain's success probability in a bit is p (1 - p) P(the others are one short)",
     kind="expectation",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook (score identity)",

@@ -13,12 +13,16 @@ import numpy as np
 from scipy.special import ndtr
 
 from asyncsim.records import Claim, Point
-from asyncsim.theory._chain import count_law, fourier_law, probabilities, read_paid_chain
+from asyncsim.theory._chain import PaidChains, bits, count_law, fourier_law, probabilities
+
+
+class _Setting(PaidChains):
+    horizon = bits(60)
 
 
 def _tails(point: Point, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
-    pair, needed = read_paid_chain(point)
-    behavior, current = (float(law(probabilities(m))[needed + extra :].sum()) for m in pair)
+    s = _Setting(point)
+    behavior, current = (float(law(probabilities(m))[s.needed + extra :].sum()) for m in s.pair)
     return {"stale_return": behavior, "weighted_return": current}
 
 
@@ -35,10 +39,10 @@ def _more_than_needed(point: Point) -> dict[str, float]:
 
 
 def _normal_tail(point: Point) -> dict[str, float]:
-    pair, needed = read_paid_chain(point)
+    s = _Setting(point)
     tails = []
-    for p in map(probabilities, pair):
-        tails.append(float(ndtr((p.sum() - needed) / np.sqrt((p * (1.0 - p)).sum()))))
+    for p in map(probabilities, s.pair):
+        tails.append(float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))))
     return {"stale_return": tails[0], "weighted_return": tails[1]}
 
 
@@ -47,7 +51,7 @@ claim = Claim(
     statement="a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted",
     kind="expectation",
     status="exact",
-    point=read_paid_chain,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook (Poisson binomial)",

@@ -11,30 +11,30 @@ z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitativel
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
-from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._declared import Declared, Real, Staleness, Vector
 from asyncsim.theory._delay import critical
 
 
-class _Setting(NamedTuple):
-    staleness: int
-    momentum: float
-    curvature: float
-
-
-def _read(point: Point) -> _Setting:
-    tau, beta, curvatures = _points.select(point, "staleness momentum curvatures")
-    return _Setting(
-        checks.integer("staleness", tau, 0, "count optimizer updates between reading and applying", 64),
-        checks.real("momentum", beta, "nearer to 1 the roots are too close together to be told apart", 0.0, 0.99),
-        float(_points.vector("curvatures", curvatures, 0.0).max()),
+class _Setting(Declared):
+    staleness = Staleness(0, 64, typical=(0, 24), example=4)
+    momentum = Real(
+        0.0,
+        0.99,
+        typical=(0.0, 0.99),
+        example=0.5,
+        doc="share of the step before that is kept",
+        remedy="nearer to 1 the roots are too close together to be told apart",
     )
+    curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
+
+    @property
+    def curvature(self) -> float:
+        return float(self.curvatures.max())
 
 
 def _boundary(tau: int, beta: float) -> float:
@@ -51,7 +51,7 @@ def _boundary(tau: int, beta: float) -> float:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return {"step": _boundary(s.staleness, s.momentum) / s.curvature}
 
 
@@ -64,23 +64,23 @@ def _excess(a: float, s: _Setting) -> float:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     low = 0.5 * (1.0 - s.momentum) / (1 + s.staleness)
     return {"step": float(brentq(_excess, low, 4.5, args=(s,), xtol=1e-15, rtol=1e-14)) / s.curvature}
 
 
 def _without(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return {"step": critical(s.staleness) / s.curvature}
 
 
 def _averaged(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return {"step": _boundary(s.staleness, s.momentum) / (1.0 - s.momentum) / s.curvature}
 
 
 def _as_delay(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     longer = s.staleness + s.momentum / (1.0 - s.momentum)
     return {"step": 2.0 * (1.0 - s.momentum) * math.sin(math.pi / (2.0 * (2.0 * longer + 1.0))) / s.curvature}
 
@@ -91,7 +91,7 @@ claim = Claim(
     "lowers it for every staleness >= 1, from 1 to 1 - beta at 1",
     kind="threshold",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; qualitatively arXiv 1909.12340",

@@ -9,39 +9,46 @@ derived.
 
 from __future__ import annotations
 
+from typing import Any
+
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._arrivals import lags_and_ages, order
+from asyncsim.theory._declared import Declared, Integer, Parsed
 
 
-def _read(point: Point) -> tuple[int, int]:
-    workers, law, updates = _points.select(point, "workers law updates")
-    checks.require(
-        isinstance(law, str) and law != "", "law", law, "the text of a service law", "write it as name:numbers"
+def _text(name: str, value: Any) -> str:
+    given = isinstance(value, str) and value != ""
+    checks.require(given, name, value, "the text of a service law", "write it as name:numbers")
+    return str(value)
+
+
+class _Setting(Declared):
+    workers = Integer(
+        2, typical=(2, 12), example=8, doc="number of workers", remedy="one worker is never stale; give at least two"
     )
-    return (
-        checks.integer("workers", workers, 2, "one worker is never stale; give at least two"),
-        checks.integer("updates", updates, 1, "give at least one update"),
+    law = Parsed(
+        _text, "any law of times", typical=("exponential:1",), example="lognormal:1.0:0.8", doc="law of service times"
     )
+    updates = Integer(1, typical=(1, 200), example=500, unit="updates", doc="length of a run")
 
 
 def _predict(point: Point) -> dict[str, float]:
-    return {"total_per_update": float(_read(point)[0] - 1)}
+    return {"total_per_update": float(_Setting(point).workers - 1)}
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    workers, updates = _read(point)
-    lags, ages = lags_and_ages(workers, order(workers, updates))
-    return {"total_per_update": int(lags.sum() + ages.sum()) / updates}
+    s = _Setting(point)
+    lags, ages = lags_and_ages(s.workers, order(s.workers, s.updates))
+    return {"total_per_update": int(lags.sum() + ages.sum()) / s.updates}
 
 
 def _own_counted(point: Point) -> dict[str, float]:
-    return {"total_per_update": float(_read(point)[0])}
+    return {"total_per_update": float(_Setting(point).workers)}
 
 
 def _half(point: Point) -> dict[str, float]:
-    return {"total_per_update": (_read(point)[0] - 1) / 2.0}
+    return {"total_per_update": (_Setting(point).workers - 1) / 2.0}
 
 
 claim = Claim(
@@ -49,7 +56,7 @@ claim = Claim(
     statement="with N workers updating on arrival, delays applied plus ages in flight sum to N-1 per update",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: exchange of the sums over workers and updates",

@@ -10,42 +10,31 @@ companion matrix. Source: derived (local linearization).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
-from asyncsim.theory._bandit import complex_gradient, fisher, softmax
+from asyncsim.theory._bandit import Arms, complex_gradient, fisher, softmax
+from asyncsim.theory._declared import Integer, Positive, Vector
 from asyncsim.theory._delay import critical
 from asyncsim.theory._recursion import marginal_step
 
 
-class _Setting(NamedTuple):
-    workers: int
-    rewards: np.ndarray
-    reference: np.ndarray
-    kl: float
+class _Setting(Arms):
+    workers = Integer(1, typical=(1, 9), example=5, doc="number of workers in rotation")
+    rewards = Vector(typical=(0.0, 1.0), sizes=(2, 4), example=(0.0, 0.5, 1.0), doc="rewards of the arms")
+    reference_logits = Vector(typical=(-1.0, 1.0), example=(0.0, 0.3, -0.2), doc="logits of the reference policy")
+    kl = Positive(typical=(0.2, 3.0), example=0.15, unit="reward per nat", doc="weight of the penalty")
+
+    def joint(self) -> None:
+        """The second route loses the optimum to rounding once all but one arm have vanished."""
+        super().joint()
+        second = float(np.sort(self.optimum)[-2])
+        checks.require(second > 1e-9, "kl", self.kl, "large enough that two arms keep more than 1e-9", "raise kl")
 
     @property
     def optimum(self) -> np.ndarray:
-        return softmax(self.reference + self.rewards / self.kl)
-
-
-def _read(point: Point) -> _Setting:
-    workers, rewards, reference, kl = _points.select(point, "workers rewards reference_logits kl")
-    workers = checks.integer("workers", workers, 1, "give at least one worker")
-    rewards = _points.vector("rewards", rewards)
-    checks.require(rewards.size >= 2, "rewards", rewards.tolist(), "rewards of at least two arms", "add an arm")
-    reference = _points.vector("reference_logits", reference, length=rewards.size)
-    setting = _Setting(workers, rewards, reference, _points.positive("kl", kl))
-    optimum = setting.optimum
-    # The second route loses the optimum to rounding once all but one arm have vanished.
-    checks.require(
-        float(np.sort(optimum)[-2]) > 1e-9, "kl", kl, "large enough that two arms keep more than 1e-9", "raise kl"
-    )
-    return setting
+        return softmax(self.reference_logits + self.rewards / self.kl)
 
 
 def _step(curvature: float, tau: int) -> dict[str, float]:
@@ -53,20 +42,20 @@ def _step(curvature: float, tau: int) -> dict[str, float]:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _step(s.kl * float(np.linalg.eigvalsh(fisher(s.optimum))[-1]), s.workers - 1)
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
-    theta = s.reference.copy()
+    s = _Setting(point)
+    theta = s.reference_logits.copy()
     for _ in range(200):
-        gain = s.rewards - s.kl * (theta - s.reference)
+        gain = s.rewards - s.kl * (theta - s.reference_logits)
         theta = theta + 0.3 / s.kl * (gain - gain.mean())
 
     def field(logits: np.ndarray) -> np.ndarray:
         pi = softmax(logits)
-        soft = s.rewards - s.kl * (np.log(pi) - np.log(softmax(s.reference)))
+        soft = s.rewards - s.kl * (np.log(pi) - np.log(softmax(s.reference_logits)))
         mean_field: np.ndarray = pi * (soft - pi @ soft)
         return mean_field
 
@@ -76,22 +65,22 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _quarter(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _step(s.kl / 4.0, s.workers - 1)
 
 
 def _unit(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _step(s.kl, s.workers - 1)
 
 
 def _at_reference(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _step(s.kl * float(np.linalg.eigvalsh(fisher(softmax(s.reference)))[-1]), s.workers - 1)
+    s = _Setting(point)
+    return _step(s.kl * float(np.linalg.eigvalsh(fisher(softmax(s.reference_logits)))[-1]), s.workers - 1)
 
 
 def _off_by_one(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _step(s.kl * float(np.linalg.eigvalsh(fisher(s.optimum))[-1]), s.workers)
 
 
@@ -101,7 +90,7 @@ claim = Claim(
     "step < a_c(N-1) / (kl lambda_max(F(pi*)))",
     kind="threshold",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: Hessian -kl F(pi*) of the regularized return, then the delayed linear boundary",

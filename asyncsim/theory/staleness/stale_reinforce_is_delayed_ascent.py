@@ -10,52 +10,42 @@ so pairs suffice), and a complex-step derivative of E_mu[r log pi]. Source: deri
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
-from asyncsim.theory._bandit import complex_gradient, softmax
+from asyncsim.theory._bandit import PolicyPair, complex_gradient, softmax
+from asyncsim.theory._declared import Draw, Integer, Positive, Staleness, Vector
 from asyncsim.theory._points import indexed
 
 
-class _Setting(NamedTuple):
-    rewards: np.ndarray
-    start: np.ndarray
-    staleness: int
-    step: float
-    updates: int
-    behavior: np.ndarray
-    current: np.ndarray
-    samples: int
-
-
-_KEYS = "rewards initial_logits staleness step updates behavior_logits current_logits samples"
-
-
-def _read(point: Point) -> _Setting:
-    rewards, start, tau, step, updates, behavior, current, samples = _points.select(point, _KEYS)
-    rewards = _points.vector("rewards", rewards)
-    checks.require(
-        bool(np.ptp(rewards) > 0), "rewards", rewards.tolist(), "rewards that differ", "equal arms have no gradient"
+class _Setting(PolicyPair):
+    rewards = Vector(typical=(0.1, 1.0), example=(0.0, 0.5, 1.0), doc="rewards of the arms")
+    initial_logits = Vector(typical=(-2.0, 2.0), example=(0.0, 0.1, 0.0), doc="logits before the first update")
+    staleness = Staleness(typical=(0, 6), example=4)
+    step = Positive(typical=(0.01, 3.0), example=2.0, unit="logits per gradient", doc="learning rate")
+    updates = Integer(1, typical=(1, 20), example=12, unit="updates", doc="length of a run")
+    samples = Integer(
+        2, typical=(2, 32), example=4, doc="samples of a group", remedy="a group baseline needs two samples"
     )
-    arms = rewards.size
-    return _Setting(
-        rewards,
-        _points.vector("initial_logits", start, length=arms),
-        _points.staleness(tau),
-        _points.positive("step", step),
-        checks.integer("updates", updates, 1, "make at least one update"),
-        _points.vector("behavior_logits", behavior, length=arms),
-        _points.vector("current_logits", current, length=arms),
-        checks.integer("samples", samples, 2, "a group baseline needs two samples"),
-    )
+
+    def joint(self) -> None:
+        """Arms that differ."""
+        super().joint()
+        differ = bool(np.ptp(self.rewards) > 0)
+        checks.require(differ, "rewards", self.rewards.tolist(), "rewards that differ", "equal arms have no gradient")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """One arm pays nothing, so that rewards differ."""
+        point = super().drawn(draw)
+        return point | {"rewards": (0.0, *point["rewards"][1:])}
 
 
 def _ascent(s: _Setting, tau: int) -> np.ndarray:
-    path = [s.start]
+    path = [s.initial_logits]
     for t in range(s.updates):
         pi = softmax(path[max(t - tau, 0)])
         path.append(path[-1] + s.step * pi * (s.rewards - pi @ s.rewards))
@@ -67,14 +57,14 @@ def _quantities(logit: np.ndarray, group: np.ndarray, none: np.ndarray) -> dict[
 
 
 def _closed(s: _Setting, tau: int, factor: float, pi: np.ndarray) -> dict[str, float]:
-    mu = softmax(s.behavior)
+    mu = softmax(s.behavior_logits)
     mean = float(mu @ s.rewards)
     return _quantities(_ascent(s, tau), factor * mu * (s.rewards - mean), mu * s.rewards - mean * pi)
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _closed(s, s.staleness, (s.samples - 1) / s.samples, softmax(s.current))
+    s = _Setting(point)
+    return _closed(s, s.staleness, (s.samples - 1) / s.samples, softmax(s.current_logits))
 
 
 def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: float) -> np.ndarray:
@@ -87,30 +77,30 @@ def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: flo
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
-    path = [s.start]
+    s = _Setting(point)
+    path = [s.initial_logits]
     for t in range(s.updates):
         field = _pair_field(softmax(path[max(t - s.staleness, 0)]), softmax(path[-1]), s.rewards, 1.0)
         path.append(path[-1] + s.step * field)
-    mu = softmax(s.behavior)
-    group = _pair_field(mu, softmax(s.current), s.rewards, (s.samples - 1) / s.samples)
-    none = complex_gradient(lambda logits: (mu * s.rewards) @ np.log(softmax(logits)), s.current)
+    mu = softmax(s.behavior_logits)
+    group = _pair_field(mu, softmax(s.current_logits), s.rewards, (s.samples - 1) / s.samples)
+    none = complex_gradient(lambda logits: (mu * s.rewards) @ np.log(softmax(logits)), s.current_logits)
     return _quantities(path[-1], group, none)
 
 
 def _no_factor(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _closed(s, s.staleness, 1.0, softmax(s.current))
+    s = _Setting(point)
+    return _closed(s, s.staleness, 1.0, softmax(s.current_logits))
 
 
 def _score_at_behavior(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _closed(s, s.staleness, (s.samples - 1) / s.samples, softmax(s.behavior))
+    s = _Setting(point)
+    return _closed(s, s.staleness, (s.samples - 1) / s.samples, softmax(s.behavior_logits))
 
 
 def _off_by_one(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _closed(s, s.staleness + 1, (s.samples - 1) / s.samples, softmax(s.current))
+    s = _Setting(point)
+    return _closed(s, s.staleness + 1, (s.samples - 1) / s.samples, softmax(s.current_logits))
 
 
 claim = Claim(
@@ -119,7 +109,7 @@ claim = Claim(
     "whatever the current policy; without a baseline the current policy enters",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: centered rewards sum to zero over a group",
