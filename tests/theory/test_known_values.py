@@ -13,6 +13,7 @@ import pytest
 from asyncsim import theory
 from asyncsim.theory import _bandit
 from asyncsim.theory._recursion import second_moments
+from tests.theory import drawing
 from tests.theory.points import BEHAVIOR, CURRENT, SEQUENCE, STATED
 
 
@@ -131,7 +132,7 @@ def test_laws_under_a_clock() -> None:
 
 
 def test_straggler_tail() -> None:
-    found = theory.claim("systems/straggler-tail").predict(STATED["systems/straggler-tail"])
+    found = theory.claim("systems/straggler-tail").predict(drawing.stated("systems/straggler-tail"))
     assert found == pytest.approx({f"tail[{k}]": (0.5 / (k - 1)) ** 1.5 for k in (4, 5, 6, 8)}, rel=1e-14)
 
 
