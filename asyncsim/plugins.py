@@ -1,7 +1,9 @@
 """Plug-in folders: found by reading their files, imported only when used.
 
-A plug-in folder is a package in which every file `name.py` (no leading underscore) defines one public object `name` and
-begins with a one-line docstring. Adding a method, link, schedule, task or system is adding one file.
+A plug-in folder is a package in which a file `name.py` (no leading underscore) defines one public object `name` and
+begins with a one-line docstring, or is a page: a file that defines no object of its own name, and whose public objects
+are all plug-ins, each with a docstring. Adding a method, link, schedule, task or system is adding one file; adding a
+metric, factor or penalty is adding a few lines to a page.
 """
 
 from __future__ import annotations
@@ -31,21 +33,44 @@ BEFORE = {
 
 @cache
 def summaries(package: str) -> dict[str, str]:
-    """Names in a plug-in folder with the first line of each file's docstring, read without importing anything.
+    """Names in a plug-in folder with the first line of each docstring, read without importing anything.
 
-    >>> "fixed" in summaries("asyncsim.schedules")
-    True
+    >>> "fixed" in summaries("asyncsim.schedules"), "ess_token" in summaries("asyncsim.diagnostics")
+    (True, True)
     """
-    folder = _folder(package)
-    found = {}
-    for path in sorted(folder.glob("*.py")):
+    return {name: line for name, (_, line) in sorted(_found(package).items())}
+
+
+@cache
+def _found(package: str) -> dict[str, tuple[str, str]]:
+    """The file that defines each public object, and the first line of its docstring."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in sorted(_folder(package).glob("*.py")):
         if path.stem.startswith("_"):
             continue
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-        if not docstring:
-            raise RuntimeError(f"{path.name}: a plug-in file begins with a one-line docstring")
-        found[path.stem] = docstring.splitlines()[0]
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        objects = _objects(tree)
+        if path.stem in objects:
+            objects = {path.stem: ast.get_docstring(tree)}
+        for name, docstring in objects.items():
+            if not docstring:
+                raise RuntimeError(f"{path.name}: {name} begins with a one-line docstring")
+            found[name] = (path.stem, docstring.splitlines()[0])
     return found
+
+
+def _objects(tree: ast.Module) -> dict[str, str | None]:
+    """Public functions and values of a module with their docstrings; a value's is the argument `doc` of its call."""
+    found: dict[str, str | None] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found[node.name] = ast.get_docstring(node)
+        elif (
+            isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name)
+        ):
+            text = [k.value for k in node.value.keywords if k.arg == "doc" and isinstance(k.value, ast.Constant)]
+            found[node.targets[0].id] = inspect.cleandoc(str(text[0].value)) if text else None
+    return {name: text for name, text in found.items() if not name.startswith("_") and name.islower()}
 
 
 def load(package: str, name: str, kind: str) -> Any:
@@ -59,9 +84,9 @@ def load(package: str, name: str, kind: str) -> Any:
         near = difflib.get_close_matches(snake, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
         checks.one_of(kind, name, known, hint)
-    module = importlib.import_module(f"{package}.{snake}")
-    found = getattr(sys.modules[package], snake)
-    return vars(module)[snake] if found is module else found
+    home = _found(package)[snake][0]
+    module = importlib.import_module(f"{package}.{home}")
+    return vars(sys.modules[package]).get(snake, vars(module)[snake])
 
 
 def refusing(make: Callable[..., Any], before: Mapping[str, str]) -> Callable[..., Any]:
@@ -98,7 +123,7 @@ def described(package: str, name: str, kind: str) -> dict[str, Any]:
         {"name": p.name, "required": p.default is p.empty, "default": None if p.default is p.empty else p.default}
         for p in signature.parameters.values()
     ]
-    doc = inspect.getdoc(part) if function else inspect.getdoc(sys.modules[f"{package}.{snake}"])
+    doc = inspect.getdoc(part) if function else vars(part).get("__doc__")
     shown = _call(snake, signature) if function else snake
     return {"name": snake, "signature": shown, "arguments": arguments, "doc": doc or ""}
 
@@ -115,9 +140,9 @@ def _call(name: str, signature: inspect.Signature) -> str:
 
 
 def name_of(part: Any) -> str:
-    """Name of the plug-in file that a value's class stands in; of other classes their own name in snake case."""
+    """Name of the plug-in file that a value's class stands in; on a page, and elsewhere, the class's in snake case."""
     package, _, module = type(part).__module__.rpartition(".")
-    if package.startswith("asyncsim.") and not module.startswith("_"):
+    if package.startswith("asyncsim.") and not module.startswith("_") and module in summaries(package):
         return module
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(part).__name__).lower()
 
@@ -125,20 +150,27 @@ def name_of(part: Any) -> str:
 class Namespace(ModuleType):
     """A plug-in package whose attributes are the public objects of its files.
 
-    The import system binds each imported file to its package under the file's name; here that name must stay with the
-    public object, so a bound module is replaced by the object that it defines.
+    The import system binds each imported file to its package under the file's name; here names belong to public
+    objects, so a bound module is replaced by the objects that it defines.
     """
 
     _before: Mapping[str, str]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and not name.startswith("_"):
-            value = vars(value).get(name, value)
-            if self._before and inspect.isfunction(value):
-                value = refusing(value, self._before)
-                # Where it can be found again, as whoever pickles it must.
-                value.__module__ = self.__name__
-        super().__setattr__(name, value)
+        if not isinstance(value, ModuleType) or name.startswith("_"):
+            super().__setattr__(name, value)
+            return
+        for each, (home, _) in _found(self.__name__).items():
+            if home == name:
+                super().__setattr__(each, self._offered(vars(value)[each]))
+
+    def _offered(self, value: Any) -> Any:
+        """The object of a file, which refuses arguments of before."""
+        if self._before and inspect.isfunction(value):
+            value = refusing(value, self._before)
+            # Where it can be found again, as whoever pickles it must.
+            value.__module__ = self.__name__
+        return value
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -126,7 +126,7 @@ def policies() -> list[Metric]:
 
     known = {"log_mu": behavior, "log_pi": current}
     return [
-        Metric(f"{name}[{k}]", lambda step, of=of, k=k: of(step)[:, k], ("log_prob",))  # type: ignore[misc]
+        Metric(f"{name}[{k}]", lambda step, of=of, k=k: of(step)[:, k], ("log_prob",))
         for name, of in known.items()
         for k in range(ACTIONS)
     ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
@@ -28,32 +31,50 @@ class Metric:
     stand in `_ranges`; `doc`: what `help` shows of it, in a plug-in file that of the module. `subject`: what it
     describes. "step": the samples that the update trains on, so that groups which the method drops do not count and an
     update without groups has no value (NaN). "batch": the data as generated, dropped groups too. "policy": parameters,
-    method or gradient, whatever was drawn.
+    method or gradient, whatever was drawn. `of`: of which ratios there is one, the first of which it is now.
     """
 
     name: str
-    measure: Callable[[Step], Tensor]
+    measure: Callable[..., Tensor]
     outputs: tuple[str, ...] = ()
     enumerates: bool = False
     default: bool = False
     range: tuple[float, float] | None = None
     doc: InitVar[str | None] = None
     subject: str = "step"
+    of: tuple[str, ...] = ()
 
     def __post_init__(self, doc: str | None) -> None:
         checks.one_of("subject", self.subject, SUBJECTS, "say what the metric describes")
         if doc is not None:
             # The class is frozen; an instance's own docstring is where `help` looks first.
-            object.__setattr__(self, "__doc__", doc)
+            object.__setattr__(self, "__doc__", inspect.cleandoc(doc))
 
-    def __call__(self) -> Metric:
-        """Metrics have no options."""
-        return self
+    def __call__(self, of: str | None = None, *, name: str | None = None, doc: str | None = None) -> Metric:
+        """The metric, or the same of other ratios under a name of its own; raises `InputError` for unknown ones."""
+        if of is None or (self.of and of == self.of[0]):
+            return self
+        checks.one_of("of", of, self.of, f"say of which ratios {self.name} is asked")
+        return dataclasses.replace(
+            self,
+            name=name or f"{self.name}_{of}",
+            measure=functools.partial(self.measure, of=of),
+            of=(of,),
+            default=False,
+            doc=doc,
+        )
 
-    def of(self, step: Step) -> Tensor:
+    def at(self, step: Step) -> Tensor:
         """The number of each replicate, `[R]`; NaN where it describes samples and the step has none."""
         found = self.measure(step)
         return step.missing(found) if self.subject == "step" else found
+
+
+def metric(function: Callable[..., Tensor] | None = None, *, outputs: tuple[str, ...] = (), **about: Any) -> Any:
+    """Make a function of a step a metric of its name, documented by its docstring; settings as in `Metric`."""
+    if function is None:
+        return lambda given: metric(given, outputs=outputs, **about)
+    return Metric(function.__name__, function, outputs, doc=inspect.getdoc(function), **about)
 
 
 class Accumulator(Protocol):
@@ -132,7 +153,7 @@ class Recorder:
             accumulator.observe(step)
         if step.update % self.every == 0:
             self.updates.append(step.update)
-            measured = {metric.name: metric.of(step) for metric in self.metrics}
+            measured = {metric.name: metric.at(step) for metric in self.metrics}
             for name, value in (measured | statistics).items():
                 kept = torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
                 self.rows.setdefault(name, []).append(kept)

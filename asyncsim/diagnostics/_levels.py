@@ -14,6 +14,8 @@ from asyncsim.diagnostics._diagnostic import samples
 from asyncsim.step import Step
 
 LEVELS = ("sequence", "token")
+OF = ("sequence", "token", "applied", "staleness", "mismatch")
+"""What a family of metrics may be asked of."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,68 @@ def token_count(step: Step) -> Tensor:
     return samples(step) * (step.step_mass * step.batch.lengths).double().sum((1, 2))
 
 
+def weights_of(step: Step, of: str) -> tuple[Tensor, Tensor, Tensor | float]:
+    """Log weights `[R, G, N]` or `[R, G, N, T]`, their masses, and how many they stand for."""
+    if of == "applied":
+        return log_applied(step)
+    if of == "token":
+        return step.log_ratio, token_share(step), token_count(step)
+    parts = {"staleness": "staleness_log_ratio", "mismatch": "mismatch_log_ratio"}
+    found = getattr(step, parts[of]).sum(-1) if of in parts else step.sequence_log_ratio
+    return found, step.step_mass, samples(step)
+
+
 def ratios_of(step: Step, level: str) -> tuple[Tensor, Tensor]:
     """Untruncated log ratios pi/mu, and masses: of sequences `[R, G, N]` or of tokens `[R, G, N, T]`."""
     if level == "sequence":
         return step.sequence_log_ratio, step.step_mass.double()
     return step.log_ratio, token_share(step)
+
+
+def advantages(step: Step) -> Tensor:
+    """Advantages, `[R, G, N, T or 1]`."""
+    found = step.advantages
+    return found if found.ndim == 4 else found.unsqueeze(-1)
+
+
+def score_weight(step: Step, advantage: Tensor) -> Tensor:
+    """c for advantages, without factors and penalties, `[R, G, N, T or 1]`."""
+    return step.method.weight.score_weight(step, advantage)
+
+
+def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
+    """Log of |c / A|, factors included, its masses, and how many there are.
+
+    One for each sample `[R, G, N, 1]` where the method has one weight for all its tokens, else one for each token.
+    """
+    given = advantages(step)
+    silent = given == 0
+    weight = score_weight(step, given) / torch.where(silent, torch.ones_like(given), given)
+    if bool(silent.any()):
+        # Where there is no advantage, the weight that a positive one would have.
+        weight = torch.where(silent, score_weight(step, torch.where(silent, torch.ones_like(given), given)), weight)
+    size = step.method.factored(step, given, weight).abs().double().log()
+    if size.shape[-1] == 1:
+        return size, step.step_mass.double().unsqueeze(-1), samples(step)
+    return size, token_share(step), token_count(step)
+
+
+def over_tokens(step: Step, flag: Tensor) -> Tensor:
+    """Share of the step's generated tokens with the flag, by mass, `[R]`."""
+    share = token_share(step)
+    return torch.where(flag.expand(share.shape), share, torch.zeros_like(share)).sum((1, 2, 3))
+
+
+def masked(step: Step) -> Tensor:
+    """Whether the token has no weight whatever the sign of its advantage, factors included, bool `[R, G, N, T]`."""
+    one = torch.ones_like(step.batch.reward).unsqueeze(-1)
+    closed = (score_weight(step, one) == 0) & (score_weight(step, -one) == 0)
+    still = torch.where(closed, torch.zeros_like(one), one)
+    weight = step.method.factored(step, advantages(step), still)
+    return (weight == 0).expand(step.batch.mask.shape)
+
+
+def stopped(step: Step) -> Tensor:
+    """Whether the token has an advantage but no weight, bool `[R, G, N, T]`; factors and penalties are left out."""
+    given = advantages(step)
+    return ((score_weight(step, given) == 0) & (given != 0)).expand(step.batch.mask.shape)

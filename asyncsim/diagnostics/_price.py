@@ -42,7 +42,14 @@ class Price(NamedTuple):
 
 
 def price(
-    metrics: Sequence[Metric], task: Any, *, groups: int, samples: int, replicates: int, together: int, updates: int,
+    metrics: Sequence[Metric],
+    task: Any,
+    *,
+    groups: int,
+    samples: int,
+    replicates: int,
+    together: int,
+    updates: int,
     recorded: int,
 ) -> Price:
     """The price of a run's metrics.

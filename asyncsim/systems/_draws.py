@@ -35,9 +35,7 @@ def rewards(system: Settings, samples: np.ndarray, realization: int, seed: int) 
     return _of(system.reward, seed, "reward seconds", realization, samples)
 
 
-def environments(
-    system: Settings, samples: np.ndarray, turns: np.ndarray, realization: int, seed: int
-) -> np.ndarray:
+def environments(system: Settings, samples: np.ndarray, turns: np.ndarray, realization: int, seed: int) -> np.ndarray:
     """Seconds of the environment's step after the given turn, counted from 1."""
     return _of(system.environment, seed, "environment", realization, samples, turns)
 

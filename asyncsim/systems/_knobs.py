@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from asyncsim import checks, plugins
-from asyncsim.laws import Law, as_law
+from asyncsim.laws import Law
 from asyncsim.systems._system import PLACES, System
 
 Length = Law | float | str
@@ -58,96 +58,3 @@ def groups_of(name: str, samples: Any, size: int, by: str) -> int:
     number = count(name, samples, 1, "count samples", checks.LARGEST)
     checks.require(number % size == 0, name, number, f"a multiple of {by} = {size}", "train whole groups")
     return number // size
-
-
-def verl(
-    name: str, knobs: dict[str, Any], *, length: Length, load: float | None, train_time: Time, sync_time: float
-) -> System:
-    """verl's fully asynchronous recipe: K = int((1 + tau) M) tickets back at the publish, M = P S."""
-    batch = count("ppo_mini_batch_size", knobs["ppo_mini_batch_size"])
-    parts = count("require_batches", knobs["require_batches"])
-    every = count("trigger_parameter_sync_step", knobs["trigger_parameter_sync_step"], 1, "count batches")
-    partial = checks.boolean("partial_rollout", knobs["partial_rollout"], "say whether samples go on after a publish")
-    each = count("concurrent_samples_per_replica", knobs["concurrent_samples_per_replica"])
-    replicas = count("replicas", knobs["replicas"], 1, "count inference replicas")
-    tau = share("staleness_threshold", knobs["staleness_threshold"], "give the share of a publish window to run ahead")
-    # In the order of verl's factors, whose rounding decides on the last ticket.
-    tickets = int(batch * parts * (tau + 1) * every)
-    bound = f"such that at most {checks.LARGEST} groups are out"
-    checks.require(tickets <= checks.LARGEST, "staleness_threshold", tau, bound, "give the share of a window")
-    places = min(each * replicas, tickets)
-    return System(
-        name,
-        knobs,
-        as_law("length", length),
-        alike("concurrent_samples_per_replica", each, places),
-        groups_per_batch=batch * parts,
-        batches_per_publish=every,
-        servers=min(replicas, places),
-        train_time=train_time,
-        load=load,
-        tickets=tickets,
-        release="publish",
-        release_dropped="publish",
-        capacity=tickets,
-        overflow="drop_oldest",
-        order="done",
-        mode="reprefill" if partial else "drain",
-        sync_time=sync_time,
-    )
-
-
-def gated(
-    name: str,
-    knobs: dict[str, Any],
-    ahead: str,
-    *,
-    length: Length,
-    load: float | None,
-    train_time: Time,
-    sync_time: float,
-    mode: str = "keep",
-    **more: Any,
-) -> System:
-    """NeMo-RL's gate: batch i of prompts starts once version i - N is installed, N the knob `ahead`.
-
-    K = (N + 1) P tickets that return at the publish, asked for P at a time, a place for each.
-    """
-    batch = count("num_prompts_per_step", knobs["num_prompts_per_step"])
-    versions = count(ahead, knobs[ahead], more.pop("low", 0), "give a number of versions")
-    tickets = (versions + 1) * batch
-    return System(
-        name,
-        knobs,
-        as_law("length", length),
-        alike(ahead, versions, tickets),
-        groups_per_batch=batch,
-        train_time=train_time,
-        load=load,
-        tickets=tickets,
-        release="publish",
-        quantum=batch,
-        mode=mode,
-        sync_time=sync_time,
-        **more,
-    )
-
-
-def arrivals(
-    name: str, workers: int, service: Length, rates: Sequence[float] | None, stagger: bool, **settings: Any
-) -> System:
-    """N workers that restart at once; training takes no time and a sample ends under the weights it began with."""
-    number = count("workers", workers, 1, "give a number of workers")
-    checks.boolean("stagger", stagger, "say whether workers start one after the other")
-    law = as_law("service", service)
-    given = [1.0] * number if rates is None else rates
-    speeds = tuple(checks.finite_array("rates", given, (number,), "give each worker its rate").tolist())
-    offsets = tuple(w * law.mean() / number for w in range(number)) if stagger else None
-    knobs = {
-        "workers": number,
-        **settings.pop("knobs", {}),
-        "service": str(law),
-        "rates": None if rates is None else list(speeds),
-        "stagger": stagger,
-    }
-    return System(name, knobs, law, speeds, offsets=offsets, mode="pin", train_time=0.0, **settings)

@@ -54,7 +54,10 @@ def _refuse(s: Settings, batches: int, samples: int, what: str, needed: Callable
     if size.events > EVENTS or needed(size) > checks.available()[0]:
         size = expected(s, batches, samples)
     checks.require(
-        size.events <= EVENTS, "expected events", float(f"{size.events:.3g}"), f"at most {EVENTS:.0e} in a realization",
+        size.events <= EVENTS,
+        "expected events",
+        float(f"{size.events:.3g}"),
+        f"at most {EVENTS:.0e} in a realization",
         f"{size.groups:.3g} groups are generated for {batches} batches: lower updates or train_time, or raise length",
     )
     checks.memory({what: (int(min(needed(size), 1e30)), LOWER)})

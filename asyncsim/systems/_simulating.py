@@ -23,7 +23,10 @@ def start(system: Settings, plan: Plan) -> State:
     checks.integer("batches", plan.batches, 1, "ask for at least one batch")
     samples = checks.integer("samples_per_group", plan.samples, 1, "a group has at least one sample")
     checks.require(
-        plan.drawn or system.turns == 1, "turns", system.turns, "1 where lengths come from the policy",
+        plan.drawn or system.turns == 1,
+        "turns",
+        system.turns,
+        "1 where lengths come from the policy",
         "a length that changes has no turns; give the system one turn",
     )
     if plan.drawn:
@@ -39,7 +42,10 @@ def _check_divergence(s: Settings, samples_per_group: int) -> None:
     generated, seconds = s.generation_rate(samples_per_group), s.mean_train_time(samples_per_group)
     ratio = generated * s.accept * seconds / s.groups_per_batch
     checks.require(
-        ratio <= 1.0, "tickets", None, f"a number where {ratio:.4g} groups are generated for each one trained",
+        ratio <= 1.0,
+        "tickets",
+        None,
+        f"a number where {ratio:.4g} groups are generated for each one trained",
         "the buffer of an open loop grows for ever; give tickets, a capacity, an age limit or a shorter train_time",
     )
 

@@ -60,7 +60,9 @@ def _remedies(s: Settings, run: Any) -> list[str]:
 
 def _groups(run: Any) -> list[str]:
     counts = {
-        "in generation": run.in_flight, "await rewards": run.scoring, "await the buffer": run.blocked,
+        "in generation": run.in_flight,
+        "await rewards": run.scoring,
+        "await the buffer": run.blocked,
         "become visible at the next publish": run.hidden,
     }
     return [f"{int(count)} groups {words}" for words, count in counts.items() if count]

@@ -72,7 +72,7 @@ SAMPLE = _record(
 )
 GROUP = _record(
     small="""number place missing unscored v_submit v_head v_done v_left v_trained fate batch prompt target entry shown
-    used references stage before after kept""",
+    used references stage before after kept"""
 )
 SERVER = _record(reals="t_zero w_zero speed area area_to", integers="active held heap waiting waiting_head")
 TIMED = _record(reals="time", integers="order what")

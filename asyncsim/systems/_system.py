@@ -24,7 +24,14 @@ class System(Settings):
     """
 
     def start(
-        self, batches: int, samples_per_group: int, realization: int, seed: int, *, drawn: bool, record: bool = True,
+        self,
+        batches: int,
+        samples_per_group: int,
+        realization: int,
+        seed: int,
+        *,
+        drawn: bool,
+        record: bool = True,
         warm: int = 0,
     ) -> State:
         """Kernel state at time 0; with `drawn` false every start asks for its work."""

@@ -85,8 +85,12 @@ def writing_of(state: State, code: np.ndarray) -> Writing:
     else:
         stretches = np.arange(code.size + 1), state.sample.clock[code], np.zeros(code.size)
     return Writing(
-        place % int(state.settings.servers), state.rate[place], first,
-        np.where(last < 0, np.int32(state.run.installed), last), *stretches, state.marks,
+        place % int(state.settings.servers),
+        state.rate[place],
+        first,
+        np.where(last < 0, np.int32(state.run.installed), last),
+        *stretches,
+        state.marks,
     )
 
 

@@ -7,8 +7,65 @@ path, so an identity that holds for every order can be checked on any.
 from __future__ import annotations
 
 import heapq
+from typing import Any
 
 import numpy as np
+
+from asyncsim import checks
+from asyncsim.laws import Law
+from asyncsim.theory._declared import Declared, Draw, Integer, Parsed, Vector
+
+
+class Workers(Declared):
+    """Workers that deliver and start again at once, each at its own rate."""
+
+    workers = Integer(
+        2,
+        typical=(2, 12),
+        example=3,
+        doc="workers that update on arrival",
+        remedy="one worker is never stale; give at least two",
+    )
+    rates = Vector(
+        0.0,
+        typical=(0.5, 4.0),
+        example=(1.0, 2.0, 5.5),
+        optional=True,
+        unit="work per second",
+        doc="speed of each worker, all alike unless given",
+    )
+
+    def joint(self) -> None:
+        """Every worker has a rate of its own."""
+        if self.rates is not None:
+            checks.finite_array("rates", self.rates.tolist(), [self.workers], "give each worker a rate")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """As many rates as workers, or none."""
+        point = {name: draw(p) for name, p in cls.parameters.items() if name != "rates"}
+        rates = Vector(0.0, point["workers"], typical=cls.rates.typical, optional=True)
+        return point | {"rates": draw(rates)}
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Share of the speed of all that each worker has."""
+        rates = np.ones(self.workers) if self.rates is None else self.rates
+        return rates / rates.sum()
+
+
+def service(**about: Any) -> Parsed[Law]:
+    """Law of the time of a worker of rate 1."""
+    doc = "law of the time from reading to delivering at rate 1"
+    return Parsed(_law, "the text of a law of finite mean", **{"unit": "seconds", "doc": doc, **about})
+
+
+def _law(field: str, value: Any) -> Law:
+    written = isinstance(value, str) and ":" in value
+    checks.require(written, field, value, "the text of a service law", "write it as name:numbers")
+    law = Law.parse(value)
+    law.mean()
+    return law
 
 
 def order(workers: int, updates: int, rates: np.ndarray | None = None, *, seed: int = 0) -> np.ndarray:

@@ -5,33 +5,24 @@ Places start again at once, so a sample's start falls anywhere in a period, inde
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from asyncsim import checks
-from asyncsim.laws import Law
-from asyncsim.records import Point
-from asyncsim.theory import _lengths, _points
+from asyncsim.theory import _engines
+from asyncsim.theory._declared import Declared, Positive
 
 _SUPPLY = 1.25
 
 
-class Clocked(NamedTuple):
-    """Law of the generation seconds of a sample, and the seconds between two publishes."""
+class Clocked(Declared):
+    """Law of the generation seconds of a sample, and the seconds between two publishes; one sample a group."""
 
-    length: Law
-    period: float
+    length = _engines.smooth_length(example="lognormal:1.0:0.8")
+    period = Positive(
+        typical=(0.1, 3.0), example=0.4, unit="seconds", doc="time from publish to publish, the training of a batch"
+    )
+    places = _engines.places(typical=(16, 512), example=64)
+    groups_per_batch = _engines.groups(typical=(1, 8), example=8)
 
-
-def read_clocked(point: Point, required: str = "") -> tuple[Clocked, list[Any]]:
-    """The clock and the law of a point with `length period places groups_per_batch`, and the values of further keys.
-
-    One sample a group; `period` is the train time of a batch. Refused where generation feeds the trainer by less than a
-    quarter too much: it would wait, and the clock stop.
-    """
-    text, period, places, groups, *more = _points.select(point, f"length period places groups_per_batch {required}")
-    law, seconds = _lengths.read_law("length", text), _points.positive("period", period)
-    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch")
-    least = _SUPPLY * groups * law.mean() / seconds
-    reason = "the trainer must never wait; give more places or a longer period"
-    places = checks.real("places", checks.integer("places", places, 1, "count groups in generation"), reason, least)
-    return Clocked(law, seconds), more
+    def joint(self) -> None:
+        """Where generation feeds the trainer by less than a quarter too much it would wait, and the clock stop."""
+        least = _SUPPLY * self.groups_per_batch * self.length.mean() / self.period
+        checks.real("places", self.places, "the trainer must never wait; give more places or a longer period", least)

@@ -6,10 +6,21 @@ a loop whose generation has two exponential phases.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+
+from asyncsim.theory._declared import Draw, Integer, Real
 
 _MOST = 24
 """Tickets up to which the balance equations tell two phases of generation apart: states grow with their square."""
+
+
+def drawn_tickets(draw: Draw) -> dict[str, Any]:
+    """Few tickets or more than `_MOST`, a place for each and up to three more, exponential training."""
+    tickets = draw(Integer(1, typical=(1, 9))) + 25 * draw(Integer(0, typical=(0, 1)))
+    train = f"exponential:{draw(Real(typical=(0.05, 2.0)))!r}"
+    return {"tickets": tickets, "places": tickets + draw(Integer(0, typical=(0, 3))), "train_time": train}
 
 
 def busy(tickets: int, ratio: float) -> float:

@@ -22,6 +22,7 @@ from asyncsim import checks
 from asyncsim.records import Point
 
 T = TypeVar("T")
+_SMALL = {1: "one", 2: "two", 3: "three"}
 
 
 class Parameter(Generic[T]):
@@ -174,13 +175,14 @@ class Counts(Parameter["list[int]"]):
         most = () if self.high is None else (self.high,)
         found = [checks.integer(self.name, one, self.low, self.remedy, *most) for one in given]
         enough = len(set(found)) >= self.least
-        checks.require(enough, self.name, found, f"{self.least} distinct values or more", "add a value")
+        least = _SMALL.get(self.least, self.least)
+        checks.require(enough, self.name, found, f"{least} distinct values or more", "add a value")
         return found
 
     @property
     def domain(self) -> str:
         """Its entries."""
-        return f"{self.least} or more distinct integers >= {self.low}"
+        return f"{_SMALL.get(self.least, self.least)} or more distinct integers >= {self.low}"
 
 
 class Choice(Parameter[str]):

@@ -17,6 +17,10 @@ from asyncsim import checks, laws
 SMOOTH = ("exponential", "lognormal", "pareto", "gamma")
 """Laws with a density: phases of workers mix under them."""
 
+LIGHT = ("exponential:2.0", "lognormal:1.0:0.8", "lognormal:0.3:0.1", "gamma:1.0:0.5", "gamma:2.0:9.0")
+HEAVY = (*LIGHT, "pareto:0.5:1.5")
+"""Typical lengths, without and with one that has no variance."""
+
 SIGMAS, SHAPES, HEAVIEST = (0.05, 3.0), (0.1, 100.0), 1.1
 _PANELS, _NODES = 240, 16
 

@@ -7,6 +7,7 @@ and overflow rest on fails where that stream falls a buffer behind the trainer, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -14,7 +15,11 @@ from scipy.stats import poisson
 
 from asyncsim import checks
 from asyncsim.laws import Law
+from asyncsim.theory import _work
+from asyncsim.theory._declared import Draw, Integer
 
+STEADY = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "empirical:1:2:2:7")
+"""Works under which many places deliver about as many groups in every period."""
 _RARE = 3e-3
 """Chance of an empty or full buffer below which it costs less than that share of the throughput."""
 _PERIODS = np.arange(1, 400)
@@ -42,6 +47,15 @@ def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
         f"so large that the chance {what} is below {_RARE:g}, not {chance:.2g}",
         "enlarge the buffer or the batch, or move the two rates apart",
     )
+
+
+def with_buffer(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
+    """The point with many places, at `ratio` groups generated for each one trained, and a buffer of a few batches."""
+    groups = point["groups_per_batch"]
+    places = groups * draw(Integer(4, typical=(4, 6))) + draw(Integer(0, typical=(0, 5)))
+    capacity = groups * draw(Integer(1, typical=(1, 4))) + draw(Integer(0, typical=(0, 3)))
+    work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
+    return point | {"places": places, "train_time": ratio * groups * work / places, "capacity": capacity}
 
 
 def _atoms(law: Law, n: int) -> Nodes | None:

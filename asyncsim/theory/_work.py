@@ -40,6 +40,15 @@ def seconds(field: str, value: Any) -> float:
     return checks.real(field, value, "give seconds, or the text of a law", 0.0)
 
 
+def some_seconds(field: str, value: Any) -> float:
+    """Mean seconds, > 0.
+
+    >>> some_seconds("train_time", "exponential:0.5")
+    0.5
+    """
+    return checks.real(field, seconds(field, value), "give a positive number", 0.0, open_low=True)
+
+
 def longest(law: Law, n: int) -> float:
     """E[max of n draws]: closed forms of the exponential and the Pareto law, else the integral of 1 - F^n.
 

@@ -84,7 +84,7 @@ def test_no_metric_and_no_link_sees_a_dropped_group(label, dropped, seed):
     same(whole.gradient, rest.gradient, "gradient")
     for name in PLAIN:
         if MADE[name].subject != "batch":
-            same(MADE[name].of(whole), MADE[name].of(rest), name)
+            same(MADE[name].at(whole), MADE[name].at(rest), name)
     for name, value in rest.reported.items():
         same(whole.reported[name], value, name)
     for name in names("updates"):
@@ -111,7 +111,7 @@ def test_what_is_of_the_batch_is_named_and_counts_all():
     assert named == {"batch_return", "episodes", "episode_return"}
     trial, method = trial_with({1}, 3), METHODS["dapo"]
     for name in named:
-        both = (MADE[name].of(step_of(trial, m)) for m in (method, method.replace(drop_equal=False)))
+        both = (MADE[name].at(step_of(trial, m)) for m in (method, method.replace(drop_equal=False)))
         same(*both, name)
     reward = trial.batch.reward
     assert reward.mean() != reward[:, [0, 2, 3]].mean()
@@ -131,7 +131,7 @@ def test_replicates_drop_groups_of_their_own():
     joined.batch = one
     together, alone = step_of(joined, method), [step_of(t, method) for t in trials]
     for name in PLAIN:
-        same(MADE[name].of(together), torch.cat([MADE[name].of(step) for step in alone]), name)
+        same(MADE[name].at(together), torch.cat([MADE[name].at(step) for step in alone]), name)
 
 
 def test_a_step_without_groups_has_no_statistics():
@@ -141,7 +141,7 @@ def test_a_step_without_groups_has_no_statistics():
     assert bool(step.empty.all()) and (step.gradient == 0).all()
     for name in PLAIN:
         missing = MADE[name].subject == "step" or name == "gradient_cosine"
-        assert torch.isnan(MADE[name].of(step)).all() == missing, name
+        assert torch.isnan(MADE[name].at(step)).all() == missing, name
     assert step.reported and all(torch.isnan(x).all() for x in step.reported.values())
     for name in names("updates"):
         assert torch.isfinite(applied(name, step)["direction"]).all(), name
@@ -170,7 +170,7 @@ def test_a_metric_of_the_step_may_not_read_masses_of_the_batch(name, monkeypatch
 
     def apart():
         pairs = [(step_of(t, m), step_of(t, m, **without(t.batch, {1, 2}))) for t in trials for m in METHODS.values()]
-        return max(torch.nan_to_num(MADE[name].of(a) - MADE[name].of(b)).abs().item() for a, b in pairs)
+        return max(torch.nan_to_num(MADE[name].at(a) - MADE[name].at(b)).abs().item() for a, b in pairs)
 
     assert apart() < 1e-9
     monkeypatch.setattr(Step, "mass", property(lambda self: self.batch.mass))

@@ -22,7 +22,7 @@ from asyncsim.methods.decoupled_ppo import DecoupledClip
 from asyncsim.methods.m2po_waterfill import M2poWaterfill
 from asyncsim.methods.topr import Tapered
 from asyncsim.methods.truncated_is import truncated_is
-from asyncsim.penalties.k2 import K2
+from asyncsim.penalties.divergences import K2
 from asyncsim.step import Step
 from asyncsim.updates.ess_step import EssStep
 from tests.defects.plants import plant

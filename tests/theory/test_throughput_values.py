@@ -10,7 +10,7 @@ import pytest
 
 from asyncsim import theory
 from asyncsim.theory import _events
-from tests.theory.throughput_points import STATED
+from tests.theory import drawing
 
 
 def predict(id: str, **point: object) -> dict[str, float]:
@@ -146,5 +146,5 @@ def test_open_loop_mean_of_constant_and_exponential_works() -> None:
     ],
 )
 def test_throughput_domains_refuse_with_the_bound(id: str, change: dict[str, object], bound: str) -> None:
-    reason = theory.claim(id).domain(STATED[id] | change)
+    reason = theory.claim(id).domain(drawing.stated(id) | change)
     assert reason is not None and bound in reason and "; " in reason

@@ -14,43 +14,57 @@ over the density. Source: derived.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _lengths, _points
+from asyncsim.theory import _engines, _lengths
+from asyncsim.theory._declared import Draw, Integer
 
 _GROUPS = 16
 _Moments = Callable[["_Setting", float], tuple[float, float]]
 
 
-class _Setting(NamedTuple):
-    law: Law
-    uncut: float
-    age: int
+class _Setting(_engines.Engines):
+    length = _engines.smooth_length(example="lognormal:1.0:0.8")
+    places = _engines.places(example=256)
+    groups_per_batch = _engines.groups(_GROUPS, typical=(16, 64), example=64, remedy="few deliveries make no clock")
+    max_age = Integer(
+        0,
+        typical=(0, 8),
+        example=1,
+        unit="versions",
+        doc="largest age of a sample that is done, in versions from its start",
+        remedy="count versions",
+    )
 
+    def joint(self) -> None:
+        """With fewer places than groups of a batch no sample is a version old."""
+        checks.integer("places", self.places, self.groups_per_batch, "with fewer places hardly anything is cut")
 
-def _read(point: Point) -> _Setting:
-    text, places, groups, age = _points.select(point, "length places groups_per_batch max_age")
-    law = _lengths.read_law("length", text)
-    groups = checks.integer("groups_per_batch", groups, _GROUPS, "few deliveries make no clock")
-    places = checks.integer("places", places, groups, "with fewer places hardly anything is cut")
-    age = checks.integer("max_age", age, 0, "count versions")
-    return _Setting(law, groups * law.mean() / places, age)
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Places for one to eight batches."""
+        point = super().drawn(draw)
+        return point | {"places": point["groups_per_batch"] * draw(Integer(1, typical=(1, 8)))}
+
+    @property
+    def uncut(self) -> float:
+        """Seconds between two publishes where nothing is cut."""
+        return self.groups_per_batch * self.length.mean() / self.places
 
 
 def _moments(s: _Setting, period: float) -> tuple[float, float]:
     """E kappa and E[L kappa] in closed form."""
-    high = (s.age + 1) * period
+    high = (s.max_age + 1) * period
     low = high - period
-    below = [(_lengths.moment_below(s.law, p, low), _lengths.moment_below(s.law, p, high)) for p in (0, 1, 2)]
+    below = [(_lengths.moment_below(s.length, p, low), _lengths.moment_below(s.length, p, high)) for p in (0, 1, 2)]
     (zero, zero_high), (one, one_high), (two, two_high) = below
-    kept = zero + (s.age + 1) * (zero_high - zero) - (one_high - one) / period
-    length = one + (s.age + 1) * (one_high - one) - (two_high - two) / period
+    kept = zero + (s.max_age + 1) * (zero_high - zero) - (one_high - one) / period
+    length = one + (s.max_age + 1) * (one_high - one) - (two_high - two) / period
     return kept, length
 
 
@@ -58,11 +72,11 @@ def _integrals(s: _Setting, period: float) -> tuple[float, float]:
     """The same two by quadrature."""
 
     def kappa(x: np.ndarray) -> np.ndarray:
-        return np.asarray(np.clip(s.age + 1 - x / period, 0.0, 1.0))
+        return np.asarray(np.clip(s.max_age + 1 - x / period, 0.0, 1.0))
 
-    breaks = (s.age * period, (s.age + 1) * period)
-    kept = _lengths.expectation(s.law, kappa, breaks, power=0.0)
-    return kept, _lengths.expectation(s.law, lambda x: x * kappa(x), breaks, power=0.0)
+    breaks = (s.max_age * period, (s.max_age + 1) * period)
+    kept = _lengths.expectation(s.length, kappa, breaks, power=0.0)
+    return kept, _lengths.expectation(s.length, lambda x: x * kappa(x), breaks, power=0.0)
 
 
 def _quantities(s: _Setting, period: float, moments: _Moments) -> dict[str, float]:
@@ -71,7 +85,7 @@ def _quantities(s: _Setting, period: float, moments: _Moments) -> dict[str, floa
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
 
     def surplus(log_period: float) -> float:
         period = float(np.exp(log_period))
@@ -86,7 +100,7 @@ def _predict(point: Point) -> dict[str, float]:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     low = high = s.uncut
     while high * _integrals(s, high)[0] < s.uncut:
         low, high = high, 2.0 * high
@@ -97,21 +111,21 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _uncut_clock(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _quantities(s, s.uncut, _moments)
 
 
 def _no_bias(point: Point) -> dict[str, float]:
-    return _predict(point) | {"mean_length": _read(point).law.mean()}
+    return _predict(point) | {"mean_length": _Setting(point).length.mean()}
 
 
 def _sharp(point: Point) -> dict[str, float]:
     """All kept up to (m + 1) tau and none beyond: the phase forgotten."""
-    s = _read(point)
+    s = _Setting(point)
 
     def sharp(s: _Setting, period: float) -> tuple[float, float]:
-        limit = (s.age + 1) * period
-        return _lengths.moment_below(s.law, 0, limit), _lengths.moment_below(s.law, 1, limit)
+        limit = (s.max_age + 1) * period
+        return _lengths.moment_below(s.length, 0, limit), _lengths.moment_below(s.length, 1, limit)
 
     return _quantities(s, _predict(point)["period"], sharp)
 
@@ -121,7 +135,7 @@ claim = Claim(
     statement="an age cut m keeps a sample of length L with probability clip(m+1-L/tau, 0, 1), tau realized",
     kind="expectation",
     status="asymptotic",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: uniform phase",

@@ -12,36 +12,40 @@ Source: derived.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
 from asyncsim.theory import _points
-from asyncsim.theory._arrivals import order
+from asyncsim.theory._arrivals import Workers, order, service
+from asyncsim.theory._declared import Integer
 
 
-class _Setting(NamedTuple):
-    shares: np.ndarray
-    groups: int
-    cells: int
+class _Setting(Workers):
+    groups_per_batch = Integer(
+        1,
+        4096,
+        typical=(1, 6),
+        example=2,
+        unit="groups",
+        doc="deliveries of an update",
+        remedy="count the deliveries of an update",
+    )
+    law = service(typical=("exponential:1",), example="exponential:1")
+    cells = Integer(
+        0,
+        typical=(0, 6),
+        example=6,
+        doc="cells of the law that are asked for, 0 for the mean alone",
+        remedy="ask for 0 cells (the mean alone) or more",
+    )
 
-
-def _read(point: Point) -> _Setting:
-    workers, groups, text, cells, rates = _points.select(point, "workers groups_per_batch law cells", "rates")
-    workers = checks.integer("workers", workers, 2, "one worker is never stale; give at least two")
-    groups = checks.integer("groups_per_batch", groups, 1, "count the deliveries of an update", 4096)
-    cells = checks.integer("cells", cells, 0, "ask for 0 cells (the mean alone) or more")
-    written = isinstance(text, str) and ":" in text
-    checks.require(written, "law", text, "the text of a service law", "write it as name:numbers")
-    law = Law.parse(text)
-    law.mean()
-    known = cells == 0 or law.kind == "exponential"
-    checks.require(known, "cells", cells, f"0 for service {text}", "the law of staleness is known for exponential only")
-    rates = np.ones(workers) if rates is None else _points.vector("rates", rates, 0.0, workers)
-    return _Setting(rates / rates.sum(), groups, cells)
+    def joint(self) -> None:
+        """The mean holds for any service."""
+        super().joint()
+        known = self.cells == 0 or self.law.kind == "exponential"
+        reason = "the law of staleness is known for exponential only"
+        checks.require(known, "cells", self.cells, f"0 for service {self.law}", reason)
 
 
 def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
@@ -50,25 +54,27 @@ def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
     return {"mean": float(mean)} | law
 
 
-def _tails(s: _Setting, first: np.ndarray) -> np.ndarray:
-    """P(s >= k), k = 0 .. cells, for a worker that restarts with `first` deliveries waiting, equally likely."""
+def _tails(s: _Setting, first: np.ndarray, groups: int) -> np.ndarray:
+    """P(s >= k), k = 0 .. cells, for a restart with `first` deliveries waiting, equally likely, `groups` an update."""
     p, q = s.shares, 1.0 - s.shares
-    powers = np.maximum(np.arange(s.cells + 1)[:, None] * s.groups - first, 0)
+    powers = np.maximum(np.arange(s.cells + 1)[:, None] * groups - first, 0)
     return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _quantities((len(s.shares) - 1) / s.groups, _tails(s, np.arange(s.groups)))
+    s = _Setting(point)
+    return _quantities(
+        (s.workers - 1) / s.groups_per_batch, _tails(s, np.arange(s.groups_per_batch), s.groups_per_batch)
+    )
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
-    path = np.concatenate([order(len(s.shares), 20 * len(s.shares), s.shares), np.arange(len(s.shares))])
+    s = _Setting(point)
+    path = np.concatenate([order(s.workers, 20 * s.workers, s.shares), np.arange(s.workers)])
     tails = np.zeros(s.cells + 1)
     for p in s.shares:
-        tails += p * np.append(1.0, _tagged(float(p), s.groups, s.cells))
-    return _quantities(_cyclic_mean(path, s.groups), tails)
+        tails += p * np.append(1.0, _tagged(float(p), s.groups_per_batch, s.cells))
+    return _quantities(_cyclic_mean(path, s.groups_per_batch), tails)
 
 
 def _cyclic_mean(path: np.ndarray, groups: int) -> float:
@@ -95,18 +101,18 @@ def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
 
 
 def _always_empty(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _quantities((len(s.shares) - 1) / s.groups, _tails(s, np.zeros(1, dtype=int)))
+    s = _Setting(point)
+    return _quantities((s.workers - 1) / s.groups_per_batch, _tails(s, np.zeros(1, dtype=int), s.groups_per_batch))
 
 
 def _each_an_update(point: Point) -> dict[str, float]:
-    s = _read(point)._replace(groups=1)
-    return _quantities(len(s.shares) - 1, _tails(s, np.zeros(1, dtype=int)))
+    s = _Setting(point)
+    return _quantities(s.workers - 1, _tails(s, np.zeros(1, dtype=int), 1))
 
 
 def _geometric_of_the_mean(point: Point) -> dict[str, float]:
-    s = _read(point)
-    mean = (len(s.shares) - 1) / s.groups
+    s = _Setting(point)
+    mean = (s.workers - 1) / s.groups_per_batch
     return _quantities(mean, (mean / (1.0 + mean)) ** np.arange(s.cells + 1))
 
 
@@ -115,7 +121,7 @@ claim = Claim(
     statement="with P deliveries an update mean staleness is (N-1)/P, its law the floor of (uniform + geometric)/P",
     kind="distribution",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: mean-staleness identity; memoryless service",

@@ -17,106 +17,111 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _events, _openloop, _points, _work
+from asyncsim.theory import _engines, _events, _openloop, _work
+from asyncsim.theory._declared import Choice, Draw, Flag, Real
 
 _APART = 1.25
 """Ratio of the two rates outside of which chance no longer matters; inside it the law is too high."""
 
 
-class _Setting(NamedTuple):
-    places: int
-    samples: int
-    groups: int
-    publish: int
-    length: Law
-    train: float
-    sync: float
-    pauses: bool
-    capacity: int
-    overflow: str
-
-    def seconds(self, group: float) -> float:
-        """Seconds for one trained group where each takes `group` seconds of a place."""
-        stop = self.sync / (self.groups * self.publish)
-        writing, training = group / self.places, self.train / self.groups
-        return max(writing, training) + stop if self.pauses else max(writing, training + stop)
-
-
-def _read(point: Point) -> _Setting:
-    places, samples, groups, publish, length, train, sync, pauses, capacity, overflow = _points.select(
-        point,
-        "places samples_per_group groups_per_batch batches_per_publish length train_time sync_time generator_pauses "
-        "capacity overflow",
+class _Setting(_engines.Engines):
+    places = _engines.places(typical=(1, 9), example=12)
+    samples_per_group = _engines.samples(typical=(1, 6), example=4)
+    groups_per_batch = _engines.groups(typical=(1, 6), example=4)
+    batches_per_publish = _engines.batches(typical=(1, 3), example=2)
+    length = _engines.work(example="exponential:1")
+    train_time = _engines.train_time("> 0", example=0.5)
+    sync_time = _engines.sync_time(typical=(0.0, 0.3), example=0.25)
+    generator_pauses = _engines.generator_pauses(example=True)
+    capacity = _engines.capacity(example=24)
+    overflow = Choice(
+        "block",
+        "drop_oldest",
+        example="drop_oldest",
+        doc="what a full buffer does",
+        remedy="say what a full buffer does",
     )
-    s = _Setting(
-        checks.integer("places", places, 1, "count the groups in generation"),
-        checks.integer("samples_per_group", samples, 1, "count the samples of a group"),
-        checks.integer("groups_per_batch", groups, 1, "count the groups of a batch"),
-        checks.integer("batches_per_publish", publish, 1, "count the batches of a publish"),
-        _work.law_of("length", length),
-        _points.positive("train_time", _work.seconds("train_time", train)),
-        checks.real("sync_time", sync, "give the seconds of a synchronization", 0.0),
-        checks.boolean("generator_pauses", pauses, "say whether a synchronization stops the generators"),
-        checks.integer("capacity", capacity, 1, "count the finished groups that the buffer holds"),
-        checks.one_of("overflow", overflow, ("block", "drop_oldest"), "say what a full buffer does"),
-    )
-    _refuse(s)
-    return s
 
+    def joint(self) -> None:
+        """Near the knee, and with a buffer too small for what comes while the trainer is away, chance decides."""
+        group = _work.longest(self.length, self.samples_per_group)
+        away = 0.0 if self.generator_pauses else self.sync_time
+        publish = self.groups_per_batch * self.batches_per_publish
+        ratio = (group / self.places) / (self.train_time / self.groups_per_batch + away / publish)
+        checks.require(
+            not 1.0 / _APART < ratio < _APART,
+            "train_time",
+            self.train_time,
+            f"such that generating and training a group differ by a factor {_APART:g} or more, not by {ratio:.4g}",
+            "near the knee the buffer runs empty and full by chance; make one side faster",
+        )
+        burst = math.ceil(away * self.places / group) if ratio > 1.0 else 0
+        most = publish if away and ratio < 1.0 else 0
+        need = max(2 * self.groups_per_batch + burst, most)
+        checks.require(
+            self.capacity >= need,
+            "capacity",
+            self.capacity,
+            f"at least {need}, two batches and what arrives during a synchronization",
+            "a smaller buffer blocks or drops what the trainer needs; enlarge it",
+        )
+        _openloop.refuse_chance(1.0 / ratio, self.groups_per_batch, self.capacity)
 
-def _refuse(s: _Setting) -> None:
-    """Near the knee, and with a buffer too small for what comes while the trainer is away."""
-    group = _work.longest(s.length, s.samples)
-    away = 0.0 if s.pauses else s.sync
-    ratio = (group / s.places) / (s.train / s.groups + away / (s.groups * s.publish))
-    checks.require(
-        not 1.0 / _APART < ratio < _APART,
-        "train_time",
-        s.train,
-        f"such that generating and training a group differ by a factor {_APART:g} or more, not by {ratio:.4g}",
-        "near the knee the buffer runs empty and full by chance; make one side faster",
-    )
-    burst = math.ceil(away * s.places / group) if ratio > 1.0 else 0
-    most = s.groups * s.publish if away and ratio < 1.0 else 0
-    need = max(2 * s.groups + burst, most)
-    checks.require(
-        s.capacity >= need,
-        "capacity",
-        s.capacity,
-        f"at least {need}, two batches and what arrives during a synchronization",
-        "a smaller buffer blocks or drops what the trainer needs; enlarge it",
-    )
-    _openloop.refuse_chance(1.0 / ratio, s.groups, s.capacity)
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """The ratio of the two sides stays away from the knee, and the buffer is large enough for chance."""
+        point = super().drawn(draw)
+        ratio = draw(Real(typical=(0.2, 0.7) if draw(Flag()) else (1.4, 4.0)))
+        groups, sync = point["groups_per_batch"], point["sync_time"]
+        work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
+        train = ratio * groups * work / point["places"]
+        away = 0.0 if point["generator_pauses"] or ratio > 1.0 else 0.1 * sync
+        return point | {
+            "train_time": train,
+            "sync_time": min(sync, train) if away == 0.0 else min(away, 0.1 * train),
+            "capacity": 4 * groups * point["batches_per_publish"] + 40,
+        }
+
+    def seconds(self, group: float, pauses: bool) -> float:
+        """Seconds for one trained group where each takes `group` seconds of a place; `pauses`: installs stop both."""
+        stop = self.sync_time / (self.groups_per_batch * self.batches_per_publish)
+        writing, training = group / self.places, self.train_time / self.groups_per_batch
+        return max(writing, training) + stop if pauses else max(writing, training + stop)
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return {"groups_per_second": 1.0 / s.seconds(_work.longest(s.length, s.samples))}
+    s = _Setting(point)
+    return {"groups_per_second": 1.0 / s.seconds(_work.longest(s.length, s.samples_per_group), s.generator_pauses)}
 
 
 def _cross_check(point: Point) -> dict[str, float]:
     """Constant times: after one rotation of all places everything repeats after `places` publishes."""
-    s = _read(point)
-    group = _work.longest_by_quantiles(s.length, s.samples)
+    s = _Setting(point)
+    group = _work.longest_by_quantiles(s.length, s.samples_per_group)
     settings = _events.Settings(
-        s.places, s.groups, s.publish, s.sync, s.pauses, capacity=s.capacity, drop=s.overflow == "drop_oldest"
+        s.places,
+        s.groups_per_batch,
+        s.batches_per_publish,
+        s.sync_time,
+        s.generator_pauses,
+        capacity=s.capacity,
+        drop=s.overflow == "drop_oldest",
     )
     staggered = itertools.chain((group * (k + 1) / s.places for k in range(s.places)), itertools.repeat(group))
-    period = s.places * s.publish
-    warm = period * math.ceil(4 + 2 * s.capacity / (period * s.groups))
-    ends = _events.Loop(settings, staggered, itertools.repeat(s.train)).run(warm + period)
-    return {"groups_per_second": period * s.groups / float(ends[-1] - ends[-1 - period])}
+    period = s.places * s.batches_per_publish
+    warm = period * math.ceil(4 + 2 * s.capacity / (period * s.groups_per_batch))
+    ends = _events.Loop(settings, staggered, itertools.repeat(s.train_time)).run(warm + period)
+    return {"groups_per_second": period * s.groups_per_batch / float(ends[-1] - ends[-1 - period])}
 
 
 def _defect(seconds: Callable[[_Setting, float], float]) -> Callable[[Point], dict[str, float]]:
     def wrong(point: Point) -> dict[str, float]:
-        s = _read(point)
-        return {"groups_per_second": 1.0 / seconds(s, _work.longest(s.length, s.samples))}
+        s = _Setting(point)
+        return {"groups_per_second": 1.0 / seconds(s, _work.longest(s.length, s.samples_per_group))}
 
     return wrong
 
@@ -126,15 +131,17 @@ claim = Claim(
     statement="away from the knee an open loop trains min(C/T, P/t_T) groups a second, less what synchronizing stops",
     kind="expectation",
     status="asymptotic",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: renewals of the places, and a trainer that never waits",
     formula_defects={
-        "generation and training in turn": _defect(lambda s, t: s.seconds(t) + min(t / s.places, s.train / s.groups)),
-        "mean sample instead of the longest of a group": _defect(lambda s, t: s.seconds(s.length.mean())),
-        "synchronization taken to stop the other side only": _defect(
-            lambda s, t: s._replace(pauses=not s.pauses).seconds(t)
+        "generation and training in turn": _defect(
+            lambda s, t: s.seconds(t, s.generator_pauses) + min(t / s.places, s.train_time / s.groups_per_batch)
         ),
+        "mean sample instead of the longest of a group": _defect(
+            lambda s, t: s.seconds(s.length.mean(), s.generator_pauses)
+        ),
+        "synchronization taken to stop the other side only": _defect(lambda s, t: s.seconds(t, not s.generator_pauses)),
     },
 )

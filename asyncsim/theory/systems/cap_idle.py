@@ -15,7 +15,7 @@ derived; sum over n: Spitzer, Trans. Amer. Math. Soc. 82 (1956).
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import lambertw
@@ -23,71 +23,85 @@ from scipy.stats import poisson
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _lengths, _points
+from asyncsim.theory import _engines, _lengths
+from asyncsim.theory._declared import Draw, Integer, Positive, Real
 
 _BUSIEST, _MODERATE, _PLACES_PER_GROUP = 0.95, 0.6, 4
 
 
-class _Setting(NamedTuple):
-    places: int
-    groups: int
-    busy: float
-
-
-def _read(point: Point) -> _Setting:
-    places, groups, samples, length, train_time = _points.select(
-        point, "places groups_per_batch samples_per_group length train_time"
+class _Setting(_engines.Engines):
+    places = _engines.places(example=4)
+    groups_per_batch = _engines.groups(high=4096, typical=(1, 24), example=4)
+    samples_per_group = _engines.samples(typical=(1, 4), example=1)
+    length = _engines.smooth_length(
+        typical=("exponential:1.0", "lognormal:1.0:0.8", "gamma:1.0:2.0"), example="exponential:1.0"
     )
-    places = checks.integer("places", places, 1, "count groups in generation")
-    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch", 4096)
-    samples = checks.integer("samples_per_group", samples, 1, "a group has at least one sample")
-    law = _lengths.read_law("length", length)
-    seconds = law.expected_max(samples)
-    poisson_stream = law.kind == "exponential" and samples == 1
-    enough = 1 if poisson_stream else _PLACES_PER_GROUP * groups
-    reason = "completions of few places are no Poisson stream"
-    checks.require(places >= enough, "places", places, f">= {enough}", reason)
-    busy = _points.positive("train_time", train_time) * places / (seconds * groups)
-    largest = _BUSIEST if poisson_stream else _MODERATE
-    # A train time computed from a share may round to just above it.
-    checks.require(
-        busy <= largest * (1.0 + 1e-12), "train_time", train_time, f"at most {largest * seconds * groups / places:.6g}",
-        f"the trainer is busy {busy:.4g} of the time; generation must be the slower side",
-    )
-    return _Setting(places, groups, busy)
+    train_time = Positive(example=0.8, unit="seconds", doc="training time of a batch")
+
+    def joint(self) -> None:
+        """Completions that are no Poisson stream need many places and a moderate load."""
+        places, groups = self.places, self.groups_per_batch
+        seconds = self.length.expected_max(self.samples_per_group)
+        poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
+        enough = 1 if poisson_stream else _PLACES_PER_GROUP * groups
+        checks.require(
+            places >= enough, "places", places, f">= {enough}", "completions of few places are no Poisson stream"
+        )
+        busy = self.busy = self.train_time * places / (seconds * groups)
+        largest = _BUSIEST if poisson_stream else _MODERATE
+        # A train time computed from a share may round to just above it.
+        checks.require(
+            busy <= largest * (1.0 + 1e-12),
+            "train_time",
+            self.train_time,
+            f"at most {largest * seconds * groups / places:.6g}",
+            f"the trainer is busy {busy:.4g} of the time; generation must be the slower side",
+        )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """One exponential sample a group at any load, or other lengths over many places at a moderate one."""
+        point = super().drawn(draw)
+        law, samples = _lengths.read_law("length", point["length"]), point["samples_per_group"]
+        exact = law.kind == "exponential" and samples == 1
+        groups = point["groups_per_batch"]
+        most = _PLACES_PER_GROUP * groups
+        places = draw(Integer(1, typical=(1 if exact else most, 2 * most)))
+        busy = draw(Real(typical=(0.01, _BUSIEST if exact else _MODERATE)))
+        return point | {"places": places, "train_time": busy * law.expected_max(samples) * groups / places}
 
 
 def _waiting(s: _Setting) -> float:
     """E[(Q - P)^+] by the sum over n; its terms fall at least as exp(-n P (1 - rho)^2 / 2)."""
-    last = 64 + int(80.0 / (s.groups * (1.0 - s.busy) ** 2))
+    last = 64 + int(80.0 / (s.groups_per_batch * (1.0 - s.busy) ** 2))
     n = np.arange(1, last + 1)
-    rate, level = n * s.groups * s.busy, n * s.groups
+    rate, level = n * s.groups_per_batch * s.busy, n * s.groups_per_batch
     excess = rate * poisson.sf(level - 1, rate) - level * poisson.sf(level, rate)
     return math.fsum(excess / n)
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return {"mean": s.places / s.groups + s.busy + _waiting(s) / s.groups}
+    s = _Setting(point)
+    return {"mean": s.places / s.groups_per_batch + s.busy + _waiting(s) / s.groups_per_batch}
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
-    turns = np.exp(2j * np.pi * np.arange(1, s.groups) / s.groups)
+    s = _Setting(point)
+    turns = np.exp(2j * np.pi * np.arange(1, s.groups_per_batch) / s.groups_per_batch)
     roots = -lambertw(-s.busy * math.exp(-s.busy) * turns) / s.busy
-    ready = s.groups * s.busy / 2.0 + s.busy / (2.0 * (1.0 - s.busy)) - (s.groups - 1) / 2.0
+    ready = s.groups_per_batch * s.busy / 2.0 + s.busy / (2.0 * (1.0 - s.busy)) - (s.groups_per_batch - 1) / 2.0
     ready += float((1.0 / (1.0 - roots)).sum().real)
-    return {"mean": (s.places + ready) / s.groups}
+    return {"mean": (s.places + ready) / s.groups_per_batch}
 
 
 def _places_only(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return {"mean": s.places / s.groups}
+    s = _Setting(point)
+    return {"mean": s.places / s.groups_per_batch}
 
 
 def _no_chance(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return {"mean": s.places / s.groups + s.busy}
+    s = _Setting(point)
+    return {"mean": s.places / s.groups_per_batch + s.busy}
 
 
 def _own_batch(point: Point) -> dict[str, float]:
@@ -99,7 +113,7 @@ claim = Claim(
     statement="with C places the slower side, mean staleness is C/P + rho, and what waits by chance, whatever the cap",
     kind="expectation",
     status="asymptotic",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)",

@@ -13,63 +13,78 @@ exponential; so equality also shows that only the mean enters. Source: derived; 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _closed, _points, _work
+from asyncsim.theory import _closed, _engines, _work
+from asyncsim.theory._declared import Draw, Parsed
 
 
-class _Setting(NamedTuple):
-    tickets: int
-    samples: int
-    length: Law
-    train: float
-
-
-def _read(point: Point) -> _Setting:
-    places, tickets, samples, length, train = _points.select(
-        point, "places tickets samples_per_group length train_time"
-    )
-    tickets = checks.integer("tickets", tickets, 1, "count the groups that are out", 500)
-    checks.integer("places", places, tickets, "give every ticket a place, so that no group waits for one")
-    law = _work.law_of("train_time", train)
+def _exponential(field: str, value: Any) -> float:
+    law = _work.law_of(field, value)
     checks.require(
-        law.kind == "exponential", "train_time", train, "an exponential law", "write exponential:mean; others differ"
+        law.kind == "exponential", field, value, "an exponential law", "write exponential:mean; others differ"
     )
-    samples = checks.integer("samples_per_group", samples, 1, "count the samples of a group")
-    return _Setting(tickets, samples, _work.law_of("length", length), law.mean())
+    return law.mean()
+
+
+class _Setting(_engines.Engines):
+    places = _engines.places(example=8)
+    tickets = _engines.tickets(500, example=8)
+    samples_per_group = _engines.samples(typical=(1, 4), example=1)
+    length = _engines.work(example="lognormal:1.0:1.5")
+    train_time = Parsed(
+        _exponential,
+        "the text of an exponential law",
+        example="exponential:0.15",
+        unit="seconds",
+        doc="training time of a group",
+    )
+
+    def joint(self) -> None:
+        """Where a group waits for a place, the law of its generation matters."""
+        reason = "give every ticket a place, so that no group waits for one"
+        checks.integer("places", self.places, self.tickets, reason)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """A place for every ticket and up to three more."""
+        return super().drawn(draw) | _closed.drawn_tickets(draw)
 
 
 def _trained(s: _Setting, busy: float) -> dict[str, float]:
-    return {"groups_per_second": busy / s.train}
+    return {"groups_per_second": busy / s.train_time}
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _trained(s, _closed.busy(s.tickets, s.train / _work.longest(s.length, s.samples)))
+    s = _Setting(point)
+    return _trained(s, _closed.busy(s.tickets, s.train_time / _work.longest(s.length, s.samples_per_group)))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _trained(s, _closed.busy_by_balance(s.tickets, _work.longest_by_quantiles(s.length, s.samples), s.train))
+    s = _Setting(point)
+    return _trained(
+        s, _closed.busy_by_balance(s.tickets, _work.longest_by_quantiles(s.length, s.samples_per_group), s.train_time)
+    )
 
 
 def _defect(inverse_idle: Callable[[int, float], float]) -> Callable[[Point], dict[str, float]]:
     def wrong(point: Point) -> dict[str, float]:
-        s = _read(point)
-        return _trained(s, 1.0 - 1.0 / inverse_idle(s.tickets, s.train / _work.longest(s.length, s.samples)))
+        s = _Setting(point)
+        return _trained(
+            s, 1.0 - 1.0 / inverse_idle(s.tickets, s.train_time / _work.longest(s.length, s.samples_per_group))
+        )
 
     return wrong
 
 
 def _bounds(point: Point) -> dict[str, float]:
-    s = _read(point)
-    cycle = _work.longest(s.length, s.samples) + s.train
-    return {"groups_per_second": min(1.0 / s.train, s.tickets / cycle)}
+    s = _Setting(point)
+    cycle = _work.longest(s.length, s.samples_per_group) + s.train_time
+    return {"groups_per_second": min(1.0 / s.train_time, s.tickets / cycle)}
 
 
 def _open_arrivals(tickets: int, ratio: float) -> float:
@@ -88,7 +103,7 @@ claim = Claim(
     "1/p0 = sum K!/(K-n)! (t_T/T)^n, whatever the law of generation",
     kind="expectation",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: product form of a delay station and an exponential server",

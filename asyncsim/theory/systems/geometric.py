@@ -10,26 +10,19 @@ exponential service time; quadrature over that time. Source: derived.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import poisson
 
-from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory._arrivals import Workers
+from asyncsim.theory._declared import Integer
 
 
-class _Setting(NamedTuple):
-    shares: np.ndarray
-    cells: int
-
-
-def _read(point: Point) -> _Setting:
-    workers, cells, rates = _points.select(point, "workers cells", "rates")
-    workers = checks.integer("workers", workers, 2, "one worker is never stale; give at least two")
-    rates = np.ones(workers) if rates is None else _points.vector("rates", rates, 0.0, workers)
-    return _Setting(rates / rates.sum(), checks.integer("cells", cells, 1, "ask for at least one cell"))
+class _Setting(Workers):
+    cells = Integer(
+        1, typical=(1, 6), example=12, doc="cells of the law that are asked for", remedy="ask for at least one cell"
+    )
 
 
 def _quantities(s: _Setting, cell: Callable[[int], float], tail: float) -> dict[str, float]:
@@ -37,13 +30,13 @@ def _quantities(s: _Setting, cell: Callable[[int], float], tail: float) -> dict[
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     p, q = s.shares, 1.0 - s.shares
     return _quantities(s, lambda k: (p**2 * q**k).sum(), (p * q**s.cells).sum())
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     nodes, weights = np.polynomial.legendre.leggauss(24)
     counts = np.arange(s.cells)[:, None]
     cells, tail = np.zeros(s.cells), 0.0
@@ -60,14 +53,14 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _off_by_one(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     p, q = s.shares, 1.0 - s.shares
     return _quantities(s, lambda k: (p**2 * q ** (k + 1)).sum(), (p * q ** (s.cells + 1)).sum())
 
 
 def _poisson(point: Point) -> dict[str, float]:
-    s = _read(point)
-    mean = len(s.shares) - 1
+    s = _Setting(point)
+    mean = s.workers - 1
     return _quantities(s, lambda k: poisson.pmf(k, mean), poisson.sf(s.cells - 1, mean))
 
 
@@ -76,7 +69,7 @@ claim = Claim(
     statement="staleness of exponential workers updating on arrival has the mixed geometric law sum_i p_i^2 (1-p_i)^k",
     kind="distribution",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: memoryless service",

@@ -18,63 +18,97 @@ long it takes. Source: derived.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points
+from asyncsim.theory import _engines
+from asyncsim.theory._declared import Draw, Integer, Parsed, Positive
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
 
 
-class _Setting(NamedTuple):
-    rule: str
+class _Rule(NamedTuple):
+    """Name of a rule, and the number that belongs to it (0: none)."""
+
+    name: str
     number: int
-    tickets: int
-    groups: int
-    batches: int
+
+
+def _rule(field: str, value: Any) -> _Rule:
+    """From window:4, wait:2, target, version_strict or drain."""
+    name, _, number = str(value).partition(":")
+    known = value in _STRICT or (name in ("window", "wait") and number.isdecimal())
+    checks.require(
+        known and (name != "window" or 1 <= int(number) <= _LARGEST),
+        field,
+        value,
+        "window:W with W >= 1, wait:m, target, version_strict or drain",
+        "name the rule that bounds staleness",
+    )
+    return _Rule(name, int(number or 0))
+
+
+def _text(field: str, value: Any) -> str:
+    written = isinstance(value, str) and ":" in value
+    checks.require(written, field, value, "the text of a law", "write it as name:numbers")
+    return str(value)
+
+
+class _Setting(_engines.Engines):
+    rule = Parsed(
+        _rule,
+        "window:W, wait:m, target, version_strict or drain",
+        typical=(*_STRICT, "window:1", "window:3", "window:4", "window:9", "wait:2", "wait:5", "wait:9"),
+        example="window:3",
+        doc="order or sync that bounds staleness",
+    )
+    tickets = _engines.tickets(_LARGEST, example=9)
+    groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 3), example=3)
+    batches_per_publish = _engines.batches(_LARGEST, typical=(1, 2), example=1)
+    length = Parsed(
+        _text,
+        "the text of a law",
+        typical=("pareto:0.5:1.5",),
+        example="pareto:0.5:1.5",
+        unit="seconds",
+        doc="law of the seconds of a sample, any",
+    )
+    train_time = Positive(typical=(0.5, 2.0), example=1.0, unit="seconds", doc="training time of a batch")
+    sync_time = _engines.sync_time(typical=(0.0, 0.4), example=0.0)
+
+    def joint(self) -> None:
+        """More tickets than groups of a publish, and no rule that leaves them unused."""
+        reason = "with as many tickets as groups of a publish the run is synchronous; raise the tickets"
+        checks.integer("tickets", self.tickets, self.consumed + 1, reason, _LARGEST)
+        least = -(-self.tickets // self.consumed) - 1
+        enough = self.rule.name != "wait" or self.rule.number >= least
+        text = f"{self.rule.name}:{self.rule.number}"
+        checks.require(enough, "rule", text, f"wait:{least} or more", "fewer never let the tickets be used")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Up to a dozen tickets more than groups of a publish."""
+        point = super().drawn(draw)
+        consumed = point["groups_per_batch"] * point["batches_per_publish"]
+        return point | {"tickets": consumed + draw(Integer(1, typical=(1, 12)))}
 
     @property
     def consumed(self) -> int:
         """M, groups consumed per publish."""
-        return self.groups * self.batches
+        return self.groups_per_batch * self.batches_per_publish
+
+    @property
+    def window(self) -> int:
+        """W, numbers that the batch is chosen from."""
+        return self.rule.number if self.rule.name == "window" else 1
 
     @property
     def strict(self) -> bool:
-        return self.rule in _STRICT or (self.rule == "window" and self.number == 1)
-
-
-def _read(point: Point) -> _Setting:
-    text, tickets, groups, batches, length, train_time, sync_time = _points.select(
-        point, "rule tickets groups_per_batch batches_per_publish length train_time sync_time"
-    )
-    rule, number = _rule(text)
-    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch", _LARGEST)
-    batches = checks.integer("batches_per_publish", batches, 1, "publish after every so many batches", _LARGEST)
-    reason = "with as many tickets as groups of a publish the run is synchronous; raise the tickets"
-    tickets = checks.integer("tickets", tickets, groups * batches + 1, reason, _LARGEST)
-    least = -(-tickets // (groups * batches)) - 1
-    if rule == "wait":
-        checks.require(number >= least, "rule", text, f"wait:{least} or more", "fewer never let the tickets be used")
-    written = isinstance(length, str) and ":" in length
-    checks.require(written, "length", length, "the text of a law", "write it as name:numbers")
-    _points.positive("train_time", train_time)
-    checks.real("sync_time", sync_time, "give the seconds from the snapshot to the install", 0.0)
-    return _Setting(rule, number, tickets, groups, batches)
-
-
-def _rule(text: object) -> tuple[str, int]:
-    """Name and number of a rule written as window:4, wait:2, target, version_strict or drain."""
-    name, _, number = str(text).partition(":")
-    known = text in _STRICT or (name in ("window", "wait") and number.isdecimal())
-    checks.require(
-        known and (name != "window" or 1 <= int(number) <= _LARGEST), "rule", text,
-        "window:W with W >= 1, wait:m, target, version_strict or drain", "name the rule that bounds staleness",
-    )
-    return name, int(number or 0)
+        return self.rule.name in _STRICT or self.rule == ("window", 1)
 
 
 def _bounds(s: _Setting, largest: int) -> dict[str, float]:
@@ -83,13 +117,13 @@ def _bounds(s: _Setting, largest: int) -> dict[str, float]:
 
 
 def _largest(s: _Setting) -> int:
-    if s.rule == "wait":
-        return s.number
-    return (s.tickets + (s.number if s.rule == "window" else 1) - 2) // s.consumed
+    if s.rule.name == "wait":
+        return s.rule.number
+    return (s.tickets + s.window - 2) // s.consumed
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _bounds(s, _largest(s))
 
 
@@ -112,20 +146,20 @@ class _Game:
     def choose(self) -> list[tuple[int, int]]:
         """The next batch, (number, version) of each group; empty where the rule lets none form."""
         s, first = self.s, min(self.running, default=self.admitted)
-        if s.rule == "drain":
+        if s.rule.name == "drain":
             allowed = self.ready
-        elif s.rule == "version_strict":
+        elif s.rule.name == "version_strict":
             # With nothing in generation every version is complete.
             allowed = [g for g in self.ready if g[1] <= self.running.get(first, self.version)]
             allowed.sort(key=lambda g: g[1])
-        elif s.rule == "target":
-            allowed = sorted(g for g in self.ready if g[0] // s.groups == self.batch)
-        elif s.rule == "wait":
-            late = first in self.running and self.version - self.running[first] >= s.number
+        elif s.rule.name == "target":
+            allowed = sorted(g for g in self.ready if g[0] // s.groups_per_batch == self.batch)
+        elif s.rule.name == "wait":
+            late = first in self.running and self.version - self.running[first] >= s.rule.number
             allowed = [] if late else sorted(self.ready)
         else:
-            allowed = sorted(g for g in self.ready if g[0] < first + s.number)
-        return allowed[: s.groups] if len(allowed) >= s.groups else []
+            allowed = sorted(g for g in self.ready if g[0] < first + s.rule.number)
+        return allowed[: s.groups_per_batch] if len(allowed) >= s.groups_per_batch else []
 
     def train(self) -> list[int] | None:
         """Staleness of the groups of the next batch; None where there is none. A publish follows where it is due."""
@@ -135,8 +169,8 @@ class _Game:
         self.ready = [g for g in self.ready if g not in chosen]
         staleness = [self.version - version for _, version in chosen]
         self.batch += 1
-        if self.batch % self.s.batches == 0:
-            for group in list(self.running) if self.s.rule == "drain" else []:
+        if self.batch % self.s.batches_per_publish == 0:
+            for group in list(self.running) if self.s.rule.name == "drain" else []:
                 self.finish(group)
             self.version += 1
             self.admit(self.s.consumed)
@@ -183,7 +217,7 @@ def _chance(seed: int) -> Callable[[_Game], list[int]]:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     publishes = _warm_up(s) + 4 * (_largest(s) + s.tickets // s.consumed + 2)
     # Residues of one publish cover every position of a group in its version and in its batch.
     picks = [_stragglers(residue, s) for residue in range(s.consumed)] + [_chance(seed) for seed in range(4)]
@@ -192,18 +226,18 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _whole_batches(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _bounds(s, -(-s.tickets // s.consumed) - 1 + (s.number - 1) // s.consumed)
+    s = _Setting(point)
+    return _bounds(s, -(-s.tickets // s.consumed) - 1 + (s.rule.number - 1) // s.consumed)
 
 
 def _mean_as_bound(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _bounds(s, -(-s.tickets // s.consumed) - 1)
 
 
 def _own_batch_out(point: Point) -> dict[str, float]:
     """Tickets of the groups of one publish taken to be those in training."""
-    s = _read(point)
+    s = _Setting(point)
     return _bounds(s, _largest(s) - 1)
 
 
@@ -211,8 +245,8 @@ def _of(regime: str) -> Callable[[Point, float], dict[str, float]]:
     """The bounds with those of one regime, which has a formula or an order of its own, multiplied by a factor."""
 
     def scaled(point: Point, factor: float) -> dict[str, float]:
-        s = _read(point)
-        own = "window:1" if s.rule == "window" and s.number == 1 else s.rule
+        s = _Setting(point)
+        own = "window:1" if s.rule == ("window", 1) else s.rule.name
         return {name: value * (factor if own == regime else 1.0) for name, value in _bounds(s, _largest(s)).items()}
 
     return scaled
@@ -223,7 +257,7 @@ claim = Claim(
     statement="no group exceeds (K+W-2)//M under a window W, ceil(K/M)-1 in strict order or drain, m under wait(m)",
     kind="bound",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: counting of the groups that can overtake",

@@ -17,22 +17,27 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points, _work
+from asyncsim.theory import _engines, _work
 
 
-class _Setting(NamedTuple):
-    slots: int
-    samples: int
-    length: Law
-    train: float
-    sync: float
+class _Setting(_engines.Engines):
+    slots = _engines.slots(
+        2, typical=(2, 12), example=4, remedy="one slot leaves nothing to schedule; give at least two"
+    )
+    groups_per_batch = _engines.groups(typical=(1, 6), example=4)
+    samples_per_group = _engines.samples(typical=(1, 6), example=4)
+    length = _engines.work(example="pareto:1:1.5")
+    train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
+    sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.0)
+
+    @property
+    def samples(self) -> int:
+        """Q, samples of a batch."""
+        return self.groups_per_batch * self.samples_per_group
 
     @property
     def share(self) -> float:
@@ -45,8 +50,8 @@ class _Setting(NamedTuple):
         return {
             "load": self.samples * self.length.mean() / self.slots,
             "random straggler" if longest > self.length.mean() else "straggler": share * longest,
-            "training": self.train,
-            "synchronization": self.sync,
+            "training": self.train_time,
+            "synchronization": self.sync_time,
         }
 
     def bounds(self, share: float, floor: float = 1.0) -> dict[str, float]:
@@ -62,7 +67,7 @@ def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
     """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
 
     def bounds(point: Point, factor: float) -> dict[str, float]:
-        s = _read(point)
+        s = _Setting(point)
         parts = s.parts(s.share)
         lost = (1.0 - factor) * parts.get(term, 0.0)
         found = s.bounds(s.share)
@@ -74,23 +79,8 @@ def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
     return bounds
 
 
-def _read(point: Point) -> _Setting:
-    slots, groups, samples, length, train, sync = _points.select(
-        point, "slots groups_per_batch samples_per_group length train_time sync_time"
-    )
-    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch")
-    samples = checks.integer("samples_per_group", samples, 1, "count the samples of a group")
-    return _Setting(
-        checks.integer("slots", slots, 2, "one slot leaves nothing to schedule; give at least two"),
-        groups * samples,
-        _work.law_of("length", length),
-        _work.seconds("train_time", train),
-        checks.real("sync_time", sync, "give seconds", 0.0),
-    )
-
-
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return s.bounds(s.share)
 
 
@@ -104,7 +94,7 @@ def _scheduled(works: np.ndarray, slots: int) -> float:
 
 def _cross_check(point: Point) -> dict[str, float]:
     """The largest ratios over instances that attain them, and over random ones, which must not exceed them."""
-    s = _read(point)
+    s = _Setting(point)
     generator, k = np.random.default_rng(0), s.slots
     instances = [np.ones(n * k + 1) for n in (1, 3)] + [np.append(np.ones(k * (k - 1)), k), np.ones(2 * k)]
     instances += [_work.draws(s.length, generator, (int(generator.integers(1, 4 * k)),)) for _ in range(20)]
@@ -116,21 +106,21 @@ def _cross_check(point: Point) -> dict[str, float]:
         )  # fmt: skip
     slowest = _work.longest_by_quantiles(s.length, s.samples)
     mean = _work.longest_by_quantiles(s.length, 1)
-    step = (s.samples - 1) * mean / k + slowest + (mean - slowest) / k + s.train + s.sync
+    step = (s.samples - 1) * mean / k + slowest + (mean - slowest) / k + s.train_time + s.sync_time
     return {"excess": excess, "load": load, "longest": longest, "step_seconds": step}
 
 
 def _no_straggler(point: Point) -> dict[str, float]:
-    return _read(point).bounds(0.0)
+    return _Setting(point).bounds(0.0)
 
 
 def _half_way(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return s.bounds(s.share / 2.0)
 
 
 def _idle_slots(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return s.bounds(s.share, s.share)
 
 
@@ -139,7 +129,7 @@ claim = Claim(
     statement="samples on k slots end between max(sum/k, longest) and sum/k + (1-1/k) longest",
     kind="bound",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="Graham, SIAM J. Appl. Math. 17 (1969)",

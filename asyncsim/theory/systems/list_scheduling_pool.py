@@ -15,20 +15,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
-from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points, _work
+from asyncsim.theory import _engines, _work
+from asyncsim.theory._declared import Integer
 
 
-class _Setting(NamedTuple):
-    slots: int
-    samples: int
-    ahead: int
-    length: Law
-    train: float
+class _Setting(_engines.Engines):
+    slots = _engines.slots(typical=(1, 12), example=16)
+    groups_per_batch = _engines.groups(typical=(1, 6), example=4)
+    samples_per_group = _engines.samples(typical=(1, 6), example=8)
+    ahead = Integer(
+        0,
+        typical=(0, 4),
+        example=1,
+        unit="batches",
+        doc="batches out besides the one that is needed next",
+        remedy="count the batches out besides the one that is needed next",
+    )
+    length = _engines.work(example="lognormal:1.0:0.8")
+    train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
+
+    @property
+    def samples(self) -> int:
+        """Q, samples of a batch."""
+        return self.groups_per_batch * self.samples_per_group
 
     def sum(self, mean: float, longest: float) -> dict[str, float]:
         """The bound from the mean work and the mean of the pool's longest."""
@@ -39,28 +50,13 @@ class _Setting(NamedTuple):
         found = {
             "load": self.samples * mean / self.slots,
             "random straggler" if longest > mean else "straggler": longest / (self.ahead + 1),
-            "training": self.train,
+            "training": self.train_time,
         }
         return {f"{name} of a pool" if self.ahead else name: value for name, value in found.items()}
 
 
-def _read(point: Point) -> _Setting:
-    slots, groups, samples, ahead, length, train = _points.select(
-        point, "slots groups_per_batch samples_per_group ahead length train_time"
-    )
-    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch")
-    samples = checks.integer("samples_per_group", samples, 1, "count the samples of a group")
-    return _Setting(
-        checks.integer("slots", slots, 1, "count the samples decoded at once"),
-        groups * samples,
-        checks.integer("ahead", ahead, 0, "count the batches out besides the one that is needed next"),
-        _work.law_of("length", length),
-        _work.seconds("train_time", train),
-    )
-
-
 def _parts(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return s.parts(s.length.mean(), _work.longest(s.length, s.samples * (s.ahead + 1)))
 
 
@@ -79,18 +75,18 @@ def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     longest = _work.longest_by_quantiles(s.length, s.samples * (s.ahead + 1))
     return s.sum(_work.longest_by_quantiles(s.length, 1), longest)
 
 
 def _maximum(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return {"batch_seconds": max(_predict(point)["batch_seconds"] - s.train, s.train)}
+    s = _Setting(point)
+    return {"batch_seconds": max(_predict(point)["batch_seconds"] - s.train_time, s.train_time)}
 
 
 def _no_straggler(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return s.sum(s.length.mean(), 0.0)
 
 
@@ -99,7 +95,7 @@ claim = Claim(
     statement="a pool of a+1 batches on k slots takes at most Q mu/k + E[longest of the pool]/(a+1) + t_T a batch",
     kind="bound",
     status="open",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived at a = 0; a conjecture beyond",

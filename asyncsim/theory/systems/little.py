@@ -15,53 +15,69 @@ Little, Oper. Res. 9 (1961).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _closed, _events, _points, _work
+from asyncsim.theory import _closed, _engines, _events, _work
+from asyncsim.theory._declared import Draw, Flag, Integer, Parsed
 
 _BATCHES = 40
 
 
-class _Setting(NamedTuple):
-    places: int
-    tickets: int
-    early: bool
-    groups: int
-    samples: int
-    length: Law
-    train: float
-    closed: bool
+class _Training(NamedTuple):
+    """Mean seconds, and whether their law is exponential."""
+
+    mean: float
+    exponential: bool
+
+
+def _training(field: str, value: Any) -> _Training:
+    mean = _work.seconds(field, value)
+    return _Training(mean, isinstance(value, str) and _work.law_of(field, value).kind == "exponential")
+
+
+class _Setting(_engines.Engines):
+    places = _engines.places(typical=(1, 12), example=8)
+    tickets = _engines.tickets(example=8)
+    release = _engines.release(example="publish")
+    groups_per_batch = _engines.groups(typical=(1, 6), example=1)
+    samples_per_group = _engines.samples(typical=(1, 6), example=3)
+    length = _engines.work(example="lognormal:1.0:0.8")
+    train_time = Parsed(
+        _training,
+        "number >= 0, or the text of a law",
+        typical=(0.5, "exponential:1.5"),
+        example="exponential:0.4",
+        unit="seconds",
+        doc="training time of a batch",
+    )
+
+    def joint(self) -> None:
+        """With fewer tickets no batch would be complete."""
+        reason = "give at least one ticket for each group of a batch"
+        checks.integer("tickets", self.tickets, self.groups_per_batch, reason)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Any ticket system, or a closed loop whose numbers are known."""
+        point = super().drawn(draw)
+        if draw(Flag()):
+            return point | {"groups_per_batch": 1, "release": "publish"} | _closed.drawn_tickets(draw)
+        return point | {"tickets": point["groups_per_batch"] + draw(Integer(0, typical=(0, 12)))}
+
+    @property
+    def closed(self) -> bool:
+        """Whether throughput is known."""
+        single = self.groups_per_batch == 1 and self.release == "publish"
+        return self.train_time.exponential and single and self.places >= self.tickets
 
     def levels(self, busy: float, generation: float) -> dict[str, float]:
         """Groups in generation and seconds of delay, from the share of time for which the trainer works."""
-        rate = busy / self.train
-        return {"generating": rate * generation, "delay": self.tickets / rate - self.train}
-
-
-def _read(point: Point) -> _Setting:
-    places, tickets, release, groups, samples, length, train = _points.select(
-        point, "places tickets release groups_per_batch samples_per_group length train_time"
-    )
-    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch")
-    checks.one_of("release", release, ("publish", "dequeue"), "say when a ticket returns")
-    places = checks.integer("places", places, 1, "count the groups in generation")
-    tickets = checks.integer("tickets", tickets, groups, "give at least one ticket for each group of a batch")
-    exponential = isinstance(train, str) and _work.law_of("train_time", train).kind == "exponential"
-    return _Setting(
-        places,
-        tickets,
-        release == "dequeue",
-        groups,
-        checks.integer("samples_per_group", samples, 1, "count the samples of a group"),
-        _work.law_of("length", length),
-        _work.seconds("train_time", train),
-        exponential and groups == 1 and release == "publish" and places >= tickets,
-    )
+        rate = busy / self.train_time.mean
+        return {"generating": rate * generation, "delay": self.tickets / rate - self.train_time.mean}
 
 
 def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
@@ -69,11 +85,11 @@ def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     if not s.closed:
         return _ratios(1.0, 1.0)
-    generation = _work.longest(s.length, s.samples)
-    return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.train / generation), generation)
+    generation = _work.longest(s.length, s.samples_per_group)
+    return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.train_time.mean / generation), generation)
 
 
 def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
@@ -85,11 +101,13 @@ def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
-    generator, total = np.random.default_rng(0), _BATCHES * s.groups
-    works = _work.draws(s.length, generator, (total, s.samples)).max(axis=1)
-    training = generator.exponential(s.train, _BATCHES) if s.train else np.zeros(_BATCHES)
-    settings = _events.Settings(s.places, s.groups, tickets=s.tickets, early=s.early, total=total)
+    s = _Setting(point)
+    generator, total = np.random.default_rng(0), _BATCHES * s.groups_per_batch
+    works = _work.draws(s.length, generator, (total, s.samples_per_group)).max(axis=1)
+    training = generator.exponential(s.train_time.mean, _BATCHES) if s.train_time.mean else np.zeros(_BATCHES)
+    settings = _events.Settings(
+        s.places, s.groups_per_batch, tickets=s.tickets, early=s.release == "dequeue", total=total
+    )
     loop = _events.Loop(settings, iter(works.tolist()), iter(training.tolist()))
     horizon = float(loop.run(_BATCHES)[-1])
     start = np.array(loop.started)
@@ -102,18 +120,18 @@ def _cross_check(point: Point) -> dict[str, float]:
     )
     if not s.closed:
         return ratios
-    generation = _work.longest_by_quantiles(s.length, s.samples)
-    return ratios | s.levels(_closed.busy_by_balance(s.tickets, generation, s.train), generation)
+    generation = _work.longest_by_quantiles(s.length, s.samples_per_group)
+    return ratios | s.levels(_closed.busy_by_balance(s.tickets, generation, s.train_time.mean), generation)
 
 
 def _per_sample(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _predict(point) | _ratios(1.0 / s.samples, 1.0 / s.samples)
+    s = _Setting(point)
+    return _predict(point) | _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
 
 
 def _with_training(point: Point) -> dict[str, float]:
-    s, right = _read(point), _predict(point)
-    return right | ({"delay": right["delay"] + s.train} if s.closed else {})
+    s, right = _Setting(point), _predict(point)
+    return right | ({"delay": right["delay"] + s.train_time.mean} if s.closed else {})
 
 
 claim = Claim(
@@ -121,7 +139,7 @@ claim = Claim(
     statement="groups in generation and outstanding are, in the time average, throughput times mean seconds",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="Little, Oper. Res. 9 (1961)",

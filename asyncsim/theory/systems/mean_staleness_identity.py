@@ -14,19 +14,23 @@ import numpy as np
 
 from asyncsim import checks
 from asyncsim.records import Claim, Point
+from asyncsim.theory._declared import Declared
 
 
-def _read(point: Point) -> None:
-    checks.require(isinstance(point, Mapping), "point", point, "a mapping", "give the parameters by name")
+class _Setting(Declared):
+    """Any settings, under whatever names: none of them enters."""
+
+    def __init__(self, point: Point) -> None:
+        checks.require(isinstance(point, Mapping), "point", point, "a mapping", "give the parameters by name")
 
 
 def _predict(point: Point) -> dict[str, float]:
-    _read(point)
+    _Setting(point)
     return {"ratio": 1.0}
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    _read(point)
+    _Setting(point)
     generator, publishes = np.random.default_rng(0), 200
     begun = generator.uniform(0, publishes, 1000)
     done = np.minimum(begun + generator.pareto(1.2, 1000), publishes)
@@ -45,7 +49,7 @@ claim = Claim(
     statement="the staleness of all groups sums to the groups outstanding at all publishes",
     kind="identity",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: exchange of the sums over groups and publishes",

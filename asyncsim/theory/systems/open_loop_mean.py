@@ -22,89 +22,90 @@ Applied Compute (2026) for the closed form, not read; the form with floors is de
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import poisson
 
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _openloop, _points, _work
+from asyncsim.theory import _engines, _openloop, _work
+from asyncsim.theory._declared import Draw, Flag, Positive, Real
 
 _SLOW, _FAST = 0.6, 1.5
 _CLEAR = 0.25
 """Distance of the edges of the ages from whole periods within which chance moves groups across."""
 
 
-class _Setting(NamedTuple):
-    places: int
-    samples: int
-    groups: int
-    length: Law
-    train: float
-    capacity: int
-    ratio: float
+class _Setting(_engines.Engines):
+    places = _engines.places(example=40)
+    samples_per_group = _engines.samples(typical=(1, 4), example=4)
+    groups_per_batch = _engines.groups(
+        8, typical=(8, 16), example=8, remedy="ages in small batches are blurred by chance"
+    )
+    length = _engines.work(typical=_openloop.STEADY, example="lognormal:1.0:0.8")
+    train_time = Positive(example=0.976, unit="seconds", doc="training time of a batch, always the same")
+    capacity = _engines.capacity(example=8)
+
+    def joint(self) -> None:
+        """Between the two domains, and with small buffers or few places, chance decides."""
+        checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
+        group = _work.longest(self.length, self.samples_per_group)
+        ratio = self.ratio = self.places * self.train_time / (self.groups_per_batch * group)
+        checks.require(
+            ratio <= _SLOW or ratio >= _FAST,
+            "train_time",
+            self.train_time,
+            f"such that groups generated for each one trained are at most {_SLOW:g} or at least {_FAST:g}, "
+            f"not {ratio:.4g}",
+            "in between the buffer runs empty and full by chance; make one side faster",
+        )
+        _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
+        _openloop.refuse_far(self.length, self.samples_per_group, self.train_time)
+        self._refuse_patterns()
+
+    def _refuse_patterns(self) -> None:
+        """Works in step below rho = 1, and ages that end near whole periods above."""
+        least = 4 * self.groups_per_batch
+        checks.require(
+            self.places >= least or not self.length.random,
+            "places",
+            self.places,
+            f"at least {least}, four times the groups of a batch",
+            "few places deliver in bursts of their own long and short works; add places",
+        )
+        if self.ratio < 1.0:
+            varies, reason = self.length.random, "works in step deliver in a pattern"
+            checks.require(varies, "length", str(self.length), "a law that varies", reason)
+            return
+        low, high = self.ages
+        near = min(abs(edge - round(edge)) if edge >= 0.5 else 1.0 for edge in (low, high))
+        checks.require(
+            near >= _CLEAR,
+            "capacity",
+            self.capacity,
+            f"such that ages of {low:.3g} to {high:.3g} periods end {_CLEAR:g} or more away from whole ones",
+            "chance moves groups across whole periods; change capacity or train_time",
+        )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Generators well below or well above the trainer."""
+        ratio = draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0)))
+        return _openloop.with_buffer(super().drawn(draw), ratio, draw)
 
     @property
     def ages(self) -> tuple[float, float]:
         """Smallest and largest age at the dequeue, in periods."""
-        return (self.capacity / self.groups - 1.0) / self.ratio, self.capacity / self.groups / self.ratio
-
-
-def _read(point: Point) -> _Setting:
-    places, samples, groups, length, train, capacity = _points.select(
-        point, "places samples_per_group groups_per_batch length train_time capacity"
-    )
-    places = checks.integer("places", places, 1, "count the groups in generation")
-    samples = checks.integer("samples_per_group", samples, 1, "count the samples of a group")
-    groups = checks.integer("groups_per_batch", groups, 8, "ages in small batches are blurred by chance")
-    law, train = _work.law_of("length", length), _points.positive("train_time", train)
-    capacity = checks.integer("capacity", capacity, groups, "give the buffer room for a batch")
-    ratio = places * train / (groups * _work.longest(law, samples))
-    checks.require(
-        ratio <= _SLOW or ratio >= _FAST,
-        "train_time",
-        train,
-        f"such that groups generated for each one trained are at most {_SLOW:g} or at least {_FAST:g}, not {ratio:.4g}",
-        "in between the buffer runs empty and full by chance; make one side faster",
-    )
-    _openloop.refuse_chance(ratio, groups, capacity)
-    _openloop.refuse_far(law, samples, train)
-    s = _Setting(places, samples, groups, law, train, capacity, ratio)
-    _refuse(s)
-    return s
-
-
-def _refuse(s: _Setting) -> None:
-    """Works in step below rho = 1, and ages that end near whole periods above."""
-    checks.require(
-        s.places >= 4 * s.groups or not s.length.random,
-        "places",
-        s.places,
-        f"at least {4 * s.groups}, four times the groups of a batch",
-        "few places deliver in bursts of their own long and short works; add places",
-    )
-    if s.ratio < 1.0:
-        checks.require(
-            s.length.random, "length", str(s.length), "a law that varies", "works in step deliver in a pattern"
-        )
-        return
-    near = min(abs(edge - round(edge)) if edge >= 0.5 else 1.0 for edge in s.ages)
-    checks.require(
-        near >= _CLEAR,
-        "capacity",
-        s.capacity,
-        f"such that ages of {s.ages[0]:.3g} to {s.ages[1]:.3g} periods end {_CLEAR:g} or more away from whole ones",
-        "chance moves groups across whole periods; change capacity or train_time",
-    )
+        filled = self.capacity / self.groups_per_batch
+        return (filled - 1.0) / self.ratio, filled / self.ratio
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     if s.ratio < 1.0:
-        return {"mean": s.places / s.groups + s.ratio}
-    total = _openloop.mean_floor_by_thresholds(s.length, s.samples, s.train, *s.ages)
+        return {"mean": s.places / s.groups_per_batch + s.ratio}
+    total = _openloop.mean_floor_by_thresholds(s.length, s.samples_per_group, s.train_time, *s.ages)
     low, high = s.ages
     k = np.arange(1, int(high) + 2)
     waited = float(np.clip((high - k) / (high - low), 0.0, 1.0).sum())
@@ -112,16 +113,16 @@ def _predict(point: Point) -> dict[str, float]:
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     if s.ratio < 1.0:
-        group = _work.longest_by_quantiles(s.length, s.samples)
-        period = s.groups * group / s.places
-        flying = _openloop.mean_floor_by_density(s.length, s.samples, period, 0.0, 1.0)
-        arrivals = s.train / group * s.places
+        group = _work.longest_by_quantiles(s.length, s.samples_per_group)
+        period = s.groups_per_batch * group / s.places
+        flying = _openloop.mean_floor_by_density(s.length, s.samples_per_group, period, 0.0, 1.0)
+        arrivals = s.train_time / group * s.places
         j = np.arange(int(arrivals + 40.0 * np.sqrt(arrivals) + 60.0))
-        waiting = float(j @ poisson.pmf(j, arrivals)) / s.groups
+        waiting = float(j @ poisson.pmf(j, arrivals)) / s.groups_per_batch
         return {"mean": flying + waiting}
-    total = _openloop.mean_floor_by_density(s.length, s.samples, s.train, *s.ages)
+    total = _openloop.mean_floor_by_density(s.length, s.samples_per_group, s.train_time, *s.ages)
     low, high = s.ages
     edges = np.unique(np.clip([low, *range(int(high) + 2), high], low, high))
     middle = (edges[:-1] + edges[1:]) / 2.0
@@ -130,11 +131,11 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _closed(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     if s.ratio < 1.0:
         return _predict(point)
-    waiting = (2.0 * s.capacity / s.groups + s.ratio - 1.0) / (2.0 * s.ratio)
-    return {"mean": s.places / (s.groups * s.ratio) + waiting, "in_queue": waiting}
+    waiting = (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
+    return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
 
 
 def _own_publish(point: Point) -> dict[str, float]:
@@ -142,11 +143,11 @@ def _own_publish(point: Point) -> dict[str, float]:
 
 
 def _not_dropped(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     if s.ratio < 1.0:
         return _predict(point)
-    waiting = s.capacity / s.groups
-    return {"mean": s.places / (s.groups * s.ratio) + waiting, "in_queue": waiting}
+    waiting = s.capacity / s.groups_per_batch
+    return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
 
 
 claim = Claim(
@@ -154,7 +155,7 @@ claim = Claim(
     statement="an open loop that drops its oldest has mean staleness C/P + rho below rho = 1, 1 + E floor(a+t) above",
     kind="expectation",
     status="conditional",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: ages at the dequeue; mean-staleness identity below rho = 1",

@@ -11,50 +11,43 @@ fills the buffer and runs over, batches taken out at a fixed period. Source: der
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _openloop, _points, _work
+from asyncsim.theory import _engines, _openloop, _work
+from asyncsim.theory._declared import Draw, Real
 
 
-class _Setting(NamedTuple):
-    places: int
-    samples: int
-    groups: int
-    length: Law
-    train: float
-    capacity: int
+class _Setting(_engines.Engines):
+    places = _engines.places(example=32)
+    samples_per_group = _engines.samples(typical=(1, 4), example=4)
+    groups_per_batch = _engines.groups(typical=(8, 16), example=8)
+    length = _engines.work(typical=_openloop.STEADY, example="exponential:1")
+    train_time = _engines.train_time("> 0", example=1.0)
+    capacity = _engines.capacity(example=16)
+
+    def joint(self) -> None:
+        """Near equality, and with a small buffer, the trainer waits by chance."""
+        checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
+        ratio = self.ratio(_work.longest(self.length, self.samples_per_group))
+        checks.require(
+            ratio >= 1.25,
+            "train_time",
+            self.train_time,
+            f"such that 1.25 groups or more are generated for each one trained, not {ratio:.4g}",
+            "near equality drops are a matter of chance; train for longer or add places",
+        )
+        _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Generators well above the trainer."""
+        return _openloop.with_buffer(super().drawn(draw), draw(Real(typical=(1.8, 4.0))), draw)
 
     def ratio(self, group: float) -> float:
         """Groups finished for each one trained."""
-        return self.places * self.train / (self.groups * group)
-
-
-def _read(point: Point) -> _Setting:
-    places, samples, groups, length, train, capacity = _points.select(
-        point, "places samples_per_group groups_per_batch length train_time capacity"
-    )
-    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch")
-    s = _Setting(
-        checks.integer("places", places, 1, "count the groups in generation"),
-        checks.integer("samples_per_group", samples, 1, "count the samples of a group"),
-        groups,
-        _work.law_of("length", length),
-        _points.positive("train_time", _work.seconds("train_time", train)),
-        checks.integer("capacity", capacity, groups, "give the buffer room for a batch"),
-    )
-    ratio = s.ratio(_work.longest(s.length, s.samples))
-    checks.require(
-        ratio >= 1.25,
-        "train_time",
-        s.train,
-        f"such that 1.25 groups or more are generated for each one trained, not {ratio:.4g}",
-        "near equality drops are a matter of chance; train for longer or add places",
-    )
-    _openloop.refuse_chance(ratio, groups, s.capacity)
-    return s
+        return self.places * self.train_time / (self.groups_per_batch * group)
 
 
 def _quantities(ratio: float, length: float) -> dict[str, float]:
@@ -62,34 +55,34 @@ def _quantities(ratio: float, length: float) -> dict[str, float]:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _quantities(s.ratio(_work.longest(s.length, s.samples)), s.length.mean())
+    s = _Setting(point)
+    return _quantities(s.ratio(_work.longest(s.length, s.samples_per_group)), s.length.mean())
 
 
 def _cross_check(point: Point) -> dict[str, float]:
     """A fluid in place of groups: what enters in a period beyond the room that is left has run over."""
-    s = _read(point)
-    inflow = s.places / _work.longest_by_quantiles(s.length, s.samples) * s.train
+    s = _Setting(point)
+    inflow = s.places / _work.longest_by_quantiles(s.length, s.samples_per_group) * s.train_time
     level, lost = 0.0, 0.0
     while not lost:
         level, lost = min(level + inflow, s.capacity), max(level + inflow - s.capacity, 0.0)
-        level -= s.groups
+        level -= s.groups_per_batch
     lost = level + inflow - s.capacity
     return {"dropped_fraction": lost / inflow, "mean_length": _work.longest_by_quantiles(s.length, 1)}
 
 
 def _of_trained(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _predict(point) | {"dropped_fraction": s.ratio(_work.longest(s.length, s.samples)) - 1.0}
+    s = _Setting(point)
+    return _predict(point) | {"dropped_fraction": s.ratio(_work.longest(s.length, s.samples_per_group)) - 1.0}
 
 
 def _kept(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _predict(point) | {"dropped_fraction": 1.0 / s.ratio(_work.longest(s.length, s.samples))}
+    s = _Setting(point)
+    return _predict(point) | {"dropped_fraction": 1.0 / s.ratio(_work.longest(s.length, s.samples_per_group))}
 
 
 def _mean_for_longest(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _quantities(s.ratio(s.length.mean()), s.length.mean())
 
 
@@ -98,7 +91,7 @@ claim = Claim(
     statement="a generator rho times as fast as the trainer loses 1-1/rho of its groups, lengths unbiased",
     kind="expectation",
     status="asymptotic",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: finished less trained",

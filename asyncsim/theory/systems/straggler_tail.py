@@ -13,49 +13,66 @@ half or more; P >= 16. Second route: versions as masses that flow, oldest first.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _lengths, _points
+from asyncsim.theory import _engines
+from asyncsim.theory._declared import Counts, Draw, Integer, Parsed, Positive
 
 _GROUPS = 16
 _DEEPEST = 256
 
 
-class _Setting(NamedTuple):
-    cover: float
-    law: Law
-    samples: int
-    period: float
-    levels: tuple[int, ...]
+def _levels(field: str, value: Any) -> list[int]:
+    given = isinstance(value, tuple | list) and len(value) > 0
+    checks.require(given, field, value, "a tuple of integers", "name levels k")
+    return [checks.integer(field, k, 1, "count versions", _DEEPEST) for k in value]
+
+
+class _Setting(_engines.Engines):
+    tickets = _engines.tickets(example=128)
+    groups_per_batch = _engines.groups(
+        _GROUPS, typical=(16, 48), example=32, remedy="stragglers wait for each other in small batches"
+    )
+    release = _engines.release(example="publish")
+    samples_per_group = _engines.samples(typical=(1, 4), example=1)
+    length = _engines.smooth_length(example="pareto:0.5:1.5")
+    period = Positive(
+        typical=(0.5, 4.0), example=1.0, unit="seconds", doc="time from publish to publish, the training of a batch"
+    )
+    levels = Parsed(
+        _levels, f"whole numbers up to {_DEEPEST}", example=(4, 5, 6, 8), unit="versions", doc="levels k of P(s >= k)"
+    )
+
+    def joint(self) -> None:
+        """Tickets that let the trainer never wait, and levels beyond those of groups in time."""
+        reason = "give at least one ticket for each group of a batch"
+        checks.integer("tickets", self.tickets, self.groups_per_batch, reason)
+        early = self.release == "dequeue"
+        self.cover = self.tickets / self.groups_per_batch + early
+        needed = 2.0 + self.length.expected_max(self.samples_per_group) / self.period
+        reason = "with fewer the trainer waits; raise the tickets or the period"
+        checks.require(self.cover >= needed, "tickets", self.tickets, f">= {needed - early:.4g} batches", reason)
+        reason = "below K/P it is the order and not the length that decides"
+        for level in self.levels:
+            checks.integer("levels", level, math.ceil(self.cover), reason, _DEEPEST)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Three to thirteen batches of tickets, and levels behind them."""
+        point = super().drawn(draw)
+        groups = point["groups_per_batch"]
+        tickets = groups * draw(Integer(3, typical=(3, 12))) + draw(Integer(0, typical=(0, 15)))
+        levels = sorted(draw(Counts(0, least=1, typical=(0, 12))))
+        return point | {"tickets": tickets, "levels": tuple(tickets // groups + 2 + k for k in levels)}
 
     def survival(self, seconds: np.ndarray) -> np.ndarray:
         """P(T > seconds): a group is as long as the longest of its samples."""
         with np.errstate(divide="ignore"):
-            return np.asarray(-np.expm1(self.samples * np.log1p(-self.law.survival(seconds))))
-
-
-def _read(point: Point) -> _Setting:
-    tickets, groups, release, samples, text, period, levels = _points.select(
-        point, "tickets groups_per_batch release samples_per_group length period levels"
-    )
-    groups = checks.integer("groups_per_batch", groups, _GROUPS, "stragglers wait for each other")
-    tickets = checks.integer("tickets", tickets, groups, "give at least one ticket for each group of a batch")
-    checks.one_of("release", release, ("publish", "dequeue"), "say when a ticket returns")
-    samples = checks.integer("samples_per_group", samples, 1, "a group has at least one sample")
-    law, seconds = _lengths.read_law("length", text), _points.positive("period", period)
-    cover = tickets / groups + (release == "dequeue")
-    needed = 2.0 + law.expected_max(samples) / seconds
-    reason = "with fewer the trainer waits; raise the tickets or the period"
-    checks.require(cover >= needed, "tickets", tickets, f">= {needed - (release == 'dequeue'):.4g} batches", reason)
-    checks.require(isinstance(levels, tuple | list) and len(levels) > 0, "levels", levels, "integers", "name levels k")
-    reason = "below K/P it is the order and not the length that decides"
-    ks = tuple(checks.integer("levels", k, math.ceil(cover), reason, _DEEPEST) for k in levels)
-    return _Setting(cover, law, samples, seconds, ks)
+            return np.asarray(-np.expm1(self.samples_per_group * np.log1p(-self.length.survival(seconds))))
 
 
 def _quantities(s: _Setting, tails: np.ndarray) -> dict[str, float]:
@@ -63,7 +80,7 @@ def _quantities(s: _Setting, tails: np.ndarray) -> dict[str, float]:
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _quantities(s, s.survival((np.array(s.levels) - 1.0) * s.period))
 
 
@@ -73,7 +90,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     Outstanding and not in training is K/P - 1, all of it version 0 at the start. One version behind the start-up is
     followed until the last level.
     """
-    s = _read(point)
+    s = _Setting(point)
     followed = 2 * math.ceil(s.cover) + 8
     last = followed + max(s.levels)
     ended = 1.0 - s.survival(np.arange(last + 1) * s.period)
@@ -94,13 +111,13 @@ def _cross_check(point: Point) -> dict[str, float]:
 
 
 def _level_early(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _quantities(s, s.survival(np.array(s.levels) * s.period))
 
 
 def _any_phase(point: Point) -> dict[str, float]:
     """Starts spread over the period, as in an open loop."""
-    s = _read(point)
+    s = _Setting(point)
     phases = (np.arange(200) + 0.5) / 200.0
     ages = (np.array(s.levels)[:, None] - phases) * s.period
     return _quantities(s, s.survival(ages).mean(axis=1))
@@ -108,7 +125,7 @@ def _any_phase(point: Point) -> dict[str, float]:
 
 def _queue_added(point: Point) -> dict[str, float]:
     """A straggler taken to queue behind what was ready before it, K/P - 2 publishes more."""
-    s = _read(point)
+    s = _Setting(point)
     return _quantities(s, s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period))
 
 
@@ -117,7 +134,7 @@ claim = Claim(
     statement="with the oldest first and a trainer that never waits, P(s >= k) = P(T > (k-1) tau) for k >= K/P",
     kind="distribution",
     status="asymptotic",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: stragglers join the first batch after their end",

@@ -11,65 +11,49 @@ Source: derived.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points, _work
+from asyncsim.theory import _engines, _work
+from asyncsim.theory._declared import Positive
 
 
-class _Setting(NamedTuple):
-    groups: int
-    samples: int
-    length: Law
-    rate: float
-    train: float
-    sync: float
-
-
-def _read(point: Point) -> _Setting:
-    groups, samples, length, rate, train, sync = _points.select(
-        point, "groups_per_batch samples_per_group length rate train_time sync_time"
-    )
-    return _Setting(
-        checks.integer("groups_per_batch", groups, 1, "count the groups of a batch", checks.LARGEST),
-        checks.integer("samples_per_group", samples, 1, "count the samples of a group", checks.LARGEST),
-        _work.law_of("length", length),
-        _points.positive("rate", rate),
-        _work.seconds("train_time", train),
-        checks.real("sync_time", sync, "give the seconds of a synchronization", 0.0),
-    )
+class _Setting(_engines.Engines):
+    groups_per_batch = _engines.groups(high=checks.LARGEST, typical=(1, 6), example=8)
+    samples_per_group = _engines.samples(checks.LARGEST, typical=(1, 6), example=4)
+    length = _engines.work(example="lognormal:1.0:0.8")
+    rate = Positive(typical=(0.5, 2.0), example=2.0, unit="work per second", doc="speed of a place")
+    train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example="exponential:1.5")
+    sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.25)
 
 
 def _step(s: _Setting, work: float) -> dict[str, float]:
-    return {"step_seconds": work / s.rate + s.train + s.sync}
+    return {"step_seconds": work / s.rate + s.train_time + s.sync_time}
 
 
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _step(s, _work.longest(s.length, s.groups * s.samples))
+    s = _Setting(point)
+    return _step(s, _work.longest(s.length, s.groups_per_batch * s.samples_per_group))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _step(s, _work.longest_by_quantiles(s.length, s.groups * s.samples))
+    s = _Setting(point)
+    return _step(s, _work.longest_by_quantiles(s.length, s.groups_per_batch * s.samples_per_group))
 
 
 def _mean_length(point: Point) -> dict[str, float]:
-    s = _read(point)
+    s = _Setting(point)
     return _step(s, s.length.mean())
 
 
 def _one_group(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return _step(s, _work.longest(s.length, s.samples))
+    s = _Setting(point)
+    return _step(s, _work.longest(s.length, s.samples_per_group))
 
 
 def _overlapped(point: Point) -> dict[str, float]:
-    s = _read(point)
-    work = _work.longest(s.length, s.groups * s.samples) / s.rate
-    return {"step_seconds": max(work, s.train) + s.sync}
+    s = _Setting(point)
+    work = _work.longest(s.length, s.groups_per_batch * s.samples_per_group) / s.rate
+    return {"step_seconds": max(work, s.train_time) + s.sync_time}
 
 
 claim = Claim(
@@ -77,7 +61,7 @@ claim = Claim(
     statement="a synchronous step lasts E[longest of all its samples]/rate + training + synchronization",
     kind="expectation",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: expectation of a maximum, renewal reward",

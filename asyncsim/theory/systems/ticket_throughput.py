@@ -18,46 +18,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.laws import Law
 from asyncsim.records import Claim, Point
-from asyncsim.theory import _points, _work
+from asyncsim.theory import _engines, _work
+from asyncsim.theory._declared import Draw, Integer
 
 
-class _Setting(NamedTuple):
-    places: int
-    samples: int
-    groups: int
-    publish: int
-    tickets: int
-    early: bool
-    length: Law
-    train: float
-    sync: float
-    pauses: bool
+class _Setting(_engines.Engines):
+    places = _engines.places(typical=(1, 12), example=16)
+    samples_per_group = _engines.samples(typical=(1, 6), example=2)
+    groups_per_batch = _engines.groups(typical=(1, 6), example=2)
+    batches_per_publish = _engines.batches(typical=(1, 3), example=2)
+    tickets = _engines.tickets(example=6)
+    release = _engines.release(example="publish")
+    length = _engines.work(example="exponential:1")
+    train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=0.5)
+    sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.1)
+    generator_pauses = _engines.generator_pauses(example=False)
+
+    def joint(self) -> None:
+        """No ticket returns before a batch, or a publish, is complete."""
+        least = self.groups_per_batch if self.early else self.publish
+        checks.integer(
+            "tickets", self.tickets, least, "give a ticket to each group that must be out before one returns"
+        )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Tickets for a publish and up to a dozen groups more."""
+        point = super().drawn(draw)
+        publish = point["groups_per_batch"] * point["batches_per_publish"]
+        return point | {"tickets": publish + draw(Integer(0, typical=(0, 12)))}
+
+    @property
+    def early(self) -> bool:
+        return self.release == "dequeue"
+
+    @property
+    def publish(self) -> int:
+        """M, groups of a publish."""
+        return self.groups_per_batch * self.batches_per_publish
 
     def seconds(self, group: float) -> dict[str, dict[str, float]]:
         """Seconds for which a group uses each resource, over how many there are, in parts; `stop`: nothing goes on."""
-        stop = self.sync / (self.groups * self.publish)
+        stop = self.sync_time / self.publish
         ticket = {"dequeue": group} if self.early else self.hold(group)
         return {
             "places": {"places": group / self.places},
-            "trainer": {"trainer": self.train / self.groups, "trainer's synchronization": 0.0 if self.pauses else stop},
+            "trainer": {
+                "trainer": self.train_time / self.groups_per_batch,
+                "trainer's synchronization": 0.0 if self.generator_pauses else stop,
+            },
             "tickets": {name: used / self.tickets for name, used in ticket.items()},
-            "stop": {"stop of all": stop if self.pauses else 0.0},
+            "stop": {"stop of all": stop if self.generator_pauses else 0.0},
         }
 
     def hold(self, group: float) -> dict[str, float]:
         """Seconds, in parts, for which a ticket that returns at the install is held at least."""
         return {
             "tickets": group,
-            "tickets in training": self.train,
-            "tickets behind other batches": (self.publish - 1) / 2.0 * self.train,
-            "tickets in synchronization": 0.0 if self.pauses else self.sync,
+            "tickets in training": self.train_time,
+            "tickets behind other batches": (self.batches_per_publish - 1) / 2.0 * self.train_time,
+            "tickets in synchronization": 0.0 if self.generator_pauses else self.sync_time,
         }
 
     def rate(self, group: float, factor: float = 1.0, term: str = "", late: float = 0.0) -> dict[str, float]:
@@ -84,74 +110,50 @@ def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
     """The bound with the seconds of one term divided by the factor: a smaller factor makes it lower."""
 
     def bound(point: Point, factor: float) -> dict[str, float]:
-        s = _read(point)
+        s = _Setting(point)
         # Seconds without end let nothing through.
-        return s.rate(_work.longest(s.length, s.samples), max(factor, 1e-12), term)
+        return s.rate(_work.longest(s.length, s.samples_per_group), max(factor, 1e-12), term)
 
     return bound
 
 
-def _read(point: Point) -> _Setting:
-    places, samples, groups, publish, tickets, release, length, train, sync, pauses = _points.select(
-        point,
-        "places samples_per_group groups_per_batch batches_per_publish tickets release length train_time sync_time "
-        "generator_pauses",
-    )
-    groups = checks.integer("groups_per_batch", groups, 1, "count the groups of a batch")
-    publish = checks.integer("batches_per_publish", publish, 1, "count the batches of a publish")
-    checks.one_of("release", release, ("publish", "dequeue"), "say when a ticket returns")
-    least = groups if release == "dequeue" else groups * publish
-    return _Setting(
-        checks.integer("places", places, 1, "count the groups in generation"),
-        checks.integer("samples_per_group", samples, 1, "count the samples of a group"),
-        groups,
-        publish,
-        checks.integer("tickets", tickets, least, "give a ticket to each group that must be out before one returns"),
-        release == "dequeue",
-        _work.law_of("length", length),
-        _work.seconds("train_time", train),
-        checks.real("sync_time", sync, "give the seconds of a synchronization", 0.0),
-        checks.boolean("generator_pauses", pauses, "say whether a synchronization stops the generators"),
-    )
-
-
 def _predict(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return s.rate(_work.longest(s.length, s.samples))
+    s = _Setting(point)
+    return s.rate(_work.longest(s.length, s.samples_per_group))
 
 
 def _cross_check(point: Point) -> dict[str, float]:
     """One publish: its batches train one behind the other, and every group adds the seconds that it must use."""
-    s = _read(point)
-    group = _work.longest_by_quantiles(s.length, s.samples)
-    begins = np.arange(s.publish) * s.train
-    install = s.publish * s.train + (0.0 if s.pauses else s.sync)
+    s = _Setting(point)
+    group = _work.longest_by_quantiles(s.length, s.samples_per_group)
+    begins = np.arange(s.batches_per_publish) * s.train_time
+    install = s.batches_per_publish * s.train_time + (0.0 if s.generator_pauses else s.sync_time)
     used = {"places": 0.0, "trainer": install, "tickets": 0.0}
     for begin in begins:
-        for _ in range(s.groups):
+        for _ in range(s.groups_per_batch):
             used["places"] += group
             used["tickets"] += group + (0.0 if s.early else install - begin)
     available = {"places": s.places, "trainer": 1, "tickets": s.tickets}
-    seconds = max(used[name] / available[name] for name in used) + (s.sync if s.pauses else 0.0)
-    return {"groups_per_second": s.groups * s.publish / seconds}
+    seconds = max(used[name] / available[name] for name in used) + (s.sync_time if s.generator_pauses else 0.0)
+    return {"groups_per_second": s.publish / seconds}
 
 
 def _in_turn(point: Point) -> dict[str, float]:
-    s = _read(point)
-    group = _work.longest(s.length, s.samples)
-    stop = s.sync / (s.groups * s.publish)
-    return {"groups_per_second": 1.0 / (group / s.places + s.train / s.groups + stop)}
+    s = _Setting(point)
+    group = _work.longest(s.length, s.samples_per_group)
+    stop = s.sync_time / s.publish
+    return {"groups_per_second": 1.0 / (group / s.places + s.train_time / s.groups_per_batch + stop)}
 
 
 def _slowest_of_batch(point: Point) -> dict[str, float]:
-    s = _read(point)
-    return s.rate(_work.longest(s.length, s.samples * s.groups))
+    s = _Setting(point)
+    return s.rate(_work.longest(s.length, s.samples_per_group * s.groups_per_batch))
 
 
 def _all_batches(point: Point) -> dict[str, float]:
-    s = _read(point)
-    late = (s.publish - 1) / 2.0 * s.train + (s.train if s.early else 0.0)
-    return s.rate(_work.longest(s.length, s.samples), late=late)
+    s = _Setting(point)
+    late = (s.batches_per_publish - 1) / 2.0 * s.train_time + (s.train_time if s.early else 0.0)
+    return s.rate(_work.longest(s.length, s.samples_per_group), late=late)
 
 
 claim = Claim(
@@ -159,7 +161,7 @@ claim = Claim(
     statement="groups a second are at most min(C/T, P/t_T, K/hold), hold the seconds for which a ticket is out",
     kind="bound",
     status="exact",
-    point=_read,
+    point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: utilization law of places, trainer and tickets",

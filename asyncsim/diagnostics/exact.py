@@ -1,0 +1,65 @@
+"""What needs every outcome of a task: exact return and gradient, bias and variance of the method."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from asyncsim import oracle, ratios
+from asyncsim.diagnostics._diagnostic import metric
+from asyncsim.step import Step
+
+
+@metric(enumerates=True, subject="policy")
+def exact_return(step: Step) -> Tensor:
+    """Expected reward of the current policy.
+
+    J(theta) = E_pi r before the update, less the penalty of a task, averaged over prompts: shape `[R]`, in units of
+    reward. Blind to how the reward is spread over prompts. Needs a task that can be enumerated. Source: textbook.
+    """
+    return step.exact[0]
+
+
+@metric(enumerates=True, subject="policy")
+def exact_gradient_norm(step: Step) -> Tensor:
+    """Norm of the exact gradient at the current parameters.
+
+    |grad J| = sqrt(sum_p (dJ/dtheta_p)^2) before the update, J averaged over prompts: shape `[R]`, in units of reward
+    per parameter. Blind to what the method does; small at an optimum and on a plateau alike. Needs a task that can be
+    enumerated. Source: textbook.
+    """
+    return step.exact[1].norm(dim=-1)
+
+
+@metric(enumerates=True, subject="policy")
+def exact_cosine(step: Step) -> Tensor:
+    """Cosine between the batch gradient and the exact gradient.
+
+    cos = <g, grad J> / (|g| |grad J|), before the update chain, at the weights before the update: shape `[R]`, a pure
+    number in [-1, 1], NaN where either vanishes. Blind to lengths, and to whether bias or sampling noise turned the
+    gradient. Needs a task that can be enumerated. Source: textbook.
+    """
+    return ratios.cosine(step.gradient, step.exact[1])
+
+
+@metric(enumerates=True, subject="policy")
+def bias(step: Step) -> Tensor:
+    """Norm of the method's population gradient minus the exact gradient.
+
+    |b| = |g(N -> infinity) - grad J(theta)|, both at the weights before the update, data from the batch's own behavior
+    versions: shape `[R]`, in units of advantage per parameter. Blind to what a finite group adds, such as the factor 1
+    - 1/N of a group mean (`oracle.moments` has it); NaN in later updates on a batch where ratios refer to the proximal
+    policy. Needs a task that can be enumerated. Source: textbook.
+    """
+    return (oracle.population(step) - step.exact[1]).norm(dim=-1)
+
+
+@metric(outputs=("log_prob",), enumerates=True, subject="policy")
+def variance(step: Step) -> Tensor:
+    """Total variance of the method's gradient over all batches, by enumeration.
+
+    tr Var g = E |g - E g|^2 over every batch of one group at the batch's behavior version: shape `[R]`, in squared
+    units of advantage per parameter, NaN in later updates on a batch where ratios refer to the proximal policy. Blind
+    to bias, and to directions. Needs one group at one version, single numbers as knobs, and at most a million batches.
+    Source: textbook.
+    """
+    return oracle.batch_variance(step)

@@ -1,0 +1,52 @@
+"""What the batch earned, and how much the policy still explores."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from asyncsim.diagnostics._diagnostic import finished, metric, token_average
+from asyncsim.step import Step
+
+
+@metric(outputs=("log_prob",), default=True, subject="batch")
+def batch_return(step: Step) -> Tensor:
+    """Mean reward of the batch, under the behavior policy.
+
+    J_batch = E r_i over the batch's samples by mass, with the penalty of a task as the advantage sees it: shape `[R]`,
+    in units of reward. Groups that the method drops count too: they are dropped by their reward, and the rest would be
+    biased. Blind to the policy being trained, since it lags behind it by the staleness; see `exact_return`. Source:
+    textbook.
+    """
+    return step.batch_mean(step.task.reward(step.batch, step.current))
+
+
+@metric(subject="batch")
+def episode_return(step: Step) -> Tensor:
+    """Mean return of the episodes that ended in the batch.
+
+    R = mean over episodes of sum_t r_t, from reset to end, for the episodes that ended in the batch: shape `[R]`, in
+    units of reward, NaN where none ended. Segments count an episode in the batch that holds its last token. Blind to
+    episodes that are still running, so early batches favor short ones. Source: textbook.
+    """
+    return finished(step)[1]
+
+
+@metric(subject="batch")
+def episodes(step: Step) -> Tensor:
+    """Episodes that ended in the batch.
+
+    n = number of episode ends inside the batch's trajectories: shape `[R]`, a pure number; the weight of
+    `episode_return`. Blind to how long they were. Source: this package.
+    """
+    return finished(step)[0]
+
+
+@metric(outputs=("entropy",), default=True)
+def entropy(step: Step) -> Tensor:
+    """Mean entropy of the current policy at the batch's states.
+
+    H = E mean_t (-sum_a pi(a|s_it) log pi(a|s_it)), over the tokens of each sample, then over samples by mass: shape
+    `[R]`, in nats per token. Blind to the states that the current policy would visit, since these are the behavior
+    policy's. Source: textbook.
+    """
+    return step.mean(token_average(step, step.current["entropy"]))

@@ -1,0 +1,248 @@
+"""KL penalties: what each estimator adds to the score weights, sampled or exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim import checks, ratios
+from asyncsim.knobs import per_sample
+from asyncsim.penalties._divergence import Penalty, Sampled, k3_value, settings
+from asyncsim.step import Step
+
+
+@dataclass(frozen=True)
+class K1(Sampled):
+    """c_t = -beta; see `k1`."""
+
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
+        """1."""
+        return torch.ones_like(gap)
+
+    def value(self, step: Step, gap: Tensor) -> Tensor:
+        """D."""
+        return gap
+
+
+def k1(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> K1:
+    """KL penalty k1 as a loss: c = -beta, whose expected gradient is zero.
+
+    Sampled log ratio D_t = log pi - log other, differentiated: c_t = -beta.
+
+    The mean of D is the KL divergence, but d/dtheta of D at a given token is the score itself, so that the expected
+    gradient under pi is -beta E[grad log pi] = 0: this loss regularizes nothing and adds noise. It is here because it
+    is met in practice; k2, or D inside the reward (`reward`), have the gradient that is meant. With a ratio the
+    gradient is still 0, now in expectation under the behavior policy.
+
+    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate), 0.04 as in 2402.03300; `to`, the other
+    policy, "reference", "behavior" or "proximal"; `ratio`, "none", or "token" or "sequence" for the detached ratio to
+    behavior. Returns a penalty with `score_weight` `[R, G, N, T]`. Raises `InputError` for a negative coefficient or
+    unknown names. Source: Schulman 2020, "Approximating KL divergence" (value); gradient derived here.
+
+    >>> k1(0.1).describe()
+    {'penalty': 'k1', 'coefficient': 0.1, 'to': 'reference', 'ratio': 'none'}
+    """
+    return K1(*settings(coefficient, to, ratio))
+
+
+@dataclass(frozen=True)
+class K2(Sampled):
+    """c_t = -beta D_t, or -beta sum_k D_k; see `k2`."""
+
+    level: str = "token"
+
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
+        """D, or its sum over the sequence."""
+        return gap if self.level == "token" else step.sequence(gap).expand(gap.shape)
+
+    def value(self, step: Step, gap: Tensor) -> Tensor:
+        """D^2/2; of a sequence, its share per token."""
+        if self.level == "token":
+            return gap.square().mul_(0.5)
+        return 0.5 * step.sequence(gap) ** 2 / step.lengths.clamp(min=1.0).unsqueeze(-1)
+
+
+def k2(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none", level: str = "token") -> K2:
+    """KL penalty k2 = D^2/2: its gradient is that of KL(pi || other).
+
+    Half the squared log ratio, D_t^2/2 with D_t = log pi - log other: c_t = -beta D_t.
+
+    The value is a biased estimate of KL(pi || other), but E_pi[D grad log pi] = grad KL(pi || other) exactly, state by
+    state, with the chance of visiting a state held fixed. Level "sequence" differentiates (sum_t D_t)^2/2 instead,
+    c_t = -beta sum_k D_k, whose mean is the gradient of the KL divergence of whole sequences. Under data of another
+    policy the mean is right only with the ratio: "token" weights states as behavior visits them, "sequence" as pi
+    does.
+
+    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
+    "behavior" or "proximal"; `ratio`, "none", "token" or "sequence"; `level`, "token" or "sequence". D is limited to
+    +-20 where it is used. Returns a penalty with `score_weight` `[R, G, N, T]`. Raises `InputError` for a negative
+    coefficient or unknown names. Source: Schulman 2020, "Approximating KL divergence" (value); gradient derived here.
+
+    >>> k2(0.1, to="behavior").describe()["to"]
+    'behavior'
+    """
+    level = checks.one_of("level", level, ("token", "sequence"), "say of what the log ratio is squared")
+    return K2(*settings(coefficient, to, ratio), level)
+
+
+@dataclass(frozen=True)
+class K3(Sampled):
+    """c_t = -beta (1 - exp(-D_t)); see `k3`."""
+
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
+        """1 - exp(-D)."""
+        return 1.0 - ratios.usable(-gap)
+
+    def value(self, step: Step, gap: Tensor) -> Tensor:
+        """exp(-D) - 1 + D."""
+        return k3_value(gap)
+
+
+def k3(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> K3:
+    """KL penalty k3 = exp(-D) - 1 + D: its gradient is that of KL(other || pi), the other direction.
+
+    Low-variance estimate exp(-D_t) - 1 + D_t with D_t = log pi - log other, differentiated: c_t = -beta (1 - e^-D).
+
+    The value is an unbiased estimate of KL(pi || other). Its gradient is not that of the value's mean, since the tokens
+    are drawn from pi: E_pi[(1 - other/pi) grad log pi] = -sum_v other_v grad log pi_v = grad KL(other || pi), state by
+    state. The values are not clamped before they are differentiated, which would let go of the tokens that are
+    farthest away. A live ratio times k3 is the same as k2 with the ratio.
+
+    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate), 0.04 as in 2402.03300; `to`, the other
+    policy, "reference", "behavior" or "proximal"; `ratio`, "none", or "token" or "sequence" for the detached ratio to
+    behavior. D is limited to +-20 in c. Returns a penalty with `score_weight` `[R, G, N, T]`. Raises `InputError` for a
+    negative coefficient or unknown names. Source: 2402.03300, equation 4; gradient derived here.
+
+    >>> k3(0.1, ratio="token").describe()["ratio"]
+    'token'
+    """
+    return K3(*settings(coefficient, to, ratio))
+
+
+@dataclass(frozen=True)
+class StraightThrough(Sampled):
+    """c_t = -beta D_t, reported as exp(-D) - 1 + D; see `straight_through`."""
+
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
+        """D."""
+        return gap
+
+    def value(self, step: Step, gap: Tensor) -> Tensor:
+        """exp(-D) - 1 + D."""
+        return k3_value(gap)
+
+
+def straight_through(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> StraightThrough:
+    """KL penalty with the value of k3 and the gradient of k2.
+
+    K3 in the report, k2 in the gradient: loss beta (k2 - sg(k2) + sg(k3)), c_t = -beta D_t, D = log pi - log other.
+
+    Value (unbiased, low variance) and gradient (exactly grad KL(pi || other) per state) are then those of one
+    divergence, which neither k2 nor k3 alone can say.
+
+    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
+    "behavior" or "proximal"; `ratio`, "none", or "token" or "sequence" for the detached ratio to behavior. D is limited
+    to +-20 in c. Returns a penalty with `score_weight` `[R, G, N, T]`; the trace has the value. Raises `InputError` for
+    a negative coefficient or unknown names. Source: released code of verl (estimator names that end in a plus sign);
+    gradient derived here.
+
+    >>> straight_through(0.1).describe()["penalty"]
+    'straight_through'
+    """
+    return StraightThrough(*settings(coefficient, to, ratio))
+
+
+@dataclass(frozen=True)
+class Reward(Sampled):
+    """c_t = -beta sum_(k >= t) D_k; see `reward`."""
+
+    def slope(self, step: Step, gap: Tensor) -> Tensor:
+        """The log ratios from each token to the end of its sample."""
+        return gap if gap.shape[-1] == 1 else gap.flip(-1).cumsum(-1).flip(-1)
+
+    def value(self, step: Step, gap: Tensor) -> Tensor:
+        """D."""
+        return gap
+
+
+def reward(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> Reward:
+    """KL penalty inside the reward: every token answers for the log ratios behind it.
+
+    -beta D_t added to the reward of token t, D = log pi - log other, detached: c_t = -beta sum_(k >= t) D_k.
+
+    E_pi[sum_t grad log pi_t sum_(k >= t) D_k] is the gradient of the KL divergence of whole sequences, change of
+    visited states included; the token forms (k2, `exact`) hold those fixed. No baseline is subtracted, and the
+    method's advantage does not see the penalty (a task's `kl_coef` pays it, and then baselines do). Under data of
+    another policy the mean is right with the ratio of the sequence.
+
+    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
+    "behavior" or "proximal"; `ratio`, "none", "token" or "sequence". D is limited to +-20 in c. Returns a penalty with
+    `score_weight` `[R, G, N, T]`. Raises `InputError` for a negative coefficient or unknown names. Source: 1909.08593,
+    equation 2; gradient derived here.
+
+    >>> reward(0.1, ratio="sequence").describe()["ratio"]
+    'sequence'
+    """
+    return Reward(*settings(coefficient, to, ratio))
+
+
+@dataclass(frozen=True)
+class Exact(Penalty):
+    """e_v = -beta pi_v (d_v - KL), or beta other_v; see `exact`."""
+
+    reverse: bool = False
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Log-probs of all actions, and those of the reference."""
+        return ("log_probs", *(("reference_log_probs",) if self.to == "reference" else ()))
+
+    def score_weight(self, step: Step) -> None:
+        """Nothing: the action that was drawn plays no part."""
+
+    def spread(self, step: Step) -> Tensor:
+        """What it adds to e, `[R, G, N, T, A]`."""
+        rows, other = step.current["log_probs"], self._other(step)
+        above, below = (other, rows) if self.reverse else (rows, other)
+        prob = above.exp()
+        # An action that both find impossible is not far from itself; 0 times an infinite gap counts 0.
+        gap = torch.where((above == below) | (prob == 0), torch.zeros_like(above), above - below)
+        self.report(step, (prob * gap).sum(-1))
+        if self.reverse:
+            found = prob
+        else:
+            gap = gap.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT)
+            found = prob * ((prob * gap).sum(-1, keepdim=True) - gap)
+        weight, beta = self.carried(step), self.coefficient
+        found = found if weight is None else found * weight.unsqueeze(-1)
+        return found * (beta if isinstance(beta, float) else per_sample(beta).unsqueeze(-1))
+
+    def _other(self, step: Step) -> Tensor:
+        if self.to == "reference":
+            return step.current["reference_log_probs"]
+        return step.recorded("log_probs") if self.to == "behavior" else step.proximal["log_probs"]
+
+
+def exact(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none", reverse: bool = False) -> Exact:
+    """KL penalty summed over all actions of each token's state, without sampling noise in the action.
+
+    -beta KL(pi || other) of each token's state: e_v = -beta pi_v (d_v - KL), d = log pi - log other, on log pi_v.
+
+    In the logits of the state that is -beta pi_v (d_v - KL), since sum_v e_v = 0. With `reverse`, -beta KL(other ||
+    pi): e_v = beta other_v, in the logits beta (other_v - pi_v). States count as often as the data visits them: with
+    ratio "sequence", as pi would. The token's own ratio would only add noise, so that there is no "token" here.
+
+    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
+    "behavior" (rows computed at kept weights: late drawing) or "proximal"; `ratio`, "none" or "sequence"; `reverse`,
+    whether the other policy draws. d is limited to +-20 where it is used. Returns a penalty with `spread`
+    `[R, G, N, T, A]`. Raises `InputError` for a negative coefficient, unknown names, or in a run whose policy has no
+    `log_probs`. Source: textbook.
+
+    >>> exact(0.1).outputs
+    ('log_probs', 'reference_log_probs')
+    """
+    flag = checks.boolean("reverse", reverse, "say whether the other policy draws")
+    return Exact(*settings(coefficient, to, ratio, ("none", "sequence")), flag)

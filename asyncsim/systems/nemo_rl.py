@@ -1,0 +1,265 @@
+"""NVIDIA NeMo-RL: the gate of its first releases, and the buffers that came after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim import checks
+from asyncsim.laws import as_law
+from asyncsim.systems._knobs import Length, Time, alike, count, optional
+from asyncsim.systems._system import System
+
+
+def nemo_rl_legacy(
+    num_prompts_per_step: int,
+    max_trajectory_age_steps: int = 1,
+    in_flight_weight_updates: bool = False,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """NeMo-RL's first asynchronous GRPO: every group is generated for one training step ahead.
+
+    K = (N + 1) P^pub, targets up to N steps ahead: staleness 1 .. N after the first batch, hard.
+
+    A collector at version V aims at steps V + 1 .. V + N, so nothing but the first batch is fresh, and all mass is on N
+    when generation is ahead (`systems/hard-bounds`). NeMo-RL stamps the version a trajectory starts with and the step
+    it is meant for; a step is a publish. A refit waits for running samples unless weights move in flight.
+
+    Arguments: `num_prompts_per_step` P in groups; `max_trajectory_age_steps` N >= 1 in steps;
+    `in_flight_weight_updates`, whether samples go on under new weights; `length`, law of a sample's work at one unit a
+    second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a
+    publish. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+
+    >>> nemo_rl_legacy(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    moves = checks.boolean("in_flight_weight_updates", in_flight_weight_updates, "say whether weights move in flight")
+    knobs = {
+        "num_prompts_per_step": num_prompts_per_step,
+        "max_trajectory_age_steps": max_trajectory_age_steps,
+        "in_flight_weight_updates": moves,
+    }
+    return _gated(
+        "nemo_rl_legacy",
+        knobs,
+        "max_trajectory_age_steps",
+        length=length,
+        load=load,
+        train_time=train_time,
+        sync_time=sync_time,
+        low=1,
+        order="target",
+        mode="keep" if moves else "drain",
+    )
+
+
+def nemo_rl_in_order(
+    num_prompts_per_step: int,
+    max_lookahead_versions: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """NeMo-RL, sampler in_order: batches are trained in the order of their dispatch.
+
+    Batch i of prompts starts once version i - N is installed and is trained as batch i: staleness 0 .. N, hard.
+
+    K = (N + 1) P tickets back at the publish, targets: all mass is on N when the gate is what limits generation
+    (`systems/hard-bounds`). NeMo-RL stamps the weight version at the start and the step a group is meant for, in
+    publishes.
+
+    Arguments: `num_prompts_per_step` P in groups; `max_lookahead_versions` N in versions; `length`, law of a sample's
+    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
+    seconds of a publish. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+
+    >>> nemo_rl_in_order(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    knobs = {"num_prompts_per_step": num_prompts_per_step, "max_lookahead_versions": max_lookahead_versions}
+    return _gated(
+        "nemo_rl_in_order",
+        knobs,
+        "max_lookahead_versions",
+        length=length,
+        load=load,
+        train_time=train_time,
+        sync_time=sync_time,
+        order="target",
+    )
+
+
+def nemo_rl_ready_first(
+    num_prompts_per_step: int,
+    max_staleness_versions: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """NeMo-RL, sampler ready_first: whatever is finished is trained.
+
+    The gate of K = (N + 1) P tickets, first done first trained, nothing evicted: mean staleness N when ahead; soft.
+
+    Law `systems/cap-binds`; single groups are unbounded (`systems/straggler-tail` plus the queue). Stamped with the
+    weight version at the start, in publishes.
+
+    Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions; `length`, law of a sample's
+    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
+    seconds of a publish. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+
+    >>> nemo_rl_ready_first(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0]
+    """
+    knobs = {"num_prompts_per_step": num_prompts_per_step, "max_staleness_versions": max_staleness_versions}
+    return _gated(
+        "nemo_rl_ready_first",
+        knobs,
+        "max_staleness_versions",
+        length=length,
+        load=load,
+        train_time=train_time,
+        sync_time=sync_time,
+        order="done",
+    )
+
+
+def nemo_rl_weight_fifo(
+    num_prompts_per_step: int,
+    max_staleness_versions: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """NeMo-RL, sampler weight_fifo: the groups of an older weight version go first.
+
+    The gate of K = (N + 1) P tickets, no group before all of an older version: staleness 0 .. N, hard.
+
+    Law `systems/hard-bounds`. Finished groups older than N would be evicted at the dequeue, and since the gate counts
+    dispatched batches their tickets would be lost; order and gate together leave none. Stamped with the weight version
+    at the start, in publishes.
+
+    Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions; `length`, law of a sample's
+    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
+    seconds of a publish. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+
+    >>> nemo_rl_weight_fifo(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0]
+    """
+    knobs = {"num_prompts_per_step": num_prompts_per_step, "max_staleness_versions": max_staleness_versions}
+    return _gated(
+        "nemo_rl_weight_fifo",
+        knobs,
+        "max_staleness_versions",
+        length=length,
+        load=load,
+        train_time=train_time,
+        sync_time=sync_time,
+        order="version_strict",
+        max_age=max_staleness_versions,
+        release_dropped="never",
+    )
+
+
+def nemo_rl_windowed(
+    num_prompts_per_step: int,
+    max_staleness_versions: int = 1,
+    sample_freshest_first: bool = False,
+    max_inflight_prompts: int | None = None,
+    max_buffered_rollouts: int | None = None,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """NeMo-RL, sampler windowed: generation never waits for the trainer, what ages out of the window is dropped.
+
+    An open loop before a bounded buffer, older than N is cut: staleness 0 .. N, hard, biased to the fresh.
+
+    Law `systems/mean-staleness-identity` with drops; what is over age at the dequeue is cut, ready or running. Long
+    samples are lost more often (`systems/age-cut-length-bias`). Stamped with the weight version at the start, in
+    publishes.
+
+    Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions; `sample_freshest_first`,
+    whether the latest start goes first; `max_inflight_prompts` C in groups (P unless given); `max_buffered_rollouts`,
+    groups that the buffer holds ((N + 1) P unless given); `length`, law of a sample's work at one unit a second;
+    `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish.
+    Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+
+    >>> nemo_rl_windowed(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    batch = count("num_prompts_per_step", num_prompts_per_step)
+    limit = count("max_staleness_versions", max_staleness_versions, 0, "count versions")
+    fresh = checks.boolean("sample_freshest_first", sample_freshest_first, "say whether the latest start goes first")
+    places = optional("max_inflight_prompts", max_inflight_prompts, 1, "count groups") or batch
+    room = f"hold a batch of num_prompts_per_step = {batch}"
+    held = optional("max_buffered_rollouts", max_buffered_rollouts, batch, room) or (limit + 1) * batch
+    knobs = {
+        "num_prompts_per_step": batch,
+        "max_staleness_versions": limit,
+        "sample_freshest_first": fresh,
+        "max_inflight_prompts": places,
+        "max_buffered_rollouts": held,
+    }
+    return System(
+        "nemo_rl_windowed",
+        knobs,
+        as_law("length", length),
+        alike("max_inflight_prompts", places, places),
+        groups_per_batch=batch,
+        capacity=held,
+        overflow="block",
+        order="freshest" if fresh else "done",
+        max_age=limit,
+        age_action="drop",
+        age_reach="all",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
+    )
+
+
+def _gated(
+    name: str,
+    knobs: dict[str, Any],
+    ahead: str,
+    *,
+    length: Length,
+    load: float | None,
+    train_time: Time,
+    sync_time: float,
+    mode: str = "keep",
+    **more: Any,
+) -> System:
+    """NeMo-RL's gate: batch i of prompts starts once version i - N is installed, N the knob `ahead`.
+
+    K = (N + 1) P tickets that return at the publish, asked for P at a time, a place for each.
+    """
+    batch = count("num_prompts_per_step", knobs["num_prompts_per_step"])
+    versions = count(ahead, knobs[ahead], more.pop("low", 0), "give a number of versions")
+    tickets = (versions + 1) * batch
+    return System(
+        name,
+        knobs,
+        as_law("length", length),
+        alike(ahead, versions, tickets),
+        groups_per_batch=batch,
+        train_time=train_time,
+        load=load,
+        tickets=tickets,
+        release="publish",
+        quantum=batch,
+        mode=mode,
+        sync_time=sync_time,
+        **more,
+    )

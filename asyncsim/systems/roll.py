@@ -1,0 +1,128 @@
+"""ROLL: single turns, and groups of environments."""
+
+from __future__ import annotations
+
+import math
+
+from asyncsim import checks
+from asyncsim.laws import as_law
+from asyncsim.systems._knobs import Length, Time, alike, count, share
+from asyncsim.systems._system import System
+
+
+def roll_single_turn(
+    rollout_batch_size: int,
+    async_generation_ratio: float = 1,
+    is_use_additional_prompts: bool = False,
+    max_additional_running_prompts: int = 16,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """ROLL Flash, single turn: prompts of the oldest step first, and what is older than the ratio is aborted.
+
+    K = P + ceil(a P) tickets back at the publish, strictly by the step of submission: staleness 0 .. ceil(a), hard.
+
+    No group of a later step is trained while one of an earlier step runs, so an integer a puts all mass on a when
+    generation is ahead (`systems/hard-bounds`). At every install what is older than ceil(a) is cut, ready or running;
+    that happens with additional prompts only, which K grows by. ROLL stamps the step at which sampling was asked for.
+
+    Arguments: `rollout_batch_size` P in groups; `async_generation_ratio` a >= 1 in batches;
+    `is_use_additional_prompts`, whether `max_additional_running_prompts` more groups run; `length`, law of a sample's
+    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
+    seconds of a publish. Returns a system. Raises `InputError`. Source: ROLL Flash (2510.11345).
+
+    >>> roll_single_turn(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    batch = count("rollout_batch_size", rollout_batch_size)
+    more = checks.boolean("is_use_additional_prompts", is_use_additional_prompts, "say whether more prompts run")
+    extra = count("max_additional_running_prompts", max_additional_running_prompts, 0)
+    ratio = async_generation_ratio
+    ahead = math.ceil(batch * share("async_generation_ratio", ratio, "0 is synchronous; give batches ahead", 1.0))
+    tickets = batch + ahead + extra * more
+    knobs = {
+        "rollout_batch_size": batch,
+        "async_generation_ratio": ratio,
+        "is_use_additional_prompts": more,
+        "max_additional_running_prompts": extra,
+    }
+    return System(
+        "roll_single_turn",
+        knobs,
+        as_law("length", length),
+        alike("async_generation_ratio", ratio, tickets),
+        groups_per_batch=batch,
+        tickets=tickets,
+        release="publish",
+        order="version_strict",
+        max_age=math.ceil(ratio),
+        age_checks=("publish",),
+        age_reach="all",
+        age_reference="submit",
+        mode="reprefill",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
+    )
+
+
+def roll_environment_groups(
+    num_env_groups: int,
+    max_traj_per_env: int = 1,
+    async_generation_ratio: int = 1,
+    group_size_redundancy: int = 0,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of whole steps.
+
+    E places, batches of P = E T, K = (a + 1) P tickets back at the publish, in order: staleness 0 .. a, hard.
+
+    Every environment group plays its episodes one after the other, and a batch takes T of each in their order: nobody
+    overtakes (`systems/hard-bounds`), modeled by targets of whole batches. An episode is stamped with the step that
+    created it and cut when that is more than a steps ago, at the install and at the dequeue, running or ready; with
+    whole batches that never happens.
+
+    Arguments: `num_env_groups` E; `max_traj_per_env` T, episodes of an environment in a batch; `async_generation_ratio`
+    a >= 1 in whole steps; `group_size_redundancy`, 0, since a group of this model waits for all of its samples;
+    `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
+    seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: ROLL Flash
+    (2510.11345).
+
+    >>> roll_environment_groups(3, 1, 2, length=1.0, train_time=3.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    groups = count("num_env_groups", num_env_groups)
+    each = count("max_traj_per_env", max_traj_per_env, 1, "count episodes")
+    ratio = count("async_generation_ratio", async_generation_ratio, 1, "0 is synchronous; give whole steps ahead")
+    checks.integer("group_size_redundancy", group_size_redundancy, 0, "leave it out, or draw shorter lengths", 0)
+    knobs = {
+        "num_env_groups": groups,
+        "max_traj_per_env": each,
+        "async_generation_ratio": ratio,
+        "group_size_redundancy": 0,
+    }
+    return System(
+        "roll_environment_groups",
+        knobs,
+        as_law("length", length),
+        alike("num_env_groups", groups, groups),
+        groups_per_batch=groups * each,
+        tickets=(ratio + 1) * groups * each,
+        release="publish",
+        order="target",
+        max_age=ratio,
+        age_checks=("pack", "publish"),
+        age_reach="all",
+        age_reference="submit",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
+    )

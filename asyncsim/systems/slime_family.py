@@ -1,0 +1,173 @@
+"""slime in both of its ways, and miles, which grew from it."""
+
+from __future__ import annotations
+
+from asyncsim import checks
+from asyncsim.laws import as_law
+from asyncsim.systems._knobs import Length, Time, alike, count, optional, share
+from asyncsim.systems._system import System
+
+
+def slime_train_async(
+    rollout_batch_size: int,
+    update_weights_interval: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """slime train_async: the next rollout runs while this one trains, weights move every few of them.
+
+    K = q = C = P, back at the dequeue, a publish after every n rollouts, drained: staleness 0 or 1, mean 1 / n.
+
+    Only the first rollout behind a publish was generated before it; in batches the age cycles through 1 .. n. Hard, law
+    `systems/cap-binds` with K = M / n at the dequeue. slime stamps no version here, it counts rollouts.
+
+    Arguments: `rollout_batch_size` P in groups; `update_weights_interval` n in rollouts; `length`, law of a sample's
+    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
+    seconds of a publish. Returns a system. Raises `InputError`. Source: slime.
+
+    >>> slime_train_async(2, 3, length=1.0, train_time=1.0).staleness(9, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+    """
+    batch = count("rollout_batch_size", rollout_batch_size)
+    every = count("update_weights_interval", update_weights_interval, 1, "count rollouts")
+    knobs = {"rollout_batch_size": batch, "update_weights_interval": every}
+    return System(
+        "slime_train_async",
+        knobs,
+        as_law("length", length),
+        alike("rollout_batch_size", batch, batch),
+        groups_per_batch=batch,
+        batches_per_publish=every,
+        tickets=batch,
+        release="dequeue",
+        quantum=batch,
+        order="done",
+        mode="drain",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
+    )
+
+
+def slime_fully_async(
+    rollout_batch_size: int,
+    sglang_server_concurrency: int = 512,
+    engines: int = 1,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """slime fully asynchronous: a fixed number of groups is always in flight, no version is looked at.
+
+    An open loop of C groups whose samples wait for C slots: mean staleness O / P, 2 C / P at most; soft.
+
+    Up to C groups are in generation, and no new one begins while C finished groups wait. One semaphore of C permits,
+    which every sample takes, serves the samples of all engines in turn. Law `systems/mean-staleness-identity` with O,
+    the groups outstanding at a publish, below 2 C by the two bounds. No age is checked. slime stamps the versions of
+    engine calls when they return.
+
+    Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C, P at least; `length`,
+    law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
+    batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: slime.
+
+    >>> slime_fully_async(2, 4, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 2.0, 3.0, 2.0, 3.0]
+    """
+    batch = count("rollout_batch_size", rollout_batch_size)
+    each = count("sglang_server_concurrency", sglang_server_concurrency)
+    servers = count("engines", engines, 1, "count engines")
+    places = each * servers
+    checks.require(
+        places >= batch,
+        "sglang_server_concurrency",
+        each,
+        f"at least rollout_batch_size / engines = {batch} / {servers}",
+        "the buffer has to hold a rollout",
+    )
+    knobs = {"rollout_batch_size": batch, "sglang_server_concurrency": each, "engines": servers}
+    return System(
+        "slime_fully_async",
+        knobs,
+        as_law("length", length),
+        alike("sglang_server_concurrency", each, places),
+        groups_per_batch=batch,
+        slots=places,
+        capacity=places,
+        overflow="close",
+        order="done",
+        mode="keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
+    )
+
+
+def miles(
+    rollout_batch_size: int,
+    max_weight_staleness: int | None = None,
+    async_data_buffer_capacity_factor: float = 2.0,
+    async_unused_samples_handler: str = "drop",
+    pause_generation_mode: str = "retract",
+    async_max_concurrent_samples: int | None = None,
+    *,
+    length: Length,
+    load: float | None = None,
+    train_time: Time = None,
+    sync_time: float = 0.0,
+) -> System:
+    """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls.
+
+    C groups in an open loop, floor(c P) in the buffer: mean staleness C / P + c where the trainer is slower.
+
+    Law `systems/mean-staleness-identity`, `systems/cap-idle` for a slow generator. A limit m cuts at the dequeue, by
+    the stamp that miles has: the version at which the engine call returned. So 0 .. m is hard in that unit only. A
+    group refused is dropped, or its prompt is asked again (retry). miles updates on minibatches of a rollout, its
+    samples over `global_batch_size`; a run has none yet, and makes U updates on the whole batch.
+
+    Arguments: `rollout_batch_size` P in groups; `max_weight_staleness` m in publishes, or None;
+    `async_data_buffer_capacity_factor` c >= 1 in batches; `async_unused_samples_handler`, drop or retry;
+    `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples` C in groups (else P); `length`, law of
+    a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch;
+    `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: miles.
+
+    >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+    """
+    batch = count("rollout_batch_size", rollout_batch_size)
+    limit = optional("max_weight_staleness", max_weight_staleness, 0, "count publishes")
+    factor = async_data_buffer_capacity_factor
+    room = int(share("async_data_buffer_capacity_factor", factor, "hold a batch", 1.0) * batch)
+    after, pause = async_unused_samples_handler, pause_generation_mode
+    checks.one_of("async_unused_samples_handler", after, ("drop", "retry"), "say what becomes of stale groups")
+    checks.one_of("pause_generation_mode", pause, ("retract", "in_place"), "say how samples see new weights")
+    places = optional("async_max_concurrent_samples", async_max_concurrent_samples, 1, "count groups") or batch
+    knobs = {
+        "rollout_batch_size": batch,
+        "max_weight_staleness": limit,
+        "async_data_buffer_capacity_factor": factor,
+        "async_unused_samples_handler": after,
+        "pause_generation_mode": pause,
+        "async_max_concurrent_samples": places,
+    }
+    return System(
+        "miles",
+        knobs,
+        as_law("length", length),
+        alike("async_max_concurrent_samples", places, places),
+        groups_per_batch=batch,
+        capacity=room,
+        overflow="block",
+        order="done",
+        max_age=limit,
+        age_action="drop" if after == "drop" else "requeue",
+        age_reference="end",
+        mode="reprefill" if pause == "retract" else "keep",
+        train_time=train_time,
+        load=load,
+        sync_time=sync_time,
+    )

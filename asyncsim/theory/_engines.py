@@ -1,0 +1,103 @@
+"""Parameters that points of event systems have in common, each with its bound, unit and meaning.
+
+A claim adds `example` and `typical`, and changes what differs there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim.laws import Law
+from asyncsim.theory import _lengths, _work
+from asyncsim.theory._declared import Choice, Declared, Draw, Flag, Integer, Parsed, Real
+
+WORKS = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "pareto:1:1.5", "empirical:1:2:2:7")
+"""Typical works of a sample: one value, light and heavy tails, few values."""
+
+
+class Engines(Declared):
+    """A point of an event system; a parameter without `typical` depends on others, and a subclass draws it."""
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """What is typical by itself."""
+        return {name: draw(p) for name, p in cls.parameters.items() if p.typical}
+
+
+def places(**about: Any) -> Integer:
+    """Groups in generation at once."""
+    return _count(1, None, "groups", "groups in generation", about)
+
+
+def tickets(high: int | None = None, **about: Any) -> Integer:
+    """Groups that may be out at once."""
+    return _count(1, high, "groups", "groups that are out", about)
+
+
+def groups(low: int = 1, high: int | None = None, **about: Any) -> Integer:
+    """Groups of a batch."""
+    return _count(low, high, "groups", "groups of a batch", about)
+
+
+def batches(high: int | None = None, **about: Any) -> Integer:
+    """Batches of a publish."""
+    return _count(1, high, "batches", "batches of a publish", about)
+
+
+def samples(high: int | None = None, **about: Any) -> Integer:
+    """Samples of a group."""
+    return _count(1, high, "samples", "samples of a group", about)
+
+
+def slots(low: int = 1, **about: Any) -> Integer:
+    """Samples decoded at once."""
+    return _count(low, None, "samples", "samples decoded at once", about)
+
+
+def capacity(**about: Any) -> Integer:
+    """Room of the buffer."""
+    return _count(1, None, "groups", "finished groups that the buffer holds", about)
+
+
+def _count(low: int, high: int | None, unit: str, doc: str, about: dict[str, Any]) -> Integer:
+    return Integer(low, high, **{"unit": unit, "doc": doc, "remedy": f"count the {doc}", **about})
+
+
+def work(**about: Any) -> Parsed[Law]:
+    """Law of the work of a sample, of finite mean: seconds at rate 1."""
+    doc = "law of the work of a sample, seconds at rate 1"
+    accepts = "the text of a law of finite mean, or a positive number"
+    return Parsed(_work.law_of, accepts, **{"typical": WORKS, "unit": "seconds", "doc": doc, **about})
+
+
+def smooth_length(**about: Any) -> Parsed[Law]:
+    """Law of the generation seconds of a sample, with a density."""
+    accepts = f"the text of a law with a density: {', '.join(_lengths.SMOOTH)}"
+    doc = "law of the seconds of a sample"
+    return Parsed(_lengths.read_law, accepts, **{"typical": _lengths.HEAVY, "unit": "seconds", "doc": doc, **about})
+
+
+def train_time(least: str = ">= 0", **about: Any) -> Parsed[float]:
+    """Mean seconds of the training of a batch; `least`: ">= 0" or "> 0"."""
+    parse = {">= 0": _work.seconds, "> 0": _work.some_seconds}[least]
+    more = {"unit": "seconds", "doc": "training time of a batch"}
+    return Parsed(parse, f"number {least}, or the text of a law", **more | about)
+
+
+def sync_time(**about: Any) -> Real:
+    """Seconds of a synchronization."""
+    doc = "seconds of a synchronization, from the snapshot to the install"
+    return Real(0.0, **{"unit": "seconds", "doc": doc, **about})
+
+
+def generator_pauses(**about: Any) -> Flag:
+    """Whether a synchronization stops the generators."""
+    doc = "whether a synchronization stops the generators"
+    return Flag(**{"doc": doc, "remedy": f"say {doc}", **about})
+
+
+def release(**about: Any) -> Choice:
+    """When a ticket returns."""
+    return Choice(
+        "publish", "dequeue", **{"doc": "when a ticket returns", "remedy": "say when a ticket returns", **about}
+    )
