@@ -1,6 +1,6 @@
 """`python -m asyncsim`: the command line."""
 
-from asyncsim.cli import main
+from asyncsim.app.cli import main
 
 if __name__ == "__main__":
     main()

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.files import write_atomically
-from asyncsim.manifest import manifest
+from asyncsim.base import checks
+from asyncsim.base.files import write_atomically
+from asyncsim.base.manifest import manifest
 
 Measure = Callable[[], float]
 Benchmark = tuple[Measure, Measure, str]

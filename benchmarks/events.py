@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from asyncsim import laws
+from asyncsim.base import laws
 from asyncsim.systems._system import System
 
 WORKERS = 64

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from asyncsim import memory, plugins
-from asyncsim.step import Step, given
+from asyncsim.base import memory, plugins
+from asyncsim.learning.step import Step, given
 
 SHAPE = (1, 32, 16, 1024)
 REPEATS, CALLS = 5, 40

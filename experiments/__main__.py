@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from experiments import _carried, _store
 
 

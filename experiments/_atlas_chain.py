@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import rng
+from asyncsim.base import rng
 
 DIRECTIONS = 16
 """Random directions of drift; replicate r uses number r mod 16."""

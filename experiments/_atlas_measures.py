@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asyncsim import uncertainty
+from asyncsim.base import uncertainty
 
 MEASURES = ("scale", "bias", "direction", "variance", "cosine", "progress", "kept")
 """scale <E g, G>/|G|^2; bias |E g - G|^2/|G|^2, free of the noise of the mean; direction 1 - cos(E g, G); variance

@@ -6,7 +6,8 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from asyncsim import advantages, checks, plugins
+from asyncsim import advantages
+from asyncsim.base import checks, plugins
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy
 

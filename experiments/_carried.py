@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.manifest import manifest
+from asyncsim.base import checks
+from asyncsim.base.manifest import manifest
 from experiments import _contract, _store
 
 

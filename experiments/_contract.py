@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.plugins import summaries
-from asyncsim.records import plain
+from asyncsim.base import checks
+from asyncsim.base.plugins import summaries
+from asyncsim.base.records import plain
 
 HERE = Path(__file__).resolve().parent
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import uncertainty
-from asyncsim.records import Estimate
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate
 
 SURE = 3.0
 """Standard errors that a reading of the staleness must be sure by."""

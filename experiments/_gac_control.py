@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim import advantages, methods, running, schedules, tasks, updates
-from asyncsim.records import Point
-from asyncsim.spec import Spec
+from asyncsim import advantages, methods, schedules, tasks, updates
+from asyncsim.base.records import Point
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.updates._link import chain
 
 PROMPTS, ARMS_PER_PROMPT, KL, SAMPLES = 16, 8, 0.2, 8

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import advantages, methods, running, schedules, tasks, updates
-from asyncsim.spec import Spec
+from asyncsim import advantages, methods, schedules, tasks, updates
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials.alignment import _projection
 from asyncsim.updates._link import chain
 from asyncsim.updates.align import align

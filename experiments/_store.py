@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asyncsim import checks, files
-from asyncsim.files import write_atomically
-from asyncsim.manifest import manifest
-from asyncsim.records import plain
+from asyncsim.base import checks, files
+from asyncsim.base.files import write_atomically
+from asyncsim.base.manifest import manifest
+from asyncsim.base.records import plain
 from experiments import _contract, _source
 from experiments._contract import experiment, names, papers, questions, settings_of, summaries
 

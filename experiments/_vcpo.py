@@ -15,13 +15,15 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from asyncsim import methods, rng, running, schedules, tasks, uncertainty, updates
+from asyncsim import methods, schedules, tasks, updates
+from asyncsim.base import rng, uncertainty
 from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
+from asyncsim.learning.versions import tensor
 from asyncsim.methods._method import Method
-from asyncsim.spec import Spec
-from asyncsim.step import Step
 from asyncsim.updates._link import Chain, Link, Record, State, chain
-from asyncsim.versions import tensor
 
 LENGTH, SAMPLES, NOISE, HELD_OUT = 32, 16, 0.2, 1000
 """Tokens of a sequence, samples of a batch, deviation of the reward's noise, and what is added to a seed to choose."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from asyncsim import uncertainty
-from asyncsim.records import Estimate
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate
 
 WINDOW = 10
 """Updates over which returns and statistics are averaged, the present one the last."""

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim import advantages, methods, oracle, tasks, uncertainty, versions
-from asyncsim.batch import Batch
+from asyncsim import advantages, methods, tasks
+from asyncsim.base import uncertainty
+from asyncsim.learning import oracle, versions
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.rollouts import Sampler, monte_carlo
+from asyncsim.learning.step import Step
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
 from asyncsim.policies.tabular import Tabular
-from asyncsim.rollouts import Sampler, monte_carlo
-from asyncsim.step import Step
 from experiments import _atlas_chain, _atlas_measures
 
 BLOCK = 1 << 18

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from scipy import optimize, special, stats
 
-from asyncsim import uncertainty
-from asyncsim.records import Estimate
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate
 
 WINDOW = 10
 """Consecutive updates whose mean return must not fall below the target once it is reached."""

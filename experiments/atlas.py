@@ -26,12 +26,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, oracle, ratios, rng, tasks, theory, versions
-from asyncsim.batch import Batch
+from asyncsim import tasks, theory
+from asyncsim.base import checks, rng
+from asyncsim.learning import oracle, ratios, versions
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.rollouts import Sampler, monte_carlo
+from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.policies.tabular import Tabular
-from asyncsim.rollouts import Sampler, monte_carlo
-from asyncsim.step import Step
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods
 from experiments._atlas_measures import MEASURES, Found
 

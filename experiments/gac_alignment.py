@@ -127,7 +127,8 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 def training(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Cosine and correlation in windows that grow by a seventh."""
-    from asyncsim import running, uncertainty
+    from asyncsim.base import uncertainty
+    from asyncsim.learning import running
 
     step, updates = setting["fraction"] * _gac.boundary("fixed", LATE), setting["updates"]
     spec = gaussian(setting["staleness"], step, setting["replicates"], updates, START)
@@ -148,7 +149,9 @@ def training(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 def steady(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Correlation of neighbors at every fraction, all of them in one run."""
-    from asyncsim import diagnostics, running, uncertainty
+    from asyncsim import diagnostics
+    from asyncsim.base import uncertainty
+    from asyncsim.learning import running
 
     size = setting["replicates"]
     edge = _gac.boundary("fixed", LATE) / curvatures(setting["task"])[0].max()
@@ -170,7 +173,7 @@ def steady(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 def reading(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """The correlogram of all runs, and how single runs of each length are read."""
-    from asyncsim import uncertainty
+    from asyncsim.base import uncertainty
 
     tau, lengths = setting["staleness"], tuple(setting["lengths"])
     step = setting["fraction"] * _gac.boundary("fixed", tau)
@@ -197,7 +200,7 @@ def nulls(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 def answers(seen: np.ndarray, true: int, count: int) -> list[dict[str, Any]]:
     """Shares of runs by the staleness read off their correlograms; `true` is 0 where no single one is."""
-    from asyncsim import uncertainty
+    from asyncsim.base import uncertainty
 
     found, unchecked = _gac.read(seen, count), _gac.largest_fall(seen)
     kinds = {
@@ -212,8 +215,9 @@ def answers(seen: np.ndarray, true: int, count: int) -> list[dict[str, Any]]:
 
 def correlograms(setting: dict[str, Any], own: dict[str, Any], step: float, lengths: tuple[int, ...]) -> np.ndarray:
     """Mean products of gradients of noisy descent by lag, after each length."""
-    from asyncsim import methods, running, schedules, tasks, updates
-    from asyncsim.spec import Spec
+    from asyncsim import methods, schedules, tasks, updates
+    from asyncsim.learning import running
+    from asyncsim.learning.spec import Spec
     from asyncsim.updates._link import chain
 
     system = _gac.system(own.get("schedule", "fixed"), own["staleness"])
@@ -239,7 +243,9 @@ def correlograms(setting: dict[str, Any], own: dict[str, Any], step: float, leng
 def causes(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Correlation of neighbors under one condition."""
     import asyncsim as sim
-    from asyncsim import diagnostics, running, uncertainty
+    from asyncsim import diagnostics
+    from asyncsim.base import uncertainty
+    from asyncsim.learning import running
 
     own, tau = CONDITIONS[setting["condition"]], setting["staleness"]
     step = own["step"] if "step" in own else own["share"] * _gac.boundary("fixed", LATE)

@@ -24,8 +24,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim import advantages, laws, methods, running, schedules, systems, tasks, uncertainty, updates
-from asyncsim.spec import Spec
+from asyncsim import advantages, methods, schedules, systems, tasks, updates
+from asyncsim.base import laws, uncertainty
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.updates._link import chain
 
 DIRECTIONS, NOISE, START = 16, 1.0, 3.0

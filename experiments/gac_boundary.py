@@ -60,7 +60,8 @@ QUICK = [
 
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of one schedule at every fraction of its boundary, all of them in one run."""
-    from asyncsim import running, uncertainty
+    from asyncsim.base import uncertainty
+    from asyncsim.learning import running
 
     spec, steps = spec_of(setting)
     trace = running.run(spec, seed=setting["seed"], progress=False)

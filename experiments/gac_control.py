@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks, uncertainty
+from asyncsim.base import checks, uncertainty
 from experiments import _gac_control as _arms
 
 COLUMNS = [

@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks, theory, uncertainty
-from asyncsim.records import Estimate
+from asyncsim import theory
+from asyncsim.base import checks, uncertainty
+from asyncsim.base.records import Estimate
 from experiments import _gac_projection as arms
 
 COLUMNS = [

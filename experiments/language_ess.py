@@ -25,10 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import ratios, uncertainty, versions
-from asyncsim.batch import Draws
+from asyncsim.base import uncertainty
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.step import Step
+from asyncsim.learning import ratios, versions
+from asyncsim.learning.batch import Draws
+from asyncsim.learning.step import Step
 from asyncsim.tasks.arithmetic import Arithmetic, arithmetic
 
 DEVICES = ("cpu", "cuda")

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import diagnostics, methods, running, schedules, tasks, uncertainty, updates
-from asyncsim.records import Estimate
-from asyncsim.spec import Spec
+from asyncsim import diagnostics, methods, schedules, tasks, updates
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._threshold import largest_stable_step, noiseless_descent
 from asyncsim.updates._link import chain
 

@@ -34,8 +34,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import uncertainty
-from asyncsim.records import Estimate
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate
 from experiments import _vcpo_collapse as alarms
 
 COLUMNS = ["regime", "quantity", "statistic", "group", "lead", "value", "low", "high", "samples", "reason"]

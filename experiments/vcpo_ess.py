@@ -27,12 +27,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim import methods, running, schedules, tasks, uncertainty, updates
+from asyncsim import methods, schedules, tasks, updates
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate
+from asyncsim.base.trace import Trace
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.records import Estimate
-from asyncsim.spec import Spec
-from asyncsim.step import Step
-from asyncsim.trace import Trace
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
 from asyncsim.updates._link import chain
 
 ACTIONS, BATCH, STEP, READ, NOISE = 3, 64, 0.04, 160, 2.0

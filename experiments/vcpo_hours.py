@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import uncertainty
+from asyncsim.base import uncertainty
 from experiments import _vcpo_hours as racing
 from experiments._vcpo_collapse import median
 

@@ -9,8 +9,8 @@ import time
 import nbformat
 from nbclient.exceptions import CellExecutionError
 
-from asyncsim.checks import InputError
-from asyncsim.files import write_atomically
+from asyncsim.base.checks import InputError
+from asyncsim.base.files import write_atomically
 from notebooks import _book
 
 

@@ -17,7 +17,7 @@ import jupytext
 import nbformat
 from nbclient import NotebookClient
 
-from asyncsim.checks import InputError, require
+from asyncsim.base.checks import InputError, require
 
 HERE = Path(__file__).resolve().parent
 EXERCISES = 3

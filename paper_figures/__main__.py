@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from asyncsim.checks import InputError
-from asyncsim.files import write_atomically
+from asyncsim.base.checks import InputError
+from asyncsim.base.files import write_atomically
 from experiments import _contract
 from paper_figures import _gallery, _pipeline
 

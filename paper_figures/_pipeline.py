@@ -11,9 +11,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from asyncsim import checks, files
+from asyncsim.base import checks, files
+from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
-from asyncsim.plugins import summaries
 from experiments import _contract, _source, _store
 
 HERE = Path(__file__).resolve().parent

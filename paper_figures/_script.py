@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from asyncsim import uncertainty
+from asyncsim.base import uncertainty
 
 LETTERS = 16.0
 """Letters of the text above the panels that fit into an inch."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import theory, uncertainty
+from asyncsim import theory
+from asyncsim.base import uncertainty
 from experiments import _vcpo_hours as racing
 from experiments import vcpo_hours
 from experiments.vcpo_hours import MAIN

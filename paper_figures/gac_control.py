@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from asyncsim import theory, uncertainty
+from asyncsim import theory
+from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from experiments import _gac_control as arms
 from paper_figures import _script

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from asyncsim import uncertainty
+from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from paper_figures import _script
 

@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import laws, theory
+from asyncsim import theory
+from asyncsim.base import laws
 from asyncsim.plotting import _style
 from experiments import systems_stories
 from paper_figures import _script

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncsim import manifest
+from asyncsim.base import manifest
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_reports_the_commit_and_whether_it_is_changed(tmp_path):
 
 def test_loads_no_library():
     code = (
-        "import sys; from asyncsim.manifest import manifest; manifest(); "
+        "import sys; from asyncsim.base.manifest import manifest; manifest(); "
         "print(*{'torch', 'numba', 'pandas'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

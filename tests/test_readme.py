@@ -58,7 +58,7 @@ def test_the_comparison_can_fail() -> None:
 
 
 def test_the_commands_of_the_readme_exist() -> None:
-    from asyncsim.cli import app
+    from asyncsim.app.cli import app
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     named = set(re.findall(r"`asyncsim (\w+)", (ROOT / "README.md").read_text(encoding="utf-8")))

@@ -10,9 +10,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from asyncsim import reporting, validation
-from asyncsim.checks import InputError
-from asyncsim.records import Claim, Estimate
+from asyncsim import validation
+from asyncsim.app import reporting
+from asyncsim.base.checks import InputError
+from asyncsim.base.records import Claim, Estimate
 
 MANIFEST = {"asyncsim": "0.1.0", "seed": 7, "cpu": None, "libraries": {"numpy": "2.0"}}
 VOID = {"meta", "img", "br"}

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from asyncsim import uncertainty
-from asyncsim.checks import InputError
+from asyncsim.base import uncertainty
+from asyncsim.base.checks import InputError
 from tests.statistics import assert_rate, binomial_band
 
 REPEATS = 2000

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from asyncsim import checks, plugins
-from asyncsim.step import Step
+from asyncsim.base import checks, plugins
+from asyncsim.learning.step import Step
 
 
 class Advantage(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 
 SCOPES = ("group", "step")
 _EDGES = (0.05, 0.95)

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from asyncsim import checks
-from asyncsim.batch import Batch
-from asyncsim.knobs import per_sample
-from asyncsim.step import Step
+from asyncsim.base import checks
+from asyncsim.base.knobs import per_sample
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.step import Step
 
 
 class Tokens(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim.advantages._advantage import GroupBaseline
-from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.step import Step
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning.step import Step
 
 
 @dataclass(frozen=True)

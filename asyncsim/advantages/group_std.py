@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from asyncsim import checks
 from asyncsim.advantages._advantage import GroupBaseline
-from asyncsim.step import Step
+from asyncsim.base import checks
+from asyncsim.learning.step import Step
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from asyncsim.advantages._advantage import Baseline
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 
 
 @dataclass(frozen=True)

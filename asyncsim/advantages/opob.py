@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from asyncsim import checks
 from asyncsim.advantages._advantage import GroupBaseline
 from asyncsim.advantages._baselines import SCOPES, location, others, pooled, spread
-from asyncsim.step import Step
+from asyncsim.base import checks
+from asyncsim.learning.step import Step
 
 _ROBUST = ("none", "median", "winsorized")
 

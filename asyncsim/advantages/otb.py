@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from asyncsim import checks
 from asyncsim.advantages._advantage import GroupBaseline
 from asyncsim.advantages._traces import kept, tokens, traced
-from asyncsim.step import Step
+from asyncsim.base import checks
+from asyncsim.learning.step import Step
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-from asyncsim import ratios
 from asyncsim.advantages._advantage import Baseline
 from asyncsim.advantages._traces import backed_up, kept, state_value, tokens
-from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.step import Step
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
 from asyncsim.advantages._advantage import Baseline
 from asyncsim.advantages._traces import moments, tokens, traced
-from asyncsim.knobs import MARK, knob
-from asyncsim.step import Step
+from asyncsim.base import checks
+from asyncsim.base.knobs import MARK, knob
+from asyncsim.learning.step import Step
 
 
 @dataclass(frozen=True)

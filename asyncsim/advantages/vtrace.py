@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import ratios
 from asyncsim.advantages._advantage import Baseline
 from asyncsim.advantages._traces import Tokens, corrected, following, tokens
-from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.step import Step
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.conformance._loss_subject import Loss
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.conformance._loss_subject import Loss
 
 _OWN = "settings of this adapter are loss_type, old, cap, and the fields of GRPOConfig"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.checks import LARGEST
+from asyncsim.base.checks import LARGEST
 from asyncsim.conformance.controller import Hooks, Names
 
 LOSSES = ("reject", "fail", "drop")

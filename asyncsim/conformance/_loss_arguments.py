@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 DOCUMENTED = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantages", "mask")
 """The five tensors in the order in which a loss without known names gets them."""

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from asyncsim import factors, plugins
+from asyncsim import factors
+from asyncsim.base import plugins
 from asyncsim.conformance._loss_curves import Curves
 from asyncsim.conformance._loss_methods import Family
 from asyncsim.conformance.loss_reports import shown
+from asyncsim.learning.step import Step
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
-from asyncsim.step import Step
 
 _OPEN = 1e9
 """Upper bound of a mask that closes below only."""

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import ratios
 from asyncsim.conformance import _loss_advantages
 from asyncsim.conformance._loss_advantages import Reading, of_rows, of_the_sign
 from asyncsim.conformance._loss_case import Case, averaged, plain
@@ -17,6 +16,7 @@ from asyncsim.conformance._loss_evidence import BUDGET
 from asyncsim.conformance._loss_probes import BESIDE, INSIDE, LARGE, LENGTHS, LIKELY, LONG, PADDED, SMALL
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.loss_reports import Finding
+from asyncsim.learning import ratios
 from asyncsim.methods._method import Method
 
 SIDE = "one token's sign decides for the whole row"

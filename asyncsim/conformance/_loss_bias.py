@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import oracle, tasks
+from asyncsim import tasks
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.loss_reports import BiasRow
+from asyncsim.learning import oracle
+from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
-from asyncsim.step import Step
 
 _SETTINGS = ((2, 2, 4), (3, 2, 2), (2, 3, 3))
 """Arms, tokens and samples; one arm ends the sequence, so that lengths differ."""

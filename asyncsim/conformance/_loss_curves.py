@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import ratios
 from asyncsim.conformance._loss_probes import LADDERS, Points, grid, points
 from asyncsim.conformance._loss_subject import Subject
+from asyncsim.learning import ratios
 
 _CHUNK, _COARSE, _FEW = 64, 4, 16
 _SUSPECT = 0.3

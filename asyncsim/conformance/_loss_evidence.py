@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.conformance._loss_around import Change
 from asyncsim.conformance._loss_methods import Family, expected, expected_alone
 from asyncsim.conformance._loss_probes import Points

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins
+from asyncsim.base import checks, plugins
 from asyncsim.conformance._loss_probes import Points
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.methods._method import ANCHORS, Method

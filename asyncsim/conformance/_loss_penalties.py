@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import plugins
+from asyncsim.base import plugins
 from asyncsim.conformance._loss_curves import Curves, tidy
 
 _SHAPES: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 _STYLES = {
     "verl": ("old_log_prob", "log_prob", "advantages", "response_mask"),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.conformance._loss_arguments import DOCUMENTED, bind
 
 Loss = Callable[..., Any]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.conformance._loss_subject import Loss
 
 __all__ = ["areal", "openrlhf", "roll", "torchrl", "trl", "verl"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.conformance._controllers import tickets_of
 from asyncsim.conformance._ledger import LOSSES, Rules, Run
 from asyncsim.conformance._mistakes import likely

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 NEEDED = ("capacity", "submitted", "accepted")
 OPTIONAL = ("rejected", "failed", "dropped", "consumed", "published", "recovered", "version")

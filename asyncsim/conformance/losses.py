@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from asyncsim import advantages, checks, plugins
+from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage
+from asyncsim.base import checks, plugins
 from asyncsim.conformance import _loss_anchors, _loss_around, _loss_beyond, _loss_bias, _loss_bugs, _loss_styles
 from asyncsim.conformance._loss_case import Case
 from asyncsim.conformance._loss_evidence import Fit, apart
@@ -15,8 +16,8 @@ from asyncsim.conformance._loss_methods import bare, expected, families, reason,
 from asyncsim.conformance._loss_probes import LIMITS
 from asyncsim.conformance._loss_subject import Loss
 from asyncsim.conformance.loss_reports import Disagreement, LossReport, Match
+from asyncsim.learning.running import _threads
 from asyncsim.methods._method import ANCHORS, Method
-from asyncsim.running import _threads
 
 PER = ("token", "sequence")
 _SAME = 5

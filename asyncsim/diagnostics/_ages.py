@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._levels import sample_share
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 
 
 class Ages(NamedTuple):

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins
+from asyncsim.base import checks, plugins
+from asyncsim.learning.step import Step
+from asyncsim.learning.versions import tensor
 from asyncsim.policies._policy import Policy
-from asyncsim.step import Step
-from asyncsim.versions import tensor
 
 SUBJECTS = ("step", "batch", "policy")
 

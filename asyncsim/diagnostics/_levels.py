@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.diagnostics._diagnostic import samples
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 
 LEVELS = ("sequence", "token")
 OF = ("sequence", "token", "applied", "staleness", "mismatch")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.diagnostics._diagnostic import Metric
 
 LIMIT = 10**10

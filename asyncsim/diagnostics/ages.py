@@ -10,7 +10,7 @@ from torch import Tensor
 from asyncsim.diagnostics._ages import ages, over_samples
 from asyncsim.diagnostics._diagnostic import head_staleness, metric
 from asyncsim.diagnostics._levels import sample_share, token_share
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 
 
 @metric(default=True)

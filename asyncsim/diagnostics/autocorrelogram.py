@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.step import Step
+from asyncsim.base import checks
+from asyncsim.learning.step import Step
 
 
 @dataclass

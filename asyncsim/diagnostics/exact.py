@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from asyncsim import oracle, ratios
 from asyncsim.diagnostics._diagnostic import metric
-from asyncsim.step import Step
+from asyncsim.learning import oracle, ratios
+from asyncsim.learning.step import Step
 
 
 @metric(enumerates=True, subject="policy")

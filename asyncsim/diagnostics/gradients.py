@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from asyncsim import ratios
 from asyncsim.diagnostics._diagnostic import metric
-from asyncsim.step import Step
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 
 
 @metric(default=True, subject="policy")

@@ -7,10 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from asyncsim import checks, ratios
+from asyncsim.base import checks
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import OF, Bound, advantages, checked, named, ratios_of, token_share, weights_of
-from asyncsim.step import Step
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 
 
 @metric(outputs=("log_prob",))

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
+from asyncsim.base.knobs import per_sample
 from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import Bound, advantages, masked, named, over_tokens, stopped
-from asyncsim.knobs import per_sample
+from asyncsim.learning.step import Step
 from asyncsim.methods._weights import Clip
-from asyncsim.step import Step
 
 
 @metric(outputs=("log_prob",))

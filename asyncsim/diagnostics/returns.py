@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import finished, metric, token_average
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 
 
 @metric(outputs=("log_prob",), default=True, subject="batch")

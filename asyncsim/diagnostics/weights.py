@@ -11,11 +11,12 @@ import math
 import torch
 from torch import Tensor, full_like
 
-from asyncsim import checks, ratios
+from asyncsim.base import checks
 from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import OF, Bound, checked, named, ratios_of, token_share, weights_of
-from asyncsim.step import Step
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 
 
 @metric(outputs=("log_prob",), default=True, of=OF)

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins
-from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.step import Step
+from asyncsim.base import checks, plugins
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning.step import Step
 
 RATIOS = ("r", "h")
 REDUCED = ("token", "sum", "mean", "max")

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins
+from asyncsim.base import checks, plugins
+from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.factors._factor import Factor, Mask, ages
-from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 
 
 @dataclass(frozen=True)

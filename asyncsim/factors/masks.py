@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
+from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.factors._factor import RATIOS, Band, Bounded, Mask, at_most, log_bound, log_ratio, within
-from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 
 
 class TokenMask(Band):

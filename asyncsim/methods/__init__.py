@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import plugins
+from asyncsim.base import plugins
 
 plugins.expose(__name__)
 

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, ratios
-from asyncsim.knobs import per_sample
+from asyncsim.base import checks
+from asyncsim.base.knobs import per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 from asyncsim.methods._weights import Weight
-from asyncsim.step import Step
 
 
 class Parts:

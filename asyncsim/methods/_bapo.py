@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
-from asyncsim.knobs import MARK, knob
+from asyncsim.base import checks
+from asyncsim.base.knobs import MARK, knob
+from asyncsim.learning.step import Step
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._weights import movable, times
-from asyncsim.step import Step
 
 COUNTS = ("code", "gradient")
 STEPS = 1000

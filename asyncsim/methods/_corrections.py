@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from asyncsim import ratios
 from asyncsim.advantages._traces import state_value
-from asyncsim.knobs import MARK, per_sample
+from asyncsim.base.knobs import MARK, per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 from asyncsim.methods._weights import Weight, at_most
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True)

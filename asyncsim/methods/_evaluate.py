@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from asyncsim import checks, versions
-from asyncsim.batch import Batch
+from asyncsim.base import checks
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.step import Carried, Step
+from asyncsim.learning.versions import Weights
 from asyncsim.methods import _parts
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy
-from asyncsim.step import Carried, Step
 from asyncsim.tasks._task import Task
-from asyncsim.versions import Weights
 
 
 def evaluate(

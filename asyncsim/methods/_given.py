@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, knobs
+from asyncsim.base import checks, knobs
+from asyncsim.learning.step import given
 from asyncsim.methods._method import Method
-from asyncsim.step import given
 
 _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""

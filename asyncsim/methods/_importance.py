@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from asyncsim import checks, ratios
-from asyncsim.knobs import MARK, per_sample
+from asyncsim.base import checks
+from asyncsim.base.knobs import MARK, per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 from asyncsim.methods._weights import NoRatio, Ratio, Weight, at_most, clipped, times
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from asyncsim import checks
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.batch import Outputs
+from asyncsim.base import checks
+from asyncsim.learning.batch import Outputs
+from asyncsim.learning.step import Step
 from asyncsim.methods._weights import Weight
-from asyncsim.step import Step
 
 if TYPE_CHECKING:
     from asyncsim.methods._given import Weighed

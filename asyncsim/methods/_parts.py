@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks
-from asyncsim.batch import Batch, Outputs
+from asyncsim.base import checks
+from asyncsim.learning.batch import Batch, Outputs
+from asyncsim.learning.versions import View
 from asyncsim.policies._policy import Forward, Policy
-from asyncsim.versions import View
 
 
 def forward(policy: Policy, view: View, batch: Batch, names: tuple[str, ...], parts: int) -> Forward:

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import penalties, ratios
-from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim import penalties
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 from asyncsim.methods._method import Penalty
 from asyncsim.methods._weights import Clip, Weight, at_most, clipped, movable, times
-from asyncsim.step import Step
 
 _LOG2_E = math.log2(math.e)
 

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins, ratios
-from asyncsim.knobs import MARK, per_sample
-from asyncsim.step import Step
+from asyncsim.base import checks, plugins
+from asyncsim.base.knobs import MARK, per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 
 
 class Weight:

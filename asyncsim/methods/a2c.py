@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from asyncsim import advantages, checks
+from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
+from asyncsim.base import checks
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import NoRatio
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import advantages, checks
-from asyncsim.knobs import knob
+from asyncsim import advantages
+from asyncsim.base import checks
+from asyncsim.base.knobs import knob
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import NoRatio
 

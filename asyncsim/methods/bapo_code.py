@@ -11,7 +11,7 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import MARK, knob
+from asyncsim.base.knobs import MARK, knob
 from asyncsim.methods import _adaptive, _bapo
 from asyncsim.methods._adaptive import flat
 from asyncsim.methods._bapo import Searched

@@ -7,13 +7,15 @@ from typing import Any
 
 from torch import Tensor
 
-from asyncsim import advantages, checks, ratios
+from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import per_sample
+from asyncsim.base import checks
+from asyncsim.base.knobs import per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import band, kept, truncation
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import MARK, per_sample
+from asyncsim.base.knobs import MARK, per_sample
+from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import Truncated, one_way_kl, span, truncation
 from asyncsim.methods._weights import movable, times
-from asyncsim.step import Step
 
 _EDGE = 1e-6
 """How far probabilities are kept from 0 and 1 inside the divergence."""

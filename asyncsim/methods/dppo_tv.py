@@ -9,10 +9,10 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import MARK
+from asyncsim.base.knobs import MARK
+from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import Truncated, near, span, truncation
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import advantages, checks, factors
+from asyncsim import advantages, factors
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import knob
+from asyncsim.base import checks
+from asyncsim.base.knobs import knob
 from asyncsim.methods._importance import under_mask
 from asyncsim.methods._method import Method
 

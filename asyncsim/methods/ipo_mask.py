@@ -9,11 +9,11 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import Masked, gained, passed, square
 from asyncsim.methods._weights import times
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True)

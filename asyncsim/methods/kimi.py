@@ -7,13 +7,14 @@ from typing import Any
 
 from torch import Tensor
 
-from asyncsim import advantages, checks
+from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import knob, per_sample
+from asyncsim.base import checks
+from asyncsim.base.knobs import knob, per_sample
+from asyncsim.learning.step import Step
 from asyncsim.methods import _regression
 from asyncsim.methods._method import Method
 from asyncsim.methods._regression import Residual
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,14 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import advantages, checks
+from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import MARK, knob
+from asyncsim.base import checks
+from asyncsim.base.knobs import MARK, knob
+from asyncsim.learning.step import Step
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import times
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

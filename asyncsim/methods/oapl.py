@@ -10,11 +10,11 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning.step import Step
 from asyncsim.methods import _regression
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from asyncsim import advantages, checks, ratios
+from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
+from asyncsim.base import checks
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import times
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

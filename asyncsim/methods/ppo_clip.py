@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import advantages, checks
+from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import knob
+from asyncsim.base import checks
+from asyncsim.base.knobs import knob
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import DualClip, band
 from asyncsim.methods._weights import Clip

@@ -6,7 +6,7 @@ from typing import Any
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import knob
+from asyncsim.base.knobs import knob
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
 from asyncsim.methods._surrogates import band

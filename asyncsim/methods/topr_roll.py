@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from asyncsim import advantages, ratios
+from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.knobs import MARK, knob, per_sample
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True)

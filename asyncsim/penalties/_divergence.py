@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins, ratios
-from asyncsim.knobs import MARK, knob, per_sample
-from asyncsim.step import Step
+from asyncsim.base import checks, plugins
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 
 ANCHORS = ("reference", "behavior", "proximal")
 RATIOS = ("none", "token", "sequence")

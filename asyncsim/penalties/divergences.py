@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks, ratios
-from asyncsim.knobs import per_sample
+from asyncsim.base import checks
+from asyncsim.base.knobs import per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 from asyncsim.penalties._divergence import Penalty, Sampled, k3_value, settings
-from asyncsim.step import Step
 
 
 @dataclass(frozen=True)

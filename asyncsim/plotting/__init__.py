@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import checks, records, trace
+from asyncsim.base import checks, records, trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

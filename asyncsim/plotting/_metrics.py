@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from asyncsim import uncertainty
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Schedule
+from asyncsim.base.trace import Trace
 from asyncsim.plotting import _style
-from asyncsim.records import Schedule
-from asyncsim.trace import Trace
 
 LEVEL = 0.05
 POINTS = 400

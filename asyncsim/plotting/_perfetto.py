@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim.base.records import Timeline
 from asyncsim.plotting._pieces import count, pieces, written_until
-from asyncsim.records import Timeline
 
 _GENERATORS, _TRAINER, _COUNTERS = 1, 2, 3
 _BATCHES, _WEIGHTS = 1, 2

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from asyncsim.records import Timeline
+from asyncsim.base.records import Timeline
 
 GOING_ON = ("keep", "reprefill")
 """Modes in which samples in flight go on under new weights."""

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from asyncsim import checks, uncertainty
+from asyncsim.base import checks, uncertainty
+from asyncsim.base.records import Estimate
 from asyncsim.plotting import _style
-from asyncsim.records import Estimate
 
 SERIES = (("measured", "o"), ("contrast", "s"), ("tuned", "^"), ("synchronous", "D"), ("random", "v"))
 """Color and marker of each series in turn: no two are told apart by color alone."""
@@ -41,7 +41,7 @@ def points(
     thin line joins the points of a series (a path in time). Returns a matplotlib figure that a notebook shows. Raises
     `InputError` for sequences that do not fit.
 
-    >>> from asyncsim.records import Estimate
+    >>> from asyncsim.base.records import Estimate
     >>> figure = points([1, 2], [Estimate(1.1, 0.1), Estimate(1.9, 0.1)], predicted=[1.0, 2.0], xlabel="lag (versions)")
     >>> figure.axes[0].get_xlabel()
     'lag (versions)'

@@ -15,7 +15,7 @@ from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import checks, files, notation
+from asyncsim.base import checks, files, notation
 
 COLUMN = 3.4
 """Width in inches of one column of text; a figure of two columns is twice as wide."""

@@ -12,9 +12,9 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 
+from asyncsim.base.records import Timeline
 from asyncsim.plotting import _style
 from asyncsim.plotting._pieces import count, pieces, written_until
-from asyncsim.records import Timeline
 
 PLACES = 24
 BATCHES = 16

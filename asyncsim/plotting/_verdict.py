@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from asyncsim import notation
+from asyncsim.base import notation
+from asyncsim.base.records import Comparison, Verdict
 from asyncsim.plotting import _style
-from asyncsim.records import Comparison, Verdict
 
 ONE_SIDED = ("bound", "ordering")
 PANELS = 6

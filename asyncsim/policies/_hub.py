@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asyncsim import checks
-from asyncsim.files import cleared
+from asyncsim.base import checks
+from asyncsim.base.files import cleared
 from asyncsim.policies._language_network import weights_of
 from asyncsim.policies._pretraining import folder, scratch
 

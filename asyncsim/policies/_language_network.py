@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32, "float64": torch.float64}
 """Number formats and the type in which each of them computes."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.policies._cache import Growing, Pair
 from asyncsim.policies._language_network import read
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from asyncsim.batch import Draws
+from asyncsim.learning.batch import Draws
+from asyncsim.learning.versions import View
 from asyncsim.policies._cache import Columns, Pair
 from asyncsim.policies._language_network import Model, read
 from asyncsim.policies._language_prompts import Prompts, common, joined, read_through, refuse_long
-from asyncsim.versions import View
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import rng
+from asyncsim.base import rng
 
 Layers = list[tuple[Tensor, Tensor]]
 """Weights `[R, inputs, outputs]` and biases `[R, outputs]` of each layer, from the input on."""
@@ -103,7 +103,7 @@ def _orthogonal(replicates: np.ndarray, seed: int, layer: int, inputs: int, outp
 
     Draws are keyed by (replicate, row, layer, column).
     """
-    from asyncsim import rng_compiled
+    from asyncsim.base import rng_compiled
 
     long, short = max(inputs, outputs), min(inputs, outputs)
     drawn = np.empty((len(replicates), long, short))

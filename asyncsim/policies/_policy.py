@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins
-from asyncsim.batch import Batch, Draws, Outputs
-from asyncsim.versions import View, Weights
+from asyncsim.base import checks, plugins
+from asyncsim.learning.batch import Batch, Draws, Outputs
+from asyncsim.learning.versions import View, Weights
 
 Pullback = Callable[[Outputs], Tensor]
 """Cotangents by output name, each `[R, G, N, T]`, to the ascent direction `[R, P]`."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from asyncsim import checks, files
+from asyncsim.base import checks, files
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.policies._transformer import Transformer
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.compiling import kept
+from asyncsim.base.compiling import kept
 
 BELOW = 1.0 - 2.0**-52
 """A factor that takes a number to one just below it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 ALPHABET = "\n0123456789+-*/=() abcdefghijklmnopqrstuvwxyz.,:?"
 

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks
-from asyncsim.batch import Batch, Draws, Outputs
+from asyncsim.base import checks
+from asyncsim.learning.batch import Batch, Draws, Outputs
+from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._policy import Act, Forward, Plain, count, gathered
-from asyncsim.versions import View, Weights
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks
-from asyncsim.batch import Batch, Draws, Outputs
+from asyncsim.base import checks
+from asyncsim.learning.batch import Batch, Draws, Outputs
+from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._mlp_heads import HEADS, Head
 from asyncsim.policies._mlp_layout import Layout
 from asyncsim.policies._mlp_network import Evaluation, merged, passes
 from asyncsim.policies._policy import Act, Forward, Plain
-from asyncsim.versions import View, Weights
 
 _WIDE = ("log_probs", "action_values")
 """Outputs with one number for each action."""

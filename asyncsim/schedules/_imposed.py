@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks, records
-from asyncsim.feeds import EagerFeed
+from asyncsim.base import checks, records
+from asyncsim.base.feeds import EagerFeed
 
 
 class Request(NamedTuple):

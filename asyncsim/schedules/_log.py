@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.schedules import _log_files, _log_table
 from asyncsim.schedules._log_stacks import TIMES
 from asyncsim.schedules._log_table import Declared

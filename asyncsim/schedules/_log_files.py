@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim import checks, files
+from asyncsim.base import checks, files
 from asyncsim.schedules._log_footer import footer
 
 KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")

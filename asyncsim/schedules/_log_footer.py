@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim import files
+from asyncsim.base import files
 
 MAGIC = b"PAR1"
 TEXT = 6

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.schedules._log_stacks import COLUMNS, Stack
 
 MISSING = np.iinfo(np.int64).min

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 UNITS = ("publishes", "updates", "batches", "samples")
 STARTS = ("start", "submit", "end")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks, files
+from asyncsim.base import checks, files
 from asyncsim.schedules import _log_files
 from asyncsim.schedules import _log_read as reading
 from asyncsim.schedules import _log_versions as versions

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks, files
+from asyncsim.base import checks, files
 from asyncsim.schedules._log_read import MISSING, absent, whole
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asyncsim import checks, records
-from asyncsim.feeds import LengthsOf
+from asyncsim.base import checks, records
+from asyncsim.base.feeds import LengthsOf
 from asyncsim.systems import _kernel, _record, _tokens
 from asyncsim.systems import _state as k
 from asyncsim.systems._simulating import refuse_standstill, stepped

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from asyncsim import checks, records
+from asyncsim.base import checks, records
 from asyncsim.systems._system import System
 
 

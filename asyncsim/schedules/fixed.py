@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.schedules._imposed import Imposed, Request
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim import checks, records
-from asyncsim.feeds import EagerFeed
+from asyncsim.base import checks, records
+from asyncsim.base.feeds import EagerFeed
 from asyncsim.schedules import _log_stacks as stacks
 
 if TYPE_CHECKING:

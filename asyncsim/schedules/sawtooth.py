@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.schedules._imposed import Imposed, Request
 
 

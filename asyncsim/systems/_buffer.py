@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.rng_compiled import uniform_at
+from asyncsim.base.rng_compiled import uniform_at
 from asyncsim.systems._compile import compiled, inlined
 from asyncsim.systems._heaps import heapify, ring_end, ring_put, sift_down, sift_up, sort
 from asyncsim.systems._state import (

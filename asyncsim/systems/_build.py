@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks, rng
+from asyncsim.base import checks, rng
 from asyncsim.systems import _checking as names
 from asyncsim.systems import _draws, _limits
 from asyncsim.systems import _state as k

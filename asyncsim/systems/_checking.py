@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.laws import Law
+from asyncsim.base import checks
+from asyncsim.base.laws import Law
 
 MODES = ("drain", "keep", "restart", "pin", "reprefill")
 RELEASES = ("dequeue", "publish")
@@ -84,7 +84,7 @@ def _values(s: Any) -> None:
     for name in ("length", "difficulty", "reward", "environment"):
         law = getattr(s, name)
         fits = isinstance(law, Law) or (law is None and name != "length")
-        checks.require(fits, name, law, "a law", "make one with asyncsim.laws")
+        checks.require(fits, name, law, "a law", "make one with asyncsim.base.laws")
 
 
 def _times(s: Any) -> None:

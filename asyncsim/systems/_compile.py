@@ -16,7 +16,7 @@ from typing import Any
 
 import numba
 
-from asyncsim import compiling
+from asyncsim.base import compiling
 
 _njit: Any = numba.njit
 inlined = _njit(error_model="numpy", forceinline=True, _nrt=False)
@@ -35,7 +35,7 @@ def digest() -> int:
     An entry point has it as a variable of its closure, which numba makes a part of the key of what it keeps.
     """
     here = Path(__file__).parent
-    paths = [here / f"{name}.py" for name in _SOURCES] + [here.parent / "rng_compiled.py"]
+    paths = [here / f"{name}.py" for name in _SOURCES] + [here.parent / "base" / "rng_compiled.py"]
     if not all(path.is_file() for path in paths):
         return 1
     text = b"".join(path.read_bytes() for path in paths)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import rng, rng_compiled
-from asyncsim.compiling import kept
-from asyncsim.laws import Law
+from asyncsim.base import rng, rng_compiled
+from asyncsim.base.compiling import kept
+from asyncsim.base.laws import Law
 from asyncsim.systems._settings import Settings
 
 FAILURE, CHOICE = "failure", "choice"

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from asyncsim.rng_compiled import uniform_at
+from asyncsim.base.rng_compiled import uniform_at
 from asyncsim.systems._compile import compiled, inlined
 from asyncsim.systems._heaps import heapify, ring_next, ring_put, sift_down, sift_up, timed_push
 from asyncsim.systems._state import EVENT_REPAIR, KEEP, PIN, REPAIRING, STARTING, UNSTARTED, WRITING

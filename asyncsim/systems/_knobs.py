@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from asyncsim import checks, plugins
-from asyncsim.laws import Law
+from asyncsim.base import checks, plugins
+from asyncsim.base.laws import Law
 from asyncsim.systems._system import PLACES, System
 
 Length = Law | float | str

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from asyncsim import checks
-from asyncsim.laws import Law
+from asyncsim.base import checks
+from asyncsim.base.laws import Law
 from asyncsim.systems import _state as k
 from asyncsim.systems._settings import Settings
 

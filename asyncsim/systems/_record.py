@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import records
+from asyncsim.base import records
 from asyncsim.systems import _state as k
 from asyncsim.systems import _tokens
 from asyncsim.systems._settings import Settings

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Self
 
-from asyncsim import checks, plugins, records
-from asyncsim.laws import Law, as_law
+from asyncsim.base import checks, plugins, records
+from asyncsim.base.laws import Law, as_law
 from asyncsim.systems import _checking
 
 REALIZATIONS = 64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncsim import checks, memory
+from asyncsim.base import checks, memory
 from asyncsim.systems import _standstill, _state
 from asyncsim.systems._settings import Plan, Settings
 from asyncsim.systems._state import State

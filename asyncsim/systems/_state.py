@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.columns import FATES as FATES
+from asyncsim.base.columns import FATES as FATES
 
 UNLIMITED = 1 << 60
 """Stands for None where a count has no limit."""

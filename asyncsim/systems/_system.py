@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks, records
-from asyncsim.feeds import EagerFeed
+from asyncsim.base import checks, records
+from asyncsim.base.feeds import EagerFeed
 from asyncsim.systems import _simulating
 from asyncsim.systems._settings import PLACES as PLACES
 from asyncsim.systems._settings import Plan, Settings

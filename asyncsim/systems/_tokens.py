@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim import checks, records
-from asyncsim.compiling import kept
+from asyncsim.base import checks, records
+from asyncsim.base.compiling import kept
 from asyncsim.systems._state import State
 
 

@@ -1,7 +1,7 @@
 """AReaL: generation runs ahead by a bounded number of versions and is interrupted by new weights, not restarted."""
 
-from asyncsim import checks
-from asyncsim.laws import Law, as_law
+from asyncsim.base import checks
+from asyncsim.base.laws import Law, as_law
 from asyncsim.systems._system import PLACES, System
 
 
@@ -28,7 +28,7 @@ def areal(
     generation rate over training rate (C / E[T_group]) / (P / t_T), and `train_time`, seconds for a batch; `sync_time`,
     seconds of a publish. Returns a system. Raises `InputError`. Source: AReaL (2505.24298).
 
-    >>> from asyncsim.laws import constant
+    >>> from asyncsim.base.laws import constant
     >>> system = areal(2, 4, 12, length=constant(1.0), load=2.0)
     >>> system.schedule(8, 1, 1, 1, seed=0).staleness().mean(axis=(0, 2, 3, 4)).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.laws import as_law
+from asyncsim.base import checks
+from asyncsim.base.laws import as_law
 from asyncsim.systems._knobs import Length, Time, alike, count, optional
 from asyncsim.systems._system import System
 

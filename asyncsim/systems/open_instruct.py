@@ -1,7 +1,7 @@
 """open-instruct: several steps of prompts are out, batches are packed ahead, stale results are refilled."""
 
-from asyncsim import checks
-from asyncsim.laws import as_law
+from asyncsim.base import checks
+from asyncsim.base.laws import as_law
 from asyncsim.systems._knobs import Length, Time, alike, count
 from asyncsim.systems._system import System
 

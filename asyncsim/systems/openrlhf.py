@@ -1,7 +1,7 @@
 """OpenRLHF asynchronous: a queue of whole batches between generator and trainer."""
 
-from asyncsim import checks
-from asyncsim.laws import as_law
+from asyncsim.base import checks
+from asyncsim.base.laws import as_law
 from asyncsim.systems._knobs import Length, Time, alike, count
 from asyncsim.systems._system import System
 

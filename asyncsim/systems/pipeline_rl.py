@@ -1,7 +1,7 @@
 """PipelineRL: weights move in flight, and a lag in samples limits how far generation runs ahead."""
 
-from asyncsim import checks
-from asyncsim.laws import as_law
+from asyncsim.base import checks
+from asyncsim.base.laws import as_law
 from asyncsim.systems._knobs import Length, Time, alike, count, groups_of, optional
 from asyncsim.systems._system import System
 

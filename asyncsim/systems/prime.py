@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from asyncsim import checks
-from asyncsim.laws import as_law
+from asyncsim.base import checks
+from asyncsim.base.laws import as_law
 from asyncsim.systems._knobs import Length, Time, alike, count, groups_of, renamed
 from asyncsim.systems._system import System
 

@@ -1,7 +1,7 @@
 """SkyRL fully asynchronous: a capacity that grows with every publish, workers that never stop."""
 
-from asyncsim import checks
-from asyncsim.laws import as_law
+from asyncsim.base import checks
+from asyncsim.base.laws import as_law
 from asyncsim.systems._knobs import Length, Time, alike, count, optional
 from asyncsim.systems._system import System
 

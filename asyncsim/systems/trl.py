@@ -1,7 +1,7 @@
 """TRL AsyncGRPO: an open loop of generation tasks before a queue of samples, which discards stale ones."""
 
-from asyncsim import checks
-from asyncsim.laws import as_law
+from asyncsim.base import checks
+from asyncsim.base.laws import as_law
 from asyncsim.systems._knobs import Length, Time, alike, count, groups_of
 from asyncsim.systems._system import System
 

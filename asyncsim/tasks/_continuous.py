@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins
-from asyncsim.batch import Draws
+from asyncsim.base import checks, plugins
+from asyncsim.learning.batch import Draws
 from asyncsim.tasks._task import Outcomes, Simple
 
 

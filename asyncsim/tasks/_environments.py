@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 
 class Surface(NamedTuple):

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins, rng
-from asyncsim.batch import Draws
+from asyncsim.base import checks, plugins, rng
+from asyncsim.learning.batch import Draws
+from asyncsim.learning.versions import tensor
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._task import Outcomes, Simple, Turn
-from asyncsim.versions import tensor
 
 PADDING = -1
 PARTS = {"all": slice(None), "even": slice(0, None, 2), "odd": slice(1, None, 2)}

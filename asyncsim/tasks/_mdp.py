@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins
-from asyncsim.batch import Draws
+from asyncsim.base import checks, plugins
+from asyncsim.learning.batch import Draws
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._recursion import cells, tilted
 from asyncsim.tasks._tabular import Penalty, TabularTask

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import versions
-from asyncsim.batch import Batch
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch
 from asyncsim.policies._policy import Policy
 
 

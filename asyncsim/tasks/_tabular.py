@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, plugins, versions
-from asyncsim.batch import Batch, Draws, Outputs
+from asyncsim.base import checks, plugins
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.tabular import tabular
 from asyncsim.tasks._task import Outcomes, Simple

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from asyncsim.batch import Batch, Draws, Outputs
+from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.policies._policy import Policy
 
 

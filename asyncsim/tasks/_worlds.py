@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.batch import Draws
+from asyncsim.base import checks
+from asyncsim.learning.batch import Draws
 from asyncsim.tasks._environments import Surface, made
 
 _PHYSICS = "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"

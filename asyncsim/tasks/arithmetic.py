@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.tasks._language import LanguageTask, chosen, few_shot, shuffled
 
 _OPERATIONS: dict[str, tuple[str, Callable[[int, int], int]]] = {

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._recursion import cells, tilted
 from asyncsim.tasks._tabular import TabularTask, as_rows, penalty

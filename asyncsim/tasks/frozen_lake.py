@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.tasks._mdp import TabularMDP, walk
 
 _MAPS = ("4x4", "8x8")

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from asyncsim import checks
-from asyncsim.batch import Draws
+from asyncsim.base import checks
+from asyncsim.learning.batch import Draws
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.gaussian import gaussian
 from asyncsim.tasks._continuous import ContinuousTask

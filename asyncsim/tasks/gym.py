@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from asyncsim import checks, versions
-from asyncsim.batch import Draws
+from asyncsim.base import checks
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Draws
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._environments import Surface, made, settings_of, surface
 from asyncsim.tasks._task import Outcomes, Simple, Turn

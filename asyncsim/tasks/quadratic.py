@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.quadratic import quadratic as quadratic_policy
 from asyncsim.tasks._continuous import ContinuousTask

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from asyncsim import checks, rng
+from asyncsim.base import checks, rng
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._language import LanguageTask, chosen, few_shot
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.tasks._tabular import CELLS, REWARDS, TabularTask, as_rows, penalty
 
 

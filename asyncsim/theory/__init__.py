@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import checks
-from asyncsim.records import Claim
+from asyncsim.base import checks
+from asyncsim.base.records import Claim
 
 if TYPE_CHECKING:
     from asyncsim.theory._settings import PredictedStaleness

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.laws import Law
+from asyncsim.base import checks
+from asyncsim.base.laws import Law
 from asyncsim.theory._declared import Declared, Draw, Integer, Parsed, Vector
 
 

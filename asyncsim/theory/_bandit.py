@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_softmax
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.theory._declared import Choice, Declared, Draw, Integer, Parsed, Real, Vector
 
 LIMIT = 2**20

@@ -5,7 +5,7 @@ Places start again at once, so a sample's start falls anywhere in a period, inde
 
 from __future__ import annotations
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.theory import _engines
 from asyncsim.theory._declared import Declared, Positive
 

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Point
+from asyncsim.base import checks
+from asyncsim.base.records import Point
 
 T = TypeVar("T")
 _SMALL = {1: "one", 2: "two", 3: "three"}

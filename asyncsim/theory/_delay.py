@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 
 def critical(tau: int) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim.laws import Law
+from asyncsim.base.laws import Law
 from asyncsim.theory import _lengths, _work
 from asyncsim.theory._declared import Choice, Declared, Draw, Flag, Integer, Parsed, Real
 

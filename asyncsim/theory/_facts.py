@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.laws import Law
+from asyncsim.base import checks
+from asyncsim.base.laws import Law
 
 _RARE = 1e-9
 """Chance for a sample to be read again for longer than a publish period below which none is taken to starve."""

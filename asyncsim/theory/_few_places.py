@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import poisson
 
-from asyncsim.laws import Law
+from asyncsim.base.laws import Law
 from asyncsim.theory import _bounded, _openloop
 from asyncsim.theory._facts import Facts
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from asyncsim import checks, laws
+from asyncsim.base import checks, laws
 
 SMOOTH = ("exponential", "lognormal", "pareto", "gamma")
 """Laws with a density: phases of workers mix under them."""

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import poisson
 
-from asyncsim import checks
-from asyncsim.laws import Law
+from asyncsim.base import checks
+from asyncsim.base.laws import Law
 from asyncsim.theory import _work
 from asyncsim.theory._declared import Draw, Integer
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.theory import _bounded, _few_places, _unticketed
 from asyncsim.theory._facts import Facts
 

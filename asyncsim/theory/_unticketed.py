@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import poisson
 
-from asyncsim import checks
+from asyncsim.base import checks
 from asyncsim.theory import _openloop
 from asyncsim.theory._facts import Facts
 

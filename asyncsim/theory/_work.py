@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammainccinv, gammaln, ndtri
 
-from asyncsim import checks, laws
-from asyncsim.laws import Law
+from asyncsim.base import checks, laws
+from asyncsim.base.laws import Law
 
 _STEP = 1.0 / 64.0
 """Of the trapezoidal rule in log z: the integrand is analytic, and this step leaves rounding alone."""

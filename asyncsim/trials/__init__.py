@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 if TYPE_CHECKING:
     from asyncsim.trials._trial import Trial

@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import methods, running, schedules, tasks, validation
-from asyncsim.batch import Batch
+from asyncsim import methods, schedules, tasks, validation
+from asyncsim.base.records import Point
+from asyncsim.base.trace import Trace
 from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.learning import running
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.spec import Spec
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Act
-from asyncsim.records import Point
-from asyncsim.spec import Spec
-from asyncsim.trace import Trace
 from asyncsim.trials._plants import Displace, PolicyDefect
 from asyncsim.trials._trial import Plant
 from asyncsim.updates._link import chain

@@ -12,14 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import ratios, records, updates
-from asyncsim.batch import Batch
+from asyncsim import updates
+from asyncsim.base import records
+from asyncsim.learning import ratios
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
+from asyncsim.learning.versions import View
 from asyncsim.methods._weights import NoRatio, Weight
 from asyncsim.policies._policy import Forward
-from asyncsim.spec import Spec
-from asyncsim.step import Step
 from asyncsim.updates._link import Chain, Record, State
-from asyncsim.versions import View
 
 
 class OffByOne:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from asyncsim import schedules, tasks
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning.spec import Spec
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Ratio
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
 from asyncsim.trials._trial import Plant
 from asyncsim.updates._link import chain
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks, methods, running, tasks, updates
-from asyncsim.records import Estimate
-from asyncsim.spec import Spec
+from asyncsim import methods, tasks, updates
+from asyncsim.base import checks
+from asyncsim.base.records import Estimate
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.updates._link import chain
 
 GRID = 48

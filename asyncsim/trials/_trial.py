@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from asyncsim.records import Estimate, Point
+from asyncsim.base.records import Estimate, Point
 
 Plant = Callable[[Any], Any]
 """A change of a product component: from the spec (or system) that a trial is about to run to a defective one."""

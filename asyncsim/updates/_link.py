@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks
-from asyncsim.step import Step
+from asyncsim.base import checks
+from asyncsim.learning.step import Step
 
 NOTHING = "no links: the gradient itself is added, step size 1"
 """What the header of a run says of the empty chain."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim.knobs import MARK, knob
+from asyncsim.base.knobs import MARK, knob
 from asyncsim.updates._link import Record, State
 from asyncsim.updates._moments import adam_step, moments
 
@@ -54,7 +54,7 @@ def adam(lr: Any, beta1: Any = 0.9, beta2: Any = 0.999, eps: float = 1e-8) -> Ad
     >>> adam(1e-2).beta2
     0.999
     """
-    from asyncsim import checks
+    from asyncsim.base import checks
 
     return Adam(
         knob("lr", lr, "give a non-negative step size", 0.0),

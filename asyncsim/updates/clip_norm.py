@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from asyncsim.knobs import MARK, knob
+from asyncsim.base.knobs import MARK, knob
 from asyncsim.updates._link import Record, State, Stateless, norm
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim import checks, ratios
-from asyncsim.knobs import MARK, knob
+from asyncsim.base import checks
+from asyncsim.base.knobs import MARK, knob
+from asyncsim.learning import ratios
 from asyncsim.updates._link import Record, State, Stateless
 
 _POWERS = {"sqrt": 0.5, "linear": 1.0}

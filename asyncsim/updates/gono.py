@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks
-from asyncsim.knobs import MARK, knob
+from asyncsim.base import checks
+from asyncsim.base.knobs import MARK, knob
 from asyncsim.updates._link import Record, State
 from asyncsim.updates._moments import adam_step, cosine, forgotten, moments, remembered
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim.knobs import MARK, knob
+from asyncsim.base.knobs import MARK, knob
 from asyncsim.updates._link import Record, State
 
 

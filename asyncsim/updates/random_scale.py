@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import checks, rng
-from asyncsim.knobs import MARK, knob
+from asyncsim.base import checks, rng
+from asyncsim.base.knobs import MARK, knob
+from asyncsim.learning.versions import tensor
 from asyncsim.updates._link import Record, State
-from asyncsim.versions import tensor
 
 
 @dataclass(frozen=True)

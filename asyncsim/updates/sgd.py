@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from asyncsim.knobs import MARK, knob
+from asyncsim.base.knobs import MARK, knob
 from asyncsim.updates._link import Record, State, Stateless
 
 

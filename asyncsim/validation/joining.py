@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from asyncsim import checks
-from asyncsim.records import LOOSE, Claim, Comparison, Estimate, Point, Tightness, Verdict
+from asyncsim.base import checks
+from asyncsim.base.records import LOOSE, Claim, Comparison, Estimate, Point, Tightness, Verdict
 from asyncsim.validation.judging import judge
 from asyncsim.validation.tightness import TIGHT, Tested, tightness
 

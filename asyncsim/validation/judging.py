@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.records import KINDS, LOOSE, Comparison, Estimate
-from asyncsim.uncertainty import critical
+from asyncsim.base import checks
+from asyncsim.base.records import KINDS, LOOSE, Comparison, Estimate
+from asyncsim.base.uncertainty import critical
 from asyncsim.validation.rates import missed_rate, sides
 
 

@@ -6,8 +6,8 @@ import math
 
 from scipy import special
 
-from asyncsim import checks
-from asyncsim.uncertainty import critical
+from asyncsim.base import checks
+from asyncsim.base.uncertainty import critical
 
 ONE_SIDED = ("bound", "ordering")
 """Kinds whose prediction is an upper bound: only measurements above it contradict the claim."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from asyncsim.records import Claim, Comparison, Estimate, Point, Tightness
-from asyncsim.uncertainty import critical
+from asyncsim.base.records import Claim, Comparison, Estimate, Point, Tightness
+from asyncsim.base.uncertainty import critical
 from asyncsim.validation.rates import missed_rate, sides
 
 TIGHT = 0.97

@@ -9,21 +9,36 @@ import pytest
 from tests.architecture.source import imports, modules
 
 FLOORS = {
-    0: {
-        "notation", "records", "rng", "rng_compiled", "checks", "uncertainty", "plugins", "manifest", "laws", "knobs",
-        "feeds", "trace", "memory", "stopping", "progress", "showing", "files", "columns", "compiling",
+    0: {"base", "learning", "app"}
+    | {
+        f"base.{name}"
+        for name in (
+            "notation", "records", "rng", "rng_compiled", "checks", "uncertainty", "plugins", "manifest", "laws",
+            "knobs", "feeds", "trace", "memory", "stopping", "progress", "showing", "files", "columns", "compiling",
+        )
     },
-    1: {"systems", "schedules", "tasks", "policies", "batch", "versions", "ratios", "step", "theory"},
-    2: {"advantages", "penalties", "factors", "methods", "updates", "rollouts", "drawing", "rng_torch"},
-    3: {"spec", "loop", "running", "diagnostics", "oracle"},
+    1: {
+        "systems", "schedules", "tasks", "policies", "learning.batch", "learning.versions", "learning.ratios",
+        "learning.step", "theory",
+    },
+    2: {
+        "advantages", "penalties", "factors", "methods", "updates", "learning.rollouts", "learning.drawing",
+        "learning.rng_torch",
+    },
+    3: {"learning.spec", "learning.loop", "learning.running", "diagnostics", "learning.oracle"},
     4: {"trials", "validation", "conformance"},
     5: {"plotting"},
     6: {
-        "verifying", "comparing", "sweeping", "reporting", "judgments", "wording", "streams", "announcing", "timelines",
-        "conforming", "commands", "completing", "complaints", "cli",
+        f"app.{name}"
+        for name in (
+            "verifying", "comparing", "sweeping", "reporting", "judgments", "wording", "streams", "announcing",
+            "timelines", "conforming", "commands", "completing", "complaints", "cli",
+        )
     },
     7: {"", "__main__"},  # the package itself: lazy public names, and `python -m asyncsim`
 }
+FOLDERS = {"base", "learning", "app"}
+"""Folders whose files are parts of their own."""
 """Every part of the package; a new one takes its place here first."""
 
 GROUND_ONLY = {"systems", "theory", "validation", "plotting"}
@@ -31,27 +46,27 @@ GROUND_ONLY = {"systems", "theory", "validation", "plotting"}
 
 BESIDE = {
     "schedules": {"systems"},
-    "batch": {"versions"},
-    "policies": {"batch", "versions"},
-    "tasks": {"policies", "batch", "versions"},
-    "step": {"batch", "ratios", "versions"},
+    "learning.batch": {"learning.versions"},
+    "policies": {"learning.batch", "learning.versions"},
+    "tasks": {"policies", "learning.batch", "learning.versions"},
+    "learning.step": {"learning.batch", "learning.ratios", "learning.versions"},
     "methods": {"advantages", "penalties", "factors"},
-    "drawing": {"rollouts"},
+    "learning.drawing": {"learning.rollouts"},
     "updates": {"methods"},
-    "diagnostics": {"oracle"},
-    "loop": {"diagnostics"},
-    "spec": {"diagnostics"},
-    "running": {"spec", "loop", "diagnostics"},
+    "diagnostics": {"learning.oracle"},
+    "learning.loop": {"diagnostics"},
+    "learning.spec": {"diagnostics"},
+    "learning.running": {"learning.spec", "learning.loop", "diagnostics"},
     "trials": {"validation"},
-    "judgments": {"verifying", "reporting"},
-    "announcing": {"streams"},
-    "timelines": {"wording", "streams"},
-    "conforming": {"wording"},
-    "commands": {
-        "verifying", "comparing", "sweeping", "reporting", "judgments", "wording", "streams", "announcing", "timelines",
+    "app.judgments": {"app.verifying", "app.reporting"},
+    "app.announcing": {"app.streams"},
+    "app.timelines": {"app.wording", "app.streams"},
+    "app.conforming": {"app.wording"},
+    "app.commands": {
+        "app.verifying", "app.comparing", "app.sweeping", "app.reporting", "app.judgments", "app.wording", "app.streams", "app.announcing", "app.timelines",
     },
-    "completing": {"commands"},
-    "cli": {"commands", "completing", "complaints", "conforming", "streams", "wording"},
+    "app.completing": {"app.commands"},
+    "app.cli": {"app.commands", "app.completing", "app.complaints", "app.conforming", "app.streams", "app.wording"},
 }
 """What a part may import from its own floor."""
 
@@ -59,7 +74,7 @@ PREDICTED = {"theory"}
 MEASURED = (FLOORS[1] | FLOORS[2] | FLOORS[3] | {"trials", "conformance"}) - PREDICTED
 """Two towers: a formula that both shared could check neither."""
 
-PLUGINS = FLOORS[1] | FLOORS[2] | FLOORS[3] | {"trials"}
+PLUGINS = {part for floor in (1, 2, 3) for part in FLOORS[floor] if "." not in part} | {"trials"}
 
 PLACE = {part: floor for floor, parts in FLOORS.items() for part in parts}
 
@@ -70,7 +85,8 @@ def known_modules() -> set[str]:
 
 
 def part_of(module: str) -> str:
-    return [*module.split("."), ""][1]
+    _, part, name = [*module.split("."), "", ""][:3]
+    return f"{part}.{name}" if part in FOLDERS and name else part
 
 
 def plugin_folder(module: str, known: set[str]) -> str:
@@ -115,22 +131,22 @@ def test_imports_go_down_only(module):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("asyncsim.checks", "from asyncsim.theory import claims"),
-        ("asyncsim.records", "import asyncsim.systems"),
-        ("asyncsim.checks", "import asyncsim"),
-        ("asyncsim.theory.ess.limit", "from asyncsim import ratios"),
+        ("asyncsim.base.checks", "from asyncsim.theory import claims"),
+        ("asyncsim.base.records", "import asyncsim.systems"),
+        ("asyncsim.base.checks", "import asyncsim"),
+        ("asyncsim.theory.ess.limit", "from asyncsim.learning import ratios"),
         ("asyncsim.theory.ess.limit", "from asyncsim.theory.ess import clamp_floor"),
         ("asyncsim.theory.ess.limit", "from .clamp_floor import claim"),
-        ("asyncsim.rollouts", "def f():\n    from asyncsim.theory._delay import critical_step"),
-        ("asyncsim.validation.judging", "from asyncsim import ratios"),
+        ("asyncsim.learning.rollouts", "def f():\n    from asyncsim.theory._delay import critical_step"),
+        ("asyncsim.validation.judging", "from asyncsim.learning import ratios"),
         ("asyncsim.validation.judging", "from ..theory import claims"),
         ("asyncsim.advantages.mean", "from asyncsim.advantages.group_mean import group_mean"),
         ("asyncsim.advantages.mean", "from . import offset"),
         ("asyncsim.systems._system", "from asyncsim.schedules import fixed"),
-        ("asyncsim.batch", "from asyncsim.rollouts import x"),
+        ("asyncsim.learning.batch", "from asyncsim.learning.rollouts import x"),
         ("asyncsim.methods.grpo", "from asyncsim.updates._link import Link"),
         ("asyncsim.trials.ess.limit", "from asyncsim.theory.ess.limit import claim"),
-        ("asyncsim.nowhere", "from asyncsim import checks"),
+        ("asyncsim.nowhere", "from asyncsim.base import checks"),
     ],
 )
 def test_a_wrong_import_is_seen(module, source):
@@ -140,10 +156,10 @@ def test_a_wrong_import_is_seen(module, source):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("asyncsim.uncertainty", "from asyncsim.rng import Stream\nimport numpy"),
+        ("asyncsim.base.uncertainty", "from asyncsim.base.rng import Stream\nimport numpy"),
         ("asyncsim.schedules.fixed", "from asyncsim.systems import _system\nfrom asyncsim.schedules._imposed import x"),
-        ("asyncsim.verifying", "from asyncsim import theory, trials, validation"),
-        ("asyncsim.commands", "from asyncsim import verifying"),
+        ("asyncsim.app.verifying", "from asyncsim import theory, trials, validation"),
+        ("asyncsim.app.commands", "from asyncsim.app import verifying"),
         ("asyncsim.theory.ess.limit", "from .._bandit import softmax"),
     ],
 )
@@ -158,4 +174,4 @@ def test_every_part_stands_on_one_floor():
 def test_parts_of_one_floor_form_no_circle():
     TopologicalSorter(BESIDE).prepare()
     with pytest.raises(CycleError):
-        TopologicalSorter({**BESIDE, "versions": {"tasks"}}).prepare()
+        TopologicalSorter({**BESIDE, "learning.versions": {"tasks"}}).prepare()

@@ -15,7 +15,7 @@ HEAVY = ("torch", "numba")
 def light_modules() -> list[str]:
     """Modules that must stay light; underscore files inside plug-in folders may hold kernels, imported by need."""
     floor_0 = ["notation", "records", "rng", "checks", "uncertainty", "plugins", "manifest", "laws", "knobs", "feeds"]
-    names = ["asyncsim", *(f"asyncsim.{name}" for name in floor_0)]
+    names = ["asyncsim", *(f"asyncsim.base.{name}" for name in floor_0)]
     towers = ("asyncsim.systems", "asyncsim.schedules", "asyncsim.theory")
     names += [m for m in modules() if m.startswith(towers) and not m.rpartition(".")[2].startswith("_")]
     return [name for name in names if name in modules()]
@@ -43,10 +43,10 @@ def test_everything_that_must_be_light_is():
 
 def test_the_help_of_the_command_line_is_light():
     if not (PACKAGE / "cli.py").exists():
-        pytest.skip("asyncsim.cli does not exist yet")
+        pytest.skip("asyncsim.app.cli does not exist yet")
     code = """
 import sys
-from asyncsim.cli import main
+from asyncsim.app.cli import main
 sys.argv = ["asyncsim", "--help"]
 try:
     main()

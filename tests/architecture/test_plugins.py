@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim import plugins
+from asyncsim.base import plugins
 from tests.architecture.source import PACKAGE, ROOT, modules, public_names
 
 PAGED = {"diagnostics", "factors", "penalties", "systems"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from benchmarks import __main__ as runner
 
 

@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from asyncsim import theory, trials, validation
-from asyncsim.records import LOOSE, Claim, Estimate
+from asyncsim.base.records import LOOSE, Claim, Estimate
 from asyncsim.trials._trial import untouched
 
 BOUNDS = [name for name in sorted(theory.claims()) if theory.claim(name).kind == "bound"]

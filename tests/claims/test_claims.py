@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from asyncsim import checks, theory, trials, verifying
-from asyncsim.records import Estimate
+from asyncsim import theory, trials
+from asyncsim.app import verifying
+from asyncsim.base import checks
+from asyncsim.base.records import Estimate
 from asyncsim.trials._trial import untouched
 
 CLAIMS = sorted(theory.claims())
@@ -64,7 +66,8 @@ def test_a_point_outside_the_domain_is_refused_by_name() -> None:
 def test_one_random_realization_is_refused_where_a_verdict_is_asked() -> None:
     import numpy as np
 
-    from asyncsim import uncertainty, validation
+    from asyncsim import validation
+    from asyncsim.base import uncertainty
 
     shared = uncertainty.between(np.arange(8.0), np.zeros(8, dtype=int), random=True)
     with pytest.raises(checks.InputError, match="realizations"):

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from asyncsim import checks, theory, trials, verifying
+from asyncsim import theory, trials
+from asyncsim.app import verifying
+from asyncsim.base import checks
 from asyncsim.trials._trial import untouched
 
 CLAIMS = sorted(theory.claims())

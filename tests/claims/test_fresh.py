@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import pytest
 
-from asyncsim import theory, trials, verifying
-from asyncsim.records import LOOSE, Verdict
+from asyncsim import theory, trials
+from asyncsim.app import verifying
+from asyncsim.base.records import LOOSE, Verdict
 
 pytestmark = pytest.mark.fresh
 

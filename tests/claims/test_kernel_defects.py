@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncsim import laws, systems
+from asyncsim import systems
+from asyncsim.base import laws
 from asyncsim.systems._system import System
 from asyncsim.trials.systems import _kernel_defects as defects
 

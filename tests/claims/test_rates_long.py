@@ -130,7 +130,7 @@ def test_false_pass_is_sharp_where_the_sample_is_just_large_enough(replicates: i
     """A normal mean judged with just enough replicates: the rate of missed shifts lies in the band on both sides."""
     claim = theory.claim("systems/update-on-arrival")
     rng = np.random.default_rng(3)
-    from asyncsim import uncertainty
+    from asyncsim.base import uncertainty
 
     passed, stated = 0, []
     for _ in range(REPETITIONS * 10):

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncsim import wording
-from asyncsim.cli import KINDS, main
+from asyncsim.app import wording
+from asyncsim.app.cli import KINDS, main
 
 SMALL = ["--updates", "6", "--replicates", "4"]
 
@@ -249,7 +249,8 @@ def test_bad_input_is_one_line_and_status_two(name: str, tmp_path: Path, monkeyp
 
 
 def test_a_claim_that_is_not_held_gives_status_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim import commands, theory, verifying
+    from asyncsim import theory
+    from asyncsim.app import commands, verifying
 
     claim = theory.claim("estimator/full-is")
     wrong = lambda point: {k: 1.1 * v for k, v in claim.predict(point).items()}  # noqa: E731
@@ -318,7 +319,8 @@ def test_no_command_shows_the_help() -> None:
 
 
 def test_nothing_is_run_before_its_outputs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim import running, verifying
+    from asyncsim.app import verifying
+    from asyncsim.learning import running
     from asyncsim.systems._system import System
 
     worked = []
@@ -412,7 +414,7 @@ def test_list_without_a_kind_lists_kinds(tmp_path: Path) -> None:
     assert json.loads(call("list", "--json").output) == rows
 
 
-@pytest.mark.parametrize("words", [["-m", "asyncsim"], ["-m", "asyncsim.cli"]])
+@pytest.mark.parametrize("words", [["-m", "asyncsim"], ["-m", "asyncsim.app.cli"]])
 def test_python_runs_the_command_line(words: list[str]) -> None:
     done = subprocess.run([sys.executable, *words, "--version"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout == f"asyncsim {metadata.version('asyncsim')}\n" and not done.stderr

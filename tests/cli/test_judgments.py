@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from asyncsim import commands, judgments, records, reporting, verifying
+from asyncsim.app import commands, judgments, reporting, verifying
+from asyncsim.base import records
 from tests.cli.test_cli import call
 from tests.test_reporting import Page, verdict
 

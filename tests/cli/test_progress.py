@@ -11,7 +11,8 @@ from types import ModuleType
 import pytest
 
 import asyncsim as sim
-from asyncsim import announcing, progress
+from asyncsim.app import announcing
+from asyncsim.base import progress
 from tests.cli.test_cli import call
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 import asyncsim as sim
-from asyncsim import checks, cli, progress, streams
+from asyncsim.app import cli, streams
+from asyncsim.base import checks, progress
 from tests.cli.test_cli import call
 
 SCRIPT = str(Path(sys.executable).parent / "asyncsim")
@@ -99,7 +100,7 @@ STOPPING = """
 import os, signal, sys, threading, time
 
 def install():
-    from asyncsim.progress import Progress
+    from asyncsim.base.progress import Progress
     plain = Progress.add
     def add(self, steps=1):
         plain(self, steps)
@@ -110,7 +111,7 @@ def install():
 class Finder:
     # Begins to watch when the command imports what trains: the signal comes in the middle of a run.
     def find_spec(self, name, path=None, target=None):
-        if name == "asyncsim.loop":
+        if name == "asyncsim.learning.loop":
             sys.meta_path.remove(self)
             install()
 
@@ -161,7 +162,7 @@ def test_a_signal_amid_training_leaves_every_output(
 
 
 def test_a_signal_before_training_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim import running
+    from asyncsim.learning import running
 
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         monkeypatch.setattr(running, "run", lambda *given, number=number: signal.raise_signal(number))
@@ -170,7 +171,7 @@ def test_a_signal_before_training_is_one_line(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_claims_that_were_reached_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim import verifying
+    from asyncsim.app import verifying
 
     whole = verifying.verify_one
 
@@ -189,7 +190,7 @@ def test_claims_that_were_reached_are_kept(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("broken", ["save", "json", "plot"])
 def test_an_output_that_fails_loses_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
-    from asyncsim import files
+    from asyncsim.base import files
 
     write = files.write_atomically
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import checks, laws
+from asyncsim.base import checks, laws
 from tests.cli.test_cli import SMALL, call
 
 AREAL = ("timeline", "areal", "--set", "max_head_offpolicyness=1", "--set", "consumer_batch_size=4", "--updates", 12)
@@ -100,7 +100,7 @@ def test_a_staleness_that_is_not_reached_is_one_line() -> None:
     words = ["run", "--updates", "5", "--replicates", "2", "--staleness"]
     short, enough = (
         subprocess.run(
-            [sys.executable, "-c", f"from asyncsim.cli import main; main({[*words, lag]})"],
+            [sys.executable, "-c", f"from asyncsim.app.cli import main; main({[*words, lag]})"],
             capture_output=True, text=True, check=False,
         )
         for lag in ("100", "4")

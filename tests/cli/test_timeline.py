@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim import plugins
+from asyncsim.base import plugins
 from tests.cli.test_cli import call
 
 KEYS = {

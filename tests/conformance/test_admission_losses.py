@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.conformance import check_admission
 from asyncsim.conformance._controllers import ResetAtPublish, TicketsAtPublish
 from asyncsim.conformance._ledger import Rules, Run

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.conformance import ConformanceError, check_admission
 from asyncsim.conformance._controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
 from asyncsim.conformance._ledger import Rules, Run, replayed

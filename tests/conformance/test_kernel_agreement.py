@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from asyncsim.base.laws import lognormal
 from asyncsim.conformance._controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
-from asyncsim.laws import lognormal
 from asyncsim.systems._system import StalledError, System
 from tests.conformance import planted
 from tests.systems.settings import EIGHTHS, SMOOTH, some

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.conformance import ConformanceError, _loss_bugs, check_loss
 from asyncsim.conformance._loss_curves import Curves
 from asyncsim.conformance._loss_hazards import ATTACHED, MASKED, OVERFLOW, ZERO

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.conformance import adapters, check_loss
 from asyncsim.conformance._loss_bugs import SWAPPED, UNUSED
 from tests.conformance import trainers

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.conformance import check_loss
 from asyncsim.conformance._loss_arguments import DOCUMENTED, bind, role_of
 from tests.conformance import trainers

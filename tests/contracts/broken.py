@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from asyncsim import rng, versions
-from asyncsim.batch import Draws
+from asyncsim.base import rng
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Draws
 from asyncsim.policies._policy import Act
 
 

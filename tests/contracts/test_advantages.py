@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from tests.contracts.families import gathered
 from tests.contracts.laboratory import case, make, names, step_of, trial_of
 from tests.core import formulas

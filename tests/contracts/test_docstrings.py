@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from asyncsim import plugins
+from asyncsim.base import plugins
 from asyncsim.diagnostics._diagnostic import Metric
 
 FACTORIES = ("methods", "advantages", "factors", "penalties", "updates", "policies", "tasks", "schedules", "systems")

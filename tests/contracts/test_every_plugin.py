@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import plugins
+from asyncsim.base import plugins
 from tests.contracts.families import gathered
 from tests.contracts.laboratory import (
     KINDS,
@@ -179,7 +179,7 @@ def test_weights_rise_with_the_log_ratio_to_the_end(method):
 @each_method
 def test_contradictory_infinities_fail_closed(method):
     """+inf and -inf in one sequence: either a finite direction, or a frozen replicate; never a NaN parameter."""
-    from asyncsim.loop import advance
+    from asyncsim.learning.loop import advance
 
     trial = trial_of(method, ragged=False)
     log_prob = trial.batch.behavior["log_prob"].clone()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.diagnostics._diagnostic import Metric
 from tests.contracts import broken
 from tests.contracts.laboratory import make, names, policy_of

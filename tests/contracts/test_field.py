@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.methods._method import AGGREGATORS
 from tests.contracts.laboratory import case, make, names
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.methods._method import AGGREGATORS
 from tests.contracts.families import gathered
 from tests.contracts.families._paper import compared

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.methods._evaluate import evaluate
 from tests.contracts.laboratory import NOTHING, make, names, trial_of
 

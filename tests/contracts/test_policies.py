@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim import rng, versions
-from asyncsim.batch import Batch, Draws
-from asyncsim.checks import InputError
+from asyncsim.base import rng
+from asyncsim.base.checks import InputError
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch, Draws
 from tests.contracts.laboratory import defined, make, names
 
 R, G, N, T, D = 2, 2, 3, 3, 2

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import versions
-from asyncsim.checks import InputError
-from asyncsim.rollouts import Sampler, enumerate_outcomes, monte_carlo
+from asyncsim.base.checks import InputError
+from asyncsim.learning import versions
+from asyncsim.learning.rollouts import Sampler, enumerate_outcomes, monte_carlo
 from tests.contracts.laboratory import make, names, policy_of
 
 TABULAR = {

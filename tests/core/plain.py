@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from asyncsim import rng
+from asyncsim.base import rng
 
 
 @dataclass

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import versions
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
+from asyncsim.learning import versions
 from asyncsim.methods._evaluate import evaluate
 from tests.core import test_gae as data
 from tests.core import test_mlp as mlp

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.tasks.softmax_bandit import SoftmaxBandit
 from asyncsim.validation.judging import judge
 
@@ -554,7 +554,7 @@ def test_damaged_files(tmp_path, kind, damage):
 
 
 def test_files_of_another_kind_or_format(tmp_path, monkeypatch):
-    from asyncsim import files
+    from asyncsim.base import files
 
     saved.save(tmp_path / "schedule.npz")
     with pytest.raises(InputError, match="trace"):
@@ -569,7 +569,7 @@ def test_files_of_another_kind_or_format(tmp_path, monkeypatch):
 
 def rewritten(path, kind, value, arrays=None, scalars=None, without=()):
     """The file of a value with arrays and scalars replaced, added or left out: well formed, but not what was saved."""
-    from asyncsim import files
+    from asyncsim.base import files
 
     value.save(path)
     held, said = files.load_arrays(path, kind)
@@ -633,7 +633,7 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 def test_what_fails_inside_the_guard_leaves_nothing(tmp_path, monkeypatch):
-    from asyncsim import files
+    from asyncsim.base import files
 
     def refuse(source, target):
         raise OSError(28, "No space left on device")
@@ -656,7 +656,7 @@ def test_the_memory_asked_for_is_about_what_a_run_takes(monkeypatch):
 
 
 def test_an_extreme_law_does_not_warn(recwarn):
-    from asyncsim.rng import Stream
+    from asyncsim.base.rng import Stream
 
     for compiled in (False, True):
         draws = sim.pareto(1.0, 1e-3).sample(Stream(0, "work"), 0, np.arange(1000), compiled=compiled)

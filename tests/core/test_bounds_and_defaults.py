@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import plugins, ratios, rng
 from asyncsim.advantages._baselines import _quantile
-from asyncsim.checks import InputError
+from asyncsim.base import plugins, rng
+from asyncsim.base.checks import InputError
+from asyncsim.learning import ratios
 from asyncsim.methods import _given
 from asyncsim.methods._surrogates import DualClip, gained
 from asyncsim.penalties._divergence import k3_value

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim import theory
-from asyncsim.laws import constant, exponential
+from asyncsim.base.laws import constant, exponential
 from asyncsim.systems._system import StalledError, System
 from tests.systems.settings import FEATURES, systems
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim import knobs, versions
-from asyncsim.batch import Batch
-from asyncsim.checks import InputError
+from asyncsim.base import knobs
+from asyncsim.base.checks import InputError
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch
 from tests.contracts.laboratory import step_of
 
 R, G, N = 2, 2, 3

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from tests.core.runs import SEED, identical, markov, simulated
 
 MEANS = np.array([[0.1, 0.8, 0.4], [0.9, 0.2, 0.5]])
@@ -111,7 +111,7 @@ def test_tokens_are_drawn_early_at_their_own_versions():
 
 def test_weights_are_kept_only_while_they_are_needed(monkeypatch):
     """The store holds as many versions as are outstanding, not as many as the run has."""
-    from asyncsim import drawing
+    from asyncsim.learning import drawing
 
     stores = []
 

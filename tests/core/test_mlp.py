@@ -14,9 +14,10 @@ from scipy import stats
 from torch import nn
 
 import asyncsim as sim
-from asyncsim import rng, versions
-from asyncsim.batch import Batch, Draws
-from asyncsim.checks import InputError
+from asyncsim.base import rng
+from asyncsim.base.checks import InputError
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch, Draws
 from asyncsim.policies import _mlp_network as network
 
 R, G, N, T, D = 3, 2, 4, 5, 3

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.methods._weights import times
 from asyncsim.updates._link import Record, Stateless, advance
 from tests.contracts.laboratory import acting, case, make, names, permuted, step_with, trial_of

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._weights import Weight
 from tests.contracts.laboratory import NOTHING, acting, case, make, names, trial_of

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 

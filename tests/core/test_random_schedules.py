@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import uncertainty
+from asyncsim.base import uncertainty
 
 LAGS, SIZE, ETA, UPDATES, LATE, START = (0, 1, 2, 3, 4), 6, 0.28, 80, 40, 1.0
 SEEDS = range(8)

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from asyncsim import rng, rng_compiled, rng_torch
-from asyncsim.batch import Draws
-from asyncsim.checks import InputError
+from asyncsim.base import rng, rng_compiled
+from asyncsim.base.checks import InputError
+from asyncsim.learning import rng_torch
+from asyncsim.learning.batch import Draws
 
 TOP = 2**32 - 1
 KNOWN = [

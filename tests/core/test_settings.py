@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import knobs, uncertainty
-from asyncsim.checks import InputError
+from asyncsim.base import knobs, uncertainty
+from asyncsim.base.checks import InputError
 from tests.cli.test_cli import call
 
 STEPS = (0.05, 0.1, 0.15, 0.2)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import records, showing
+from asyncsim.base import records, showing
 from tests.test_reporting import Page, verdict
 
 EVIL = '<script>alert("x")</script>&'
@@ -125,7 +125,7 @@ def test_dir_holds_public_names_only():
 
 
 def test_the_empty_chain_is_said(capsys):
-    from asyncsim import commands
+    from asyncsim.app import commands
 
     made = spec(update=sim.chain())
     assert made.describe()["update"] == ["no links: the gradient itself is added, step size 1"]

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import stopping
+from asyncsim.base import stopping
 from asyncsim.diagnostics._diagnostic import Metric
 
 pytestmark = pytest.mark.skipif(
@@ -118,7 +118,7 @@ def test_a_second_signal_ends_at_once():
 
 
 def test_before_the_first_batch_there_is_nothing_to_keep(monkeypatch):
-    from asyncsim import running
+    from asyncsim.learning import running
 
     monkeypatch.setattr(running, "_announce_prices", lambda spec: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt) as caught:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import plugins, rng
+from asyncsim.base import plugins, rng
 from tests.contracts.families import gathered
 from tests.core import formulas, plain
 from tests.core.runs import SEED, START, simulated

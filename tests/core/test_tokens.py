@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import ratios
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
+from asyncsim.learning import ratios
 from tests.core.runs import identical
 
 ENDING = {"actions": 3, "horizon": 24, "ends": True, "logits": [[0.0, 0.0, -2.0]]}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import uncertainty
+from asyncsim.base import uncertainty
 
 RANDOM = np.random.default_rng(0)
 

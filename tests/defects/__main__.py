@@ -13,7 +13,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from asyncsim.files import write_atomically
+from asyncsim.base.files import write_atomically
 from tests.defects import catalog
 from tests.defects.plants import PLANTS
 

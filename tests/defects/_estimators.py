@@ -9,11 +9,12 @@ import math
 
 import torch
 
-from asyncsim import ratios
 from asyncsim.advantages import _advantage
 from asyncsim.advantages.group_std import GroupStd
 from asyncsim.advantages.otb import Otb
 from asyncsim.factors._factor import Band
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
 from asyncsim.methods import _bapo, _method, _parts, _weights
 from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._method import Method
@@ -23,7 +24,6 @@ from asyncsim.methods.m2po_waterfill import M2poWaterfill
 from asyncsim.methods.topr import Tapered
 from asyncsim.methods.truncated_is import truncated_is
 from asyncsim.penalties.divergences import K2
-from asyncsim.step import Step
 from asyncsim.updates.ess_step import EssStep
 from tests.defects.plants import plant
 

@@ -6,8 +6,9 @@ import math
 
 import torch
 
-from asyncsim import diagnostics, ratios
+from asyncsim import diagnostics
 from asyncsim.diagnostics._ages import ages
+from asyncsim.learning import ratios
 from asyncsim.updates.align import Align
 from tests.defects.plants import plant
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import oracle, plugins
+from asyncsim.base import plugins
+from asyncsim.learning import oracle
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.plotting import _style
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods, _store, atlas

@@ -15,7 +15,7 @@ from tests.experiments._lab import FAKE, parts, ran, run, start
 EVERYWHERE = """
 import os, sys
 from pathlib import Path
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from experiments import _store
 
 class Killed(BaseException):

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from asyncsim import running, theory
-from asyncsim.records import Schedule
+from asyncsim import theory
+from asyncsim.base.records import Schedule
+from asyncsim.learning import running
 from asyncsim.theory._recursion import second_moments
 from experiments import gac_bound
 from paper_figures import gac_bound as figure

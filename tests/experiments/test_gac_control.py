@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from asyncsim import oracle, running, theory
-from asyncsim.checks import InputError
+from asyncsim import theory
+from asyncsim.base.checks import InputError
+from asyncsim.learning import oracle, running
 from experiments import _gac_control as arms
 from experiments import gac_control
 from paper_figures import gac_control as figure

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from experiments import gac_projection as experiment
 from paper_figures import _gac_projection as kept
 from paper_figures import gac_projection as figure

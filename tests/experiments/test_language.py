@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import rng
-from asyncsim.batch import Draws
+from asyncsim.base import rng
+from asyncsim.learning.batch import Draws
 from asyncsim.plotting import _style
 from experiments import _store, language_ess, language_learning
 from paper_figures import language_ess as ess_figure

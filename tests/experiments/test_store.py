@@ -37,7 +37,7 @@ def run(setting):
 READ = """
 import sys
 from pathlib import Path
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from experiments import _store
 try:
     table = _store.read("squares", quick="--quick" in sys.argv)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncsim import theory
-from asyncsim.cli import main
+from asyncsim.app.cli import main
 from asyncsim.plotting import _style
 from experiments import _store, system_frontier, systems_stories
 from paper_figures import system_frontier as frontier_figure

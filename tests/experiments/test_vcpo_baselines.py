@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import asyncsim as sim
-from asyncsim import oracle
+from asyncsim.learning import oracle
 from asyncsim.plotting import _style
 from asyncsim.trials._plants import FourthPower
 from experiments import _vcpo_estimators, vcpo_baselines

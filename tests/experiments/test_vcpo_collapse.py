@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from asyncsim import uncertainty
+from asyncsim.base import uncertainty
 from experiments import _store, vcpo_collapse
 from experiments import _vcpo_collapse as alarms
 from paper_figures import vcpo_collapse as figure

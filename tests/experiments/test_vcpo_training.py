@@ -13,10 +13,10 @@ from matplotlib import colors
 from matplotlib.figure import Figure
 from scipy import stats
 
-from asyncsim import uncertainty
-from asyncsim.checks import InputError
+from asyncsim.base import uncertainty
+from asyncsim.base.checks import InputError
+from asyncsim.base.rng import Stream
 from asyncsim.plotting import _style
-from asyncsim.rng import Stream
 from experiments import _store, _vcpo, vcpo_training
 from paper_figures import vcpo_training as figure
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim import columns, files
-from asyncsim.checks import InputError
-from asyncsim.records import Schedule, Timeline, plain
+from asyncsim.base import columns, files
+from asyncsim.base.checks import InputError
+from asyncsim.base.records import Schedule, Timeline, plain
 from asyncsim.systems._system import StalledError
 from tests.systems.settings import CORNERS, FEATURES, corners, systems
 

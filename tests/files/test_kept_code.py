@@ -112,7 +112,7 @@ def test_a_damaged_file_is_made_anew(kept, tmp_path, which, damage):
 FLIPS = """
 import pathlib
 import numpy as np
-from asyncsim import compiling
+from asyncsim.base import compiling
 from asyncsim.policies._tabular_kernels import scatter
 store = scatter._cache._cache_file
 index = pathlib.Path(store._index_path)

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import asyncsim as sim
-from asyncsim import checks, memory
-from asyncsim.checks import InputError
+from asyncsim.base import checks, memory
+from asyncsim.base.checks import InputError
 
 GIB = 1 << 30
 

@@ -17,8 +17,8 @@ import pytest
 from pyarrow import parquet
 
 import asyncsim as sim
-from asyncsim import files
-from asyncsim.checks import InputError
+from asyncsim.base import files
+from asyncsim.base.checks import InputError
 
 SAVED = sim.schedules.fixed(0).schedule(4, 2, 1, 1, 0)
 MIB = 1 << 20
@@ -243,7 +243,7 @@ def archives():
 WATCH = """
 import resource, sys
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 import pyarrow.csv, pyarrow.parquet, pyarrow.compute, asyncsim.schedules._log, asyncsim.schedules.replay
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

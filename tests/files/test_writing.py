@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import files
-from asyncsim.checks import InputError
+from asyncsim.base import files
+from asyncsim.base.checks import InputError
 
 SAVED = sim.schedules.fixed(0).schedule(4, 2, 1, 1, 0)
 
@@ -134,7 +134,7 @@ def test_a_name_may_be_as_long_as_the_file_system_lets_it(tmp_path):
 
 PRINTS = """
 import sys
-from asyncsim import files
+from asyncsim.base import files
 print("before")
 files.write_atomically(sys.argv[1], lambda file: file.write(b"file\\n"))
 print("after")
@@ -164,7 +164,7 @@ def test_a_full_device_is_one_line(device):
 
 WAITS = """
 import sys, time
-from asyncsim import files
+from asyncsim.base import files
 if sys.argv[2] == "named":
     files._nameless = lambda folder: None
 def write(file):
@@ -193,7 +193,7 @@ def test_a_process_that_is_ended_leaves_nothing_behind(tmp_path, number, kind):
 
 CONVERTS = """
 import pathlib, sys, time
-from asyncsim import files
+from asyncsim.base import files
 fresh = pathlib.Path(sys.argv[1])
 with files.cleared(fresh):
     (fresh / "weights").mkdir(parents=True)

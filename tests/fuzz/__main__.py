@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 
 LIMIT = 64 << 20
 """Bytes of memory that reading a file may take here."""

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from random import Random
 
-from asyncsim import checks, cli, laws, notation, wording
+from asyncsim.app import cli, wording
+from asyncsim.base import checks, laws, notation
 from asyncsim.schedules import _log_stacks
 from asyncsim.systems import areal
 

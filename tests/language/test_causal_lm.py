@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim import rng, versions
-from asyncsim.batch import Batch, Draws
-from asyncsim.checks import InputError
+from asyncsim.base import rng
+from asyncsim.base.checks import InputError
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch, Draws
 from asyncsim.policies import _language_network as networks
 from asyncsim.policies import _language_prompts as prompts
 from asyncsim.policies import _language_sampling as sampling

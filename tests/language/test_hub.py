@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.policies import _hub
 
 ALPHABET = "0123456789+-*/= \n"
@@ -143,9 +143,9 @@ def spoken_by(made, text, tokens):
     """A prompt `[1, 1, 3, L]`, what the model said `[3, T]`, and the log-probs that were recorded."""
     import numpy as np
 
-    from asyncsim import rng
-    from asyncsim.batch import Draws
-    from asyncsim.versions import current
+    from asyncsim.base import rng
+    from asyncsim.learning.batch import Draws
+    from asyncsim.learning.versions import current
 
     seen = torch.tensor(made.tokenizer.encode(text)).expand(1, 1, 3, -1)
     view, memory = current(made.prepare(made.initial(1))), made.remember(seen)
@@ -435,8 +435,8 @@ def test_smollm2_adds_digits_about_half_of_the_time():
     """
     import numpy as np
 
-    from asyncsim.rollouts import Sampler, monte_carlo
-    from asyncsim.versions import current
+    from asyncsim.learning.rollouts import Sampler, monte_carlo
+    from asyncsim.learning.versions import current
 
     policy = sim.policies.causal_lm("smollm2", train_layers=7)
     task = sim.tasks.arithmetic(digits=1, shots=4, style="spaced", prompts=16).fit(policy)

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import rng
-from asyncsim.batch import Draws
-from asyncsim.checks import InputError
+from asyncsim.base import rng
+from asyncsim.base.checks import InputError
+from asyncsim.learning.batch import Draws
 from asyncsim.policies import _hub
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.tasks._language import LanguageTask, chosen, padded, shuffled
@@ -163,8 +163,8 @@ def test_every_token_with_a_line_break_and_every_end_stop(spoken, earned, length
 
 
 def test_a_run_asks_the_prompts_in_turn_and_records_what_was_spoken():
-    from asyncsim.rollouts import Sampler, monte_carlo
-    from asyncsim.versions import current
+    from asyncsim.learning.rollouts import Sampler, monte_carlo
+    from asyncsim.learning.versions import current
 
     policy = sim.policies.causal_lm("char", recipe={"width": 32, "layers": 1, "steps": 0})
     task = sim.tasks.arithmetic(digits=1, prompts=3).fit(policy)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.policies import _pretraining as pretraining
 from asyncsim.policies._cache import Columns, Growing
 from asyncsim.policies._pretraining import Recipe

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 import asyncsim as sim
-from asyncsim import versions
-from asyncsim.batch import Batch
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch
 from asyncsim.methods._evaluate import evaluate
 from tests.contracts.laboratory import NOTHING
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim import ratios
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
+from asyncsim.learning import ratios
 from asyncsim.methods import _given
 from tests.contracts.families import adaptive
 from tests.contracts.families._paper import opened, ours

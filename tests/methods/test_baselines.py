@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from tests.contracts.test_advantages import drawn, samples
 
 ADV = sim.advantages

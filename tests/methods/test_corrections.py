@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.methods._evaluate import evaluate
 from tests.contracts.laboratory import NOTHING, trial_of
 from tests.methods.enumerated import Chain, Judge

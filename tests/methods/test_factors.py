@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.checks import InputError
-from asyncsim.knobs import bind
+from asyncsim.base.checks import InputError
+from asyncsim.base.knobs import bind
 from tests.contracts.families._paper import _fresh, evaluate, opened
 from tests.contracts.families.importance import FACTORED
 from tests.contracts.laboratory import NOTHING, case, names, step_with

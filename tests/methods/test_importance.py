@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim import oracle
 from asyncsim.advantages._advantage import Baseline
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
+from asyncsim.learning import oracle
 from tests.contracts.families.importance import PAPERS
 from tests.contracts.laboratory import acting, case, step_with
 

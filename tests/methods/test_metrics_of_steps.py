@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from tests.contracts.ends import FULL, MASK, PPO, flat
 from tests.contracts.laboratory import make
 from tests.contracts.measuring import measure, on, step_with

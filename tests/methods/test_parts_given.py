@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 
 NOW = torch.tensor([[-0.5, -0.7], [-1.5, -0.2]], dtype=torch.float64)
 THEN = NOW - 0.1

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.methods import _given
 from asyncsim.theory.optimum.asymre_projection import claim
 from tests.contracts.laboratory import case, step_with

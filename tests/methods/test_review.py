@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from tests.contracts.laboratory import case, make, policy_of
 
 M, A, F = sim.methods, sim.advantages, sim.factors

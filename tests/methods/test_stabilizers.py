@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.updates._link import Stateless
 from tests.contracts.test_links import R, SkipSecond, apply, directions, signal, turned
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import knobs
-from asyncsim.checks import InputError
+from asyncsim.base import knobs
+from asyncsim.base.checks import InputError
 from tests.contracts.families import surrogates
 from tests.contracts.families._paper import Paper, opened, ours
 from tests.contracts.laboratory import case, step_with

@@ -6,17 +6,17 @@ _UNCHOSEN = "The quotient by 0 stands in the branch that the outer where, or the
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
-        "asyncsim/ratios.py",
+        "asyncsim/learning/ratios.py",
         "largest = torch.where(shift == -math.inf, torch.zeros_like(shift), shift)",
         "zeros_like -> ones_like",
     ): "Where every weight is 0, so is each relative to any finite largest one, and log 0 stays -inf.",
     (
-        "asyncsim/ratios.py",
+        "asyncsim/learning/ratios.py",
         "if flat_mass.shape[0] != flat.shape[0]:",
         "0 -> 1 (2)",
     ): "Expanding a mass to its own shape changes nothing; one that is not expanded is broadcast.",
     (
-        "asyncsim/step.py",
+        "asyncsim/learning/step.py",
         'if gap.device.type == "cpu" and math.isfinite(gap.sum()):',
         "sum -> mean",
     ): "Only whether it is finite is read, and a sum that overflows takes the longer way to the same numbers.",
@@ -86,12 +86,12 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "* -> /",
     ): "By ones.",
     (
-        "asyncsim/step.py",
+        "asyncsim/learning/step.py",
         'if sums.device.type != "cpu" or not math.isfinite(sums.sum()):',
         "!= -> ==",
     ): "The longer way gives the same number.",
     (
-        "asyncsim/ratios.py",
+        "asyncsim/learning/ratios.py",
         "reached = (held > 0) & (below >= level * below[:, -1:] - 1e-12)",
         "> -> >=",
     ): "What has no mass stands behind all that has.",
@@ -121,12 +121,12 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "-1 -> -2 (2)",
     ): "One more turn writes the last token again, behind which nothing is carried.",
     (
-        "asyncsim/step.py",
+        "asyncsim/learning/step.py",
         "return gap.mul_(self.mask).add_(0.0)",
         "add_ -> sub_",
     ): "It decides the sign of zeros.",
     (
-        "asyncsim/ratios.py",
+        "asyncsim/learning/ratios.py",
         "if flat_mass.shape[0] != flat.shape[0]:",
         "0 -> 1",
     ): "Expanding a mass to its own shape changes nothing; one that is not expanded is broadcast.",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncsim import uncertainty
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Schedule
+from asyncsim.base.trace import Trace
 from asyncsim.plotting import _metrics, _style, plot
-from asyncsim.records import Schedule
-from asyncsim.trace import Trace
 
 U, R, M = 12, 6, 3
 

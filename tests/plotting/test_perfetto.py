@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from asyncsim import records
 from asyncsim import systems as presets
-from asyncsim.laws import exponential, lognormal
+from asyncsim.base import records
+from asyncsim.base.laws import exponential, lognormal
 from asyncsim.plotting._perfetto import MICRO, perfetto
 
 SYSTEM = presets.areal(2, 3, 7, length=lognormal(1.0, 0.8), load=1.2, sync_time=0.1)

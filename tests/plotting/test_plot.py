@@ -10,7 +10,7 @@ import matplotlib as mpl
 import pytest
 
 from asyncsim import schedules
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style, plot
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,7 +85,7 @@ def test_a_notebook_shows_the_figure_although_pyplot_did_not_make_it():
 
 def test_importing_the_package_leaves_matplotlib_alone():
     heavy = {"matplotlib", "jinja2", "torch", "numba"}
-    code = f"import asyncsim.plotting, asyncsim.reporting, sys; print({heavy} & set(sys.modules))"
+    code = f"import asyncsim.plotting, asyncsim.app.reporting, sys; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "set()"
 

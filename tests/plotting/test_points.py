@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import checks, uncertainty
+from asyncsim.base import checks, uncertainty
+from asyncsim.base.records import Estimate
 from asyncsim.plotting import _style, points
-from asyncsim.records import Estimate
 
 
 def bars(ax):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
+from asyncsim.base.records import Timeline
 from asyncsim.plotting import _timeline, plot
-from asyncsim.records import Timeline
 
 NAN = np.nan
 

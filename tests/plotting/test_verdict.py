@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from asyncsim import validation
+from asyncsim.base.records import Claim, Estimate, Verdict
 from asyncsim.plotting import _style, _verdict, plot
-from asyncsim.records import Claim, Estimate, Verdict
 
 EFFECT = 0.1
 CLAIM = Claim(

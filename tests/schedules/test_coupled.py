@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from asyncsim import rng, schedules
+from asyncsim import schedules
 from asyncsim import systems as presets
-from asyncsim.checks import InputError
-from asyncsim.feeds import EagerFeed
-from asyncsim.laws import constant, empirical, exponential
+from asyncsim.base import rng
+from asyncsim.base.checks import InputError
+from asyncsim.base.feeds import EagerFeed
+from asyncsim.base.laws import constant, empirical, exponential
 from asyncsim.systems import _draws
 from asyncsim.systems._system import StalledError
 from tests.systems.settings import FEATURES, systems

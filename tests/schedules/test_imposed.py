@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsim import laws, records, schedules
-from asyncsim.checks import InputError
-from asyncsim.feeds import EagerFeed
+from asyncsim import schedules
+from asyncsim.base import laws, records
+from asyncsim.base.checks import InputError
+from asyncsim.base.feeds import EagerFeed
 from tests.statistics import assert_rate
 
 COUNTS = {"groups_per_batch": st.integers(1, 3), "batches_per_publish": st.integers(1, 3)}

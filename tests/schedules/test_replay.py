@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim import cli
-from asyncsim.checks import InputError
-from asyncsim.laws import lognormal
+from asyncsim.app import cli
+from asyncsim.base.checks import InputError
+from asyncsim.base.laws import lognormal
 from asyncsim.schedules import _log_read, _log_stacks, _log_versions, replay
 from asyncsim.systems import areal
 

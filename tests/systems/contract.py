@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from asyncsim import systems as presets
-from asyncsim.laws import Law, constant, empirical, exponential, lognormal
+from asyncsim.base.laws import Law, constant, empirical, exponential, lognormal
 from asyncsim.systems._system import System
 
 LENGTH = lognormal(1.0, 0.8)

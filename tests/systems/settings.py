@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 from hypothesis import strategies as st
 
-from asyncsim.laws import empirical, gamma, lognormal
+from asyncsim.base.laws import empirical, gamma, lognormal
 from asyncsim.systems import _draws
 from asyncsim.systems._system import System
 

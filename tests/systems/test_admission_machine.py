@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from asyncsim.laws import empirical, lognormal
+from asyncsim.base.laws import empirical, lognormal
 from asyncsim.systems import _draws, _kernel
 from asyncsim.systems import _state as k
 from asyncsim.systems._simulating import stepped

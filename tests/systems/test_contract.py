@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from asyncsim import plugins, theory
 from asyncsim import systems as presets
-from asyncsim.checks import InputError
-from asyncsim.laws import constant, exponential, lognormal, pareto
+from asyncsim import theory
+from asyncsim.base import plugins
+from asyncsim.base.checks import InputError
+from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems._system import StalledError, System
 from tests.statistics import FALSE_ALARM
 from tests.systems.contract import CASES, EXPECTED, KNOBS, configurations, system

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from asyncsim import rng
-from asyncsim.laws import exponential
+from asyncsim.base import rng
+from asyncsim.base.laws import exponential
 from asyncsim.systems import _draws
 from asyncsim.systems._system import System
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from asyncsim import systems as presets
-from asyncsim.laws import Law, constant, empirical, lognormal
+from asyncsim.base.laws import Law, constant, empirical, lognormal
 from asyncsim.systems._system import StalledError, System
 from asyncsim.systems._tokens import token_versions
 from tests.systems import processes

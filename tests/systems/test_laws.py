@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsim import laws, rng
-from asyncsim.checks import InputError
+from asyncsim.base import laws, rng
+from asyncsim.base.checks import InputError
 from tests.statistics import assert_rate
 
 LAWS = [

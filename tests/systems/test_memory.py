@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from asyncsim import checks
 from asyncsim import systems as presets
-from asyncsim.checks import InputError
-from asyncsim.laws import constant, exponential, gamma, lognormal
-from asyncsim.records import Timeline
+from asyncsim.base import checks
+from asyncsim.base.checks import InputError
+from asyncsim.base.laws import constant, exponential, gamma, lognormal
+from asyncsim.base.records import Timeline
 from asyncsim.systems import _build, _limits
 from asyncsim.systems._system import StalledError, System
 from tests.systems.contract import CASES

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from scipy import special
 
-from asyncsim import plugins, records, wording
 from asyncsim import systems as presets
-from asyncsim.checks import InputError
-from asyncsim.laws import constant, exponential, lognormal, pareto
+from asyncsim.app import wording
+from asyncsim.base import plugins, records
+from asyncsim.base.checks import InputError
+from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems._system import System
 from tests.statistics import assert_rate
 from tests.systems.preset_table import AHEAD, BAD_KNOBS, BOUNDED, EXACT, FASTER, REQUIRED, ROWS, SLOWER, UNEVEN

@@ -8,8 +8,8 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from asyncsim import systems as presets
-from asyncsim.checks import InputError
-from asyncsim.laws import constant, exponential, lognormal, pareto
+from asyncsim.base.checks import InputError
+from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems import _summary
 from asyncsim.systems._system import StalledError, System
 from asyncsim.systems._tokens import token_versions

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from asyncsim.laws import constant, empirical
+from asyncsim.base.laws import constant, empirical
 from asyncsim.systems._system import System
 from tests.systems import ledger, processes
 from tests.systems.histories import differences, of_twin, select

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncsim import checks, laws, records, schedules
+from asyncsim import schedules
 from asyncsim import systems as presets
-from asyncsim.checks import InputError
+from asyncsim.base import checks, laws, records
+from asyncsim.base.checks import InputError
 from asyncsim.systems._checking import LIMITS
 from tests.systems.contract import CASES
 from tests.systems.contract import system as case_system

@@ -11,7 +11,7 @@ from scipy import stats
 
 import asyncsim as sim
 from asyncsim import theory
-from asyncsim.checks import InputError
+from asyncsim.base.checks import InputError
 from asyncsim.tasks._tabular import TabularTask
 from asyncsim.trials._chains import AFFINITY, BATCHES, SAMPLES, Chain, OneNumber
 from asyncsim.trials._plants import with_policy

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import rng
-from asyncsim.batch import Draws
-from asyncsim.checks import InputError
+from asyncsim.base import rng
+from asyncsim.base.checks import InputError
+from asyncsim.learning.batch import Draws
 
 SEED = 5
 CART, ACROBOT, PENDULUM = "CartPole-v1", "Acrobot-v1", "Pendulum-v1"

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import oracle, versions
-from asyncsim.checks import InputError
-from asyncsim.rollouts import Sampler, enumerate_outcomes, monte_carlo
+from asyncsim.base.checks import InputError
+from asyncsim.learning import oracle, versions
+from asyncsim.learning.rollouts import Sampler, enumerate_outcomes, monte_carlo
 from asyncsim.tasks._mdp import _edges
 from asyncsim.trials._plants import Displace
 from tests.statistics import assert_rate

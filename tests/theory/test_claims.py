@@ -11,7 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from asyncsim import checks, records, theory
+from asyncsim import theory
+from asyncsim.base import checks, records
 from tests.theory import drawing
 
 IDS = sorted(theory.claims())

@@ -10,7 +10,7 @@ from scipy.stats import poisson
 
 from asyncsim import systems as presets
 from asyncsim import theory
-from asyncsim.laws import Law, constant, empirical, exponential, gamma, lognormal, pareto
+from asyncsim.base.laws import Law, constant, empirical, exponential, gamma, lognormal, pareto
 from asyncsim.systems._system import System
 from asyncsim.theory import _few_places
 

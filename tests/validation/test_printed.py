@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import records, validation
-from asyncsim.checks import InputError
-from asyncsim.records import Claim, Estimate
+from asyncsim import validation
+from asyncsim.base import records
+from asyncsim.base.checks import InputError
+from asyncsim.base.records import Claim, Estimate
 
 CLAIM = Claim("toy/claim", "a statement", "expectation", "exact", lambda p: None, lambda p: {}, lambda p: {}, "derived")
 

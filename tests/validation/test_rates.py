@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsim import uncertainty
-from asyncsim.checks import InputError
-from asyncsim.records import Estimate
+from asyncsim.base import uncertainty
+from asyncsim.base.checks import InputError
+from asyncsim.base.records import Estimate
 from asyncsim.validation import judge, missed_rate, sample_size
 from asyncsim.validation.rates import sides
 from tests.statistics import assert_rate, binomial_band

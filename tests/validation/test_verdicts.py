@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsim.checks import InputError
-from asyncsim.records import KINDS, Claim, Estimate
-from asyncsim.uncertainty import critical
+from asyncsim.base.checks import InputError
+from asyncsim.base.records import KINDS, Claim, Estimate
+from asyncsim.base.uncertainty import critical
 from asyncsim.validation import join, judge
 
 REAL = st.floats(-1e6, 1e6)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import brentq
 
-from asyncsim import checks
+from asyncsim.base import checks
 
 
 def companions(law: np.ndarray, a: float) -> list[np.ndarray]:

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.stats import poisson
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Choice, Declared, Integer, Real
 
 

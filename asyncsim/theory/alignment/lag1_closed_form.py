@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Draw, Positive, Real, Staleness
 from asyncsim.theory._delay import covariance_share, critical, excess, stable_share
 from asyncsim.theory._recursion import autocovariance

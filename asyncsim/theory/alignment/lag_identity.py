@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Draw, Positive, Real, Staleness, Vector
 from asyncsim.theory._delay import critical, excess, stable_share
 from asyncsim.theory._recursion import autocovariance

@@ -13,8 +13,8 @@ import math
 from scipy.integrate import quad
 from scipy.special import betainc, gammaln, ndtr
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Integer, Real
 
 

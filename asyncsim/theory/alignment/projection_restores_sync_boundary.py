@@ -26,8 +26,8 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Choice, Declared, Integer, Positive, Staleness
 from asyncsim.theory._delay import critical
 

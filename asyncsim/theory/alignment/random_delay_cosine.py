@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Draw, Positive, Real, Vector
 from asyncsim.theory._delay import critical
 from asyncsim.theory.alignment import _random

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from scipy.special import gammaln, hyp1f1
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Integer, Positive
 
 

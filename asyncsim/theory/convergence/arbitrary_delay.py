@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Draw, Integer, Positive, Real
 from asyncsim.theory._recursion import unless_exceeded
 

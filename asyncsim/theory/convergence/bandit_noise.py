@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import softmax
 from asyncsim.theory._declared import Declared, Integer, Vector
 

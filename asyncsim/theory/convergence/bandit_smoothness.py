@@ -15,8 +15,8 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Vector
 
 _DRAWN = 64

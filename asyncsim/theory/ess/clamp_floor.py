@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Real
 
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, log_softmax, logsumexp
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PolicyPair
 from asyncsim.theory._declared import Integer
 

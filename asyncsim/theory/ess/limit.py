@@ -13,7 +13,7 @@ import math
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PolicyPair, softmax
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import (
     Enumeration,
     PaidSequencePair,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PolicyPair, score_norm_squared, softmax
 from asyncsim.theory._declared import Positive, Vector
 

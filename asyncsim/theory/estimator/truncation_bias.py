@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PaidSequencePair, enumerate_sequences, exact_gradient
 from asyncsim.theory._declared import Positive
 from asyncsim.theory._points import indexed

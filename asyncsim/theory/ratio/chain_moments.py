@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._chain import Chains, log_moment, probabilities
 
 

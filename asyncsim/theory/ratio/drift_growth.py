@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, log_softmax
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import Arms, complex_gradient, fisher, softmax
 from asyncsim.theory._declared import Choice, Counts, Draw, Integer, Parsed, Real, Vector
 

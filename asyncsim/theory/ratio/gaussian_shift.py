@@ -15,7 +15,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Real
 
 _SCORES = (-1, 0, 1)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_softmax
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import SequencePair, drawn_tables
 from asyncsim.theory._declared import Declared, Draw, Integer
 

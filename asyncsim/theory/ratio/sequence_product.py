@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import SequencePair, enumerate_sequences, softmax
 
 

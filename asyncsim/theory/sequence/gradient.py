@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import complex_gradient
 from asyncsim.theory._chain import PaidChains, bits, count_law, probabilities
 from asyncsim.theory._points import indexed

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._chain import PaidChains, bits, count_law, fourier_law, probabilities
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._arrivals import lags_and_ages, order
 from asyncsim.theory._declared import Declared, Integer, Parsed
 

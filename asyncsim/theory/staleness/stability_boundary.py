@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Staleness, Vector
 from asyncsim.theory._delay import critical
 from asyncsim.theory._recursion import marginal_step

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PolicyPair, complex_gradient, softmax
 from asyncsim.theory._declared import Draw, Integer, Positive, Staleness, Vector
 from asyncsim.theory._points import indexed

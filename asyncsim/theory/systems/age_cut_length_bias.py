@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _lengths
 from asyncsim.theory._declared import Draw, Integer
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _points
 from asyncsim.theory._arrivals import Workers, order, service
 from asyncsim.theory._declared import Integer

@@ -19,8 +19,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _events, _openloop, _work
 from asyncsim.theory._declared import Choice, Draw, Flag, Real
 

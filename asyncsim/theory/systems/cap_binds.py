@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import checks, laws, rng
-from asyncsim.laws import Law
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks, laws, rng
+from asyncsim.base.laws import Law
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _few_places
 from asyncsim.theory._declared import Choice, Declared, Draw, Flag, Integer, Parsed, Positive
 

@@ -21,8 +21,8 @@ import numpy as np
 from scipy.special import lambertw
 from scipy.stats import poisson
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _lengths
 from asyncsim.theory._declared import Draw, Integer, Positive, Real
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _closed, _engines, _work
 from asyncsim.theory._declared import Draw, Parsed
 

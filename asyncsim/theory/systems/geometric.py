@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import poisson
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._arrivals import Workers
 from asyncsim.theory._declared import Integer
 

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from scipy.integrate import quad
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _lengths, _points
 from asyncsim.theory._clocked import Clocked
 from asyncsim.theory._declared import Integer

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _work
 
 

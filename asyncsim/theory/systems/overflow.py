@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _openloop, _work
 from asyncsim.theory._declared import Draw, Real
 

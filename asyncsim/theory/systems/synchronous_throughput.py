@@ -11,8 +11,8 @@ Source: derived.
 
 from __future__ import annotations
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _work
 from asyncsim.theory._declared import Positive
 

@@ -15,8 +15,8 @@ import math
 
 import numpy as np
 
-from asyncsim import checks
-from asyncsim.records import Claim, Point
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _lengths
 from asyncsim.theory._clocked import Clocked
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.records import Claim, Point
+from asyncsim.base.records import Claim, Point
 from asyncsim.theory._arrivals import Workers, cyclic_mean_lag, order, service
 
 

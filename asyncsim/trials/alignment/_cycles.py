@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 
 
 @dataclass

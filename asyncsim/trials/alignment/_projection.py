@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import methods, running, schedules, tasks
+from asyncsim import methods, schedules, tasks
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.spec import Spec
-from asyncsim.step import Step
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
 from asyncsim.trials._trial import Plant
 from asyncsim.updates._link import Chain, Link, Record, State
 from asyncsim.updates.align import Align, align

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncsim import diagnostics, methods, running, schedules, tasks, updates
-from asyncsim.spec import Spec
-from asyncsim.trace import Trace
+from asyncsim import diagnostics, methods, schedules, tasks, updates
+from asyncsim.base.trace import Trace
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._trial import Plant
 from asyncsim.updates._link import chain
 

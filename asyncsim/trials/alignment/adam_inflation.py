@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from asyncsim import uncertainty, validation
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import validation
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.alignment._projection import changed, constant_mean, projection
 from asyncsim.updates._link import Chain

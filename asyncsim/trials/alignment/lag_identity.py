@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from asyncsim import uncertainty, validation
-from asyncsim.records import Estimate, Point
+from asyncsim import validation
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.alignment._linear import linear_reach, run_linear

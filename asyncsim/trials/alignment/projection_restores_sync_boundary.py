@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 
-from asyncsim import running, updates, validation
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import updates, validation
+from asyncsim.base.records import Estimate, Point
+from asyncsim.base.uncertainty import between
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.alignment._projection import changed, far_away, largest_step
-from asyncsim.uncertainty import between
 from asyncsim.updates.align import Align, align
 
 _FALLING = 1000

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from asyncsim import diagnostics, methods, running, schedules, tasks, uncertainty, updates, validation
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import diagnostics, methods, schedules, tasks, updates, validation
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from asyncsim import methods, running, schedules, tasks, uncertainty, updates, validation
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import methods, schedules, tasks, updates, validation
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.alignment._cycles import Cycles

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from asyncsim import uncertainty, validation
-from asyncsim.records import Estimate, Point
+from asyncsim import validation
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.alignment._standing import batch_used_twice, one_sample, run_standing
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import methods, running, tasks, updates, validation
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import methods, tasks, updates, validation
+from asyncsim.base.records import Estimate, Point
+from asyncsim.base.uncertainty import between
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._trial import Plant
-from asyncsim.uncertainty import between
 from asyncsim.updates._link import chain
 
 SPREAD = 0.12

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import methods, rng, schedules, tasks
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import methods, schedules, tasks
+from asyncsim.base import rng
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.versions import Weights
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain
-from asyncsim.versions import Weights
 
 _GRID, _DRAWN = 201, 400
 _SPACING = 1e-3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncsim import schedules
-from asyncsim.records import Estimate, Point
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.convergence._descent import mean_square

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from asyncsim import ratios, rng
-from asyncsim.records import Estimate, Point
+from asyncsim.base import rng
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning import ratios
 from asyncsim.trials._trial import Defect, Plant, Trial
 
 _SHARES = 2001

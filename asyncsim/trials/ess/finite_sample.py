@@ -7,11 +7,12 @@ import dataclasses
 import numpy as np
 from torch import Tensor
 
-from asyncsim import ratios, tasks, validation
+from asyncsim import tasks, validation
+from asyncsim.base.records import Estimate, Point
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
-from asyncsim.step import Step
+from asyncsim.learning import ratios
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
 from asyncsim.trials._plants import ShortProduct, Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.ratio._displaced import mean_of, run_displaced

@@ -6,10 +6,11 @@ import dataclasses
 
 import numpy as np
 
-from asyncsim import ratios, tasks, validation
+from asyncsim import tasks, validation
+from asyncsim.base.records import Estimate, Point
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim.learning import ratios
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.ratio._displaced import mean_of, run_displaced

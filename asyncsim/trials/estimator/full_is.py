@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from asyncsim import advantages, methods, oracle
-from asyncsim.records import Estimate, Point
+from asyncsim import advantages, methods
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning import oracle
 from asyncsim.trials._plants import dropped_ratio
 from asyncsim.trials._sequences import components, places, planted, sequence_point, token_level
 from asyncsim.trials._trial import Defect, Plant, Trial

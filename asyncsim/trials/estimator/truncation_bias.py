@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import advantages, methods, oracle
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import advantages, methods
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning import oracle
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import Masked
 from asyncsim.trials._sequences import components, places, planted, sequence_point, token_level
 from asyncsim.trials._trial import Defect, Plant, Trial

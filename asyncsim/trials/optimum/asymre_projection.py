@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim import advantages, methods, running, schedules, tasks, updates
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import advantages, methods, schedules, tasks, updates
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import methods, running, schedules
-from asyncsim.records import Estimate
-from asyncsim.spec import Spec
-from asyncsim.trace import Trace
+from asyncsim import methods, schedules
+from asyncsim.base.records import Estimate
+from asyncsim.base.trace import Trace
+from asyncsim.base.uncertainty import between
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import Displace
 from asyncsim.trials._trial import Plant
-from asyncsim.uncertainty import between
 from asyncsim.updates._link import chain
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from asyncsim.base.records import Estimate, Point
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.records import Estimate, Point
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 from asyncsim.trials._chains import SAMPLES, Chain, OneNumber, replicates_for
 from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial

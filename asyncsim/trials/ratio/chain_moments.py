@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from asyncsim.records import Estimate, Point
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._chains import AFFINITY, Chain, OneNumber, ess_allowance, ess_beyond, replicates_for, too_many
 from asyncsim.trials._plants import ShortProduct, Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial

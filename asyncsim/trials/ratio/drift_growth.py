@@ -15,12 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import advantages, methods, ratios, records, running, schedules, tasks, uncertainty, updates, validation
+from asyncsim import advantages, methods, schedules, tasks, updates, validation
+from asyncsim.base import records, uncertainty
+from asyncsim.base.records import Estimate, Point
+from asyncsim.base.trace import Trace
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
-from asyncsim.step import Step
-from asyncsim.trace import Trace
+from asyncsim.learning import ratios, running
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
 from asyncsim.trials._plants import OffByOne, Tempered, momentum_inserted, off_by_one_version, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain

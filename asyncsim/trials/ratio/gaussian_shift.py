@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim import tasks, validation
+from asyncsim.base.records import Estimate, Point
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.records import Estimate, Point
-from asyncsim.step import Step
+from asyncsim.learning.step import Step
 from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.ratio._displaced import mean_of, run_displaced

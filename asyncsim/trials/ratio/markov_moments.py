@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from asyncsim import tasks
-from asyncsim.records import Estimate, Point
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._chains import AFFINITY, BATCHES, SAMPLES, ess_allowance, ess_beyond, replicates_for, too_many
 from asyncsim.trials._plants import ShortProduct, Tempered, with_policy
 from asyncsim.trials._sequences import BEHAVIOR

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from asyncsim import methods, oracle, ratios, schedules, tasks
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import methods, schedules, tasks
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning import oracle, ratios
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import ShortProduct, with_policy
 from asyncsim.trials._sequences import ROUNDING, places, sequence_point
 from asyncsim.trials._trial import Defect, Plant, Trial

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 
 from asyncsim import advantages, methods
-from asyncsim.records import Estimate, Point
-from asyncsim.step import Step
+from asyncsim.base.records import Estimate, Point
+from asyncsim.base.uncertainty import between
+from asyncsim.learning.step import Step
 from asyncsim.trials._chains import BATCHES, Chain, replicates_for, too_many
 from asyncsim.trials._plants import dropped_ratio
 from asyncsim.trials._sequences import token_level
 from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.uncertainty import between
 
 _EFFECT = 0.02
 

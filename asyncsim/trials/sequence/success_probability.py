@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from asyncsim.base.records import Estimate, Point
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
-from asyncsim.step import Step
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
 from asyncsim.trials._chains import Chain, OneNumber, replicates_for, too_many
 from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._trial import Defect, Plant, Trial

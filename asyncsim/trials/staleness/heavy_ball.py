@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from asyncsim import schedules, updates
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import largest_stable_step, noiseless_descent
 from asyncsim.trials._trial import Defect, Plant, Trial

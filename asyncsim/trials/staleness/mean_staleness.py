@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import laws, systems
-from asyncsim.records import Estimate, Point
+from asyncsim import systems
+from asyncsim.base import laws
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import LateStamp
 

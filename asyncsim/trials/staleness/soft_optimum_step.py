@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import advantages, laws, methods, running, schedules, systems, tasks, updates
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import advantages, methods, schedules, systems, tasks, updates
+from asyncsim.base import laws
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import largest_stable_step
 from asyncsim.trials._trial import Defect, Plant, Trial

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from asyncsim import advantages, methods, oracle, running, schedules, tasks, updates
-from asyncsim.records import Estimate, Point
-from asyncsim.spec import Spec
+from asyncsim import advantages, methods, schedules, tasks, updates
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning import oracle, running
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.updates._link import chain

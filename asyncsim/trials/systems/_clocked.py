@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim import laws, uncertainty
-from asyncsim.records import Estimate, Point
+from asyncsim.base import laws, uncertainty
+from asyncsim.base.records import Estimate, Point
 from asyncsim.systems._system import System
 from asyncsim.trials._trial import Plant
 

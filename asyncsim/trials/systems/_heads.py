@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.records import Estimate
-from asyncsim.uncertainty import between
+from asyncsim.base.records import Estimate
+from asyncsim.base.uncertainty import between
 
 
 def stationary_heads(

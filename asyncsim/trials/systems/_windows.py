@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import laws, uncertainty, validation
-from asyncsim.records import Estimate, Point, Timeline
+from asyncsim import validation
+from asyncsim.base import laws, uncertainty
+from asyncsim.base.records import Estimate, Point, Timeline
 from asyncsim.systems._system import System
 
 _ROUNDING = 1e-9

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import laws, systems, validation
-from asyncsim.records import Estimate, Point
+from asyncsim import systems, validation
+from asyncsim.base import laws
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import mean_over_realizations, stationary_heads, ticket_lost
 from asyncsim.trials.systems._kernel_defects import counter_lost, publish_counted_twice, version_off_by_one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim.records import Estimate, Point
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import ticket_lost
 from asyncsim.trials.systems._kernel_defects import counter_lost

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from asyncsim import laws, systems, validation
-from asyncsim.records import Estimate, Point
+from asyncsim import systems, validation
+from asyncsim.base import laws
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._heads import mean_over_realizations, restarts_early, stationary_heads, ticket_lost
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import laws
-from asyncsim.records import Estimate, Point
+from asyncsim.base import laws
+from asyncsim.base.records import Estimate, Point
 from asyncsim.systems._system import System
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._kernel_defects import counter_lost, version_off_by_one

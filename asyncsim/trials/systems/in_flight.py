@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from asyncsim import laws
-from asyncsim.records import Estimate, Point
+from asyncsim.base import laws
+from asyncsim.base.records import Estimate, Point
 from asyncsim.systems._system import System
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._clocked import completions, per_sample

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import laws, systems
-from asyncsim.records import Estimate, Point, Timeline
+from asyncsim import systems
+from asyncsim.base import laws
+from asyncsim.base.records import Estimate, Point, Timeline
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._kernel_defects import slot_freed_twice
 from asyncsim.trials.systems._windows import large, mean_of, realizations_for, seconds_or_law, spread_of, timelines

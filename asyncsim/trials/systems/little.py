@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.records import Estimate, Point, Timeline
+from asyncsim.base.records import Estimate, Point, Timeline
 from asyncsim.systems import _state as k
 from asyncsim.systems._simulating import refuse_standstill, stepped
 from asyncsim.systems._state import State

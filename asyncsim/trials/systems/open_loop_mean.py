@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import laws
-from asyncsim.records import Estimate, Point, Timeline
+from asyncsim.base import laws
+from asyncsim.base.records import Estimate, Point, Timeline
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._kernel_defects import version_off_by_one
 from asyncsim.trials.systems._windows import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncsim.records import Estimate, Point, Timeline
+from asyncsim.base.records import Estimate, Point, Timeline
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._kernel_defects import dropped_counted_as_trained
 from asyncsim.trials.systems._windows import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import laws, systems
-from asyncsim.records import Estimate, Point
+from asyncsim import systems
+from asyncsim.base import laws
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._windows import heavy, large, mean_of, realizations_for, seconds_or_law, timelines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from asyncsim.records import Estimate, Point
+from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._trial import Defect, Plant, Trial
 from asyncsim.trials.systems._kernel_defects import counter_lost, place_freed_twice
 from asyncsim.trials.systems._windows import groups_per_second, heavy, large, places, publishes_for, realizations_for

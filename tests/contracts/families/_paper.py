@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from asyncsim import versions
+from asyncsim.learning import versions
 from asyncsim.methods._evaluate import evaluate
 from tests.contracts.laboratory import NOTHING, case
 

@@ -1,0 +1,1 @@
+"""What the command line does, and what is printed: words, reports, judgments, streams."""

@@ -1,0 +1,33 @@
+"""Says when the event kernel is being compiled: nobody should take half a minute for a hang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from asyncsim.app import streams
+
+KERNEL = "asyncsim.systems._kernel"
+LINE = "compiling the event kernel, once after an installation (about half a minute)"
+
+
+@contextmanager
+def announced() -> Iterator[None]:
+    """One line on stderr where the event kernel is compiled meanwhile, nothing where its compiled code is at hand."""
+    # numba tells when it begins to compile; what it loads from disk is no such event.
+    from numba.core import event
+
+    class Heard(event.Listener):
+        said = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.said and event.data["dispatcher"].py_func.__module__ == KERNEL:
+                self.said = True
+                streams.complain(LINE)
+
+        def on_end(self, event: Any) -> None:
+            """Whoever waits sees that it goes on."""
+
+    with event.install_listener("numba:compile", Heard()):
+        yield

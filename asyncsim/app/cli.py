@@ -1,0 +1,396 @@
+"""The command line: list, run, verify, timeline, conformance.
+
+Each has --help, --json PATH and an exit status that a script can use:
+
+    0    all well
+    1    a claim is violated (or a planted defect not caught), or a loss or controller deviates
+    2    bad input: one line names field, value, bound and remedy
+    3    nothing is violated, but a claim is undecided
+    4    an output could not be written; the others are
+    5    all well, but stdout was closed or full
+    130  stopped by Ctrl-C, 143 by SIGTERM; what was reached until then is written
+
+Files are written before anything is printed about the result, so that a closed pipe loses none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from asyncsim.app import commands, complaints, completing, conforming, streams, wording
+from asyncsim.app.commands import KINDS
+from asyncsim.base import checks, stopping
+
+app = typer.Typer(
+    no_args_is_help=True,
+    epilog="Exit status: 0 all well, 1 violated, 2 bad input, 3 undecided, 4 an output is lost, "
+    "5 stdout closed or full, 130 stopped by Ctrl-C, 143 by SIGTERM.",
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="A laboratory for asynchronous policy-gradient learning. "
+    "Example: asyncsim run --task softmax-bandit --method grpo --staleness 16 --plot out.png",
+)
+
+
+def _lines(rows: Sequence[dict[str, str]]) -> str:
+    width = max(len(row["name"]) for row in rows)
+    return "\n".join(f"{row['name']:{width}}  {row['summary']}" for row in rows)
+
+
+Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON to this path.")]
+_STDOUT = Path("-")
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an argument; repeat for more.")]
+
+
+def guarded(command: Callable[..., int]) -> Callable[..., None]:
+    """Bad input ends in one line and status 2, never in a traceback."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            status = command(*arguments, **options)
+        except (checks.InputError, checks.RunError) as error:
+            streams.complain(str(error))
+            status = 2
+        except KeyboardInterrupt as error:
+            number = stopping.number_of(error)
+            streams.complain(f"stopped by {stopping.NAMES[number]} before there was anything to keep")
+            status = 128 + number
+        raise typer.Exit(status)
+
+    wrapped.__signature__ = inspect.signature(command, eval_str=True)  # type: ignore[attr-defined]
+    return wrapped
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"asyncsim {sys.modules[str(__package__)].__version__}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def everything(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What stands before any command."""
+
+
+@app.command("list")
+@guarded
+def list_names(
+    kind: Annotated[
+        str | None,
+        typer.Argument(help="One of " + ", ".join(KINDS) + " (or metrics).", autocompletion=completing.kinds),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="One of them: its arguments and what it is.", autocompletion=completing.of_kind)
+    ] = None,
+    json_path: Json = None,
+) -> int:
+    """What there is of a kind, with one line about each; or all about one of them. `--json` alone prints JSON."""
+    shown = json_path == _STDOUT
+    commands.outputs(json=None if shown else json_path)
+    kind = {"metrics": "diagnostics"}.get(kind or "", kind)
+    about: Any
+    if kind is None:
+        about = commands.kinds()
+        page = _lines(about)
+    elif name is not None:
+        checks.one_of("kind", kind, KINDS, "choose what to list")
+        about = commands.described(kind, name)
+        page = "\n\n".join(text for text in (about["signature"] or about["name"], about["doc"]) if text)
+    else:
+        checks.one_of("kind", kind, KINDS, "choose what to list")
+        rows = commands.names(kind)
+        about = rows if json_path is None else [row | commands.facts(kind, row["name"]) for row in rows]
+        page = _lines(rows)
+    outputs = streams.Files()
+    outputs.write("--json", None if shown else json_path, lambda path: commands.write_json(path, about))
+    print(_json(about) if shown else page)
+    return outputs.status(0)
+
+
+@app.command()
+@guarded
+def run(
+    task: Annotated[
+        str, typer.Option(help="What is trained; see `asyncsim list tasks`.", autocompletion=completing.named("tasks"))
+    ] = "softmax-bandit",
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Policy in place of the task's own; see `asyncsim list policies`.",
+            autocompletion=completing.named("policies"),
+        ),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="Estimator; see `asyncsim list methods`. Aggregators differ in scale: tune steps, or use --link adam.",
+            autocompletion=completing.named("methods"),
+        ),
+    ] = "reinforce",
+    advantage: Annotated[
+        str | None,
+        typer.Option(help="Baseline; see `asyncsim list advantages`.", autocompletion=completing.named("advantages")),
+    ] = None,
+    staleness: Annotated[int | None, typer.Option(help="Constant staleness in versions (a fixed schedule).")] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            help="Event system in place of --staleness; see `asyncsim list systems`.",
+            autocompletion=completing.named("systems"),
+        ),
+    ] = None,
+    coupled: Annotated[
+        bool, typer.Option("--coupled", help="Take the lengths of --system from the policy instead of its law.")
+    ] = False,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            help="Imposed schedule in place of --staleness; see `asyncsim list schedules`.",
+            autocompletion=completing.named("schedules"),
+        ),
+    ] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Update link, in order; repeat for a chain (default: sgd for tables, else clip-norm, adam).",
+            autocompletion=completing.named("updates"),
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PART.KEY=VALUE",
+            help="Argument of a part: task.arms=5, method.cap=4, adam.lr=0.01, system.load=2. Repeat for more.",
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Samples per group, N.")] = 16,
+    updates: Annotated[int, typer.Option(help="Optimizer updates.")] = 200,
+    epochs: Annotated[
+        int | None, typer.Option(help="Updates on each batch (default: what the system recommends, else 1).")
+    ] = None,
+    replicates: Annotated[
+        int | None, typer.Option(help="Independent seeds, R (default: 64, for language models 1).")
+    ] = None,
+    sampling: Annotated[str, typer.Option(help="monte_carlo, counts or enumerate.")] = "monte_carlo",
+    diagnostics: Annotated[str, typer.Option(help="default, none, or names separated by commas.")] = "default",
+    every: Annotated[int, typer.Option(help="Record each so many updates.")] = 1,
+    dtype: Annotated[str | None, typer.Option(help="float64 or float32 (default: the policy's).")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda (networks only).")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the trace to this path (.png, .pdf or .svg).")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the trace to this path; load it with sim.Trace.load.")] = None,
+    json_path: Json = None,
+) -> int:
+    """Train a policy on the staleness of a system, over many replicates at once."""
+    commands.outputs(plot, save=save, json=json_path)
+    parts = {
+        "task": task,
+        "policy": policy,
+        "method": method,
+        "advantage": advantage,
+        "system": system,
+        "schedule": schedule,
+    }
+    sizes = {
+        "samples_per_group": samples,
+        "updates": updates,
+        "epochs": epochs,
+        "replicates": replicates,
+        "sampling": sampling,
+        "every": every,
+        "dtype": dtype,
+        "device": device,
+        "diagnostics": diagnostics if diagnostics in ("default", "none") else diagnostics.split(","),
+    }
+    spec = wording.spec(parts, link or [], staleness, coupled, settings or [], sizes)
+    return commands.run(spec, seed, plot, save, json_path)[1]
+
+
+@app.command()
+@guarded
+def verify(
+    claims: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Claims to check (default: all); see `asyncsim list claims`.",
+            autocompletion=completing.named("claims"),
+        ),
+    ] = None,
+    size: Annotated[str, typer.Option(help="quick, or full (half the effect, more points).")] = "quick",
+    defects: Annotated[
+        bool, typer.Option("--defects", help="Plant each claim's defects too: every one must flip the verdict.")
+    ] = False,
+    at: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Ask one claim at another point; repeat for more.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the measurements.")] = 0,
+    report: Annotated[Path, typer.Option(help="HTML report with a figure per claim.")] = Path("build/report.html"),
+    json_path: Json = None,
+) -> int:
+    """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
+    commands.outputs(report=report, json=json_path)
+    given = wording.settings(at, "--at") if at else None
+    point = None if given is None else {key: wording.understood(value, None) for key, value in given.items()}
+    checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
+    return commands.verify(claims or [], size, defects, seed, point, report, json_path)[1]
+
+
+@app.command()
+@guarded
+def timeline(
+    preset: Annotated[
+        str, typer.Argument(help="A system; see `asyncsim list systems`.", autocompletion=completing.named("systems"))
+    ],
+    settings: Set = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Change a setting of the event model that the preset has no knob for: slots=64, reward=exponential:2.",
+        ),
+    ] = None,
+    updates: Annotated[int, typer.Option(help="Optimizer updates to simulate.")] = 200,
+    samples: Annotated[int, typer.Option(help="Samples per group.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the works.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the timeline to this path.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write a trace file that ui.perfetto.dev opens.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the timeline; load it with sim.Timeline.load.")] = None,
+    json_path: Json = None,
+) -> int:
+    """Simulate a system: how stale its data is beside the predicted law, what is lost and what it costs."""
+    commands.outputs(plot, save=save, trace=trace, json=json_path)
+    knobs, changes = wording.settings(settings or []), wording.settings(model or [], "--model")
+    paths = {"plot": plot, "save": save, "trace": trace, "json": json_path}
+    return commands.timeline(preset, knobs, changes, updates, samples, seed, paths)[1]
+
+
+@app.command()
+@guarded
+def conformance(
+    target: Annotated[
+        str, typer.Argument(help="Your loss or admission controller, module:name or file.py:name; or trl, torchrl.")
+    ],
+    like: Annotated[
+        str | None,
+        typer.Option(help="The method that the loss is meant to be (default: any), with either anchor unless set."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Argument of the method of --like (high=0.28), of the adapter (adapter.old=behavior), or, for a "
+            "controller, of its check (batch_size=4) and of its class (controller.KEY). Repeat for more.",
+        ),
+    ] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CALL=METHOD",
+            help="Your controller's name of a call (capacity=get_capacity), none to leave it out. Repeat for more.",
+        ),
+    ] = None,
+    adapter: Annotated[str | None, typer.Option(help="Style of the loss: verl, areal, roll or openrlhf.")] = None,
+    advantages_per: Annotated[
+        str | None,
+        typer.Option(help="token or sequence: whether advantages differ inside a row (default: as the adapter says)."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Count hazards like bugs.")] = False,
+    allow: Annotated[list[str] | None, typer.Option(help="A finding that does not count; repeat for more.")] = None,
+    hazards: Annotated[
+        bool, typer.Option("--hazards", help="Print hazards where the output is no terminal, or beside --json.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the batches on which a loss is asked.")] = 0,
+    json_path: Json = None,
+) -> int:
+    """Say which method a loss is, how biased it is and which known mistakes it shows; or check a controller."""
+    commands.outputs(json=json_path)
+    whole = hazards or strict or (json_path is None and sys.stdout.isatty())
+    asked = conforming.Asked(like, adapter, advantages_per, strict, allow or [], seed, whole)
+    result, status = conforming.check(target, asked, settings, names)
+    outputs = streams.Files()
+    outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
+    return outputs.status(status)
+
+
+def _json(value: Any) -> str:
+    from asyncsim.base import records
+
+    return json.dumps(records.plain(value), indent=2)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the `asyncsim` command; `arguments` default to those of the process."""
+    warnings.formatwarning = _one_line
+    with streams.guarded() as out, _terminable():
+        status = _status(list(sys.argv[1:] if arguments is None else arguments))
+        out.flush()
+        if out.failure is not None:
+            reason = getattr(out.failure, "strerror", None) or out.failure
+            remedy = "files are written; send the page elsewhere" if status == 0 else "send the page elsewhere"
+            streams.complain(str(checks.InputError("stdout", str(reason), "open and with room to the end", remedy)))
+            status = status or streams.UNREAD
+    sys.exit(status)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does, for as long as the context lasts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stopping.terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+_FORMAT = warnings.formatwarning
+
+
+def _one_line(message: Any, category: type[Warning], *where: Any, **more: Any) -> str:
+    """Our own warnings as errors are printed, those of others as they are."""
+    if issubclass(category, checks.ShortRunWarning):
+        return f"asyncsim: {message}\n"
+    return _FORMAT(message, category, *where, **more)
+
+
+def _status(arguments: list[str]) -> int:
+    """Run the command and give its exit status."""
+    command: Any = typer.main.get_command(app)
+    if arguments[:1] == ["list"] and arguments[-1] == "--json":
+        arguments.append(str(_STDOUT))
+    try:
+        return int(command.main(arguments, prog_name="asyncsim", standalone_mode=False) or 0)
+    except complaints.USAGE as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+        else:
+            streams.complain(str(complaints.translated(error, arguments, list(command.commands))))
+        return 2
+    except typer.Abort:
+        streams.complain("stopped before there was anything to keep")
+        return 128 + signal.SIGINT
+
+
+if __name__ == "__main__":
+    main()

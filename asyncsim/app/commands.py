@@ -1,0 +1,332 @@
+"""What the commands do: from specs and names to tables and files."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim.app import announcing, streams
+from asyncsim.app.wording import SINGULAR
+from asyncsim.base import checks, files, plugins, records, stopping
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from asyncsim.base.trace import Trace
+    from asyncsim.learning.spec import Spec
+
+KINDS = (
+    "tasks", "policies", "systems", "schedules", "methods", "advantages", "factors", "penalties", "updates",
+    "diagnostics", "claims",
+)
+"""What can be listed."""
+WIDE = 150
+"""Columns of a table that is not shown on a terminal."""
+SETTINGS = 10
+"""Settings of a run whose last numbers are printed."""
+
+
+def names(kind: str) -> list[dict[str, str]]:
+    """Name and summary of everything of a kind, read without importing it."""
+    if kind != "claims":
+        return [{"name": n, "summary": s} for n, s in plugins.summaries(f"asyncsim.{kind}").items()]
+    from asyncsim import theory
+
+    rows = []
+    for name, path in theory.claims().items():
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        rows.append({"name": name, "summary": docstring.splitlines()[0]})
+    return rows
+
+
+def kinds() -> list[dict[str, str]]:
+    """Name and summary of the kinds of things, read without importing them."""
+    found = {"claims": "statements of the theory, each with a prediction and a measurement that can contradict it."}
+    for kind in KINDS[:-1]:
+        text = (Path(__file__).parents[1] / kind / "__init__.py").read_text(encoding="utf-8")
+        found[kind] = (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].partition(": ")[2]
+    return [{"name": kind, "summary": found[kind]} for kind in KINDS]
+
+
+def described(kind: str, name: str) -> dict[str, Any]:
+    """Everything about one thing of a kind: signature, arguments with their defaults (None: required), docstring."""
+    if kind == "claims":
+        from asyncsim import theory
+
+        claim = theory.claim(name)
+        module = ast.parse(theory.claims()[claim.id].read_text(encoding="utf-8"))
+        facts = {"statement": claim.statement, "kind": claim.kind, "status": claim.status, "reference": claim.reference}
+        return {"name": claim.id, "signature": "", "arguments": [], "doc": ast.get_docstring(module) or "", **facts}
+    return plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
+
+
+def facts(kind: str, name: str) -> dict[str, Any]:
+    """What a table of methods, advantages, factors, penalties, links or metrics needs to know of one of them.
+
+    Defaults of its arguments (None: required or left to the part) and the reference; of a method also level, anchor,
+    aggregator, what it is when all policies agree, and whether it is a reconstruction.
+    """
+    if kind not in ("methods", "advantages", "factors", "penalties", "updates", "diagnostics"):
+        return {}
+    part = plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
+    source = re.search(r"Source:\s+(.*?)\.?\s*(?:\n\n|$)", part["doc"], re.DOTALL)
+    found: dict[str, Any] = {
+        "arguments": {a["name"]: a["default"] for a in part["arguments"]},
+        "reference": " ".join(source[1].split()) if source else None,
+    }
+    if kind == "diagnostics":
+        metric = plugins.load("asyncsim.diagnostics", name, "diagnostics")()
+        return found | {"reads": list(metric.outputs), "default": bool(getattr(metric, "default", False))}
+    if kind == "methods":
+        method = plugins.load("asyncsim.methods", name, "method")()
+        found |= {
+            "level": method.weight.level,
+            "anchor": method.ratio_to,
+            "aggregator": method.aggregator,
+            "weight": method.weight.describe(),
+            "advantage": method.advantage.describe(),
+            "on_policy": method.on_policy,
+            "status": method.status,
+        }
+    return found
+
+
+def outputs(plot: Path | None = None, **paths: Path | None) -> None:
+    """Refuse, before any work, files that cannot be written: the picture's ending first."""
+    if plot is not None:
+        from asyncsim.plotting import _style
+
+        _style.kind_of(plot)
+    for name, path in {"plot": plot, **paths}.items():
+        if path is not None:
+            files.writable(f"--{name}", path)
+
+
+def run(
+    spec: Spec, seed: int, plot: Path | None, save: Path | None, json_path: Path | None = None
+) -> tuple[dict[str, Any], int]:
+    """Run, print the header, write what is asked for, then print where the metrics ended; JSON object and exit status.
+
+    A run that a signal stops is written and printed as far as it came.
+    """
+    from asyncsim.learning import running
+
+    header = spec.describe()
+    _print_header(header)
+    print("\n".join(_notes(header, spec.passes)), flush=True)
+    stopped: running.Interrupted | None = None
+    try:
+        with announcing.announced():
+            trace = running.run(spec, seed)
+    except running.Interrupted as interrupted:
+        if interrupted.trace is None:
+            raise
+        stopped, trace = interrupted, interrupted.trace
+    outputs = streams.Files()
+    # A second signal must not lose what the first one left.
+    with stopping.deferred() as received:
+        outputs.write("--save", save, trace.save)
+        ends = _ends(trace)
+        result = _result(trace, ends)
+        outputs.write("--json", json_path, lambda path: write_json(path, result))
+        drawn = outputs.write("--plot", plot, lambda path: _draw(trace, path))
+    _print_ends(trace, ends)
+    if drawn:
+        print(f"plot: {plot}")
+    if stopped is not None:
+        streams.complain(
+            f"stopped by {stopped.by} after {running.how_far(trace)}; what was recorded is kept. For the whole run "
+            "start it again; sim.Spec(..., initial=trace.parameters) starts from the weights reached"
+        )
+        return result, 128 + stopped.number
+    return result, outputs.status(128 + received[0] if received else 0)
+
+
+def _notes(header: dict[str, Any], repeated: int) -> list[str]:
+    """What whoever compares two runs has to know, and what the system states that the loop does not make."""
+    missing = f"note: no minibatches yet; each of the {repeated} updates on a batch is made on the whole batch"
+    return [
+        *[missing] * (repeated > 1),
+        f"note: methods differ in their aggregator (here {header.get('aggregator')}), so that one learning rate is "
+        "another step size: tune it for each",
+        "note: runs of one --seed share schedules and draws: compare them in pairs",
+    ]
+
+
+def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Mean and 95 percent interval over the last tenth, by setting and metric; None where there is none."""
+    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    for name, part in trace.split().items():
+        found[name] = {}
+        for metric in part.metrics:
+            found[name][metric] = {"value": None, "low": None, "high": None}
+            try:
+                estimate = part.final(metric)
+            except checks.InputError:
+                continue  # nothing finite at the end
+            low, high = part.interval(metric, estimate._replace(independent=True))
+            bounds = {} if math.isnan(low) else {"low": low, "high": high}
+            found[name][metric] |= {"value": estimate.value, **bounds}
+    return found
+
+
+def _result(trace: Trace, ends: dict[str, Any]) -> dict[str, Any]:
+    """The JSON object of a run; `final` of all replicates where they have one setting, else None beside `settings`."""
+    settings = [
+        {"setting": part.header.get("setting", {}), "replicates": part.replicates, "final": ends[name]}
+        for name, part in trace.split().items()
+    ]
+    return {
+        "final": ends.get(""),
+        "settings": settings,
+        "accumulated": trace.accumulated,
+        "diverged": int((trace.diverged >= 0).sum()),
+        "staleness": trace.staleness().tolist(),
+        **{key: value for key, value in trace.header.items() if key != "settings"},
+        "knobs": trace.header["settings"],
+    }
+
+
+def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
+    """Where the metrics ended, with a heading for each setting."""
+    updates = trace.header["spec"]["updates"] if trace.partial is None else trace.partial["updates"]
+    for name, part in list(trace.split().items())[:SETTINGS]:
+        of = f"{part.replicates} replicate{'s' * (part.replicates != 1)}" + f" of {name}" * bool(name)
+        print(f"\nlast tenth of {updates} updates, mean and 95 percent interval over {of}:")
+        for metric, end in ends[name].items():
+            if end["value"] is not None:
+                known = end["low"] is not None
+                bounds = f"[{end['low']:.5g}, {end['high']:.5g}]" if known else "[no interval: a single replicate]"
+                print(f"  {metric:24} {end['value']:12.5g}  {bounds}")
+        if not _apart(part):
+            remedy = "raise realizations or replicates"
+            print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
+        print(f"  {'diverged replicates':24} {int((part.diverged >= 0).sum()):12d}")
+    if len(ends) > SETTINGS:
+        print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
+
+
+def _apart(trace: Trace) -> bool:
+    """Whether error bars can be trusted: schedules are not random, or there are several."""
+    return not trace.schedule.random or len(np.unique(trace.realization)) > 1
+
+
+def verify(
+    claims: Sequence[str], size: str, defects: bool, seed: int, at: dict[str, Any] | None, report: Path,
+    json_path: Path | None = None,
+) -> tuple[dict[str, Any], int]:
+    """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
+    from asyncsim import theory
+    from asyncsim.app import judgments, reporting, verifying
+    from asyncsim.base import progress
+
+    asked = [theory.claim(name).id for name in claims] or verifying.every_claim()
+    verdicts: list[records.Verdict] = []
+    stopped: KeyboardInterrupt | None = None
+
+    def reached(verdict: records.Verdict) -> None:
+        verdicts.append(verdict)
+        shown.add()
+        if not shown.barred:
+            number = f"{len(verdicts)} of {len(asked)}"
+            streams.complain(f"{number}: {verdict.id} {verdict.verdict} ({verdict.seconds:.1f} s)")
+
+    try:
+        with progress.Progress("claims", len(asked), sys.stderr.isatty()) as shown, announcing.announced():
+            verifying.verify_many(asked, size, defects, seed, at, reached)
+    except KeyboardInterrupt as interrupted:
+        if not verdicts:
+            raise
+        stopped = interrupted
+    manifest = verifying.manifest_of(seed, size)
+    together = reporting.summary(verdicts)
+    result = {"claims": [v.row() for v in verdicts], "summary": together, "manifest": manifest}
+    references = {v.id: theory.claim(v.id).reference for v in verdicts}
+    outputs = streams.Files()
+    with stopping.deferred() as received:
+        outputs.write("--json", json_path, lambda path: write_json(path, result))
+        written = outputs.write(
+            "--report", report, lambda path: reporting.write_report(verdicts, manifest, path, references=references)
+        )
+    console = _console()
+    console.print(judgments.table(verdicts, defects))
+    advice = judgments.advice(verdicts, size, seed, at)
+    lines = [*judgments.lines(verdicts, defects), *[f"report: {report}"] * written, *["", *advice] * bool(advice)]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if stopped is not None:
+        number = stopping.number_of(stopped)
+        kept = f"{len(verdicts)} of {len(asked)} claims, which are kept"
+        streams.complain(f"stopped by {stopping.NAMES[number]} after {kept}. Run it again for the others")
+        return result, 128 + number
+    return result, outputs.status(128 + received[0] if received else judgments.status(verdicts))
+
+
+def timeline(
+    preset: str, knobs: dict[str, Any], model: dict[str, Any], updates: int, samples: int, seed: int,
+    paths: dict[str, Path | None],
+) -> tuple[dict[str, Any], int]:
+    """Simulate a preset, write what is asked for (`save`, `json`, `plot`, `trace`), print its realized staleness
+    beside the predicted law, and what it costs; JSON object and exit status.
+    """
+    from asyncsim.app import timelines
+
+    system = timelines.system_of(preset, knobs, model)
+    with announcing.announced():
+        recorded = any(path for name, path in paths.items() if name != "json")
+        result, record = timelines.timeline(system, updates, samples, seed, recorded)
+    outputs = streams.Files()
+    with stopping.deferred() as received:
+        outputs.write("--json", paths.get("json"), lambda path: write_json(path, result))
+        written = timelines.write(record, paths, outputs) if record is not None else []
+    _print_header(timelines.header(system, samples, seed))
+    print("\n".join(["", *timelines.lines(result), *written]))
+    return result, outputs.status(128 + received[0] if received else 0)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON object of a result."""
+    text = json.dumps(records.plain(value), indent=2) + "\n"
+    files.write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else WIDE)
+
+
+def _draw(value: Any, path: Path) -> None:
+    from asyncsim.plotting import plot
+
+    plot(value, path)
+
+
+def _print_header(header: dict[str, Any]) -> None:
+    """Everything that the result depends on, nested parts on lines of their own."""
+    flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
+    print("  ".join(f"{k}={_word(v)}" for k, v in flat.items()))
+    for name, part in header.items():
+        if isinstance(part, dict) and part:
+            print(f"{name}: " + "  ".join(f"{k}={_word(v)}" for k, v in part.items() if v is not None))
+
+
+def _word(value: Any) -> str:
+    """A setting as JSON, without the rounding behind the twelfth digit, and the middle of a long one."""
+    return checks.clipped(json.dumps(_rounded(records.plain(value))), 240)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.12g}")
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, list) else value

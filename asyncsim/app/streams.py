@@ -1,0 +1,126 @@
+"""What a command writes: each file by itself, and a page whose reader may go away without stopping the work."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from asyncsim.base import checks
+
+LOST = 4
+"""Exit status where an output that was asked for could not be written."""
+UNREAD = 5
+"""Exit status where everything went well, but stdout was closed or full."""
+
+
+class Stream:
+    """A text stream that never raises: from its first failure on, what is written to it goes nowhere.
+
+    `failure` is that first error, None as long as there is none.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.failure: OSError | ValueError | None = None
+        if stream is None:
+            self.failure = OSError(errno.EBADF, "closed before the start")
+        elif getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+            # A sign that the terminal's encoding lacks is no reason to lose the page.
+            stream.reconfigure(errors="replace")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def isatty(self) -> bool:
+        """Whether somebody looks at it."""
+        return self.failure is None and bool(self.stream.isatty())
+
+    def write(self, text: str) -> int:
+        """Write, as long as that works."""
+        self._try(lambda: self.stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush, as long as that works."""
+        self._try(lambda: self.stream.flush())
+
+    def _try(self, action: Callable[[], Any]) -> None:
+        if self.failure is not None:
+            return
+        try:
+            action()
+        except (OSError, ValueError) as error:
+            self.failure = error
+            self._discard()
+
+    def _discard(self) -> None:
+        """Let the rest of the buffer go to nowhere: it would fail again when the interpreter ends."""
+        with suppress(OSError, ValueError, AttributeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
+
+
+@contextmanager
+def guarded() -> Iterator[Stream]:
+    """Replace stdout and stderr by streams that never raise, for as long as the context lasts; gives stdout's."""
+    _occupy()
+    before = sys.stdout, sys.stderr
+    out, err = Stream(before[0]), Stream(before[1])
+    sys.stdout, sys.stderr = out, err
+    try:
+        yield out
+    finally:
+        out.flush()
+        err.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _occupy() -> None:
+    """Open what a shell closed (`>&-`), else the next file that is opened would stand in for a standard stream."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def complain(line: str) -> None:
+    """One line on stderr, behind the name of the command."""
+    print(f"asyncsim: {line}", file=sys.stderr, flush=True)
+
+
+class Files:
+    """Outputs of a command, written one after the other: one that fails is a line on stderr and loses no other."""
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+
+    def write(self, option: str, path: Path | None, write: Callable[[Path], Any]) -> bool:
+        """Let `write(path)` write an output, where it is asked for; whether it stands now."""
+        if path is None:
+            return False
+        try:
+            write(path)
+        except Exception as error:
+            self.lost.append(option)
+            complain(str(_refused(option, path, error)))
+            return False
+        return True
+
+    def status(self, otherwise: int) -> int:
+        """`LOST` where an output is missing, else the given status."""
+        return LOST if self.lost else otherwise
+
+
+def _refused(option: str, path: Path, error: Exception) -> checks.InputError:
+    """What went wrong with one output, in the form of all other messages."""
+    if isinstance(error, checks.InputError):
+        return checks.InputError(option, str(path), error.bound, error.remedy)
+    reason = " ".join(str(error).split())[:200] or "no reason given"
+    return checks.InputError(option, str(path), f"written ({type(error).__name__}: {reason})", "try another path")

@@ -1,0 +1,177 @@
+"""What `asyncsim timeline` does: simulate a system, lay what it realizes beside what is predicted, draw, save."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asyncsim import theory
+from asyncsim.app import streams, wording
+from asyncsim.base import checks, files, plugins, records
+
+if TYPE_CHECKING:
+    from asyncsim.systems._system import System
+    from asyncsim.theory._settings import PredictedStaleness
+
+_KEPT = ("name", "knobs", "recommended")
+
+
+def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> System:
+    """A preset with its own knobs, then with settings of the event model changed by name."""
+    system = wording.build("systems", preset, knobs)
+    settings = {f.name: f for f in fields(system) if f.name not in _KEPT}
+    plugins.refuse(model, plugins.BEFORE, "--model ")
+    for key in model:
+        near = difflib.get_close_matches(key, settings, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]}? " if near else ""
+        checks.one_of("--model", key, settings, f"{hint}see the settings in asyncsim/systems/MODEL.md")
+    words = {key: wording.understood(v, settings[key].default, settings[key].type) for key, v in model.items()}
+    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in words.items()}
+    if isinstance(changes.get("rates"), int | float):
+        # One number for all places; each has its own in the model.
+        changes["rates"] = (changes["rates"],) * len(system.rates)
+    if "train_time" in changes:
+        changes.setdefault("load", None)
+    elif changes.get("load") is not None:
+        changes["train_time"] = None
+    changed: System = system.replace(**changes) if changes else system
+    return changed
+
+
+def header(system: System, samples: int, seed: int) -> dict[str, Any]:
+    """What the result depends on: the settings that are not as they are in a system of which nothing is said."""
+    usual = {f.name: records.plain(f.default) for f in fields(system)} | {"recommended": {}}
+    said = system.describe_at(samples)
+    return {name: value for name, value in said.items() if name not in usual or value != usual[name]} | {"seed": seed}
+
+
+def simulated(
+    system: System, updates: int, samples: int, seed: int, recorded: bool
+) -> tuple[dict[str, Any], PredictedStaleness, records.Timeline | None]:
+    """Summary of one realization, its predicted law, and the full record where one is asked for."""
+    from asyncsim.systems import _summary
+
+    checks.integer("updates", updates, 1, "train one batch at least")
+    epochs = int(system.recommended.get("epochs", 1))
+    whole = f"a multiple of the recommended epochs = {epochs}"
+    checks.require(updates % epochs == 0, "updates", updates, whole, "whole batches are trained")
+    checks.integer("samples", samples, 1, "a group has at least one sample")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed")
+    batches = updates // epochs
+    record = None
+    if recorded:
+        found, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
+    else:
+        found = system.summary(batches, samples, seed)
+    return found, theory.predicted_staleness(system.describe_at(samples), samples), record
+
+
+def timeline(
+    system: System, updates: int, samples: int, seed: int, recorded: bool
+) -> tuple[dict[str, Any], records.Timeline | None]:
+    """Simulate: the JSON object of the result, and the full record where one is asked for."""
+    found, predicted, record = simulated(system, updates, samples, seed, recorded)
+    return {"system": system.describe_at(samples) | {"seed": seed}, **found, "predicted": predicted.row()}, record
+
+
+def lines(result: Mapping[str, Any]) -> list[str]:
+    """The printed page: what is realized beside what is predicted, then what it costs."""
+    law, stale = result["predicted"], result["staleness"]
+    if not result["steady"]:
+        # A prediction of the steady state beside what is not steady would look like an error of either.
+        law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
+    rows = [("mean", f"{stale['mean']:.4g}", _about(law) if result["steady"] else "")]
+    rows.append(("std", f"{stale['std']:.4g}", ""))
+    least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
+    support = law["support"]
+    rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
+    for k, p in enumerate(stale["pmf"]):
+        expected = law["pmf"] is not None and k < len(law["pmf"])
+        if p >= 5e-4 or (expected and law["pmf"][k] >= 5e-4):
+            rows.append((f"P(s = {k})", f"{p:.4f}", f"{law['pmf'][k]:.4f}" if expected else ""))
+        if len(rows) > 24:
+            rows.append(("...", "", ""))
+            break
+    for k, p in (law["tail"] or {}).items():
+        rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k):]):.4f}", f"{p:.4f}"))
+    page = [f"staleness in versions, of groups trained after the first {result['warm_up_batches']} batches"]
+    page.append(f"  {'':16}{'realized':>12}{'predicted':>12}")
+    page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
+    name = law["law"] or "no law"
+    said = f"  {name}: {law['reason']}" if result["steady"] else _too_short(result)
+    return [*page, said, _identity(result), *_costs(result)]
+
+
+def _too_short(result: Mapping[str, Any]) -> str:
+    enough = 2 * result["ramp_batches"] * result["system"]["recommended"].get("epochs", 1)
+    return (
+        f"  too short for the predicted law of the steady state: the start alone takes {result['ramp_batches']} "
+        f"batches; use --updates {enough} or more"
+    )
+
+
+def _identity(result: Mapping[str, Any]) -> str:
+    """The mean by counting: groups outstanding at an install over groups trained between two."""
+    settings = result["system"]
+    trained = settings["groups_per_batch"] * settings["batches_per_publish"]
+    lost = result["dropped_fraction"] + result["rejected_fraction"] > 0 or settings["max_uses"] != 1
+    less = ", less what dropped, rejected or reused groups take" if lost else ""
+    mean = result["outstanding"] / trained
+    return f"  identity: {result['outstanding']:.4g} outstanding at an install / {trained} trained = {mean:.4g}{less}"
+
+
+def _about(law: Mapping[str, Any]) -> str:
+    if law["mean"] is None:
+        return "no law"
+    return f"{law['mean']:.4g}" + (f" +-{law['approximate']:.2g}" if law["approximate"] else "")
+
+
+def _costs(r: Mapping[str, Any]) -> list[str]:
+    return [
+        f"parts: in flight {r['in_flight']:.4g}, in queue {r['in_queue']:.4g}; of tokens {r['token_staleness']:.4g}, "
+        f"of last tokens {r['newest']:.4g}",
+        f"lost: {r['dropped_fraction']:.2%} of groups dropped, {r['rejected_fraction']:.2%} rejected, "
+        f"{r['wasted_token_fraction']:.2%} of tokens wasted",
+        f"lengths: generated {r['mean_length_generated']:.4g}, trained on {r['mean_length_trained']:.4g}",
+        f"speed: {r['throughput']:.4g} groups a second, {r['seconds_per_update']:.4g} s an update; trainer busy "
+        f"{r['trainer_utilization']:.1%}, generators busy {r['generator_utilization']:.1%}",
+    ]
+
+
+def write(record: records.Timeline, paths: Mapping[str, Path | None], outputs: streams.Files) -> list[str]:
+    """Write what is asked for of `save`, `plot` and `trace`; a line for each that stands."""
+    written = []
+    for name, (put, line) in WRITERS.items():
+        path = paths.get(name)
+        if outputs.write(f"--{name}", path, lambda to, put=put: put(record, to)):  # type: ignore[misc]
+            written.append(line.format(path))
+    return written
+
+
+def _save(record: records.Timeline, path: Path) -> None:
+    record.save(path)
+
+
+def _plot(record: records.Timeline, path: Path) -> None:
+    from asyncsim.plotting import plot as draw
+
+    draw(record, path)
+
+
+def _trace(record: records.Timeline, path: Path) -> None:
+    from asyncsim.plotting._perfetto import perfetto
+
+    text = json.dumps(records.plain(perfetto(record)))
+    files.write_atomically(path, lambda file: file.write(text.encode()))
+
+
+WRITERS = {
+    "save": (_save, "timeline: {}"),
+    "plot": (_plot, "plot: {}"),
+    "trace": (_trace, "trace: {} (open it at ui.perfetto.dev)"),
+}
+"""How each output of a record is written, and the line that says so."""

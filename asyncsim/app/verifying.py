@@ -1,0 +1,144 @@
+"""`verify`: run a claim's trial, ask the theory for its prediction, and judge the one by the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from asyncsim import theory, trials, validation
+from asyncsim.base import checks
+from asyncsim.base.records import Claim, Estimate, Point, Verdict
+
+if TYPE_CHECKING:
+    from asyncsim.trials._trial import Defect, Trial
+
+FALSE_FAIL = 1e-3
+FALSE_PASS = 0.05
+
+
+def verify(
+    claim: str | None = None, size: str = "quick", defects: bool = False, seed: int = 0, at: Point | None = None
+) -> Verdict | list[Verdict]:
+    """Measure a claim beside its prediction; all claims when none is named.
+
+    A true claim is called violated with probability at most 1e-3, and one that is off by the trial's effect (at most 5
+    percent, 2 percent for exact identities and expectations) is called held with probability at most 0.05.
+
+    Arguments: `claim`, an id of `sim.theory.claims()`; `size`, "quick", or "full" (half the effect, more points);
+    `defects`, also plant each of the trial's defects and see whether the verdict flips, and try the wrong formulas;
+    `seed`; `at`, parameters that replace those of the trial's first point. Returns one `Verdict`, or a list of them.
+    Raises `InputError` for an unknown claim, or a point outside its domain.
+
+    >>> verify("estimator/full-is").verdict
+    'held'
+    """
+    if claim is not None:
+        return verify_one(claim, size, defects, seed, at)
+    checks.require(at is None, "at", at, "used with one claim", "name the claim")
+    return [verify_one(name, size, defects, seed) for name in every_claim()]
+
+
+def every_claim() -> list[str]:
+    """Ids of the claims that have a trial, in order."""
+    return sorted(set(theory.claims()) & set(trials.trials()))
+
+
+def verify_many(
+    names: Iterable[str],
+    size: str,
+    defects: bool,
+    seed: int,
+    at: Point | None = None,
+    after: Callable[[Verdict], None] = lambda verdict: None,
+) -> list[Verdict]:
+    """Verdicts of several claims; `after` sees each as it is reached."""
+    found = []
+    for name in names:
+        verdict = verify_one(name, size, defects, seed, at)
+        found.append(verdict)
+        after(verdict)
+    return found
+
+
+def verify_one(
+    name: str, size: str = "quick", defects: bool = False, seed: int = 0, at: Point | None = None
+) -> Verdict:
+    """The verdict of one claim; arguments as in `verify`."""
+    from asyncsim.trials._trial import SIZES, untouched
+
+    claim = theory.claim(name)
+    checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
+    checks.boolean("defects", defects, "say whether defects are planted")
+    trial = trials.trial(claim.id)
+    factor = SIZES[checks.one_of("size", size, SIZES, "choose how much to measure")]
+    points = trial.at(size) if at is None else (_asked(claim, trial, at),)
+    start = time.perf_counter()
+    measured = [trial.measure(point, factor * trial.effect, seed, untouched) for point in points]
+    predicted = [claim.predict(point) for point in points]
+    verdict = _join(claim, trial, points, measured, predicted, factor)
+    if defects:
+        verdict = dataclasses.replace(
+            verdict,
+            defects=tuple(_planted(claim, trial, name, defect, seed) for name, defect in trial.defects.items()),
+            formula_defects=tuple(_wrong_formulas(claim, trial, points, measured, factor)),
+        )
+    return dataclasses.replace(verdict, seconds=time.perf_counter() - start)
+
+
+def _planted(claim: Claim, trial: Trial, name: str, defect: Defect, seed: int) -> dict[str, str]:
+    """The verdict with a defect in a product component, at the defect's point."""
+    measured = trial.measure(defect.point, trial.effect, seed, defect.plant)
+    verdict = _join(claim, trial, (defect.point,), [measured], [claim.predict(defect.point)], 1.0)
+    return {"name": name, "verdict": verdict.verdict}
+
+
+def _wrong_formulas(
+    claim: Claim, trial: Trial, points: Sequence[Point], measured: list[dict[str, Estimate]], factor: float
+) -> Iterable[dict[str, str]]:
+    """The verdict of each wrong formula against the right measurement."""
+    for name, formula in claim.formula_defects.items():
+        yield {
+            "name": name,
+            "verdict": _join(claim, trial, points, measured, [formula(p) for p in points], factor).verdict,
+        }
+
+
+def _join(
+    claim: Claim,
+    trial: Trial,
+    points: Sequence[Point],
+    measured: list[dict[str, Estimate]],
+    predicted: list[dict[str, float]],
+    factor: float,
+) -> Verdict:
+    return validation.join(claim, points, measured, predicted, factor * trial.effect, FALSE_FAIL, FALSE_PASS)
+
+
+def _asked(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
+    """The trial's first point with some parameters replaced, inside the domain."""
+    point = dict(trial.points[0])
+    checks.require(isinstance(at, Mapping), "at", at, "a mapping of parameters to values", "write at={'clamp': 3.5}")
+    for key in at:
+        checks.one_of(f"{claim.id} parameter", key, point, "name a parameter of the claim's points")
+    point |= at
+    try:
+        reason = claim.domain(point)
+    except checks.InputError:
+        raise
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        reason = f"not even comparable with it: {error}"
+    if reason is not None:
+        raise checks.InputError(claim.id, dict(at), f"inside the claim's domain ({reason})", "ask inside the domain")
+    beyond = trial.reach(point)
+    if beyond is not None:
+        raise checks.InputError(claim.id, dict(at), f"within reach of its trial ({beyond})", "ask at another point")
+    return point
+
+
+def manifest_of(seed: int, size: str) -> dict[str, Any]:
+    """What a verification ran on."""
+    from asyncsim.base import manifest
+
+    return manifest.manifest(spec={"size": size, "false_fail": FALSE_FAIL, "false_pass": FALSE_PASS}, seed=seed)

@@ -1,0 +1,234 @@
+"""A spec from the words of a command line."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from asyncsim.base import checks, plugins
+
+if TYPE_CHECKING:
+    from asyncsim.learning.spec import Spec
+    from asyncsim.policies._policy import Policy
+
+SINGULAR = {
+    "tasks": "task",
+    "policies": "policy",
+    "systems": "system",
+    "schedules": "schedule",
+    "methods": "method",
+    "advantages": "advantage",
+    "factors": "factor",
+    "penalties": "penalty",
+    "updates": "link",
+    "diagnostics": "diagnostics",
+    "claims": "claim",
+}
+"""What messages call one thing of a kind: its option, where there is one."""
+
+
+def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
+    """KEY=VALUE pairs; values are Python or JSON literals where they can be, else text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", "write for example load=1.5")
+        key = key.strip().replace("-", "_")
+        checks.require(key not in found, option, pair, f"the only value of {key}", "give each key once")
+        found[key] = _value(text.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    with warnings.catch_warnings():
+        # A text that is nearly Python is a text; nobody wants to hear what Python thinks of it.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for read in (json.loads, ast.literal_eval, float):
+            try:
+                return read(text)
+            except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+                continue
+    return text
+
+
+def understood(value: Any, default: Any, annotation: Any = "") -> Any:
+    """The value that was given as text, where `none` and `inf` are no text.
+
+    Of an argument whose `default` is text, "none" may be a choice. A count without a limit is None: infinity is, where
+    the `annotation` allows None and no fractions.
+
+    >>> understood("none", 3), understood("Inf", None), understood("inf", 8, "int | None"), understood("none", "median")
+    (None, inf, None, 'none')
+    """
+    word = value.lower() if isinstance(value, str) else value
+    if isinstance(default, str):
+        return value
+    if word in ("none", "null"):
+        return None
+    if word in ("inf", "infinity", math.inf):
+        return None if "None" in str(annotation) and "float" not in str(annotation) else math.inf
+    return -math.inf if word == "-inf" else value
+
+
+def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
+    """A part made by its public function, with unknown or missing arguments refused by name.
+
+    `prefix` is what stands before an argument's name behind --set.
+    """
+    make = plugins.load(f"asyncsim.{kind}", name, SINGULAR[kind])
+    signature = inspect.signature(make)
+    for key in arguments:
+        remedy = f"see `asyncsim list {kind} {name}`"
+        if not signature.parameters:
+            raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
+        # Names of before are refused by the function, which knows those of today.
+        checks.one_of(f"{name} argument", key, [*signature.parameters, *getattr(make, "renamed", ())], remedy)
+    missing = [
+        p.name
+        for p in signature.parameters.values()
+        if p.default is p.empty and p.name not in arguments and p.kind is not p.VAR_POSITIONAL
+    ]
+    checks.require(
+        not missing,
+        f"{name} argument",
+        ", ".join(missing),
+        "given",
+        "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing),
+    )
+    takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
+    # A knob of before goes to the preset as it is: that refuses it with the one of today.
+    return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
+
+
+def spec(
+    parts: dict[str, str | None],
+    links: Sequence[str],
+    staleness: int | None,
+    coupled: bool,
+    pairs: Sequence[str],
+    sizes: dict[str, Any],
+) -> Spec:
+    """A spec from the words of `asyncsim run`."""
+    from asyncsim.learning.spec import Spec
+    from asyncsim.updates._link import chain
+
+    grouped = _grouped(pairs)
+    _check_task(str(parts["task"]))
+    task = build("tasks", str(parts["task"]), grouped.get("task", {}), "task.")
+    policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.") if parts["policy"] else None
+    usual = _usual(policy or task.policy())
+    links = [name.replace("-", "_") for name in links] or list(usual.settings)
+    given = _checked(grouped, parts, links)
+    if sizes.get("replicates") is None:
+        sizes = {**sizes, "replicates": usual.replicates}
+    method = given.get("method", {})
+    if parts["advantage"]:
+        twice = "advantage" in method
+        checks.require(not twice, "--set", "method.advantage", "left out beside --advantage", "name the advantage once")
+        method["advantage"] = build("advantages", parts["advantage"], given.get("advantage", {}), "advantage.")
+    update = [
+        build(
+            "updates",
+            name,
+            {**({"lr": 0.1} if name == "sgd" else {}), **usual.settings.get(name, {}), **given.get(name, {})},
+            f"{name}.",
+        )
+        for name in links
+    ]
+    return Spec(
+        task=task,
+        policy=policy,
+        system=_source(parts, staleness, coupled, given),
+        method=build("methods", str(parts["method"]), method, "method."),
+        update=chain(*update),
+        **sizes,
+    )
+
+
+def _check_task(name: str) -> None:
+    """Point the id of a gymnasium environment to the task that runs it."""
+    known = name.replace("-", "_") in plugins.summaries("asyncsim.tasks")
+    if not known and re.search(r"-v\d+$", name):
+        raise checks.InputError("task", name, "a task of asyncsim", f"write --task gym --set task.id={name}")
+
+
+class _Usual(NamedTuple):
+    """Links with their settings, and the replicates, of a run that names none."""
+
+    settings: dict[str, dict[str, Any]]
+    replicates: int
+
+
+_TABLES = _Usual({"sgd": {"lr": 0.1}}, 64)
+_NETWORKS = _Usual({"clip_norm": {"limit": 0.5}, "adam": {"lr": 1e-3}}, 64)
+_LANGUAGE = _Usual({"clip_norm": {"limit": 1.0}, "adam": {"lr": 1e-4}}, 1)
+"""A step that suits a table ruins a language model at the first update."""
+
+
+def _usual(policy: Policy) -> _Usual:
+    """What suits a policy: a table, a network of many replicates, a language model of one."""
+    if policy.together == 1:
+        return _LANGUAGE
+    return _NETWORKS if "cuda" in policy.devices else _TABLES
+
+
+def _grouped(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Settings PART.KEY=VALUE by part."""
+    given: dict[str, dict[str, Any]] = {}
+    for key, value in settings(pairs).items():
+        part, dot, argument = key.partition(".")
+        checks.require(bool(dot), "--set", key, "of the form PART.KEY=VALUE", "write for example task.arms=5")
+        given.setdefault(part, {})[argument] = value
+    return given
+
+
+def _checked(
+    given: dict[str, dict[str, Any]], parts: dict[str, str | None], links: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """The settings; those of a part that this run does not have are refused."""
+    optional = [name for name in ("policy", "advantage", "system") if parts[name]]
+    used = ["task", "method", *optional, *([] if parts["system"] else ["schedule"]), *links]
+    for part in given:
+        unused = part in parts or part in plugins.summaries("asyncsim.updates")
+        option = part if part in parts else f"link {part}"
+        remedy = f"add --{option}{' NAME' if part in parts else ''}" if unused else "name a part of the run"
+        checks.one_of("--set part", part, used, remedy)
+    return given
+
+
+def _source(
+    parts: dict[str, str | None], staleness: int | None, coupled: bool, given: dict[str, dict[str, Any]]
+) -> Any:
+    """The system or schedule of a run, from exactly one of its options."""
+    chosen = [name for name in ("system", "schedule") if parts[name]] + (["staleness"] if staleness is not None else [])
+    checks.require(
+        len(chosen) <= 1,
+        "--" + " and --".join(chosen),
+        "given together",
+        "one of them",
+        "choose one source of staleness",
+    )
+    schedule = given.get("schedule", {})
+    if parts["system"]:
+        knobs = given.get("system", {})
+        if coupled:
+            # The law is not used: lengths come from the policy.
+            make = plugins.load("asyncsim.systems", parts["system"], SINGULAR["systems"])
+            knobs = ({"length": 1.0} if "length" in inspect.signature(make).parameters else {}) | knobs
+        system = build("systems", parts["system"], knobs, "system.")
+        return build("schedules", "coupled", {"system": system}) if coupled else system
+    checks.require(not coupled, "--coupled", True, "used with --system", "name the system whose lengths it couples")
+    if parts["schedule"]:
+        wrapped = parts["schedule"] == "coupled"
+        checks.require(not wrapped, "--schedule", "coupled", "a schedule of its own", "write --system NAME --coupled")
+        return build("schedules", parts["schedule"], schedule, "schedule.")
+    twice = staleness is not None and "staleness" in schedule
+    checks.require(not twice, "--set", "schedule.staleness", "left out beside --staleness", "give the staleness once")
+    return build("schedules", "fixed", {"staleness": staleness or 0, **schedule}, "schedule.")

@@ -1,0 +1,1 @@
+"""What everything stands on: records, checks, keyed randomness, laws, files, uncertainty."""

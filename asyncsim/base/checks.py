@@ -1,0 +1,190 @@
+"""Guards whose messages name the field, the value, the bound and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base.memory import free
+
+LARGEST = 2**31 - 1
+"""Largest count that versions and batches, which are int32, can hold."""
+MANY = 20
+"""Names of which a message lists all, at most."""
+MEMORY = "ASYNCSIM_MEMORY"
+"""Environment variable with the bytes that the arrays of one run may take, in place of what the machine has free."""
+UNITS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "K", "M", "G", "T"))}
+"""What K, M, G and T (and KiB, ...) stand for in a number of bytes."""
+
+
+class InputError(ValueError):
+    """A value given from outside that asyncsim cannot use; one line, `field = value: must be bound; remedy`.
+
+    The command line prints it without a traceback and exits with status 2.
+    """
+
+    def __init__(self, field: str, value: Any, bound: str, remedy: str) -> None:
+        self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
+        # Names that were given may have line breaks in them, wherever they stand.
+        super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions cross process boundaries in sweeps; the default rebuild would pass the joined line as `field`.
+        return type(self), (self.field, self.value, self.bound, self.remedy)
+
+
+class ShortRunWarning(UserWarning):
+    """A run is too short for a setting to show; the command line prints it in one line."""
+
+
+class RunError(RuntimeError):
+    """What stops a run that was asked for in good form; the command line prints it in one line."""
+
+
+def shown(value: Any) -> str:
+    """The value on one line, its middle left out where it is long: the end of a path says most."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:
+        # Python refuses to print integers of more than some thousand digits.
+        text = f"{type(value).__name__} too long to print"
+    except RecursionError:
+        text = f"{type(value).__name__} nested too deeply to print"
+    return clipped(text, 160)
+
+
+def clipped(text: str, most: int) -> str:
+    """`text` of `most` characters at most, its middle left out where it is longer."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[: most - 3 - half]}...{text[-half:]}"
+
+
+def require(condition: bool, field: str, value: Any, bound: str, remedy: str) -> None:
+    """Raise `InputError` unless the condition holds."""
+    if not condition:
+        raise InputError(field, value, bound, remedy)
+
+
+def integer(field: str, value: Any, low: int, remedy: str, high: int | None = None) -> int:
+    """`value` as an int within [low, high]; booleans and fractions are refused."""
+    bound = f"an integer >= {low}" if high is None else f"an integer in [{low}, {high}]"
+    if high is not None and high >= LARGEST:
+        bound = f"an integer >= {low} and at most {high}"
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    require(whole and value >= low and (high is None or value <= high), field, value, bound, remedy)
+    return int(value)
+
+
+def real(
+    field: str,
+    value: Any,
+    remedy: str,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+    finite: bool = True,
+) -> float:
+    """`value` as a float within the bounds; NaN is always refused, and so are text and tensors that are trained."""
+    left = "(" if open_low or low == -math.inf else "["
+    right = ")" if high == math.inf else "]"
+    bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
+    require(not isinstance(value, (bool, np.bool_, str, bytes, bytearray)), field, value, bound, remedy)
+    _untrained(field, value, bound, remedy)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise InputError(field, value, bound, remedy) from None
+    inside = (number > low if open_low else number >= low) and number <= high
+    require(inside and (math.isfinite(number) or not finite), field, value, bound, remedy)
+    return number
+
+
+def _untrained(field: str, value: Any, bound: str, remedy: str) -> None:
+    """Refuse tensors that require a gradient: a setting gets none, and nobody would hear of that."""
+    each = value if isinstance(value, (list, tuple)) else (value,)
+    trained = any(getattr(one, "requires_grad", False) is True for one in each)
+    require(not trained, field, value, f"{bound}, detached", remedy)
+
+
+def boolean(field: str, value: Any, remedy: str) -> bool:
+    """`value` as a bool; numbers and text are refused."""
+    require(isinstance(value, (bool, np.bool_)), field, value, "True or False", remedy)
+    return bool(value)
+
+
+def power(field: str, base: int, exponent: int, limit: int, unit: str, remedy: str) -> int:
+    """base^exponent, at most `limit`; compared in logarithms first, since the number itself may fill the memory."""
+    bound = f"at most {limit} {unit}"
+    if exponent * math.log(base) > math.log(limit) + 30.0:
+        raise InputError(field, f"{base}^{exponent}", bound, remedy)
+    require(base**exponent <= limit, field, base**exponent, bound, remedy)
+    return int(base**exponent)
+
+
+def memory(parts: Mapping[str, tuple[int, str]]) -> None:
+    """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory.
+
+    That is what the machine, its control group and the limits of the process leave, or `ASYNCSIM_MEMORY`.
+    """
+    total = sum(size for size, _ in parts.values())
+    most, whose = available()
+    if total > most:
+        name, (size, lower) = max(parts.items(), key=lambda part: part[1][0])
+        largest = f"at most {most} ({most / (1 << 30):.1f} GiB, {whose}) with all other arrays of the run"
+        raise InputError(f"bytes of {name}", size, largest, f"lower {lower}, or set {MEMORY} (as 32GiB)")
+
+
+def available() -> tuple[int, str]:
+    """Bytes that the arrays of one run may take, and in words what bounds them."""
+    given = size_of(MEMORY)
+    return free() if given is None else (given, f"as {MEMORY} says")
+
+
+def size_of(variable: str) -> int | None:
+    """Bytes that an environment variable gives, as a number or as 500M, 4G, 4GiB; None where it is not set."""
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return None
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)(?:i?B)?", text, flags=re.IGNORECASE | re.ASCII)
+    if found is None:
+        raise InputError(variable, text, "a number of bytes", "write it as 500M, 4G or 4GiB")
+    return int(float(found[1]) * UNITS[found[2].upper()])
+
+
+def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
+    """`value` if it is among the allowed ones; of many, the message names those that are spelled alike."""
+    allowed = list(allowed)
+    # An array compares with every name, element by element.
+    if getattr(value, "ndim", 0) > 0 or value not in allowed:
+        names = [str(name) for name in allowed]
+        near = difflib.get_close_matches(str(value), names, n=6, cutoff=0.3)
+        some = f"{len(names)} names, {', '.join(near or names[:6])}, ..."
+        require(False, field, value, "one of " + (", ".join(names) if len(names) <= MANY else some), remedy)
+    return value
+
+
+def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: str) -> np.ndarray:
+    """`value` as a float64 array of the given shape (None: any length), without NaN, infinity, words or flags."""
+    wanted = "finite numbers of shape [" + ", ".join("any" if s is None else str(s) for s in shape) + "]"
+    array = numbers(field, value, wanted, remedy)
+    fits = array.ndim == len(shape) and all(s is None or s == n for s, n in zip(shape, array.shape, strict=True))
+    require(fits and array.size > 0 and bool(np.isfinite(array).all()), field, value, wanted, remedy)
+    return array
+
+
+def numbers(field: str, value: Any, bound: str, remedy: str) -> np.ndarray:
+    """`value` as a float64 array of any shape; words, flags and tensors that are trained are refused."""
+    _untrained(field, value, bound, remedy)
+    try:
+        array, kind = np.asarray(value, dtype=np.float64), np.asarray(value).dtype.kind
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise InputError(field, value, bound, remedy) from None
+    require(kind not in "bUS", field, value, bound, remedy)
+    return array

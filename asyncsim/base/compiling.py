@@ -1,0 +1,107 @@
+"""Functions compiled by numba, whose code is kept on disk where that is possible and made anew where it is not.
+
+numba by itself stops a program where no folder can be written, where the disk is full after the work, and at every call
+where a kept file is damaged; and machine code with flipped bits it would run. Here each ends in one line on stderr.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+from asyncsim.base import files
+
+SUM = 16
+"""Bytes of the digest at the end of every kept file; what reads pickles stops before it."""
+_told: set[str] = set()
+
+
+def kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """`numba.njit` with its code kept on disk; where it cannot be kept or read, it is compiled and a line says so."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        try:
+            dispatcher._cache = _Kept(function)
+        except (RuntimeError, OSError):  # no folder of any kind can be written
+            _tell("kept", "compiled code is not kept: no folder for it is writable; set NUMBA_CACHE_DIR to one that is")
+        return dispatcher
+
+    return compiled
+
+
+def _tell(kind: str, text: str) -> None:
+    """Say it for the first function only: there are a dozen, in three folders."""
+    if kind not in _told:
+        _told.add(kind)
+        print(f"asyncsim: {text}", file=sys.stderr)
+
+
+class _Kept(FunctionCache):
+    """numba's cache of one function, which a damaged file or a full disk only makes slower."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        locator = self._impl.locator
+        # A name of its own: files that numba wrote have no digest.
+        self._cache_file = _Files(self._cache_path, f"{self._impl.filename_base}-kept", locator.get_source_stamp())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled code, or None."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a pickle that is not one raises whatever it likes
+            _tell("damaged", f"kept code in {self._cache_path} is damaged and is compiled anew")
+            self._try(self.flush)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep it if that is possible."""
+        self._try(super().save_overload, sig, data)
+
+    def _try(self, write: Callable[..., None], *arguments: Any) -> None:
+        try:
+            write(*arguments)
+        except Exception as error:  # full, read-only, or gone since numba looked
+            cause = error.__context__ if isinstance(error.__context__, OSError) else error
+            reason = getattr(cause, "strerror", None) or cause
+            where = f"in {self._cache_path} ({reason}); set NUMBA_CACHE_DIR to another folder"
+            _tell("kept", f"compiled code is not kept {where}")
+            self.disable()
+
+
+class _Files(IndexDataCacheFile):
+    """Index and code files that appear in one step and end with a digest, which is looked at before they are used."""
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        whole = io.BytesIO()
+        yield whole
+        data = whole.getvalue()
+        files.write_atomically(filepath, lambda file: file.write(data + _digest(data)))
+
+    def _load_index(self) -> Any:
+        self._check(Path(self._index_path))
+        return super()._load_index()
+
+    def _load_data(self, name: str) -> Any:
+        self._check(Path(self._data_path(name)))
+        return super()._load_data(name)
+
+    def _check(self, path: Path) -> None:
+        if path.exists():
+            data = path.read_bytes()
+            if _digest(data[:-SUM]) != data[-SUM:]:
+                raise ValueError(f"{path} is damaged")
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=SUM).digest()

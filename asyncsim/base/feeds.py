@@ -1,0 +1,87 @@
+"""Feeds: a schedule handed to the learning loop one batch at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from asyncsim.base import checks, records
+
+LengthsOf = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""(realization int64 [k], trajectory int64 [k], token version int32 [k, T]) -> work in tokens, float64 [k]."""
+
+
+class Feed(Protocol):
+    """What the learning loop asks of a schedule, whether it is known beforehand or depends on the policy."""
+
+    def take(self, batch: int, lengths_of: LengthsOf | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Versions int32 `[M, G, N, T or 1]` and trajectory ids int64 `[M, G, N]` of one batch."""
+        ...
+
+    def retired(self, batch: int) -> list[int]:
+        """Published versions that no batch after `batch` needs, each in one answer only."""
+        ...
+
+    def record(self) -> records.Schedule:
+        """The schedule of the batches taken so far."""
+        ...
+
+
+class EagerFeed:
+    """Feed of a schedule that is known beforehand; also how a saved schedule is replayed.
+
+    Version v exists from batch `v * batches_per_publish` on, the first that is trained at it, and is retired there when
+    no batch uses it. Raises `InputError` when batches are asked for that the schedule does not have.
+
+    >>> from asyncsim.schedules import fixed
+    >>> feed = EagerFeed(fixed(1).schedule(3, 1, 1, 1, seed=0))
+    >>> [(feed.take(b)[0].item(), feed.retired(b)) for b in range(3)]
+    [(0, []), (0, [0]), (1, [1, 2])]
+    """
+
+    def __init__(self, schedule: records.Schedule) -> None:
+        self.schedule = schedule
+        self._taken = 0
+        self._retiring = _retirements(schedule)
+
+    def take(self, batch: int, lengths_of: LengthsOf | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Versions and trajectory ids of one batch; `lengths_of` is not asked, the schedule knows every version."""
+        checks.integer("batch", batch, 0, "make the schedule with more batches", self.schedule.batches - 1)
+        self._taken = max(self._taken, batch + 1)
+        return self.schedule.version[:, batch], self.schedule.trajectory[:, batch]
+
+    def retired(self, batch: int) -> list[int]:
+        """Published versions that no batch after `batch` needs, each returned for one batch only."""
+        return list(self._retiring[batch])
+
+    def record(self) -> records.Schedule:
+        """The schedule of the batches taken so far."""
+        return head(self.schedule, self._taken)
+
+
+def head(schedule: records.Schedule, batches: int, rows: np.ndarray | None = None) -> records.Schedule:
+    """The first `batches` batches of a schedule, of all realizations (views) or of the given ones."""
+    pick: slice | np.ndarray = slice(None) if rows is None else rows
+    work = None if schedule.work is None else schedule.work[pick, :batches]
+    seconds = None if schedule.seconds is None else schedule.seconds[pick, :batches]
+    version, trajectory = schedule.version[pick, :batches], schedule.trajectory[pick, :batches]
+    return dataclasses.replace(schedule, version=version, trajectory=trajectory, work=work, seconds=seconds)
+
+
+def _retirements(schedule: records.Schedule) -> list[list[int]]:
+    """For every batch the versions that exist by then and are used by no later one."""
+    train_version = schedule.train_version
+    published = int(train_version[-1]) + 1 if schedule.batches else 0
+    # One cell more than there are versions: -1, the unknown version, writes into it.
+    last = np.full(published + 1, -1)
+    # A view along whose axis nothing varies is looked at once.
+    compact = schedule.version[tuple(slice(0, 1 if stride == 0 else None) for stride in schedule.version.strides)]
+    for batch in range(schedule.batches):
+        last[compact[:, min(batch, compact.shape[1] - 1)]] = batch
+    retiring: list[list[int]] = [[] for _ in range(schedule.batches)]
+    for version in range(published):
+        retiring[max(int(last[version]), version * schedule.batches_per_publish)].append(version)
+    return retiring

@@ -1,0 +1,293 @@
+"""Files: written whole or not at all, never in place of a device or a link, and read within a stated size."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import shutil
+import signal
+import stat
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.memory import free
+
+FORMAT = 1
+"""Version of the files that schedules, timelines and traces are saved in."""
+LIMIT = "ASYNCSIM_READ_LIMIT"
+"""Environment variable with the bytes of memory that one file may take when it is read."""
+READ = 4 << 30
+"""The same where the variable is not set, 4 GiB, and never more than what is free."""
+TEXT = 32
+"""Bytes of Python values that a byte of JSON can become: an empty object has 2 letters and a comma, and takes 72."""
+WRITES = 0o222
+
+Where = str | os.PathLike[str]
+
+
+# Writing.
+
+
+def write_atomically(path: Where, write: Callable[[Any], None]) -> None:
+    """Let `write(binary file)` make a file that appears in one step: it is whole, or what was there before stays.
+
+    A link stays, and what it leads to is written. A device or a pipe is written to, never replaced, and so is the file
+    that standard output goes to. Folders on the way are made. Raises `InputError` where nothing can be written, and for
+    a file that is read-only.
+    """
+    path = writable("path", path)
+    try:
+        there = _there(path)
+        open_already = next((handle for handle in (1, 2) if there is not None and _same(handle, there)), None)
+        if there is not None and (open_already is not None or not stat.S_ISREG(there.st_mode)):
+            _pour(path, write, open_already)
+        else:
+            _replace(Path(os.path.realpath(path)), write, there)
+    except OSError as error:
+        raise _unwritable("path", path, error) from None
+
+
+def writable(field: str, path: Where) -> Path:
+    """The path, where a file can be written there or a missing folder be made for it: asked before long work."""
+    path = Path(path)
+    try:
+        there = _there(path)
+        real = Path(os.path.realpath(path))
+        above = next((parent for parent in real.parents if parent.exists()), real)
+        room = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+        # Who may do everything may still not want a file changed that nobody is to write.
+        own = there is not None and os.access(path, os.W_OK) and bool(there.st_mode & WRITES)
+    except (OSError, ValueError) as error:
+        raise _unwritable(field, path, error) from None
+    folder = there is not None and stat.S_ISDIR(there.st_mode)
+    checks.require(not folder, field, str(path), "a file, not a folder", "add a file name")
+    checks.require(there is None or own, field, str(path), "writable, not read-only", "choose another path")
+    plain = there is None or (stat.S_ISREG(there.st_mode) and not any(_same(handle, there) for handle in (1, 2)))
+    checks.require(room or not plain, field, str(path), "writable", "choose another folder")
+    return path
+
+
+def _there(path: Path) -> os.stat_result | None:
+    """What a path leads to; None where there is nothing yet."""
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _same(handle: int, there: os.stat_result) -> bool:
+    """Whether an open file of this process is the one that a path leads to."""
+    try:
+        return os.path.samestat(os.fstat(handle), there)
+    except OSError:
+        return False
+
+
+def _pour(path: Path, write: Callable[[Any], None], handle: int | None) -> None:
+    """Write to what stands there, or through a handle that is open on it, behind all that was printed."""
+    whole = io.BytesIO()
+    write(whole)
+    if handle is not None:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, ValueError):  # a stream that is absent or closed
+                stream.flush()
+    with open(os.dup(handle) if handle is not None else os.open(path, os.O_WRONLY), "wb") as file:
+        file.write(whole.getbuffer())
+
+
+def _replace(path: Path, write: Callable[[Any], None], before: os.stat_result | None) -> None:
+    """Fill a neighbor and move it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A long name leaves no room for more letters.
+    neighbor = path.with_name(f".{path.name[:50]}.{secrets.token_hex(4)}")
+    with cleared(neighbor):
+        handle = _nameless(path.parent)
+        named = handle is None
+        if handle is None:
+            handle = os.open(neighbor, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        with open(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(handle)
+            if not named:
+                # The handle of a folder makes Python ask for the file behind the link, not for the link itself.
+                os.link(_by_handle(handle), neighbor, src_dir_fd=handle, follow_symlinks=True)
+        if before is not None:
+            os.chmod(neighbor, stat.S_IMODE(before.st_mode))
+        os.replace(neighbor, path)
+
+
+def _nameless(folder: Path) -> int | None:
+    """A file that has no name yet, so that no end of the process leaves it behind; None where there are none such."""
+    try:
+        handle = os.open(folder, os.O_WRONLY | os.O_TMPFILE, 0o666)
+    except (AttributeError, OSError):  # only Linux has them, and not on every file system
+        return None
+    if os.path.exists(_by_handle(handle)):
+        return handle
+    os.close(handle)
+    return None
+
+
+def _by_handle(handle: int) -> str:
+    return f"/proc/self/fd/{handle}"
+
+
+@contextmanager
+def cleared(fresh: Path) -> Iterator[None]:
+    """Remove a fresh file or folder when something fails, and when the process is ended from outside meanwhile.
+
+    Signals whose default is to end the process do so as before; nobody else's handler is touched.
+    """
+
+    def remove() -> None:
+        shutil.rmtree(fresh, ignore_errors=True)
+        with suppress(OSError):
+            os.unlink(fresh)
+
+    def end(number: int, frame: Any) -> None:
+        remove()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    ends = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    ends = [number for number in ends if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ends:
+        signal.signal(number, end)
+    try:
+        yield
+    except BaseException:
+        remove()
+        raise
+    finally:
+        for number in ends:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _unwritable(field: str, path: Path, error: OSError | ValueError) -> checks.InputError:
+    reason = getattr(error, "strerror", None) or error
+    return checks.InputError(field, str(path), "writable", f"choose another path ({reason})")
+
+
+# Reading.
+
+
+def limit() -> int:
+    """Bytes of memory that one file may take when it is read: `ASYNCSIM_READ_LIMIT`, or 4 GiB at most."""
+    given = checks.size_of(LIMIT)
+    return min(READ, free().size) if given is None else given
+
+
+class Budget:
+    """Bytes of memory that a file may take, and what is left of them; a file that wants more is refused by name."""
+
+    def __init__(self, path: Where) -> None:
+        self.path, self.most = path, limit()
+        self.left = self.most
+
+    def fit(self, size: int) -> None:
+        """Refuse the file unless so many bytes are left for it, by what it says of itself."""
+        if size > self.left:
+            most = f"{self.most} bytes ({self.most / (1 << 30):.3g} GiB)"
+            bound = f"one that takes at most {most} of memory when it is read"
+            raise checks.InputError("path", str(self.path), bound, f"set {LIMIT} (as 16GiB) to read it all the same")
+
+    def take(self, size: int) -> None:
+        """Take so many bytes."""
+        self.fit(size)
+        self.left -= size
+
+
+@contextmanager
+def decoding(path: Where, what: str, remedy: str, field: str = "path") -> Iterator[None]:
+    """Whatever decoders raise on a damaged file becomes one line that names the file; nothing else belongs inside."""
+    try:
+        yield
+    except checks.InputError:
+        raise
+    except FileNotFoundError:
+        raise checks.InputError(field, str(path), "an existing file", remedy) from None
+    except Exception as error:  # zlib.error, OverflowError, RecursionError, ...: every decoder has its own
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise checks.InputError(field, str(path), f"a whole {what} ({reason})", remedy) from None
+
+
+@contextmanager
+def well_formed(path: Where, kind: str) -> Iterator[None]:
+    """Name the file whose parts are missing, unknown or of another make."""
+    try:
+        yield
+    except checks.InputError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+        bound = f"a {kind} file with all its parts and no others ({error})"
+        raise checks.InputError("path", str(path), bound, f"write it again with {kind}.save()") from None
+
+
+def save_arrays(path: Where, kind: str, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> None:
+    """Write named arrays and scalars, as JSON can hold them, into one compressed file, atomically."""
+    header = json.dumps({"kind": kind, "format": FORMAT, "scalars": scalars})
+    packed = {"__header__": np.frombuffer(header.encode(), dtype=np.uint8), **arrays}
+    # savez keeps mapping keys that contain "/" as they are; only its keyword form restricts them.
+    write_atomically(path, lambda file: np.savez_compressed(file, **packed))  # type: ignore[arg-type]
+
+
+def load_arrays(path: Where, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save_arrays` wrote; a file missing, damaged, too big or of another kind or format is refused by name.
+
+    What its headers declare is checked against `limit` before anything is allocated.
+    """
+    remedy = f"write it again with {kind}.save()"
+    arrays = packed_arrays(path, f"{kind} file", remedy, text="__header__")
+    with decoding(path, f"{kind} file", remedy):
+        header = json.loads(arrays.pop("__header__").tobytes().decode())
+        found, scalars = (header["kind"], header["format"]), dict(header["scalars"])
+    own = f"a {kind} file of format {FORMAT}, not {found[0]} {found[1]}"
+    checks.require(found == (kind, FORMAT), "path", str(path), own, remedy)
+    return arrays, scalars
+
+
+def packed_arrays(
+    path: Where, what: str, remedy: str, text: str = "", field: str = "path"
+) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name; `text` names one that holds JSON. Raises `InputError` as `load_arrays`."""
+    with decoding(path, what, remedy, field):
+        if not os.path.isfile(path) and os.path.exists(path):
+            raise ValueError("it is a folder or a device")
+        with zipfile.ZipFile(path) as archive:
+            entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+            if len(entries) < len(archive.infolist()):
+                raise ValueError("two entries have one name")
+            # Twice: checks of what was read take as much again.
+            times = {text: TEXT}
+            Budget(path).fit(sum(entry.file_size * times.get(name, 2) for name, entry in entries.items()))
+            return {name: _array(archive, entry) for name, entry in entries.items()}
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    """One array, whose header has to declare as many bytes as its entry has."""
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError("it is compressed in another way")
+    with archive.open(entry) as file:
+        major = np.lib.format.read_magic(file)[0]
+        head = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+        shape, _, dtype = head(file)
+        count = 1
+        for length in shape:
+            count *= length
+        plain = dtype.kind in "biufU" and dtype.itemsize > 0 and all(length >= 0 for length in shape)
+        if not plain or file.tell() + count * dtype.itemsize != entry.file_size:
+            raise ValueError("its parts are of other types or sizes than it declares")
+    with archive.open(entry) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)

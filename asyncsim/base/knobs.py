@@ -1,0 +1,112 @@
+"""Numeric knobs: a number, or one number per replicate, so that a phase diagram is one program."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, plugins
+
+MARK = {"knob": True}
+"""Metadata of a dataclass field that may hold one number per replicate."""
+
+
+def knob(
+    field: str, value: Any, remedy: str, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False
+) -> Any:
+    """A checked knob: a float, or a tuple of floats with one entry per replicate.
+
+    >>> knob("cap", 8, "give a cap of at least 1", 1.0)
+    8.0
+    """
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+        return checks.real(field, value, remedy, low, high, open_low=open_low)
+    values = checks.finite_array(field, value, (None,), f"{remedy} (a number, or one per replicate)")
+    for extreme in (values.min(), values.max()):
+        checks.real(field, float(extreme), remedy, low, high, open_low=open_low)
+    return tuple(float(x) for x in values)
+
+
+def lengths(part: Any) -> set[int]:
+    """Numbers of replicates that the array knobs of a value (and of the values inside it) were given for."""
+    found: set[int] = set()
+    if dataclasses.is_dataclass(part):
+        for f in dataclasses.fields(part):
+            value = getattr(part, f.name)
+            if f.metadata.get("knob") and isinstance(value, tuple):
+                found.add(len(value))
+            elif isinstance(value, tuple):
+                found.update(*(lengths(v) for v in value))
+            else:
+                found |= lengths(value)
+    return found
+
+
+def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
+    """Array knobs of a value called `name`, and of the values inside it, each as `part.knob`.
+
+    >>> from asyncsim.updates.sgd import sgd
+    >>> arrays(sgd((0.1, 0.2)), "sgd")
+    {'sgd.lr': (0.1, 0.2)}
+    """
+    found: dict[str, tuple[float, ...]] = {}
+    if not dataclasses.is_dataclass(part):
+        return found
+    for f in dataclasses.fields(part):
+        value = getattr(part, f.name)
+        if f.metadata.get("knob") and isinstance(value, tuple):
+            found[f"{name}.{f.name}"] = value
+        elif isinstance(value, tuple):
+            counts: dict[str, int] = {}
+            for each in value:
+                own = plugins.name_of(each)
+                counts[own] = counts.get(own, 0) + 1
+                # Two links of a kind are told apart by their place.
+                found |= arrays(each, own if counts[own] == 1 else f"{own}{counts[own]}")
+        else:
+            # The weight is what users set through the method's own arguments.
+            found |= arrays(value, name if f.name == "weight" else f.name)
+    return found
+
+
+def bound(part: Any) -> bool:
+    """Whether a knob of the value (or of the values inside it) has been turned into a tensor by `bind`."""
+    if isinstance(part, tuple):
+        return any(bound(value) for value in part)
+    if not dataclasses.is_dataclass(part):
+        return False
+    values = [(f.metadata.get("knob"), getattr(part, f.name)) for f in dataclasses.fields(part)]
+    return any(bool(mark) and hasattr(value, "unsqueeze") for mark, value in values) or any(bound(v) for _, v in values)
+
+
+def bind(part: Any, replicates: np.ndarray) -> Any:
+    """The same value with every array knob cut to the given replicates and turned into a tensor `[R, 1]`.
+
+    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws is told the
+    numbers of its replicates.
+    """
+    if hasattr(part, "numbered"):
+        part = part.numbered(replicates)
+    if not dataclasses.is_dataclass(part) or not lengths(part):
+        return part
+    import torch
+
+    changes: dict[str, Any] = {}
+    for f in dataclasses.fields(part):
+        value = getattr(part, f.name)
+        if f.metadata.get("knob") and isinstance(value, tuple):
+            mine = np.asarray(value, dtype=np.float64)[replicates]
+            changes[f.name] = torch.as_tensor(mine).to(torch.get_default_device()).unsqueeze(-1)
+        elif isinstance(value, tuple) and any(lengths(v) for v in value):
+            changes[f.name] = tuple(bind(v, replicates) for v in value)
+        elif lengths(value):
+            changes[f.name] = bind(value, replicates)
+    return dataclasses.replace(part, **changes)  # type: ignore[type-var]
+
+
+def per_sample(value: Any) -> Any:
+    """A bound knob `[R, 1]` shaped `[R, 1, 1, 1]`; a plain number as it is."""
+    return value if isinstance(value, float) else value.reshape(-1, 1, 1, 1)

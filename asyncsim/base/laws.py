@@ -1,0 +1,391 @@
+"""Laws of latencies and lengths: how much work a sample is, how long a training step takes.
+
+A law turns one keyed uniform or normal number into one value, so a draw belongs to its coordinates and to nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim.base import checks, rng
+
+LONGEST = 1 << 20
+"""Largest value of an integer law."""
+
+SHOWN = 8
+"""Numbers of a law that its `repr` shows."""
+Parameters = tuple[float, ...]
+Transform = Callable[[np.ndarray, Parameters], np.ndarray]
+
+
+class Family(NamedTuple):
+    """The formulas of a law: its mean, whether it is made of normal numbers, the map from draws, and P(X > x)."""
+
+    names: tuple[str, ...]
+    mean: Callable[[Parameters], float]
+    from_normal: bool
+    value: Transform
+    survival: Transform
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law of non-negative numbers: constant, exponential, lognormal, pareto, gamma or empirical.
+
+    >>> str(lognormal(1.0, 0.8)), Law.parse("lognormal:1.0:0.8") == lognormal(1.0, 0.8)
+    ('lognormal:1.0:0.8', True)
+    """
+
+    kind: str
+    parameters: Parameters
+
+    def __str__(self) -> str:
+        return ":".join([self.kind, *map(repr, self.parameters)])
+
+    def __repr__(self) -> str:
+        """As its text, the values of a long one counted.
+
+        >>> lognormal(1.0, 0.8), empirical(range(1, 1001))
+        (Law(lognormal:1.0:0.8), Law(empirical: 1000 values, mean 500.5))
+        """
+        if len(self.parameters) > SHOWN:
+            return f"Law({self.kind}: {len(self.parameters)} values, mean {self.mean():.6g})"
+        return f"Law({self})"
+
+    @classmethod
+    def parse(cls, text: str) -> Law:
+        """The law that `str` wrote, `kind:parameter:parameter`; raises `InputError`."""
+        remedy = "write a law as kind:parameter:..., such as lognormal:1.0:0.8"
+        kind, *numbers = text.split(":")
+        checks.one_of("law", kind, MAKERS, remedy)
+        values = [_number(f"law {kind}", number, remedy) for number in numbers]
+        if kind == "empirical":
+            return empirical(values)
+        names = FAMILIES[kind].names
+        checks.require(len(values) == len(names), "law", text, f"{kind} with parameters {', '.join(names)}", remedy)
+        return MAKERS[kind](*values)
+
+    @property
+    def random(self) -> bool:
+        """Whether two draws can differ."""
+        return self.kind != "constant"
+
+    def mean(self) -> float:
+        """E[X]; raises `InputError` where it is infinite."""
+        value = FAMILIES[self.kind].mean(self.parameters)
+        remedy = "choose pareto with alpha > 1, or give explicit times instead of a load"
+        checks.require(math.isfinite(value), "law", str(self), "of finite mean", remedy)
+        return value
+
+    def expected_max(self, n: int) -> float:
+        """E[max of n draws] = integral over x > 0 of 1 - F(x)^n, by quadrature; raises `InputError` where infinite.
+
+        >>> round(exponential(1.0).expected_max(4), 6) == round(1 + 1/2 + 1/3 + 1/4, 6)
+        True
+        """
+        n = checks.integer("n", n, 1, "take the maximum of at least one draw")
+        if n == 1 or self.kind == "constant":
+            return self.mean()
+        if self.kind == "empirical":
+            steps = np.linspace(0.0, 1.0, len(self.parameters) + 1) ** n
+            return float(np.dot(np.sort(self.parameters), np.diff(steps)))
+        mean = self.mean()
+        try:
+            found = _integral_of_maximum(self, n)
+        except (OverflowError, ValueError):
+            found = math.nan
+        # A maximum below the mean says that the quadrature has lost the law's mass between its points.
+        checks.require(
+            math.isfinite(found) and found >= mean * (1.0 - 1e-9),
+            "law",
+            str(self),
+            f"narrow enough for the mean of the largest of {n} draws",
+            "choose a law of less extreme shape, or give explicit times instead of a load",
+        )
+        return found
+
+    def survival(self, x: np.ndarray | float) -> np.ndarray:
+        """P(X > x), float64 in the shape of x."""
+        # Far out in the tail a quotient overflows to infinity, behind which nothing is left.
+        with np.errstate(over="ignore"):
+            return FAMILIES[self.kind].survival(np.asarray(x, dtype=np.float64), self.parameters)
+
+    def sample(
+        self,
+        stream: rng.Stream,
+        first: ArrayLike,
+        second: ArrayLike,
+        third: ArrayLike = 0,
+        draw: ArrayLike = 0,
+        *,
+        compiled: bool = False,
+    ) -> np.ndarray:
+        """Draws at the coordinates (realization, sample, attempt, draw), float64 in their broadcast shape.
+
+        `compiled` takes the numba twin of the generator: faster on blocks, equal but for the rounding of normals.
+        """
+        family = FAMILIES[self.kind]
+        if self.kind == "constant":
+            shape = np.broadcast_shapes(*(np.shape(c) for c in (first, second, third, draw)))
+            return np.full(shape, self.parameters[0])
+        normal = family.from_normal
+        if compiled:
+            from asyncsim.base import rng_compiled
+
+            source = rng_compiled.normal if normal else rng_compiled.uniform
+            numbers = source(stream, first, second, third, draw)
+        else:
+            numbers = (stream.normal if normal else stream.uniform)(first, second, third, draw)
+        # A draw beyond the largest number is infinite, which is what the law says of it.
+        with np.errstate(over="ignore"):
+            return family.value(numbers, self.parameters)
+
+
+def constant(value: float) -> Law:
+    """Always `value`, a number > 0.
+
+    >>> constant(2.0).mean()
+    2.0
+    """
+    return Law("constant", (_positive("value", value),))
+
+
+def exponential(mean: float) -> Law:
+    """P(X > x) = exp(-x / mean), mean > 0.
+
+    >>> exponential(2.0).mean()
+    2.0
+    """
+    return Law("exponential", (_positive("mean", mean),))
+
+
+def lognormal(mean: float, sigma: float) -> Law:
+    """log X normal with standard deviation sigma >= 0; `mean` > 0 is that of X itself: E[log X] = log mean - sigma^2/2.
+
+    >>> lognormal(1.0, 0.8).mean()
+    1.0
+    """
+    spread = checks.real("sigma", sigma, "give the standard deviation of log X", 0.0, 1e6)
+    return Law("lognormal", (_positive("mean", mean), spread))
+
+
+def pareto(minimum: float, alpha: float) -> Law:
+    """P(X > x) = (minimum / x)^alpha for x >= minimum > 0, tail index alpha > 0; the mean is infinite for alpha <= 1.
+
+    >>> pareto(1.0, 2.0).mean()
+    2.0
+    """
+    return Law("pareto", (_positive("minimum", minimum), _positive("alpha", alpha)))
+
+
+def gamma(mean: float, shape: float) -> Law:
+    """Density proportional to x^(shape-1) exp(-shape x / mean), mean > 0, shape > 0; shape 1 is exponential.
+
+    >>> gamma(3.0, 2.0).mean()
+    3.0
+    """
+    return Law("gamma", (_positive("mean", mean), _positive("shape", shape)))
+
+
+def empirical(values: object) -> Law:
+    """Each of the given positive numbers with equal probability.
+
+    >>> empirical([1.0, 2.0, 6.0]).mean()
+    3.0
+    """
+    array = checks.finite_array("values", values, (None,), "give the observed lengths")
+    checks.require(bool((array > 0).all()), "values", float(array.min()), "positive", "drop lengths of zero")
+    return Law("empirical", tuple(array.tolist()))
+
+
+def uniform(low: int, high: int) -> tuple[float, ...]:
+    """Probabilities of 0, 1, ..., high that are equal on low..high: an integer law for `schedules.random`.
+
+    >>> uniform(1, 2)
+    (0.0, 0.5, 0.5)
+    """
+    low = checks.integer("low", low, 0, "staleness is at least 0")
+    high = checks.integer("high", high, low, "give low <= high", LONGEST)
+    return (0.0,) * low + (1.0 / (high - low + 1),) * (high - low + 1)
+
+
+def as_probabilities(field: str, value: object) -> np.ndarray:
+    """Probabilities of 0, 1, 2, ... from numbers or from the text `uniform:low:high`; raises `InputError`.
+
+    >>> as_probabilities("law", "uniform:1:2").tolist()
+    [0.0, 0.5, 0.5]
+    """
+    remedy = "give probabilities of 0, 1, 2, ..., or uniform:low:high"
+    numbers = value
+    if isinstance(value, str):
+        kind, *bounds = value.split(":")
+        whole = kind == "uniform" and len(bounds) == 2 and all(b.isdecimal() and len(b) < 10 for b in bounds)
+        checks.require(whole, field, value, "a law of integers", remedy)
+        numbers = uniform(*(int(b) for b in bounds))
+    weights = checks.finite_array(field, numbers, (None,), remedy)
+    total = float(weights.sum())
+    probabilities = bool((weights >= 0).all()) and abs(total - 1.0) < 1e-9
+    checks.require(probabilities, field, value, "non-negative with sum 1", remedy)
+    return weights / total
+
+
+def as_law(field: str, value: Law | float | str) -> Law:
+    """A law from a law, a number (constant) or its text; raises `InputError` that names the field."""
+    if isinstance(value, Law):
+        return value
+    if isinstance(value, str) and ":" in value:
+        return Law.parse(value)
+    if isinstance(value, str) and not _is_number(value):
+        remedy = "write a law as lognormal:1.0:0.8; lengths of a file go through asyncsim.base.laws.empirical in Python"
+        raise checks.InputError(field, value, "a positive number or the text of a law", remedy)
+    return constant(checks.real(field, value, "give a law or a positive number", 0.0, open_low=True))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _number(field: str, text: str, remedy: str) -> float:
+    """A parameter out of the text of a law."""
+    try:
+        value: object = float(text)
+    except ValueError:
+        value = text
+    return checks.real(field, value, remedy)
+
+
+def _positive(field: str, value: float) -> float:
+    return checks.real(field, value, "give a positive number", 0.0, open_low=True)
+
+
+def _exponential_value(u: np.ndarray, p: Parameters) -> np.ndarray:
+    return -p[0] * np.log1p(-u)
+
+
+def _exponential_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
+    return np.exp(-np.maximum(x, 0.0) / p[0])
+
+
+def _lognormal_value(z: np.ndarray, p: Parameters) -> np.ndarray:
+    return p[0] * np.exp(p[1] * z - 0.5 * p[1] ** 2)
+
+
+def _lognormal_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
+    from scipy.special import ndtr
+
+    if p[1] == 0.0:
+        return np.where(x < p[0], 1.0, 0.0)
+    with np.errstate(divide="ignore"):
+        return ndtr(-(np.log(np.maximum(x, 0.0) / p[0]) / p[1] + 0.5 * p[1]))
+
+
+def _pareto_mean(p: Parameters) -> float:
+    return p[0] * p[1] / (p[1] - 1.0) if p[1] > 1.0 else math.inf
+
+
+def _pareto_value(u: np.ndarray, p: Parameters) -> np.ndarray:
+    return p[0] * (1.0 - u) ** (-1.0 / p[1])
+
+
+def _pareto_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
+    return (p[0] / np.maximum(x, p[0])) ** p[1]
+
+
+def _gamma_value(u: np.ndarray, p: Parameters) -> np.ndarray:
+    from scipy.special import gammaincinv
+
+    return p[0] / p[1] * gammaincinv(p[1], u)
+
+
+def _gamma_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
+    from scipy.special import gammaincc
+
+    return gammaincc(p[1], np.maximum(x, 0.0) * p[1] / p[0])
+
+
+def _empirical_value(u: np.ndarray, p: Parameters) -> np.ndarray:
+    return np.asarray(p)[(u * len(p)).astype(np.int64)]
+
+
+def _empirical_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
+    return 1.0 - np.searchsorted(np.sort(p), x, side="right") / len(p)
+
+
+def _constant_value(u: np.ndarray, p: Parameters) -> np.ndarray:
+    return np.full(np.shape(u), p[0])
+
+
+def _constant_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
+    return np.where(x < p[0], 1.0, 0.0)
+
+
+def _first(p: Parameters) -> float:
+    return p[0]
+
+
+def _empirical_mean(p: Parameters) -> float:
+    try:
+        return math.fsum(p) / len(p)
+    except OverflowError:  # the sum is beyond the largest number, the mean is not
+        return math.fsum(x / len(p) for x in p)
+
+
+FAMILIES: dict[str, Family] = {
+    "constant": Family(("value",), _first, False, _constant_value, _constant_survival),
+    "exponential": Family(("mean",), _first, False, _exponential_value, _exponential_survival),
+    "lognormal": Family(("mean", "sigma"), _first, True, _lognormal_value, _lognormal_survival),
+    "pareto": Family(("minimum", "alpha"), _pareto_mean, False, _pareto_value, _pareto_survival),
+    "gamma": Family(("mean", "shape"), _first, False, _gamma_value, _gamma_survival),
+    "empirical": Family(("values",), _empirical_mean, False, _empirical_value, _empirical_survival),
+}
+MAKERS: dict[str, Callable[..., Law]] = {
+    "constant": constant,
+    "exponential": exponential,
+    "lognormal": lognormal,
+    "pareto": pareto,
+    "gamma": gamma,
+    "empirical": empirical,
+}
+
+
+def _integral_of_maximum(law: Law, n: int) -> float:
+    """E[max] in y = log x, where every law here is smooth and of bounded width, split at the median of the maximum."""
+    from scipy.integrate import quad
+    from scipy.optimize import brentq
+
+    def exceeds(y: float) -> float:
+        tail = float(law.survival(math.exp(y)))
+        return -math.expm1(n * math.log1p(-tail)) if tail < 1.0 else 1.0
+
+    def quantile(tail: float) -> float:
+        low = high = math.log(law.mean())
+        while exceeds(low) <= tail:
+            low -= 1.0
+        while exceeds(high) > tail:
+            high += 1.0
+        return brentq(lambda y: exceeds(y) - tail, low, high)
+
+    def integrand(y: float) -> float:
+        # Beyond e^700 the factor overflows although every survival here has vanished or left at most rounding.
+        return exceeds(y) * math.exp(y) if y < 700.0 else 0.0
+
+    median = quantile(0.5)
+    # In units of the law's own width: the transformation of an infinite range would step over a narrow law.
+    width = max(quantile(0.1) - quantile(0.9), 1e-9)
+
+    def missing(y: float) -> float:
+        return (1.0 - exceeds(y)) * math.exp(y)
+
+    # `full_output` returns instead of warning where a nearly constant law leaves nothing but rounding to refine.
+    upper = quad(lambda z: integrand(median + width * z), 0.0, math.inf, limit=400, epsrel=1e-10, full_output=1)[0]
+    lower = quad(lambda z: missing(median - width * z), 0.0, math.inf, limit=400, full_output=1)[0]
+    return math.exp(median) + width * (upper - lower)

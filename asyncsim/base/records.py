@@ -1,0 +1,429 @@
+"""Values that flow between the parts: estimates, predictions, claims, verdicts, schedules, timelines.
+
+Nothing here computes; both towers and everything above them speak in these records.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.base import checks, columns, files, notation
+
+Point = Mapping[str, Any]
+"""The parameters at which a claim is tested, by name."""
+
+KINDS = ("identity", "expectation", "distribution", "bound", "exponent", "ordering", "threshold")
+STATUSES = ("exact", "asymptotic", "conditional", "paper's claim", "open")
+LOOSE = "holds, not tight"
+"""Verdict of a bound that nothing exceeded, but that could be lower in some part without being contradicted."""
+VERDICTS = ("held", LOOSE, "violated", "inconclusive", "outside")
+SHOWN = 6
+"""Comparisons that a printed verdict shows."""
+LONGEST = 60
+"""Signs that name a point there."""
+ANY = 1e-6
+"""Share from which on a lowering of a bound is printed as a number."""
+
+
+class Estimate(NamedTuple):
+    """A measured number with what is needed to judge it.
+
+    `value`; `error`, its standard error (0 when nothing was sampled); `freedom`, degrees of freedom behind `error`;
+    `tolerance`, a systematic allowance in the units of `value` (rounding, half of a bracket); `samples`, how many
+    independent units stand behind it; `independent`, False when the error bar is known to be false (several replicates
+    on one random schedule).
+    """
+
+    value: float
+    error: float = 0.0
+    freedom: float = math.inf
+    tolerance: float = 0.0
+    samples: int = 1
+    independent: bool = True
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        from asyncsim.base import showing
+
+        return showing.estimate(self)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the theory that a measurement can contradict.
+
+    `point` reads a point, or raises `InputError` outside the domain, and declares its parameters; `predict(point)` and
+    `cross_check(point)` are two independent computations of the same named quantities; `formula_defects` are wrong
+    versions of `predict`, each a mistake somebody makes. `relative_to` is what an effect of x percent refers to: each
+    predicted "value", or the Euclidean "norm" of all quantities that share a stem (the text before "["), for vectors
+    with small components. `terms` are the parts of a bound: `terms[name](point, factor)` is the prediction with that
+    part multiplied by the factor. A measurement tests a part only where a smaller one would be exceeded, so a bound
+    names each part, and each regime with a formula of its own.
+    """
+
+    id: str
+    statement: str
+    kind: str
+    status: str
+    point: Any
+    predict: Callable[[Point], dict[str, float]]
+    cross_check: Callable[[Point], dict[str, float]]
+    reference: str
+    formula_defects: Mapping[str, Callable[[Point], dict[str, float]]] = field(default_factory=dict)
+    relative_to: str = "value"
+    terms: Mapping[str, Callable[[Point, float], dict[str, float]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks.one_of("claim kind", self.kind, KINDS, "use one of the kinds of `records.KINDS`")
+        checks.one_of("claim status", self.status, STATUSES, "use one of the statuses of `records.STATUSES`")
+        checks.one_of("relative_to", self.relative_to, ("value", "norm"), "say what an effect is relative to")
+
+    def domain(self, point: Point) -> str | None:
+        """None inside the domain, else the reason it is left."""
+        try:
+            self.point(point)
+        except checks.InputError as refusal:
+            return str(refusal)
+        return None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One measured quantity beside its prediction, at one point.
+
+    `low` and `high` bound the interval of the measurement at level 1 - false_fail; `margin` is the distance to a
+    violation in units of the effect, negative when violated.
+    """
+
+    point: dict[str, Any]
+    quantity: str
+    predicted: float
+    measured: float
+    low: float
+    high: float
+    verdict: str
+    false_fail: float
+    false_pass: float
+    margin: float
+    samples: int
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """One line: verdict, quantity, prediction, measurement with half of its interval.
+
+        >>> print(Comparison({}, "mean", 4.0, 3.9978, 3.994, 4.0016, "held", 1e-3, 0.0, 0.02, 22))
+        held: mean predicted 4, measured 3.9978 ± 0.0038
+        """
+        reason = f" ({self.reason})" if self.reason and self.verdict != "held" else ""
+        return f"{self.verdict}: {self._numbers()}{reason}"
+
+    def _numbers(self) -> str:
+        half = (self.high - self.low) / 2.0
+        measured = notation.measurement(self.measured, half, self.predicted)
+        return f"{self.quantity} predicted {notation.number(self.predicted)}, measured {measured}".lstrip()
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """How closely a part of a bound was tested: one quantity, one term, at the point that tests it best.
+
+    `ratio` is measured/bound there. `seen` is the smallest share by which a lower term would have been found at the
+    verdict's error rates, infinity where even its absence would pass. `false_pass` is the rate at which a term lower by
+    the effect would be missed. `tight` says whether that rate is small enough.
+    """
+
+    quantity: str
+    term: str
+    tight: bool
+    ratio: float
+    seen: float
+    false_pass: float
+    point: dict[str, Any]
+
+    def __str__(self) -> str:
+        """One line: what was reached, and how much lower the term could be.
+
+        >>> print(Tightness("bound", "delay", False, 0.944, 0.15, 1.0, {}))
+        delay: not tight, reaches 0.944 of the bound; a term 15 % lower would be seen
+        """
+        name = self.term if self.quantity in ("bound", self.term) else f"{self.term} of {self.quantity}"
+        seen = f"a term {self.lowering} lower would be seen"
+        found = seen if math.isfinite(self.seen) else "its absence would not be seen"
+        return f"{name}: {'tight' if self.tight else 'not tight'}, reaches {self.ratio:.3g} of the bound; {found}"
+
+    @property
+    def lowering(self) -> str:
+        """The smallest share by which a lower term would be seen, in words."""
+        if not math.isfinite(self.seen):
+            return "none"
+        return f"{100.0 * self.seen:.2g} %" if self.seen >= ANY else "any amount"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgment of one claim: its comparisons, and the one that decides in the scalar fields.
+
+    That is the comparison with the least margin; of a bound that is not tight, the one that tests its loosest part
+    best. `terms` tells how closely each part of a bound was tested.
+    """
+
+    id: str
+    statement: str
+    kind: str
+    status: str
+    verdict: str
+    predicted: float
+    measured: float
+    low: float
+    high: float
+    false_fail: float
+    false_pass: float
+    seconds: float
+    quantity: str = ""
+    points: tuple[Comparison, ...] = ()
+    defects: tuple[dict[str, str], ...] = ()
+    formula_defects: tuple[dict[str, str], ...] = ()
+    reason: str = ""
+    terms: tuple[Tightness, ...] = ()
+
+    def __str__(self) -> str:
+        """Verdict and id, a line for every comparison (of many those with the least margin), what is not tight."""
+        shown = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
+        changing = {key for row in self.points for key, value in row.point.items() if value != shown[0].point.get(key)}
+        lines = [f"{self.verdict}: {self.id}"]
+        for row in (row for row in self.points if any(row is kept for kept in shown)):
+            place = ", ".join(f"{key} = {value}" for key, value in row.point.items() if key in changing)
+            place = place if len(place) <= LONGEST else f"{place[: LONGEST - 3]}..."
+            lines.append("  " + (f"at {place}: " if place else "") + str(row).removeprefix("held: "))
+        left = len(self.points) - len(shown)
+        lines += [f"  and {left} comparisons of more margin"] if left else []
+        return "\n".join([*lines, *(f"  {part}" for part in self.terms if not part.tight)])
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        from asyncsim.base import showing
+
+        return showing.verdict(self)
+
+    def row(self) -> dict[str, Any]:
+        """The JSON object of this verdict."""
+        names = [f.name for f in fields(self) if f.name not in ("points", "terms")]
+        row = {name: plain(getattr(self, name)) for name in names}
+        for name in ("points", "terms"):
+            row[name] = [plain({f.name: getattr(part, f.name) for f in fields(part)}) for part in getattr(self, name)]
+        return row
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: numbers that are not finite become None, arrays become lists."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)
+
+
+@dataclass(frozen=True, repr=False)
+class Schedule:
+    """Which trajectories each batch trains and under which version every token of them was generated.
+
+    `version`, int32 `[M, B, G, N, T or 1]`: behavior version of every token, -1 where unknown. `trajectory`, int64
+    `[M, B, G, N]`: ids, each once in a batch, ascending inside a group and from group to group by their first samples;
+    a trajectory keeps its draws through its id. M realizations, B batches, G groups, N samples, T tokens, none of them
+    0. Batch b is trained at version `b // batches_per_publish`.
+    `random` says whether realizations differ by chance (a verdict then needs more than one). `work`, float64
+    `[M, B, G, N]`: work of each trajectory in tokens, finite and positive, where the system drew it (else None).
+    `seconds`, float64 `[M, B]`: when training on each batch starts on the system's clock, not decreasing, where it has
+    one (else None). Raises `InputError` where one of these does not hold.
+    """
+
+    version: np.ndarray
+    trajectory: np.ndarray
+    batches_per_publish: int = 1
+    random: bool = False
+    work: np.ndarray | None = None
+    header: dict[str, Any] = field(default_factory=dict)
+    seconds: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("version", "trajectory"):
+            array = getattr(self, name)
+            kind = getattr(array, "dtype", type(array))
+            checks.require(
+                isinstance(array, np.ndarray) and np.issubdtype(kind, np.integer),
+                f"schedule.{name}",
+                str(kind),
+                "an array of integers",
+                "versions and ids are counted, not measured",
+            )
+        checks.integer(
+            "schedule.batches_per_publish", self.batches_per_publish, 1, "count from one", checks.LARGEST
+        )
+        checks.boolean("schedule.random", self.random, "say whether realizations differ by chance")
+        checks.require(
+            self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4],
+            "schedule.version",
+            self.version.shape,
+            f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}",
+            "give every trajectory a row of versions",
+        )
+        checks.require(self.version.shape[4] > 0, "schedule.version", self.version.shape, "with a token", "give T >= 1")
+        checks.require(isinstance(self.header, dict), "schedule.header", self.header, "a mapping", "leave it out")
+        columns.check_schedule(self.trajectory, self.work, self.seconds)
+        lowest = int(self.version.min())
+        checks.require(lowest >= -1, "schedule.version", lowest, "at least -1", "-1 stands for an unknown version")
+        late = self.version > self.train_version[None, :, None, None, None]
+        checks.require(
+            not late.any(),
+            "schedule.version",
+            int(self.version.max()),
+            "at most the version that is trained",
+            "a token cannot come from weights that do not exist yet",
+        )
+
+    def __repr__(self) -> str:
+        """Source, shape and staleness instead of the arrays; 400 characters at most."""
+        shape = "x".join(map(str, self.version.shape))
+        gap = self.staleness()
+        stale = f"staleness {np.nanmean(gap):.4g} on average, {np.nanmax(gap):g} at most" if (gap >= 0).any() else (
+            "no version known")
+        name = checks.shown(self.header.get("name", "imposed"))
+        return checks.clipped(f"Schedule({name}, [M, B, G, N, T] = {shape}, {stale})", 400)
+
+    @property
+    def realizations(self) -> int:
+        """M."""
+        return self.version.shape[0]
+
+    @property
+    def batches(self) -> int:
+        """B."""
+        return self.version.shape[1]
+
+    @property
+    def groups_per_batch(self) -> int:
+        """G."""
+        return self.version.shape[2]
+
+    @property
+    def train_version(self) -> np.ndarray:
+        """Trainer version at the start of each batch, int `[B]`."""
+        return np.arange(self.version.shape[1]) // self.batches_per_publish
+
+    @property
+    def recommended(self) -> Mapping[str, Any]:
+        """Settings of a `Spec` that the system which this schedule was taken from recommends."""
+        return dict(self.header.get("recommended") or {})
+
+    def staleness(self) -> np.ndarray:
+        """Staleness of every token in versions, float `[M, B, G, N, T or 1]`; NaN where the version is unknown."""
+        gap = self.train_version[None, :, None, None, None] - self.version.astype(np.float64)
+        return np.where(self.version < 0, np.nan, gap)
+
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and scalars as files hold them; `unpacked` is the way back."""
+        arrays = {"version": self.version, "trajectory": self.trajectory}
+        if self.work is not None:
+            arrays["work"] = self.work
+        if self.seconds is not None:
+            arrays["seconds"] = self.seconds
+        scalars = {
+            "batches_per_publish": self.batches_per_publish,
+            "random": self.random,
+            "header": self.header,
+        }
+        return arrays, scalars
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
+        """The schedule of `packed` arrays and scalars."""
+        work, seconds = arrays.get("work"), arrays.get("seconds")
+        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **_learner_apart(scalars))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schedule to one compressed file, atomically."""
+        arrays, scalars = self.packed()
+        files.save_arrays(path, "schedule", arrays, plain(scalars))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Schedule:
+        """Read a schedule; a file damaged, too big, of another kind or of another format version is refused by name."""
+        arrays, scalars = files.load_arrays(path, "schedule")
+        with files.well_formed(path, "schedule"):
+            return cls.unpacked(arrays, scalars)
+
+
+def _learner_apart(scalars: Mapping[str, Any]) -> dict[str, Any]:
+    """Scalars of a schedule; files from before had the epochs of the learner among them."""
+    scalars = dict(scalars)
+    epochs = scalars.pop("updates_per_batch", 1)
+    if epochs != 1:
+        scalars["header"] = {**scalars["header"], "recommended": {"epochs": epochs}}
+    return scalars
+
+
+@dataclass(frozen=True, repr=False)
+class Timeline:
+    """The full record of one realization of a system: who generated what, when, under which versions.
+
+    Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` (a row for each group of each batch) and
+    `stretches` (where a sample's writing was taken up again, empty where it never is) is a table, a mapping from column
+    name to a 1-D array; times are simulated seconds, missing values NaN or -1, never 0. `header` holds all parameters
+    and the seed. `asyncsim.base.columns` has the names of the columns and what has to hold among them.
+    """
+
+    samples: dict[str, np.ndarray]
+    groups: dict[str, np.ndarray]
+    batches: dict[str, np.ndarray]
+    publishes: dict[str, np.ndarray]
+    resources: dict[str, np.ndarray]
+    header: dict[str, Any] = field(default_factory=dict)
+    uses: dict[str, np.ndarray] = field(default_factory=dict)
+    stretches: dict[str, np.ndarray] = field(default_factory=dict)
+
+    TABLES = ("samples", "groups", "batches", "publishes", "resources", "uses", "stretches")
+
+    def __repr__(self) -> str:
+        """Source, rows of every table and seconds instead of the tables; 400 characters at most."""
+        sizes = {name: len(next(iter(getattr(self, name).values()), ())) for name in self.TABLES}
+        rows = ", ".join(f"{count} {name}" for name, count in sizes.items() if count)
+        seconds = self.header.get("seconds")
+        end = f", {seconds:.6g} s" if isinstance(seconds, float) else ""
+        return checks.clipped(f"Timeline({checks.shown(self.header.get('name', 'unnamed'))}: {rows}{end})", 400)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the timeline to one compressed file, atomically."""
+        arrays = {f"{table}/{name}": column for table in self.TABLES for name, column in getattr(self, table).items()}
+        files.save_arrays(path, "timeline", arrays, plain({"header": self.header}))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Timeline:
+        """Read a timeline; a file damaged, too big, of another kind or of another format version is refused by name.
+
+        So is one whose columns break a rule: their names, types and lengths; times and versions in the order of
+        `systems/MODEL.md`; ids, counts and shares of time that add up; columns that stand twice and differ. Another
+        number that keeps all of this (a length, say) is not to be seen.
+        """
+        arrays, scalars = files.load_arrays(path, "timeline")
+        tables: dict[str, dict[str, np.ndarray]] = {table: {} for table in cls.TABLES}
+        with files.well_formed(path, "timeline"):
+            for name, column in arrays.items():
+                table, _, column_name = name.partition("/")
+                tables[table][column_name] = column
+            found = cls(**tables, **scalars)
+            columns.check_timeline(tables, found.header)
+        return found

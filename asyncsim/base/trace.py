@@ -1,0 +1,318 @@
+"""The trace of a run: named metrics, accumulated arrays, final parameters, and what is needed to judge them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim.base import checks, feeds, files, records, uncertainty
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+NAMED = 6
+"""Metrics that the short form of a trace names."""
+LONGEST = 480
+"""Signs of that form."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace:
+    """What a run leaves behind.
+
+    `metrics`: name to float64 `[U/every, R]`, NaN where missing; `updates`: int `[U/every]`; `accumulated`: name to
+    `[..., R]`; `parameters`: final, `[R, P]`; `diverged`: int `[R]`, update at which a replicate left the finite
+    range, or -1; `realization`: int `[R]`, which realization of the schedule a replicate ran on; `schedule`: the
+    realized schedule.
+
+    `header`: `spec`, the spec in words; `manifest` with seed, versions and hardware; `settings`, knobs that differ
+    between replicates; `ranges`, the least and largest value of bounded metrics; and `partial`, where the run was
+    stopped: `updates` made of `of` (by the block that was stopped), `replicates` begun of `of_replicates`, how many of
+    them are `complete`, and `by` what it was stopped.
+
+    Two traces are equal where all numbers and the spec are, to the bit; manifests are not compared.
+    """
+
+    metrics: dict[str, np.ndarray]
+    updates: np.ndarray
+    accumulated: dict[str, np.ndarray]
+    parameters: np.ndarray
+    diverged: np.ndarray
+    realization: np.ndarray
+    schedule: records.Schedule
+    header: dict[str, Any] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        words = ("spec", "settings", "partial")
+        if any(records.plain(self.header.get(k)) != records.plain(other.header.get(k)) for k in words):
+            return False
+        (mine, scalars), (theirs, others) = self._packed(), other._packed()
+        same = records.plain(scalars["schedule"]) == records.plain(others["schedule"])
+        return same and mine.keys() == theirs.keys() and all(_same(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        spec = self.header.get("spec") or {}
+        words = [f"{key}={spec[key]}" for key in ("task", "method") if key in spec]
+        words.append(f"{len(self.updates)} recorded updates")
+        different = ", ".join(self.settings)
+        words.append(f"{self.replicates} replicates" + f" of different {different}" * bool(different))
+        if self.partial is not None:
+            words.append(f"partial, {self.partial['updates']} of {self.partial['of']} updates")
+        names = ", ".join(list(self.metrics)[:NAMED]) + ", ..." * (len(self.metrics) > NAMED)
+        text = f"{', '.join(words)}; metrics {names or 'none'}"
+        return f"Trace({text if len(text) <= LONGEST else text[: LONGEST - 3] + '...'})"
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        from asyncsim.base import showing
+
+        return showing.trace(self)
+
+    @property
+    def replicates(self) -> int:
+        """R."""
+        return len(self.realization)
+
+    @property
+    def partial(self) -> dict[str, Any] | None:
+        """How far a run came that was stopped; None where it is whole. See `header`."""
+        return self.header.get("partial")
+
+    @property
+    def settings(self) -> dict[str, np.ndarray]:
+        """Knobs that differ between replicates, each float64 `[R]`; `split` has a trace for each setting."""
+        found = self.header.get("settings") or {}
+        return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
+
+    def split(self) -> dict[str, Trace]:
+        """A trace for each setting of the knobs that differ between replicates, by its name; itself where none does.
+
+        Names are such as "sgd.lr=0.05", in ascending order; "" where there is one setting only.
+        """
+        settings = self.settings
+        if not settings:
+            return {"": self}
+        values, which = np.unique(np.array(list(settings.values())), axis=1, return_inverse=True)
+        columns = [tuple(float(x) for x in column) for column in values.T]
+        names = [_named(settings, column, "{:.6g}") for column in columns]
+        if len(set(names)) < len(names):
+            names = [_named(settings, column, "{!r}") for column in columns]
+        return {
+            name: self._part(np.flatnonzero(which.reshape(-1) == k), dict(zip(settings, columns[k], strict=True)))
+            for k, name in enumerate(names)
+        }
+
+    def _part(self, rows: np.ndarray, setting: dict[str, float]) -> Trace:
+        """The given replicates, which have one setting, on the realizations of the schedule that they use."""
+        used, realization = np.unique(self.realization[rows], return_inverse=True)
+        whole = len(used) == self.schedule.realizations
+        return Trace(
+            metrics={name: values[:, rows] for name, values in self.metrics.items()},
+            updates=self.updates,
+            accumulated={name: values[..., rows] for name, values in self.accumulated.items()},
+            parameters=self.parameters[rows],
+            diverged=self.diverged[rows],
+            realization=realization,
+            schedule=feeds.head(self.schedule, self.schedule.batches, None if whole else used),
+            header={**self.header, "settings": {}, "setting": setting},
+        )
+
+    def range(self, name: str) -> tuple[float, float]:
+        """Least and largest value that a metric can have, infinite where it has no bound."""
+        low, high = (self.header.get("ranges") or {}).get(name, (None, None))
+        return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+
+    def interval(self, name: str, estimate: records.Estimate) -> tuple[float, float]:
+        """The 95 percent interval of an estimate of a metric, inside the metric's range; NaN where there is none."""
+        if not (math.isfinite(estimate.error) and estimate.independent):
+            return math.nan, math.nan
+        half = uncertainty.critical(0.05, estimate.freedom) * estimate.error
+        low, high = self.range(name)
+        # Rounding may lift a mean over a bound that all its numbers respect.
+        low, high = min(low, estimate.value), max(high, estimate.value)
+        return max(estimate.value - half, low), min(estimate.value + half, high)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A metric `[U/every, R]` by name."""
+        checks.one_of("metric", name, self.metrics, "record it with Spec(diagnostics=[...])")
+        return self.metrics[name]
+
+    def estimate(self, values: np.ndarray) -> records.Estimate:
+        """Mean of one number per replicate `[R]`, all settings together, with its error between realizations.
+
+        The error stands between replicates where schedules are not random.
+        """
+        return uncertainty.between(values, self.realization, self.schedule.random)
+
+    def final(self, name: str, last: float = 0.1) -> records.Estimate:
+        """Estimate of a metric over the last fraction of the recorded updates; frozen replicates are left out.
+
+        Raises `InputError` where replicates have different settings: `split` has a trace for each.
+        """
+        remedy = "give the fraction of the recorded updates that is averaged"
+        last = checks.real("last", last, remedy, 0.0, 1.0, open_low=True)
+        pooled = ", ".join(self.settings)
+        ask = f"ask each part: {{name: part.final({name!r}) for name, part in trace.split().items()}}"
+        checks.require(not pooled, "settings", pooled, "the same for all replicates of an estimate", ask)
+        rows = max(1, round(last * len(self.updates)))
+        window = np.where(self.diverged >= 0, np.nan, self[name][-rows:])
+        # A missing number inside the window (a cosine to a zero gradient, say) takes nothing from the others.
+        count = np.isfinite(window).sum(axis=0)
+        found = self._mean(np.where(count > 0, np.nansum(window, axis=0) / np.maximum(count, 1), np.nan))
+        checks.require(found is not None, "metric", name, "finite in some replicate at the end", "all diverged")
+        assert found is not None
+        return found
+
+    def _mean(self, values: np.ndarray) -> records.Estimate | None:
+        """Mean of the finite numbers among `[R]`; with a single one its error is unknown (infinite); None without."""
+        kept = np.isfinite(values)
+        if kept.sum() < 2:
+            alone = values[kept]
+            return records.Estimate(float(alone[0]), error=math.inf, independent=False) if len(alone) else None
+        return uncertainty.between(values[kept], self.realization[kept], self.schedule.random)
+
+    def staleness(self) -> np.ndarray:
+        """Share of trajectories at each head staleness 0, 1, ... versions, over all batches and realizations."""
+        heads = self.schedule.staleness()[..., 0]
+        return np.bincount(heads[np.isfinite(heads)].astype(int)) / max(1, np.isfinite(heads).sum())
+
+    @property
+    def epochs(self) -> int:
+        """Updates on each batch; files from before have them beside the schedule."""
+        return self.header.get("spec", {}).get("epochs") or self.schedule.recommended.get("epochs", 1)
+
+    def seconds(self) -> np.ndarray:
+        """Simulated seconds at which each recorded update's batch starts to train, `[U/every, R]`.
+
+        Raises `InputError` where the schedule has no clock (an imposed one).
+        """
+        clock = self.schedule.seconds
+        checks.require(clock is not None, "schedule.seconds", None, "known", "train on an event system")
+        assert clock is not None
+        return clock[self.realization][:, self.updates // self.epochs].T
+
+    def table(self) -> pd.DataFrame:
+        """Tidy table: one row per metric, recorded update and setting.
+
+        Columns: update, metric, a column for each knob that differs between replicates, mean, standard_error, low,
+        high (95 percent, inside the metric's range), replicates (that have not diverged), independent (False where
+        replicates share one random schedule, so that the error is too small).
+        """
+        import pandas as pd
+
+        knobs, rows = list(self.settings), []
+        for part in self.split().values():
+            setting = [part.header["setting"][knob] for knob in knobs]
+            for name, values in part.metrics.items():
+                for update, row in zip(part.updates, values, strict=True):
+                    found = part._mean(row)
+                    if found is not None:
+                        kept = int(np.isfinite(row).sum())
+                        known = (found.value, found.error, *part._bounds(name, found), kept, found.independent)
+                        rows.append((int(update), name, *setting, *known))
+        columns = ["mean", "standard_error", "low", "high", "replicates", "independent"]
+        return pd.DataFrame(rows, columns=["update", "metric", *knobs, *columns])
+
+    def _bounds(self, name: str, found: records.Estimate) -> tuple[float, float]:
+        """The interval of a row, however false its error; infinite where there is none."""
+        low, high = self.interval(name, found._replace(independent=True))
+        return (-math.inf, math.inf) if math.isnan(low) else (low, high)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to one compressed file, atomically."""
+        arrays, scalars = self._packed()
+        files.save_arrays(path, "trace", arrays, records.plain(scalars))
+
+    def _packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and scalars as files hold them; `_read` is the way back."""
+        arrays = {
+            "updates": self.updates,
+            "parameters": self.parameters,
+            "diverged": self.diverged,
+            "realization": self.realization,
+        }
+        arrays |= {f"metrics/{k}": v for k, v in self.metrics.items()}
+        arrays |= {f"accumulated/{k}": v for k, v in self.accumulated.items()}
+        schedule, described = self.schedule.packed()
+        arrays |= {f"schedule/{k}": v for k, v in schedule.items()}
+        return arrays, {"schedule": described, "header": self.header}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Read a trace; a file damaged, too big, of another kind or of another format version is refused by name."""
+        arrays, scalars = files.load_arrays(path, "trace")
+        with files.well_formed(path, "trace"):
+            return cls._read(arrays, scalars)
+
+    @classmethod
+    def _read(cls, arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> Trace:
+        groups: dict[str, dict[str, np.ndarray]] = {"metrics": {}, "accumulated": {}, "schedule": {}}
+        plain = {}
+        for name, value in arrays.items():
+            group, _, rest = name.partition("/")
+            if rest:
+                groups[group][rest] = value
+            else:
+                plain[name] = value
+        found = cls(
+            groups["metrics"],
+            plain["updates"],
+            groups["accumulated"],
+            plain["parameters"],
+            plain["diverged"],
+            plain["realization"],
+            records.Schedule.unpacked(groups["schedule"], scalars["schedule"]),
+            scalars["header"],
+        )
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Refuse arrays of other shapes or types than a run leaves behind."""
+        checks.require(isinstance(self.header, dict), "trace.header", self.header, "a mapping", "run it again")
+        checks.integer("trace.epochs", self.epochs, 1, "run it again")
+        R, U = self.realization.size, self.updates.size
+        expected: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
+        for name, shape in expected.items():
+            array = getattr(self, name)
+            right = array.shape == shape and np.issubdtype(array.dtype, np.integer)
+            checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"integers {shape}", "run it again")
+        real: dict[str, tuple[np.ndarray, tuple[int, ...]]] = {
+            f"metrics/{name}": (array, (U, R)) for name, array in self.metrics.items()
+        }
+        real["parameters"] = (self.parameters, (R, *self.parameters.shape[1:2]))
+        for name, (array, shape) in real.items():
+            right = array.shape == shape and array.ndim == 2 and np.issubdtype(array.dtype, np.floating)
+            checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"numbers {shape}", "run it again")
+        for name, values in self.settings.items():
+            checks.require(values.shape == (R,), f"trace.settings {name}", values.shape, f"[{R}]", "run it again")
+        total = self.schedule.batches * self.epochs
+        rising = bool((self.updates[1:] > self.updates[:-1]).all())
+        rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
+        checks.require(rising, "trace.updates", self.updates.tolist(), f"ascending in [0, {total})", "run it again")
+        left = bool(((self.diverged >= -1) & (self.diverged < total)).all())
+        checks.require(left, "trace.diverged", self.diverged.tolist(), f"in [-1, {total})", "run it again")
+        highest = self.schedule.realizations
+        known = bool(((self.realization >= 0) & (self.realization < highest)).all())
+        checks.require(known, "trace.realization", self.realization.tolist(), f"in [0, {highest})", "run it again")
+
+
+def _named(knobs: Iterable[str], values: Iterable[float], form: str) -> str:
+    """A setting in words."""
+    return ", ".join(f"{knob}={form.format(value)}" for knob, value in zip(knobs, values, strict=True))
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays hold the same numbers, to the bit, missing ones included."""
+    real = np.issubdtype(one.dtype, np.floating) and np.issubdtype(other.dtype, np.floating)
+    return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=real)

@@ -1,0 +1,1 @@
+"""The learning loop: specs, batches, steps, ratios, drawing, runs, exact values."""

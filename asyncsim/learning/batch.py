@@ -1,0 +1,160 @@
+"""The batch: what one update is trained on, the same record for sampled, counted and enumerated data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import rng
+from asyncsim.learning.versions import View, tensor
+
+Outputs = dict[str, Tensor]
+"""Named outputs of a policy, each `[R, G, N, T]`: `log_prob` always but for the quadratic, which has only `loss`."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The keyed randomness of one batch.
+
+    `stream` names the family; `replicates`, int `[R]`, are global replicate numbers; `realization`, int `[R]`, the row
+    of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`, the ids. Draw 0 of a token chooses its
+    action, draw 1 of token 0 its reward.
+    """
+
+    stream: rng.Stream
+    replicates: np.ndarray
+    realization: np.ndarray
+    trajectory: np.ndarray
+    blocks: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Trajectory id of every sample, int64 `[R, G, N]`."""
+        return self.trajectory[self.realization]
+
+    def sibling(self, name: str) -> Draws:
+        """Draws of another stream for the same trajectories: what happens in an environment, say."""
+        return Draws(rng.Stream(self.stream.seed, name), self.replicates, self.realization, self.trajectory)
+
+    def uniform(self, token: int, draw: int) -> Tensor:
+        """Uniform numbers, float64 `[R, G, N]`."""
+        found = self.blocks.get((token, draw // 2))
+        if found is None:
+            found = self.blocks[token, draw // 2] = self._block(token, draw // 2)
+        return found[draw % 2]
+
+    def seeds(self, token: int) -> np.ndarray:
+        """Seeds in [0, 2^31) for libraries that take one, int64 `[R, G, N]`; NumPy's old generator takes no more."""
+        return (self._block(token, 0)[0].cpu().numpy() * 2.0**31).astype(np.int64)
+
+    def _block(self, token: int, number: int) -> tuple[Tensor, Tensor]:
+        """Both draws of a block; the action's and the reward's numbers come from one."""
+        from asyncsim.base import rng_compiled
+
+        M, G, N = self.trajectory.shape
+        low, high = (np.empty((len(self.replicates), G, N)) for _ in range(2))
+        rng_compiled.fill_block(
+            *self.stream.key,
+            self.replicates,
+            self.realization,
+            self.trajectory.reshape(M, G * N),
+            token,
+            number,
+            low.reshape(-1, G * N),
+            high.reshape(-1, G * N),
+        )
+        return tensor(low), tensor(high)
+
+    def normals(self, token: int, count: int, begin: int = 0) -> Tensor:
+        """Standard normal draws `begin`, `begin` + 1, ... (`begin` even), float64 `[R, G, N, count]`."""
+        from asyncsim.base import rng_compiled
+
+        M, G, N = self.trajectory.shape
+        out = np.empty((len(self.replicates), G, N, count))
+        rng_compiled.fill_normals(
+            *self.stream.key,
+            self.replicates,
+            self.realization,
+            self.trajectory.reshape(M, G * N),
+            token,
+            begin,
+            out.reshape(-1, G * N, count),
+        )
+        return tensor(out)
+
+
+@dataclass
+class Batch:
+    """Rectangular data `[R, G, N, T]`; what is missing has mask 0 or mass 0, never a shorter row.
+
+    `action` (int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`), `state` (what the policy read: int64 row of a table, or
+    an observation with a trailing axis; T = 1 where it does not change, as a prompt), `mask` (1 on generated tokens),
+    `reward` `[R, G, N]`, `mass` `[R or 1, G, N]` (sums to 1 inside a group), `size` (samples that the mass stands for;
+    infinity for a population), `behavior` (outputs recorded when the data was generated; besides the policy's own,
+    `successor_value`, the critic's value of what follows a token behind which the future was cut off, else 0, and
+    `scored_log_prob`, the trainer's numerics at the behavior weights), `view` (behavior weights, where kept), `version`
+    (int32 `[M, G, N, T or 1]`), `train_version`, `trajectory` (ids, int64 `[M, G, N]`), `index` (cell of the policy's
+    table that each token reads, filled by tabular policies), `realization` `[R]`, `token_reward` `[R, G, N, T]` where
+    the task pays token by token, `ended` (bool `[R, G, N, T]`: an episode ended here), `finished` (its return,
+    else 0), `broken` (bool `[R]`: replicates whose environment failed), `after` (the world that segments go on from).
+    """
+
+    action: Tensor
+    state: Tensor
+    mask: Tensor
+    reward: Tensor
+    mass: Tensor
+    size: float
+    behavior: Outputs
+    view: View | None
+    version: np.ndarray
+    train_version: int
+    realization: np.ndarray
+    trajectory: np.ndarray
+    index: Tensor | None = None
+    _full: bool | None = None
+    token_reward: Tensor | None = None
+    ended: Tensor | None = None
+    finished: Tensor | None = None
+    broken: Tensor | None = None
+    after: Any = None
+
+    @property
+    def full(self) -> bool:
+        """Whether every token was generated: nothing is masked."""
+        if self._full is None:
+            self._full = bool((self.mask > 0).all())
+        return self._full
+
+    @property
+    def groups(self) -> int:
+        """G."""
+        return self.mass.shape[1]
+
+    @property
+    def lengths(self) -> Tensor:
+        """Generated tokens of each sample, `[R, G, N]`."""
+        return self.mask.sum(-1)
+
+    @property
+    def rewards(self) -> Tensor:
+        """Reward of every token, `[R, G, N, T]`: on the last one where the task pays at the end."""
+        if self.token_reward is not None:
+            return self.token_reward
+        last = self.mask - torch.nn.functional.pad(self.mask[..., 1:], (0, 1))
+        return self.reward.unsqueeze(-1) * last
+
+    def update_staleness(self, updates_per_version: int, since_batch: int, mass: Tensor) -> Tensor:
+        """Largest update staleness of the tokens of groups that have mass, float64 `[R]`; 0 where no group has.
+
+        Every version holds `updates_per_version` updates; `since_batch` more were made since the trained version.
+        `mass` `[R or 1, G, N]`: of the samples that are left in the step. NaN where such a version is unknown.
+        """
+        oldest = self.version.reshape(*self.version.shape[:2], -1).min(axis=2).astype(np.float64)
+        since = (self.train_version - oldest) * updates_per_version + since_batch
+        gap = tensor(np.where(oldest < 0, np.nan, since)[self.realization])
+        return torch.where((mass > 0).any(-1), gap, torch.zeros_like(gap)).amax(-1)

@@ -1,0 +1,227 @@
+"""When trajectories are drawn: as late as they are trained, or as early as their weights are current.
+
+All give the same bits for a policy that computes rows independently; they differ in the weights that are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.rollouts import SAMPLING, Sampler, Trajectories, generate
+from asyncsim.learning.versions import Store, Weights, current, tensor
+
+
+class Late:
+    """Draw each batch when it is trained, from weights kept since they were published."""
+
+    def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
+        self.sampler, self.feed, self.sample = sampler, feed, SAMPLING[sampling]
+        self.store = Store(sampler.realization)
+        self.world: Any = None
+        self.last = np.full((1, 1, 1), -1, dtype=np.int32)
+
+    def publish(self, version: int, weights: Weights) -> None:
+        """Keep the weights of a version."""
+        self.store.put(version, weights)
+
+    def take(self, batch: int, train_version: int) -> Batch:
+        """The data of a batch."""
+        version, trajectory = self.feed.take(batch, self.lengths)
+        if self.sampler.task.segments:
+            self.last = _refuse_gaps(trajectory, version, self.last, batch)
+        view = self.store.view(version)
+        found = self.sample(self.sampler, version, train_version, trajectory, view, self.world)
+        self.world = found.after
+        self.store.retire(self.feed.retired(batch))
+        return found
+
+    def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
+        """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
+        R = len(self.sampler.replicates)
+        column = _columns(realization)
+        ids = np.zeros((R, 1, int(column.max()) + 1), dtype=np.int64)
+        versions = np.full((*ids.shape, token_version.shape[1]), int(token_version.max()), dtype=np.int32)
+        ids[realization, 0, column] = trajectory
+        versions[realization, 0, column] = token_version
+        found = generate(self.sampler, self.store.view(versions), self.sampler.draws(ids), self.sampler.prompts(ids))
+        return found.mask.sum(-1).cpu().numpy()[realization, 0, column]
+
+
+class Early:
+    """Draw each token when its version is current and keep no weights: for weights too big to keep."""
+
+    def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
+        checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
+        self.sampler, self.feed = sampler, feed
+        self.pending: dict[int, Trajectories] = {}
+        schedule = feed.schedule
+        checks.require(
+            bool((np.diff(schedule.version, axis=-1) >= 0).all()),
+            "drawing",
+            "early",
+            "late where the versions of a trajectory go back",
+            "its tokens would be drawn before those in front of them; use drawing='late'",
+        )
+        self.due: dict[int, list[int]] = {}
+        for batch in range(schedule.batches):
+            for version in np.unique(schedule.version[:, batch]):
+                self.due.setdefault(int(version), []).append(batch)
+
+    def publish(self, version: int, weights: Weights) -> None:
+        """Draw every token of this version, in every later batch."""
+        view, schedule = current(weights), self.feed.schedule
+        for batch in self.due.pop(version, []):
+            ids = np.asarray(schedule.trajectory[:, batch])
+            tokens = schedule.version[:, batch][self.sampler.realization] == version
+            shape = (*tokens.shape[:3], self.sampler.task.horizon)
+            where = tensor(np.broadcast_to(tokens, shape).copy())
+            prompt, draws = self.sampler.prompts(ids), self.sampler.draws(ids)
+            self.pending[batch] = generate(self.sampler, view, draws, prompt, self.pending.get(batch), where)
+
+    def take(self, batch: int, train_version: int) -> Batch:
+        """The data of a batch, all of it drawn before."""
+        version, trajectory = self.feed.take(batch, None)
+        found = self.pending.pop(batch)
+        reward = self.sampler.earned(found, self.sampler.draws(trajectory))
+        return self.sampler.batch(found, reward, self.sampler.samples, version, train_version, trajectory, None)
+
+
+class Ahead:
+    """Draw trajectories of a coupled system when their lengths are asked for, and keep these instead of weights.
+
+    Only versions that are still installed somewhere are kept. When weights are installed under a trajectory in flight,
+    its tokens from there on are drawn anew.
+    """
+
+    def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
+        checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
+        remedy = "what is drawn early is kept for one use; use drawing='late'"
+        checks.require(not feed.reuses, "max_uses", "more than one", "1 in a coupled system drawn early", remedy)
+        self.sampler, self.feed = sampler, feed
+        self.store = Store(sampler.realization)
+        self.drawn: dict[tuple[int, int], _Drawn] = {}
+
+    def publish(self, version: int, weights: Weights) -> None:
+        """Keep the weights until no generator holds them."""
+        self.store.put(version, weights)
+
+    def take(self, batch: int, train_version: int) -> Batch:
+        """The data of a batch, drawn while its lengths were asked for."""
+        version, trajectory = self.feed.take(batch, self.lengths)
+        M, G, N = trajectory.shape
+        rows = [self.drawn.pop((m, int(i))) for m in range(M) for i in trajectory[m].reshape(-1)]
+        found = _stacked(rows, (M, G, N))
+        self.store.retire(self.feed.uninstalled())
+        reward = self.sampler.earned(found, self.sampler.draws(trajectory))
+        return self.sampler.batch(found, reward, self.sampler.samples, version, train_version, trajectory, None)
+
+    def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
+        """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
+        found = np.empty(len(trajectory))
+        for m in np.unique(realization):
+            here = np.flatnonzero(realization == m)
+            fresh = np.array([k for k in here if (m, trajectory[k]) not in self.drawn], dtype=np.int64)
+            if len(fresh):
+                self._draw(int(m), trajectory[fresh], token_version[fresh], None)
+            for k in np.setdiff1d(here, fresh):
+                self._draw(int(m), trajectory[k : k + 1], token_version[k : k + 1], self.drawn[m, trajectory[k]])
+            for k in here:
+                group, n, _ = self.drawn[m, trajectory[k]]
+                found[k] = float(group.mask[0, 0, n].sum())
+        return found
+
+    def _draw(self, m: int, ids: np.ndarray, version: np.ndarray, before: _Drawn | None) -> None:
+        """Trajectories of one realization; what was drawn before is kept up to the first token of another version."""
+        whole = self.sampler
+        rows = np.arange(m, m + 1)
+        one = Sampler(whole.task, whole.policy, whole.samples, whole.seed, whole.replicates[rows], np.zeros(1, int))
+        trajectory = ids.reshape(1, 1, -1)
+        changed, found = np.ones(version.shape, dtype=bool), None
+        if before is not None:
+            changed = np.maximum.accumulate(version != before[2], axis=1)
+            if not changed.any():
+                # Asked again (a restart, an install behind the last token) about what stands.
+                return
+            found = self._single(before)
+            # What stood behind the first token that is drawn anew is forgotten: the response may now end before it.
+            found.mask[..., int(changed.argmax()) + 1 :] = 0.0
+        for v in np.unique(version[changed]):
+            where = tensor((changed & (version == v))[None, None])
+            slot = self.store.slot_of[int(v)]
+            view = current({k: w[slot][m : m + 1] for k, w in self.store.stack.items()})
+            found = generate(one, view, one.draws(trajectory), one.prompts(trajectory), found, where)
+        if found is not None:
+            for n, i in enumerate(ids.tolist()):
+                self.drawn[m, i] = (found, n, version[n : n + 1].copy())
+
+    def _single(self, drawn: _Drawn) -> Trajectories:
+        """One trajectory out of those that were drawn together, with its own memory."""
+        group, n, _ = drawn
+        rows = slice(n, n + 1)
+        assert group.action is not None
+        # Copies, since the group's columns still belong to the others.
+        return Trajectories(
+            group.state[:, :, rows].clone(),
+            group.action[:, :, rows].clone(),
+            group.mask[:, :, rows].clone(),
+            {name: value[:, :, rows].clone() for name, value in group.outputs.items()},
+            memory=self.sampler.policy.recall(group.memory, n),
+        )
+
+
+_Drawn = tuple[Trajectories, int, np.ndarray]
+"""Trajectories drawn together, the place of one among them, and the versions `[1, T]` of its tokens."""
+
+
+def _stacked(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
+    """Single trajectories as one block `[R, G, N, T, ...]`."""
+
+    def join(parts: list[Tensor]) -> Tensor:
+        whole = torch.stack([part[0, 0, n] for part, (_, n, _) in zip(parts, rows, strict=True)])
+        return whole.reshape(*shape, *whole.shape[1:])
+
+    groups = [group for group, _, _ in rows]
+    found = Trajectories(join([g.state for g in groups]), None, join([g.mask for g in groups]))
+    found.action = join([g.action for g in groups if g.action is not None])
+    found.outputs = {name: join([g.outputs[name] for g in groups]) for name in groups[0].outputs}
+    return found
+
+
+def _columns(realization: np.ndarray) -> np.ndarray:
+    """Place of every trajectory among those of its realization."""
+    column = np.zeros(len(realization), dtype=np.int64)
+    for r in np.unique(realization):
+        here = realization == r
+        column[here] = np.arange(here.sum())
+    return column
+
+
+def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, batch: int) -> np.ndarray:
+    """Segments of a slot follow one another: batch b has to hold the b-th segment of every slot.
+
+    None may begin under older weights than the one in front of it ended with, `last` `[M, G, N]`: the two would have
+    been generated at the same time. Returns the versions that this batch ends with.
+    """
+    each = trajectory[0].size
+    expected = batch * each + np.arange(each)
+    ordered = bool((trajectory.reshape(len(trajectory), -1) == expected).all())
+    apart = bool((version[..., 0] >= last).all())
+    checks.require(
+        ordered and apart,
+        "system",
+        f"one that generates or trains segments out of order (batch {batch})",
+        "one that handles every segment in the order of its slot",
+        "use an imposed schedule, or trajectory='episode'",
+    )
+    return version[..., -1]
+
+
+DRAWING = {"late": Late, "early": Early}
+COUPLED = {"late": Late, "early": Ahead}
+"""The same for a system that takes its lengths from the policy."""

@@ -1,0 +1,303 @@
+"""Exact values by enumeration: two oracles with two names.
+
+`limit` feeds the population and returns the method's gradient for N -> infinity; `moments` lays every possible batch
+along the replicate axis with its probability and averages the method's own output, which is exact for any coupling of
+samples.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks, knobs
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.rollouts import Sampler, Trajectories, enumerate_outcomes
+from asyncsim.learning.step import Step
+from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import Method
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._task import Outcomes, Task
+
+BATCH_LIMIT = 1_000_000
+BLOCK = 1 << 15
+
+
+class Moments(NamedTuple):
+    """Exact moments of a gradient over all batches.
+
+    `mean` `[P]`, `covariance` `[P, P]`, `exact` `[P]` (gradient of the expected return), `bias` = mean - exact.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    exact: np.ndarray
+
+    @property
+    def bias(self) -> np.ndarray:
+        """Mean minus exact gradient, `[P]`."""
+        return self.mean - self.exact
+
+    @property
+    def variance(self) -> float:
+        """Total variance, the trace of the covariance."""
+        return float(np.trace(self.covariance))
+
+
+def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Expected return and its gradient at parameters `[P]` or `[R, P]`, by enumeration (or in closed form).
+
+    >>> import asyncsim as sim
+    >>> value, gradient = exact(sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0]), [0.0, 0.0])
+    >>> float(value), gradient.tolist()
+    (0.5, [-0.25, 0.25])
+    """
+    policy = _fitting(task, policy)
+    rows, single = _rows(parameters, policy, "parameters")
+    value, gradient = task.exact(policy, rows)
+    return (value[0].numpy(), gradient[0].numpy()) if single else (value.numpy(), gradient.numpy())
+
+
+def limit(
+    task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None, staleness: int = 0
+) -> np.ndarray:
+    """Gradient of a method on the population, N -> infinity, `[P]` or `[R, P]`.
+
+    Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`;
+    `staleness` of every token in versions, for methods that read it. It is the first update on the batch: the proximal
+    policy is the current one. Raises `InputError` for tasks that cannot be enumerated.
+
+    >>> import asyncsim as sim
+    >>> task = sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0])
+    >>> limit(task, sim.methods.full_is(), [0.0, 0.0], behavior=[1.0, 0.0]).round(6).tolist()
+    [-0.25, 0.25]
+    """
+    step, single = _on_population(task, method, parameters, behavior, policy, staleness)
+    return step.gradient[0].numpy() if single else step.gradient.numpy()
+
+
+def population_step(
+    task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None, staleness: int = 0
+) -> Step:
+    """The whole step (ratios, advantages, cotangents) of a method on the population; arguments as in `limit`."""
+    return _on_population(task, method, parameters, behavior, policy, staleness)[0]
+
+
+def moments(
+    task: Task,
+    method: Method,
+    parameters: Any,
+    behavior: Any = None,
+    samples: int = 2,
+    policy: Policy | None = None,
+    prompt: int = 0,
+    staleness: int = 0,
+) -> Moments:
+    """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples`.
+
+    Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their
+    probabilities. Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, which prompt the group asks;
+    `staleness` as in `limit`. The exact gradient is that prompt's.
+
+    Raises `InputError` beyond a million batches, or for tasks that cannot be enumerated.
+
+    >>> import asyncsim as sim
+    >>> task = sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0], rewards="fixed")
+    >>> moments(task, sim.methods.reinforce(sim.advantages.group_mean()), [0.0, 0.0], samples=2).mean.round(6).tolist()
+    [-0.125, 0.125]
+    """
+    policy = _fitting(task, policy)
+    _check_method(method, policy)
+    now, _ = _rows(parameters, policy, "parameters")
+    then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
+    for field, rows in (("parameters", now), ("behavior", then)):
+        checks.require(
+            len(rows) == 1, field, tuple(rows.shape), f"[P] with P = {policy.size}", "ask for one replicate at a time"
+        )
+    checks.integer("samples", samples, 1, "a group has at least one sample")
+    checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
+    _check_staleness(staleness)
+    method.advantage.check(samples)
+    found = task.outcomes(torch.tensor([prompt]))
+    checks.require(
+        found.complete,
+        "task",
+        type(task).__name__,
+        "one whose samples can be listed",
+        "set noise=0; with noise the covariance is the policy's noise^2/N per coordinate",
+    )
+    remedy = "use fewer samples, arms or tokens, or oracle.limit for N -> infinity"
+    total = checks.power("outcomes ** samples", found.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
+    chance = _chances(task, policy, then, prompt)
+    first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
+    for start in range(0, total, BLOCK):
+        picks = np.stack(
+            np.unravel_index(np.arange(start, min(total, start + BLOCK)), (found.reward.shape[1],) * samples), 1
+        )
+        batch, probability = _every_batch(task, policy, then, found, chance, torch.from_numpy(picks))
+        batch.train_version = staleness
+        gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch).gradient.double()
+        first += probability @ gradient
+        second += (probability.unsqueeze(-1) * gradient).T @ gradient
+    truth = task.exact(policy, now, prompt)[1][0]
+    return Moments(first.numpy(), (second - torch.outer(first, first)).numpy(), truth.numpy())
+
+
+def population(step: Step) -> Tensor:
+    """Gradient `[R, P]` of the step's method on the population of its batch's behavior weights.
+
+    NaN where it is not defined: in later updates on a batch when ratios refer to the proximal policy.
+    """
+    batch, policy = step.batch, step.policy
+    if batch.view is None:
+        raise checks.InputError(
+            "diagnostics", "bias", "recorded with late drawing", "use drawing='late', which keeps weights"
+        )
+    if step.method.proximal and step.start is not None:
+        # The opening weights of the batch are not kept, so later updates on it have no population value.
+        return torch.full((batch.reward.shape[0], policy.size), math.nan, dtype=torch.float64)
+    samples = batch.trajectory.shape[2]
+    sampler = Sampler(step.task, policy, samples, 0, np.arange(len(batch.realization)), batch.realization)
+    everything = enumerate_outcomes(sampler, batch.version, batch.train_version, batch.trajectory, batch.view)
+    return evaluate(step.method, step.task, policy, step.weights, everything).gradient
+
+
+def batch_variance(step: Step) -> Tensor:
+    """Exact total variance over batches `[R]` of the step's method, for one group at one behavior version.
+
+    NaN as in `population`.
+    """
+    batch = step.batch
+    if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
+        raise checks.InputError(
+            "diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group"
+        )
+    checks.require(
+        not knobs.bound(step.method),
+        "diagnostics",
+        "variance",
+        "recorded with single numbers as the method's knobs",
+        "leave it out, or give one value for all replicates",
+    )
+    if step.method.proximal and step.start is not None:
+        return torch.full((batch.reward.shape[0],), math.nan, dtype=torch.float64)
+    staleness = batch.train_version - int(batch.version.flat[0])
+    prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % step.task.prompts
+    step.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated
+    now = step.weights["log_prob"].reshape(batch.reward.shape[0], -1)
+    then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
+    samples = int(batch.size) if math.isfinite(batch.size) else 1
+    # Log-probabilities are logits of the same policy, so they serve as parameters.
+    found = [
+        moments(step.task, step.method, a, b, samples, step.policy, prompt, staleness).variance
+        for a, b in zip(now, then, strict=True)
+    ]
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def _on_population(
+    task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None, staleness: int
+) -> tuple[Step, bool]:
+    policy = _fitting(task, policy)
+    _check_method(method, policy)
+    _check_staleness(staleness)
+    now, single = _rows(parameters, policy, "parameters")
+    then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
+    R = max(now.shape[0], then.shape[0])
+    shapes = (tuple(now.shape), tuple(then.shape))
+    remedy = "give as many rows of both, or one of either"
+    checks.require({len(now), len(then)} <= {1, R}, "parameters, behavior", shapes, "of the same R, or 1", remedy)
+    now, then = now.expand(R, -1), then.expand(R, -1)
+    trajectory = np.arange(task.prompts, dtype=np.int64).reshape(1, -1, 1)
+    view = versions.current(policy.prepare(then))
+    batch = enumerate_outcomes(_sampler(task, policy, 1, R, 0), _no_version(), staleness, trajectory, view)
+    return evaluate(method, task, policy, policy.prepare(now), batch), single and R == 1
+
+
+def _chances(task: Task, policy: Policy, then: Tensor, prompt: int) -> Tensor:
+    """Probability of each outcome under the behavior weights, `[O]`."""
+    sampler = _sampler(task, policy, 1, 1, 0)
+    trajectory = np.full((1, 1, 1), prompt, dtype=np.int64)
+    return enumerate_outcomes(sampler, _no_version(), 0, trajectory, versions.current(policy.prepare(then))).mass[0, 0]
+
+
+def _every_batch(
+    task: Task, policy: Policy, then: Tensor, found: Outcomes, chance: Tensor, picks: Tensor
+) -> tuple[Batch, Tensor]:
+    """Batches made of the picked outcomes `[R, N]`, and their probabilities `[R]`."""
+    samples = picks.shape[1]
+    sampler = _sampler(task, policy, samples, picks.shape[0], 0)
+    view = versions.current(policy.prepare(then.expand(picks.shape[0], -1)))
+
+    def pick(x: Tensor) -> Tensor:
+        return x[0][picks].unsqueeze(1)
+
+    told = {name: pick(value) for name, value in found.told.items()}
+    rows = Trajectories(pick(found.state), pick(found.action), pick(found.mask), told=told)
+    rows.outputs = sampler.record(view, rows)
+    nothing = np.zeros((1, 1, samples), dtype=np.int64)
+    batch = sampler.batch(rows, pick(found.reward), samples, _no_version(), 0, nothing, view)
+    return batch, chance[picks].prod(-1)
+
+
+def _sampler(task: Task, policy: Policy, samples: int, replicates: int, seed: int) -> Sampler:
+    return Sampler(task, policy, samples, seed, np.arange(replicates), np.zeros(replicates, dtype=np.int64))
+
+
+def _fitting(task: Task, policy: Policy | None) -> Policy:
+    """The policy, or the task's own; one that does not fit is refused, as is what is no task."""
+    checks.require(hasattr(task, "outcomes"), "task", task, "a task", "write sim.tasks.NAME(...)")
+    if policy is None:
+        return task.policy()
+    task.fit(policy)
+    return policy
+
+
+def _check_method(method: Method, policy: Policy) -> None:
+    """Refuse what is no method, knobs with one number per replicate, and methods that read what the policy lacks."""
+    checks.require(isinstance(method, Method), "method", method, "a method", "write sim.methods.NAME(...)")
+    checks.require(
+        not knobs.lengths(method),
+        "method",
+        method.name,
+        "of single numbers",
+        "ask for one value of its knobs at a time",
+    )
+    lacking = {*method.outputs, *getattr(method.advantage, "outputs", ())} - set(policy.outputs)
+    checks.require(
+        not lacking,
+        "method",
+        method.name,
+        "computable from the policy's outputs " + ", ".join(policy.outputs),
+        f"it reads {', '.join(sorted(lacking))}; use a policy that offers it",
+    )
+
+
+def _check_staleness(staleness: int) -> None:
+    checks.integer("staleness", staleness, 0, "give the versions between the draw and the training", checks.LARGEST)
+
+
+def _no_version() -> np.ndarray:
+    return np.zeros((1, 1, 1, 1), dtype=np.int32)
+
+
+def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
+    """Parameters as float64 `[R, P]`, and whether a single `[P]` was given."""
+    remedy = "give one number per parameter, tables flattened row by row"
+    tensor = torch.as_tensor(checks.numbers(field, values, f"[P] or [R, P] with P = {policy.size}", remedy))
+    single = tensor.ndim == 1
+    rows = tensor.reshape(1, -1) if single else tensor
+    checks.require(
+        rows.ndim == 2 and rows.shape[1] == policy.size,
+        field,
+        tuple(tensor.shape),
+        f"[P] or [R, P] with P = {policy.size}",
+        remedy,
+    )
+    checks.require(bool(torch.isfinite(rows).all()), field, "not finite", "finite", "leave diverged replicates out")
+    return rows, single

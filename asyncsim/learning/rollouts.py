@@ -1,0 +1,356 @@
+"""Rollouts: trajectories drawn token by token at the behavior version of each, and laid out as a batch.
+
+The same trajectory comes out whenever it is drawn, because every draw is keyed by replicate, trajectory and token.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks, rng
+from asyncsim.learning.batch import Batch, Draws, Outputs
+from asyncsim.learning.versions import View, tensor
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._task import Outcomes, Task, Turn
+
+
+@dataclass
+class Trajectories:
+    """What was generated, as columns `[R, G, N, T, ...]` that fill from the left.
+
+    `state` and `mask` stand one token ahead of `action` and of the `outputs` recorded at the draw, so that a trajectory
+    can be taken up again at any token. `memory` is the policy's; `world` the one behind the last token; `told` holds
+    reward, end and finished return of every token where the task pays by token; `broken` `[R]`, failed environments.
+    """
+
+    state: Tensor
+    action: Tensor | None
+    mask: Tensor
+    outputs: Outputs = field(default_factory=dict)
+    index: Tensor | None = None
+    full: bool | None = None
+    memory: Any = None
+    world: Any = None
+    told: dict[str, Tensor] = field(default_factory=dict)
+    broken: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Everything that sampling needs and that does not change during a block of replicates.
+
+    `replicates` and `realization`: int `[R]`; `samples`: N; `seed` of the run.
+    """
+
+    task: Task
+    policy: Policy
+    samples: int
+    seed: int
+    replicates: np.ndarray
+    realization: np.ndarray
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """Outcomes of every prompt, listed once for all batches."""
+        return self.task.outcomes(torch.arange(self.task.prompts))
+
+    def draws(self, trajectory: np.ndarray) -> Draws:
+        """Keyed randomness of trajectories int64 `[M, G, N]`."""
+        return Draws(rng.Stream(self.seed, "rollout"), self.replicates, self.realization, trajectory)
+
+    def prompts(self, trajectory: np.ndarray) -> Tensor:
+        """Prompt of every sample, int64 `[R, G, N]`: group g asks prompt g mod prompts."""
+        if self.task.prompts == 1:
+            return torch.zeros((len(self.realization), *trajectory.shape[1:]), dtype=torch.int64)
+        return tensor((trajectory // self.samples % self.task.prompts)[self.realization])
+
+    def record(self, view: View, trajectories: Trajectories) -> Outputs:
+        """The policy's first output (`log_prob`) at the weights that generated the data."""
+        batch = self.unrewarded(view, trajectories)
+        outputs = self.policy.forward(view, batch, self.policy.outputs[:1]).outputs
+        trajectories.index = batch.index
+        return outputs
+
+    def unrewarded(self, view: View, trajectories: Trajectories) -> Batch:
+        """A batch without rewards or versions, to be scored at the weights of a view."""
+        nothing, empty = np.zeros((1, 1, 1), dtype=np.int64), trajectories.mask[..., 0]
+        return self._batch(trajectories, empty, empty, 0, nothing[..., None], 0, nothing, view)
+
+    def earned(self, found: Trajectories, draws: Draws) -> Tensor:
+        """Reward of each trajectory, `[R, G, N]`: the sum of its tokens' where the task pays by token."""
+        if self.task.pays:
+            return found.told["reward"].sum(-1)
+        assert found.action is not None
+        return self.task.earn(found.state, found.action, found.mask, draws)
+
+    def batch(
+        self,
+        found: Trajectories,
+        reward: Tensor,
+        size: float,
+        version: np.ndarray,
+        train_version: int,
+        trajectory: np.ndarray,
+        view: View | None,
+        mass: Tensor | None = None,
+    ) -> Batch:
+        """Trajectories as a batch; equal masses unless given; refuses NaN rewards."""
+        # The sum is finite iff every reward is (rewards near the largest double aside, which are refused as well).
+        if not math.isfinite(reward.sum().item()):
+            r, g, n = (int(x[0]) for x in torch.where(~(reward.abs() < 1e300)))
+            raise checks.InputError(
+                f"reward[replicate {self.replicates[r]}, group {g}, sample {n}]",
+                reward[r, g, n].item(),
+                "finite",
+                "mend the task's reward, or map failures to a number",
+            )
+        if mass is None:
+            mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
+        return self._batch(found, reward, mass, size, version, train_version, trajectory, view)
+
+    def _batch(
+        self,
+        found: Trajectories,
+        reward: Tensor,
+        mass: Tensor,
+        size: float,
+        version: np.ndarray,
+        train_version: int,
+        trajectory: np.ndarray,
+        view: View | None,
+    ) -> Batch:
+        assert found.action is not None
+        return Batch(
+            found.action,
+            found.state,
+            found.mask,
+            reward,
+            mass,
+            size,
+            found.outputs,
+            view,
+            version,
+            train_version,
+            self.realization,
+            trajectory,
+            found.index,
+            found.full,
+            found.told.get("reward"),
+            found.told.get("ended"),
+            found.told.get("finished"),
+            found.broken,
+            found.world,
+        )
+
+
+def generate(
+    sampler: Sampler,
+    view: View,
+    draws: Draws,
+    prompt: Tensor,
+    before: Trajectories | None = None,
+    where: Tensor | None = None,
+    carried: Any = None,
+) -> Trajectories:
+    """Draw every token in order, each at the weights that `view` gives it.
+
+    With `where` (bool `[R, G, N, T]`) only those tokens are drawn, from what stands in the columns `before` them; the
+    others keep what was drawn before. Segments go on from the world `carried`.
+    """
+    task, policy = sampler.task, sampler.policy
+    world = task.begin(prompt, draws, carried)
+    found = before or _begun(sampler, world, prompt)
+    silent = False
+    for t in range(task.horizon):
+        # Every trajectory has a first token; nothing is to be asked before it.
+        active = None
+        if t > 0 or where is not None:
+            active = found.mask[..., t] > 0
+            if where is not None:
+                # What the policy read is the world of tasks that can be taken up again; it stands in the columns.
+                active, world = active & where[..., t], found.state[:, :, :, 0 if task.still else t]
+            if t > 0 and not bool(active.any()):
+                continue
+        act = policy.act(view.token(t), task.observe(world), draws, t, found.memory, active)
+        silent = not act.outputs
+        rows = None if where is None else active
+        found.action = _put(found.action, act.action, t, task.horizon, rows)
+        for name, value in act.outputs.items():
+            found.outputs[name] = _put(found.outputs.get(name), value, t, task.horizon, rows)
+        if t + 1 < task.horizon or task.pays:
+            turn = task.step(world, act.action, t, draws)
+            world = turn.state
+            _follow(sampler, found, view, turn, t, found.mask[..., t] > 0 if active is None else active)
+    # Only environments go on from a world; others would keep memory that the next batch can use.
+    found.world = world if task.pays else None
+    _complete(sampler, found, view, where, silent)
+    return found
+
+
+def _begun(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
+    """Empty columns with the first token's state and mask."""
+    task, seen = sampler.task, sampler.task.observe(world)
+    if task.horizon == 1:
+        mask = torch.ones((*prompt.shape, 1), dtype=torch.float64)
+    else:
+        mask = torch.zeros((*prompt.shape, task.horizon), dtype=torch.float64)
+        mask[..., 0] = 1.0
+    state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
+    # The first token is always generated, so one-token trajectories have nothing to mask.
+    found = Trajectories(state, None, mask, full=True if task.horizon == 1 else None)
+    found.memory = sampler.policy.remember(seen)
+    if task.pays and sampler.policy.critic:
+        found.outputs["successor_value"] = torch.zeros_like(mask)
+    return found
+
+
+def _follow(sampler: Sampler, found: Trajectories, view: View, turn: Turn, t: int, active: Tensor) -> None:
+    """Put what the action of token t led to into the columns."""
+    task, going = sampler.task, turn.going & active
+    last = t + 1 == task.horizon
+    if not last:
+        found.mask[..., t + 1] = torch.where(active, going.to(found.mask.dtype), found.mask[..., t + 1])
+        if not task.still:
+            _put(found.state, task.observe(turn.state), t + 1, task.horizon, active)
+    if not task.pays:
+        return
+    assert turn.reward is not None and turn.ended is not None and turn.cut is not None
+    nothing = torch.zeros((), dtype=turn.reward.dtype)
+    ended, told = turn.ended & active, found.told
+    told["reward"] = _put(told.get("reward"), torch.where(active, turn.reward, nothing), t, task.horizon, None)
+    told["ended"] = _put(told.get("ended"), ended, t, task.horizon, None)
+    # A world that does not count what its episode has earned began with the trajectory.
+    earned = told["reward"][..., : t + 1].sum(-1) if turn.finished is None else turn.finished
+    told["finished"] = _put(told.get("finished"), torch.where(ended, earned, nothing), t, task.horizon, None)
+    found.broken = turn.broken
+    cut = (turn.cut & active) | (going & ~ended if last else torch.zeros_like(going))
+    if sampler.policy.critic and bool(cut.any()):
+        assert turn.successor is not None
+        value = sampler.policy.value(view.token(t), turn.successor)
+        found.outputs["successor_value"][..., t] = torch.where(cut, value, torch.zeros((), dtype=value.dtype))
+
+
+def _complete(sampler: Sampler, found: Trajectories, view: View, where: Tensor | None, silent: bool) -> None:
+    """Score what the policy did not record while acting."""
+    found.index = None
+    fresh: Outputs = sampler.record(view, found) if silent else {}
+    if sampler.policy.mismatched:
+        fresh["scored_log_prob"] = sampler.policy.score(view, sampler.unrewarded(view, found))
+    for name, value in fresh.items():
+        known = found.outputs.get(name)
+        kept = torch.zeros_like(value) if known is None else known
+        found.outputs[name] = value if where is None else torch.where(where, value, kept)
+
+
+def _put(column: Tensor | None, value: Tensor, t: int, horizon: int, rows: Tensor | None) -> Tensor:
+    """Numbers `[R, G, N, ...]` of token t in their columns `[R, G, N, T, ...]`, made where there are none."""
+    if column is None:
+        if horizon == 1:
+            return value.unsqueeze(3)
+        column = value.new_zeros((*value.shape[:3], horizon, *value.shape[3:]))
+    here = column[:, :, :, t]
+    if rows is None:
+        here.copy_(value)
+    else:
+        here.copy_(torch.where(rows.reshape(rows.shape + (1,) * (value.ndim - 3)), value, here))
+    return column
+
+
+def monte_carlo(
+    sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
+) -> Batch:
+    """N samples of each group, each with mass 1/N; segments go on from the world `carried`."""
+    draws = sampler.draws(trajectory)
+    found = generate(sampler, view, draws, sampler.prompts(trajectory), carried=carried)
+    reward = sampler.earned(found, draws)
+    return sampler.batch(found, reward, sampler.samples, version, train_version, trajectory, view)
+
+
+def counts(
+    sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
+) -> Batch:
+    """Outcomes of one-token tasks with mass count/N: the Monte Carlo samples of the same keys, sorted into cells."""
+    task = sampler.task
+    checks.require(
+        task.horizon == 1,
+        "sampling",
+        "counts",
+        "monte_carlo or enumerate for several tokens",
+        "use sampling='monte_carlo'",
+    )
+    drawn = monte_carlo(sampler, version, train_version, trajectory, view)
+    checks.require(
+        not drawn.action.is_floating_point(),
+        "sampling",
+        "counts",
+        "monte_carlo for continuous actions",
+        "use sampling='monte_carlo'",
+    )
+    version, view = _by_group(version, view)
+    found, reward, _ = _enumerated(sampler, trajectory)
+    found.outputs = sampler.record(view, found)
+    # Outcomes are ordered by action, then by reward: a random reward has two, of which the first is success.
+    assert found.action is not None
+    per_action = reward.shape[2] // int(found.action.max() + 1)
+    first = drawn.action[..., 0] * per_action
+    outcome = first + (drawn.reward != torch.gather(reward, 2, first)).long()
+    number = torch.zeros_like(reward).scatter_add_(2, outcome, torch.ones_like(drawn.reward))
+    return sampler.batch(
+        found, reward, sampler.samples, version, train_version, trajectory, view, number / sampler.samples
+    )
+
+
+def enumerate_outcomes(
+    sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
+) -> Batch:
+    """Every outcome with its probability under the behavior weights: the population, N -> infinity."""
+    version, view = _by_group(version, view)
+    found, reward, chance = _enumerated(sampler, trajectory)
+    found.outputs = sampler.record(view, found)
+    # A policy without log-probs has one outcome, which is certain.
+    log_prob = found.outputs.get("log_prob", torch.zeros_like(found.mask))
+    log_prob = torch.where(found.mask > 0, log_prob, torch.zeros((), dtype=log_prob.dtype))
+    mass = chance * torch.exp(log_prob.sum(-1))
+    return sampler.batch(found, reward, math.inf, version, train_version, trajectory, view, mass)
+
+
+SAMPLING: dict[str, Callable[..., Batch]] = {
+    "monte_carlo": monte_carlo,
+    "counts": counts,
+    "enumerate": enumerate_outcomes,
+}
+
+
+def _enumerated(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, Tensor, Tensor]:
+    """Outcomes of each group's prompt as trajectories `[R, G, O, T]`, their rewards and chances `[R, G, O]`."""
+    prompt = sampler.prompts(trajectory)[..., 0]
+    R, G = prompt.shape
+    known = sampler.outcomes
+
+    def spread(x: Tensor) -> Tensor:
+        return x[prompt.reshape(-1)].reshape(R, G, *x.shape[1:])
+
+    told = {name: spread(value) for name, value in known.told.items()}
+    found = Trajectories(spread(known.state), spread(known.action), spread(known.mask), told=told)
+    return found, spread(known.reward), spread(known.chance)
+
+
+def _by_group(version: np.ndarray, view: View) -> tuple[np.ndarray, View]:
+    """Versions and view with one sample axis; counting and enumeration need one version per group and token."""
+    checks.require(
+        bool((version == version[:, :, :1]).all()),
+        "version",
+        "different inside a group",
+        "one per group for counts and enumeration",
+        "use sampling='monte_carlo', or a schedule with per='group'",
+    )
+    slot = view.slot if view.single else view.slot[:, :, :1]
+    return version[:, :, :1], View(view.weights, slot, view.realization)

@@ -1,0 +1,339 @@
+"""The spec: everything that a run depends on but its seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from asyncsim.base import checks, knobs, records
+from asyncsim.diagnostics import _price
+from asyncsim.diagnostics._diagnostic import chosen
+from asyncsim.learning.drawing import DRAWING
+from asyncsim.learning.rollouts import SAMPLING
+from asyncsim.methods._method import Method
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._task import Task
+from asyncsim.updates._link import Chain
+
+DTYPES = ("float64", "float32")
+DEVICES = ("cpu", "cuda")
+_REMEDIES = {
+    "value": "use a policy with a critic: policies.mlp(critic=True)",
+    "action_value": "use policies.mlp(critic='action')",
+    "action_values": "use policies.mlp(critic='action')",
+    "log_probs": "use policies.tabular or policies.mlp with a finite number of actions",
+    "reference": "use policies.tabular(reference=...)",
+    "log_prob": "the quadratic goes with methods.gradient()",
+    "loss": "the quadratic goes with methods.gradient()",
+}
+"""Where an output that a method reads can be had."""
+ELEMENTS = 1 << 22
+"""Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
+ARRAYS = 10
+"""Numbers of 8 bytes that a batch holds for each token at one time."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to run: task, system, method, update chain, sizes.
+
+    Arguments:
+        task: what is asked (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
+        (`sim.schedules`) or a saved `Schedule`. method: advantage, weight and aggregator (`sim.methods`). update:
+        links applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N.
+        updates: optimizer updates U. epochs: updates on each batch, all on the whole batch (default: what the system
+        recommends, else 1). replicates: R independent seeds. realizations: schedules M that replicates are
+        spread over (replicate r runs on r mod M); default the system's own. sampling: "monte_carlo", "counts"
+        (one-token tasks) or "enumerate" (the population: mean dynamics). drawing: "late" (when trained, from kept
+        weights) or "early" (when the version is current, nothing kept); the same result to the bit for tables; default
+        the policy's own, early for language models. diagnostics: "default", "none", or names and values of
+        `sim.diagnostics`. every: record each so many updates. initial: initial parameters `[P]` or `[R, P]` (default
+        the policy's own). dtype of the parameters: "float64" or "float32" (default: float64 for tables, float32 for
+        networks). block: replicates computed together (default: as many as fit); does not change the result of tables.
+        device: "cpu" or "cuda" (networks only). micro_batches: passes in which the policy computes a step; sums are
+        over the whole step whatever their number.
+
+    Raises `InputError` when the parts do not fit together, before anything is run.
+    """
+
+    task: Task
+    system: Any
+    method: Method
+    update: Chain
+    policy: Policy | None = None
+    samples_per_group: int = 16
+    updates: int = 100
+    epochs: int | None = None
+    replicates: int = 64
+    realizations: int | None = None
+    sampling: str = "monte_carlo"
+    drawing: str | None = None
+    diagnostics: str | Sequence[Any] = "default"
+    every: int = 1
+    initial: Any = None
+    dtype: str | None = None
+    block: int | None = None
+    device: str = "cpu"
+    micro_batches: int = 1
+
+    def __post_init__(self) -> None:
+        self._check_values()
+        self._check_parts()
+        policy = self.trained_policy
+        self._check_device(policy)
+        self._check_drawing()
+        _ = self.fitted_task  # refuses a policy that does not fit
+        initial_rows(self.initial, self.replicates, policy.size)
+        metrics, _ = chosen(self.diagnostics, policy)
+        price = self.price(metrics)
+        checks.memory(self._arrays(policy.size, len(metrics)) | price.arrays())
+        _price.check(price)
+        self._check_outputs(policy)
+        self._check_knobs()
+
+    def _check_values(self) -> None:
+        for name in ("samples_per_group", "updates", "replicates", "every", "micro_batches"):
+            checks.integer(name, getattr(self, name), 1, "give a positive integer")
+        checks.require(
+            self.every <= self.updates, "every", self.every, f"at most updates = {self.updates}", "record more often"
+        )
+        checks.one_of("sampling", self.sampling, SAMPLING, "say how outcomes are laid out")
+        if self.drawing is not None:
+            checks.one_of("drawing", self.drawing, DRAWING, "say when trajectories are drawn")
+        if self.dtype is not None:
+            checks.one_of("dtype", self.dtype, DTYPES, "choose the precision of parameters")
+        checks.one_of("device", self.device, DEVICES, "say where tensors live")
+        if self.epochs is not None:
+            checks.integer("epochs", self.epochs, 1, "leave it out for what the system recommends", checks.LARGEST)
+        for name in ("realizations", "block"):
+            if getattr(self, name) is not None:
+                checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)
+
+    def _check_parts(self) -> None:
+        for name, sign, remedy in (
+            ("task", "outcomes", "write sim.tasks.NAME(...)"),
+            ("system", "batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
+            ("method", "aggregator", "write sim.methods.NAME(...)"),
+            ("policy", "score_norm", "write sim.policies.NAME(...), or leave it out for the task's own"),
+        ):
+            part = getattr(self, name)
+            fits = (hasattr(part, sign) and not isinstance(part, type)) or (name == "policy" and part is None)
+            checks.require(fits, name, part, f"a {name} (it has no {sign!r})", remedy)
+        checks.require(
+            isinstance(self.update, Chain), "update", self.update, "a chain of links", "write sim.chain(link, ...)"
+        )
+        self.method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
+        listed = self.sampling == "monte_carlo" or getattr(self.task, "enumerable", True)
+        checks.require(
+            listed,
+            "sampling",
+            self.sampling,
+            "monte_carlo for a task whose outcomes cannot be listed",
+            "use sampling='monte_carlo'",
+        )
+
+    def _check_drawing(self) -> None:
+        checks.require(
+            self.drawn == "late" or not getattr(self.task, "pays", False),
+            "drawing",
+            "early",
+            "late for a task that pays by token",
+            "its worlds cannot be taken up again; use drawing='late'",
+        )
+
+    def _check_outputs(self, policy: Policy) -> None:
+        lacking = {*self.method.outputs, *getattr(self.method.advantage, "outputs", ())} - set(policy.outputs)
+        remedy = next((text for name, text in _REMEDIES.items() if name in lacking), "use a policy that offers it")
+        checks.require(
+            not lacking,
+            "method",
+            self.method.name,
+            "computable from the policy's outputs " + ", ".join(policy.outputs),
+            f"it reads {', '.join(sorted(lacking))}; {remedy}",
+        )
+        for link in self.update.links:
+            lacking = set(getattr(link, "outputs", ())) - set(policy.outputs)
+            checks.require(
+                not lacking,
+                "update",
+                link,
+                "computable from the policy's outputs " + ", ".join(policy.outputs),
+                f"leave it out; it reads {', '.join(sorted(lacking))}",
+            )
+
+    def _check_knobs(self) -> None:
+        for part in (self.method, self.update):
+            for length in sorted(knobs.lengths(part)):
+                checks.require(
+                    length == self.replicates,
+                    "replicates",
+                    self.replicates,
+                    f"{length}, as a knob has one number for each",
+                    "give a single number or one per replicate",
+                )
+
+    def price(self, metrics: Sequence[Any]) -> _price.Price:
+        """What the metrics that list every outcome add to a run."""
+        return _price.price(
+            metrics,
+            self.fitted_task,
+            groups=self.system.groups_per_batch,
+            samples=self.samples_per_group,
+            replicates=self.replicates,
+            together=self.together,
+            updates=self.updates,
+            recorded=-(-self.updates // self.every),
+        )
+
+    def settings(self) -> dict[str, tuple[float, ...]]:
+        """Knobs that differ between replicates, each with its R numbers; what is the same for all is left out.
+
+        >>> import asyncsim as sim
+        >>> step = sim.chain(sim.updates.sgd((0.1, 0.2)))
+        >>> sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), step,
+        ...          replicates=2).settings()
+        {'sgd.lr': (0.1, 0.2)}
+        """
+        found = knobs.arrays(self.method, "method") | knobs.arrays(self.update, "update")
+        return {name: values for name, values in found.items() if len(set(values)) > 1}
+
+    def _check_device(self, policy: Policy) -> None:
+        checks.require(
+            self.device in policy.devices,
+            "device",
+            self.device,
+            f"one of {', '.join(policy.devices)} for this policy",
+            "leave device out, or use a policy that is a network",
+        )
+        if self.device == "cuda":
+            checks.require(torch.cuda.is_available(), "device", "cuda", "at hand", "use device='cpu'")
+
+    @cached_property
+    def trained_policy(self) -> Policy:
+        """The given policy, or the task's own."""
+        return self.policy or self.task.policy()
+
+    @cached_property
+    def fitted_task(self) -> Task:
+        """The task as it speaks with the policy; refuses one that does not fit."""
+        return self.task.fit(self.trained_policy)
+
+    @property
+    def passes(self) -> int:
+        """Updates on each batch: `epochs` as given, or as the system recommends."""
+        return self.epochs or int(getattr(self.system, "recommended", {}).get("epochs", 1))
+
+    @property
+    def drawn(self) -> str:
+        """When trajectories are drawn: as given, or as the policy wants it."""
+        return self.drawing or self.trained_policy.drawing
+
+    @property
+    def precision(self) -> str:
+        """Type of the parameters: as given, or as the policy wants it."""
+        return self.dtype or self.trained_policy.precision
+
+    @property
+    def together(self) -> int:
+        """Replicates of a block: unless given, as many as keep a batch's arrays in some hundred megabytes."""
+        each = self.system.groups_per_batch * self.samples_per_group * self.task.horizon
+        most = self.trained_policy.together or self.replicates
+        return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
+
+    def _arrays(self, parameters: int, metrics: int) -> dict[str, tuple[int, str]]:
+        """Bytes of the big arrays of a run by name, and what lowers each."""
+        system, R, T = self.system, self.replicates, self.task.horizon
+        group = system.groups_per_batch * self.samples_per_group
+        batches = self.updates // self.passes
+        kept = _kept(system, batches) if self.drawn == "late" else 1
+        size = 8 if self.precision == "float64" else 4
+        found = {
+            "one batch [R, G, N, T]": (
+                8 * ARRAYS * self.together * group * T,
+                f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or block",
+            ),
+            "parameters [versions, R, P]": (
+                size * parameters * (4 * R + 3 * self.together * kept),
+                f"replicates = {R}, the parameters (arms, actions, horizon; train_layers of a language model)"
+                + (" or the staleness" if kept > 1 else ""),
+            ),
+            "metrics [U/every, R]": (
+                8 * (metrics + 1) * R * (1 + self.updates // self.every),
+                f"updates = {self.updates} or replicates = {R}, or raise every",
+            ),
+        }
+        if not isinstance(system, records.Schedule):
+            coupled = getattr(system, "coupled", False)
+            M = R if coupled else min(self.realizations or system.realizations(R), R)
+            mode = getattr(getattr(system, "system", system), "mode", None)
+            found["schedule versions [M, B, G, N, T]"] = (
+                (8 + 5 * M * (T if mode in ("keep", "reprefill") else 1)) * batches * group,
+                f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
+            )
+        return found
+
+    def replace(self, **changes: Any) -> Spec:
+        """The same spec with other fields."""
+        return dataclasses.replace(self, **changes)
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        from asyncsim.base import showing
+
+        return showing.spec(self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run, in words."""
+        policy = self.trained_policy
+        system = (
+            self.system.describe() if hasattr(self.system, "describe") else {"schedule": "saved", **self.system.header}
+        )
+        names = ("samples_per_group", "updates", "replicates", "sampling", "device")
+        return {
+            **self.fitted_task.describe(),
+            **policy.describe(),
+            "system": system,
+            **self.method.describe(),
+            "update": self.update.describe(),
+            **{name: getattr(self, name) for name in names},
+            "epochs": self.passes,
+            "drawing": self.drawn,
+            "dtype": self.precision,
+        }
+
+
+def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray | None:
+    """Initial parameters `[1 or R, P]`, or None for the policy's own; raises `InputError` for other shapes."""
+    if initial is None:
+        return None
+    remedy = "give one number per parameter"
+    rows = np.atleast_2d(checks.numbers("initial", initial, "numbers", remedy))
+    checks.require(
+        rows.shape in ((1, parameters), (replicates, parameters)),
+        "initial",
+        np.shape(initial),
+        f"[P] or [R, P] with P = {parameters}, R = {replicates}",
+        remedy,
+    )
+    checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "mend the initial parameters")
+    return rows
+
+
+def _kept(system: Any, batches: int) -> int:
+    """About how many published versions a run keeps at one time."""
+    if isinstance(system, records.Schedule):
+        return 2
+    settings, published = getattr(system, "knobs", {}), batches // system.batches_per_publish + 1
+    if "staleness" in settings:
+        return min(published, settings["staleness"] + 2)
+    if "law" in settings:
+        return min(published, len(settings["law"]) + 1)
+    tickets = getattr(system, "tickets", None)
+    return min(published, 2 + (tickets or 0) // (system.groups_per_batch * system.batches_per_publish))

@@ -1,0 +1,412 @@
+"""One update as everything reads it: data, how probable it is under three policies, and what a method makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks
+from asyncsim.learning import ratios, versions
+from asyncsim.learning.batch import Batch, Outputs
+from asyncsim.learning.versions import View, Weights, tensor
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What the first update on a batch leaves for the later ones, a row for each sample.
+
+    `outputs`: those of the proximal policy, by name. `advantages` and `targets` where they depend on the data only.
+    """
+
+    outputs: Outputs
+    advantages: Tensor | None = None
+    targets: Tensor | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Step:
+    """The one record of an update: baselines, weights, factors, penalties, links and metrics read it.
+
+    A run and `Method.weigh` build the same; `given` makes one from tensors. `batch` is the data as drawn, dropped
+    groups too; `start`, what the batch's first update has left (None: this is the first). `known`: outputs of the
+    current policy, computed when asked for where the pullback is elsewhere. `task`, `policy`, current `weights` and
+    `view` (weights of the pullback) are those of a run; of given tensors there are none, and `age` is their staleness.
+
+    `parameters` `[R, P]` are those before the update, `gradient` `[R, P]` the ascent direction before the chain,
+    `previous` the one of the update before, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
+    were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`.
+    """
+
+    method: Any
+    batch: Batch
+    known: Outputs | None
+    start: Carried | None = None
+    task: Any = None
+    policy: Any = None
+    weights: Weights = field(default_factory=dict)
+    view: View | None = None
+    names: tuple[str, ...] = ("log_prob",)
+    age: Tensor | None = None
+    update: int = 0
+    updates_per_version: int = 1
+    elapsed: int = 0
+    parameters: Tensor = field(default_factory=lambda: torch.zeros(0))
+    gradient: Tensor = field(default_factory=lambda: torch.zeros(0))
+    previous: Tensor = field(default_factory=lambda: torch.zeros(0))
+    statistics: dict[str, Tensor] = field(default_factory=dict)
+
+    # Data, and the masses that are left of it.
+
+    @property
+    def mask(self) -> Tensor:
+        """1 on generated tokens, `[R, G, N, T]`."""
+        return self.batch.mask
+
+    @property
+    def size(self) -> float:
+        """Samples that the mass of a group stands for: N, or infinity for a population."""
+        return self.batch.size
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Generated tokens of each sample, `[R, G, N]`."""
+        return self.mask.sum(-1)
+
+    @cached_property
+    def counted(self) -> Tensor | None:
+        """1 for groups that are left in the step, 0 for those that the method drops, `[R, G, 1]`; None: drops none."""
+        return self.method.counted(self.batch.mass, self.batch.reward)
+
+    @cached_property
+    def mass(self) -> Tensor:
+        """Masses of the samples that are left, `[R or 1, G, N]`: total 1 inside a group, 0 in one that was dropped."""
+        return self.batch.mass if self.counted is None else self.batch.mass * self.counted
+
+    @cached_property
+    def groups(self) -> Tensor | int:
+        """How many groups are left: G, or `[R, 1, 1]` where some were dropped."""
+        return self.batch.groups if self.counted is None else self.counted.sum(1, keepdim=True).clamp(min=1.0)
+
+    @cached_property
+    def step_mass(self) -> Tensor:
+        """Mass of each sample in the whole step, `[R or 1, G, N]`: total 1, or 0 where every group was dropped."""
+        return self.mass / self.groups
+
+    @cached_property
+    def share(self) -> Tensor:
+        """Mass of each token in the step, `[R, G, N, T]`, total 1 over all generated tokens of a replicate."""
+        weight = self.mass.unsqueeze(-1) * self.mask
+        total = weight.sum((1, 2, 3), keepdim=True)
+        return weight.div_(torch.where(total > 0, total, torch.ones_like(total)))
+
+    @cached_property
+    def empty(self) -> Tensor | None:
+        """Whether the method has dropped every group, bool `[R]`; None for a method that drops none."""
+        return None if self.counted is None else ~(self.mass > 0).any(-1).any(-1)
+
+    def missing(self, value: Tensor) -> Tensor:
+        """A statistic `[R]` of the step's samples, NaN where the step has none."""
+        if self.empty is None:
+            return value
+        return torch.where(self.empty, torch.full((), math.nan, dtype=torch.float64), value.double())
+
+    @property
+    def reported(self) -> dict[str, Tensor]:
+        """Numbers `[R]` that the weight has left for the trace, NaN for an empty step."""
+        return {name: self.missing(value) for name, value in self.statistics.items()}
+
+    # Three policies, and ratios named by their anchor.
+
+    @cached_property
+    def current(self) -> Outputs:
+        """Outputs of the current policy by name, `log_prob` `[R, G, N, T]`."""
+        if self.known is not None:
+            return self.known
+        found: Outputs = self.policy.forward(versions.current(self.weights), self.batch, self.names).outputs
+        return found
+
+    @property
+    def behavior(self) -> Outputs:
+        """Outputs recorded at the draw, of the true sampler, token by token."""
+        return self.batch.behavior
+
+    @property
+    def proximal(self) -> Outputs:
+        """Outputs at the start of the batch's training."""
+        return self.current if self.start is None else self.start.outputs
+
+    @property
+    def anchor(self) -> str:
+        """The policy that anchored ratios refer to: "behavior" or "proximal"."""
+        return self.method.anchor
+
+    @cached_property
+    def log_ratio(self) -> Tensor:
+        """l = log pi - log mu of each token, `[R, G, N, T]`, 0 where masked."""
+        return self._between(self.current["log_prob"], self.behavior["log_prob"])
+
+    @cached_property
+    def drift(self) -> Tensor:
+        """log u = log pi - log pi_prox of each token, `[R, G, N, T]`: what changed since the batch's first update."""
+        return self._between(self.current["log_prob"], self.proximal["log_prob"])
+
+    @cached_property
+    def lag(self) -> Tensor:
+        """log h = log pi_prox - log mu of each token, `[R, G, N, T]`: staleness and mismatch when training began."""
+        return self._between(self.proximal["log_prob"], self.behavior["log_prob"])
+
+    @property
+    def anchored(self) -> Tensor:
+        """Log ratio of the current policy to the method's anchor, `[R, G, N, T]`."""
+        return self.log_ratio if self.anchor == "behavior" else self.drift
+
+    @cached_property
+    def sequence_log_ratio(self) -> Tensor:
+        """Sequence log ratios to behavior, `[R, G, N]`."""
+        return self.log_ratio.sum(-1)
+
+    @cached_property
+    def staleness_log_ratio(self) -> Tensor:
+        """Token log ratios of the current policy to the behavior weights in the trainer's numerics, `[R, G, N, T]`."""
+        return ratios.log_ratio(self.current["log_prob"], self._scored, self.mask)
+
+    @cached_property
+    def mismatch_log_ratio(self) -> Tensor:
+        """Token log ratios of the trainer's numerics to the sampler's, both at the behavior weights, `[R, G, N, T]`."""
+        return ratios.log_ratio(self._scored, self.behavior["log_prob"], self.mask)
+
+    @property
+    def _scored(self) -> Tensor:
+        return self.behavior.get("scored_log_prob", self.behavior["log_prob"])
+
+    def _between(self, above: Tensor, below: Tensor) -> Tensor:
+        gap = above - below
+        # A single token was possible where it was drawn; of several, some may be outside both nuclei.
+        if self.batch.full and self.mask.shape[3] == 1:
+            return gap
+        # A finite sum has finite terms: then a product masks them, at a fifth of the price. A GPU would have to wait.
+        if gap.device.type == "cpu" and math.isfinite(gap.sum()):
+            return gap.mul_(self.mask).add_(0.0)
+        return ratios.log_ratio(above, below, self.mask)
+
+    def recorded(self, name: str) -> Tensor:
+        """An output of the behavior policy: as recorded at the draw, or computed at the weights that were kept."""
+        if name in self.behavior:
+            return self.behavior[name]
+        if self.policy is None or self.batch.view is None:
+            raise checks.InputError(
+                f"behavior {name}", None, "recorded or computable", "use drawing='late', which keeps weights"
+            )
+        found: Tensor = self.policy.forward(self.batch.view, self.batch, (name,)).outputs[name]
+        return found
+
+    # Tokens to sequences and steps.
+
+    def sequence(self, log_ratio: Tensor) -> Tensor:
+        """Sum over the tokens of each sample, `[R, G, N, 1]`."""
+        return log_ratio if log_ratio.shape[-1] == 1 else log_ratio.sum(-1, keepdim=True)
+
+    def geometric(self, log_ratio: Tensor) -> Tensor:
+        """Mean over the tokens of each sample, `[R, G, N, 1]`: the log of the geometric mean."""
+        return self.sequence(log_ratio) / self.lengths.clamp(min=1.0).unsqueeze(-1)
+
+    def of_samples(self, weight: Tensor) -> Tensor:
+        """One weight for each sample, `[R, G, N]`: that of the sequence, or the mean of its tokens' weights."""
+        if weight.shape[-1] == 1:
+            return weight[..., 0]
+        return (weight * self.mask).sum(-1) / self.lengths.clamp(min=1.0)
+
+    def token_mean(self, values: Tensor) -> Tensor:
+        """Mean of values `[R, G, N, T]` over the step's generated tokens, `[R]`; 0 if there is none."""
+        total = (self.mass * self.lengths).sum((1, 2))
+        sums = (values * self.mask).sum(-1)
+        if sums.device.type != "cpu" or not math.isfinite(sums.sum()):
+            # What stands on masked tokens may be infinite.
+            sums = torch.where(self.mask > 0, values, torch.zeros_like(values)).sum(-1)
+        return (self.mass * sums).sum((1, 2)) / torch.where(total > 0, total, torch.ones_like(total))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over the step's samples of values `[R, G, N]`, by mass, `[R]`."""
+        return _weighted(self.step_mass, values)
+
+    def batch_mean(self, values: Tensor) -> Tensor:
+        """Mean over the samples of the batch, those of dropped groups too, of values `[R, G, N]`, by mass, `[R]`."""
+        return _weighted(self.batch.mass / self.batch.groups, values)
+
+    # Staleness.
+
+    @cached_property
+    def staleness(self) -> Tensor:
+        """Staleness of every token in versions, `[R, G, N, T or 1]`; NaN where a version is unknown."""
+        if self.age is not None:
+            return self.age
+        if self.policy is None:
+            raise checks.InputError("staleness", None, "known for this method", "hand over the versions of the tokens")
+        version = self.batch.version
+        gap = np.where(version < 0, np.nan, self.batch.train_version - version.astype(np.float64))
+        return tensor(gap[self.batch.realization])
+
+    @property
+    def update_staleness(self) -> Tensor:
+        """Largest update staleness of the tokens that are left, float64 `[R]`; 0 where every group was dropped."""
+        return self.batch.update_staleness(self.updates_per_version, self.elapsed, self.mass)
+
+    # Rewards as advantages see them.
+
+    @cached_property
+    def reward(self) -> Tensor:
+        """Reward of each sample with the task's penalty, `[R, G, N]`; `batch.reward` is as paid."""
+        if self.task is None:
+            return self.batch.reward
+        found: Tensor = self.task.reward(self.batch, self.current)
+        return found
+
+    @property
+    def token_reward(self) -> Tensor:
+        """Reward of every token with the task's penalty, `[R, G, N, T]`."""
+        if self.task is None:
+            checks.require(
+                self.batch.view is not None or self.batch.token_reward is not None,
+                "advantage",
+                self.method.advantage.describe()["advantage"],
+                "an advantage that needs no rewards of tokens",
+                "hand over advantages: only one reward for each sequence is known here",
+            )
+            return self.batch.rewards
+        found: Tensor = self.task.token_rewards(self.batch, self.current)
+        return found
+
+    def group_mean(self) -> Tensor:
+        """Mass-weighted mean reward of each group, `[R, G, 1]`."""
+        return (self.batch.mass * self.reward).sum(-1, keepdim=True)
+
+    def step_mean(self) -> Tensor:
+        """Mean of the group means over the groups that are left, `[R, 1, 1]`."""
+        found = self.group_mean()
+        if self.counted is None:
+            return found.mean(1, keepdim=True)
+        return (self.counted * found).sum(1, keepdim=True) / self.counted.sum(1, keepdim=True).clamp(min=1.0)
+
+    # What the method makes of it.
+
+    @cached_property
+    def applied(self) -> Tensor:
+        """Weight that the loss applies to a score whatever its advantage, masks included, `[R, G, N, T or 1]`."""
+        return self.method.applied(self)
+
+    @cached_property
+    def sample_weight(self) -> Tensor:
+        """Weight that the loss applies to each sample, `[R, G, N]`: 1 on-policy."""
+        return self.of_samples(self.applied)
+
+    @cached_property
+    def score_norm(self) -> Tensor:
+        """Squared norm of the score vector that the loss applies to each sample, weight included, `[R, G, N]`."""
+        weight = self.mask * self.applied
+        if self.method.aggregator == "sequence_mean":
+            weight = weight / self.lengths.clamp(min=1.0).unsqueeze(-1)
+        found: Tensor = self._scores().score_norm(self.view, self.batch, weight)
+        return found
+
+    @cached_property
+    def row_norms(self) -> Tensor:
+        """Squared norm of each token's score in the space of logits, 1 - 2 pi(y) + sum_v pi(v)^2, `[R, G, N, T]`."""
+        here = versions.current(self.weights) if self.policy is not None else None
+        prob = self._scores().forward(here, self.batch, ("log_probs",)).outputs["log_probs"].exp()
+        taken = prob.gather(-1, self.batch.action.unsqueeze(-1))[..., 0]
+        return 1.0 - 2.0 * taken + (prob * prob).sum(-1)
+
+    def _scores(self) -> Any:
+        """The policy, where score vectors are known."""
+        checks.require(
+            self.policy is not None,
+            "advantage",
+            self.method.advantage.describe()["advantage"],
+            "an advantage that needs no score vectors",
+            "hand over advantages, or choose another advantage of the method: only log-probs are known here",
+        )
+        return self.policy
+
+    @cached_property
+    def advantages(self) -> Tensor:
+        """Advantages, `[R, G, N]`, or `[R, G, N, T]` where they differ from token to token."""
+        if self.start is not None and self.start.advantages is not None:
+            return self.start.advantages
+        return self.method.advantage(self)
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """What the critic should say at each token, `[R, G, N, T]`."""
+        if self.start is not None and self.start.targets is not None:
+            return self.start.targets
+        return self.method.advantage.targets(self)
+
+    @property
+    def cotangents(self) -> Outputs:
+        """One detached number per element of each output that the method uses, `[R, G, N, T]` or `[R, G, N, T, A]`."""
+        return self.method.cotangents(self)
+
+    @cached_property
+    def exact(self) -> tuple[Tensor, Tensor]:
+        """Exact return `[R]` and gradient `[R, P]` at the current parameters."""
+        found: tuple[Tensor, Tensor] = self.task.exact(self.policy, self.parameters)
+        return found
+
+    def carried(self) -> Carried:
+        """What the first update on the batch leaves for the later ones: its own, or what this one was given."""
+        if self.start is not None:
+            return self.start
+        method, baseline = self.method, self.method.advantage
+        lasting = method.scored and baseline.once and not self.task.moving
+        kept = method.critic and not baseline.reads
+        return Carried(self.current, self.advantages if lasting else None, self.targets if kept else None)
+
+
+def carried(before: Step | None) -> Carried | None:
+    """What the update before on the same batch hands on; None where there is none."""
+    return None if before is None else before.carried()
+
+
+def _weighted(mass: Tensor, values: Tensor) -> Tensor:
+    # A cell without mass may hold an infinite value.
+    return torch.where(mass > 0, mass * values, torch.zeros((), dtype=values.dtype)).sum((1, 2))
+
+
+def given(
+    method: Any,
+    current: Outputs,
+    behavior: Outputs,
+    mask: Tensor,
+    *,
+    reward: Tensor | None = None,
+    proximal: Mapping[str, Tensor] | None = None,
+    staleness: Tensor | None = None,
+    mass: Tensor | None = None,
+    size: float | None = None,
+) -> Step:
+    """The step of tensors `[R, G, N, T]` that the caller has; `reward` `[R, G, N]`, `mass` 1/N unless given."""
+    R, G, N, T = mask.shape
+    batch = Batch(
+        action=torch.zeros((), dtype=torch.int64).expand(R, G, N, T),
+        state=torch.zeros((), dtype=torch.int64).expand(R, G, N, 1),
+        mask=mask,
+        reward=torch.zeros((R, G, N), dtype=mask.dtype, device=mask.device) if reward is None else reward,
+        mass=torch.full((1, G, N), 1.0 / N, dtype=mask.dtype, device=mask.device) if mass is None else mass,
+        size=N if size is None else size,
+        behavior=behavior,
+        view=None,
+        version=np.full((1, G, N, 1), -1, dtype=np.int32),
+        train_version=0,
+        realization=np.zeros(R, dtype=np.int64),
+        trajectory=np.arange(G * N).reshape(1, G, N),
+        # What stands on masked tokens, or outside both nuclei, may be anything.
+        _full=False,
+    )
+    return Step(method, batch, current, None if proximal is None else Carried(dict(proximal)), age=staleness)
