@@ -37,6 +37,7 @@ mutants: $(STAMP)  ## small changes of the methods' code and the share of them t
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 figures: $(STAMP)  ## every figure of paper_figures/ and their gallery from the committed rows

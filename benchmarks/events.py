@@ -139,8 +139,16 @@ def simpy_full_rate() -> float:
 
 SLOTS, GROUP, BATCH = 512, 4, 32
 SLOTTED = System(
-    "slots", {}, LENGTH, (1.0,) * 160, groups_per_batch=BATCH, slots=SLOTS, tickets=160, order="oldest_start",
-    reward=laws.exponential(0.1), train_time=BATCH * GROUP / SLOTS,
+    "slots",
+    {},
+    LENGTH,
+    (1.0,) * 160,
+    groups_per_batch=BATCH,
+    slots=SLOTS,
+    tickets=160,
+    order="oldest_start",
+    reward=laws.exponential(0.1),
+    train_time=BATCH * GROUP / SLOTS,
 )
 BATCHES = 200
 

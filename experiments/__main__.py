@@ -23,7 +23,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu", metavar="cpu|cuda", help="where the networks run")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the rows; of several, DIR/NAME for each")
     parser.add_argument(
-        "--carry", type=Path, nargs=2, metavar=("BEFORE", "AFTER"),
+        "--carry",
+        type=Path,
+        nargs=2,
+        metavar=("BEFORE", "AFTER"),
         help="committed rows count for rewritten code, whose quick rows in AFTER are those in BEFORE to the bit",
     )
     options = parser.parse_args(arguments)

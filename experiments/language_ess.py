@@ -41,14 +41,36 @@ COLUMNS = [
 TINY = {"width": 32, "layers": 2, "steps": 0}
 
 _CHARACTERS = {
-    "model": "char", "judge": "coin", "sampler": "float32", "digits": 2, "shots": 0, "prompts": 4500, "groups": 32,
-    "samples": 8, "step": 3e-3, "levels": (4, 8, 16, 32, 80), "measured": 2, "base": 16, "window": 8,
-    "replicates": 16, "seed": 1000,
+    "model": "char",
+    "judge": "coin",
+    "sampler": "float32",
+    "digits": 2,
+    "shots": 0,
+    "prompts": 4500,
+    "groups": 32,
+    "samples": 8,
+    "step": 3e-3,
+    "levels": (4, 8, 16, 32, 80),
+    "measured": 2,
+    "base": 16,
+    "window": 8,
+    "replicates": 16,
+    "seed": 1000,
 }
 _ROUNDED = {**_CHARACTERS, "levels": (16,), "replicates": 6, "base": 8, "window": 0}
 _WORDS = {
-    **_CHARACTERS, "model": "smollm2", "sampler": "bfloat16", "shots": 4, "prompts": 2000, "groups": 8, "step": 1.5e-2,
-    "levels": (4,), "measured": 1, "base": 2, "window": 0, "replicates": 5,
+    **_CHARACTERS,
+    "model": "smollm2",
+    "sampler": "bfloat16",
+    "shots": 4,
+    "prompts": 2000,
+    "groups": 8,
+    "step": 1.5e-2,
+    "levels": (4,),
+    "measured": 1,
+    "base": 2,
+    "window": 0,
+    "replicates": 5,
 }
 SETTINGS = [
     _CHARACTERS,
@@ -139,7 +161,9 @@ def measure(setting: dict[str, Any], part: str, staleness: int, updates: int, wi
     spec = sim.Spec(
         task=task(setting, part),
         policy=causal_lm(
-            setting["model"], sampler=setting["sampler"], recipe=setting.get("recipe"),
+            setting["model"],
+            sampler=setting["sampler"],
+            recipe=setting.get("recipe"),
             train_layers=None if setting["model"] == "char" else 6,
         ),
         system=sim.schedules.fixed(staleness, groups_per_batch=setting["groups"]),

@@ -19,12 +19,32 @@ COLUMNS = ["model", "staleness", "seed", "quantity", "update", "exact_match", "s
 TINY = {"width": 32, "layers": 2, "steps": 0}
 
 _CHARACTERS = {
-    "model": "char", "digits": 2, "shots": 0, "prompts": 128, "groups": 32, "samples": 16, "rate": 2e-4,
-    "updates": 200, "window": 10, "held": 64, "replicates": 3, "seed": 0,
+    "model": "char",
+    "digits": 2,
+    "shots": 0,
+    "prompts": 128,
+    "groups": 32,
+    "samples": 16,
+    "rate": 2e-4,
+    "updates": 200,
+    "window": 10,
+    "held": 64,
+    "replicates": 3,
+    "seed": 0,
 }
 _WORDS = {
-    "model": "smollm2", "digits": 1, "shots": 4, "prompts": 48, "groups": 16, "samples": 8, "rate": 1e-4,
-    "updates": 20, "window": 1, "held": 48, "replicates": 2, "seed": 0,
+    "model": "smollm2",
+    "digits": 1,
+    "shots": 4,
+    "prompts": 48,
+    "groups": 16,
+    "samples": 8,
+    "rate": 1e-4,
+    "updates": 20,
+    "window": 1,
+    "held": 48,
+    "replicates": 2,
+    "seed": 0,
 }
 SETTINGS = [{**_CHARACTERS, "staleness": 0}, {**_CHARACTERS, "staleness": 8}, {**_WORDS, "staleness": 0}]
 _FEW = {"replicates": 1, "staleness": 0, "groups": 2, "samples": 4, "held": 2, "window": 1}
@@ -45,10 +65,13 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     begin = time.monotonic()
     trace = sim.run(
         sim.Spec(
-            **settings, system=sim.schedules.fixed(setting["staleness"], groups_per_batch=setting["groups"]),
-            method=sim.methods.grpo(), update=update,
+            **settings,
+            system=sim.schedules.fixed(setting["staleness"], groups_per_batch=setting["groups"]),
+            method=sim.methods.grpo(),
+            update=update,
         ),
-        seed=setting["seed"], progress=False,
+        seed=setting["seed"],
+        progress=False,
     )
     seconds = (time.monotonic() - begin) / (updates * replicates)
     shared = {"model": setting["model"], "staleness": setting["staleness"], "seconds": seconds}
@@ -68,15 +91,23 @@ def spec(setting: dict[str, Any], part: str, groups: int, updates: int) -> dict[
 
     characters = setting["model"] == "char"
     task = sim.tasks.arithmetic(
-        digits=setting["digits"], shots=setting["shots"], style="char" if characters else "spaced",
-        prompts=max(setting["prompts"], groups) if part == "even" else groups, part=part,
+        digits=setting["digits"],
+        shots=setting["shots"],
+        style="char" if characters else "spaced",
+        prompts=max(setting["prompts"], groups) if part == "even" else groups,
+        part=part,
     )
     policy = sim.policies.causal_lm(
         setting["model"], train_layers=None if characters else 6, recipe=setting.get("recipe")
     )
     return {
-        "task": task, "policy": policy, "samples_per_group": setting["samples"], "updates": updates,
-        "replicates": setting["replicates"], "diagnostics": ["batch_return"], "device": setting.get("device", "cpu"),
+        "task": task,
+        "policy": policy,
+        "samples_per_group": setting["samples"],
+        "updates": updates,
+        "replicates": setting["replicates"],
+        "diagnostics": ["batch_return"],
+        "device": setting.get("device", "cpu"),
     }
 
 
@@ -87,16 +118,18 @@ def held_out(setting: dict[str, Any], initial: Any) -> tuple[np.ndarray, int]:
     groups = setting["held"]
     trace = sim.run(
         sim.Spec(
-            **spec(setting, "odd", groups, 1), system=sim.schedules.fixed(0, groups_per_batch=groups),
-            method=sim.methods.reinforce(), update=sim.chain(sim.updates.sgd(0.0)), initial=initial,
+            **spec(setting, "odd", groups, 1),
+            system=sim.schedules.fixed(0, groups_per_batch=groups),
+            method=sim.methods.reinforce(),
+            update=sim.chain(sim.updates.sgd(0.0)),
+            initial=initial,
         ),
-        seed=setting["seed"] + 1, progress=False,
+        seed=setting["seed"] + 1,
+        progress=False,
     )
     return trace["batch_return"][0], groups * setting["samples"]
 
 
-def _rows(
-    shared: dict[str, Any], quantity: str, update: float, mean: np.ndarray, samples: int
-) -> list[dict[str, Any]]:
+def _rows(shared: dict[str, Any], quantity: str, update: float, mean: np.ndarray, samples: int) -> list[dict[str, Any]]:
     measured = {"quantity": quantity, "update": float(update), "samples": samples}
     return [{**shared, **measured, "seed": r, "exact_match": float(value)} for r, value in enumerate(mean)]

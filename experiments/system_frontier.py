@@ -21,7 +21,17 @@ from typing import Any
 import numpy as np
 
 COLUMNS = [
-    "part", "system", "regime", "knob", "places", "train_time", "step", "realization", "update", "hours", "quantity",
+    "part",
+    "system",
+    "regime",
+    "knob",
+    "places",
+    "train_time",
+    "step",
+    "realization",
+    "update",
+    "hours",
+    "quantity",
     "value",
 ]
 BATCH, GROUP, SLOTS = 16, 4, 32
@@ -103,21 +113,27 @@ def machine(setting: dict[str, Any]) -> Any:
     own: dict[str, dict[str, Any]] = {
         "synchronous": {"groups_per_batch": BATCH},
         "one_step_off": {"groups_per_batch": BATCH},
-        "areal": {
-            "max_head_offpolicyness": knob, "consumer_batch_size": BATCH, "max_concurrent_rollouts": places
-        },
+        "areal": {"max_head_offpolicyness": knob, "consumer_batch_size": BATCH, "max_concurrent_rollouts": places},
         "verl_fully_async": {
-            "ppo_mini_batch_size": BATCH, "staleness_threshold": knob, "trigger_parameter_sync_step": 1, "replicas": 2
+            "ppo_mini_batch_size": BATCH,
+            "staleness_threshold": knob,
+            "trigger_parameter_sync_step": 1,
+            "replicas": 2,
         },
         "nemo_rl_in_order": {"num_prompts_per_step": BATCH, "max_lookahead_versions": knob},
         "torchtitan": {"num_prompts_per_train_step": BATCH, "target_offpolicy_steps": knob},
         "verl_separate_async": {
-            "train_batch_size": BATCH, "num_warmup_batches": knob, "parameter_sync_step": 1,
-            "max_off_policy_threshold": (knob or 0) + 1, "max_off_policy_strategy": "wait",
+            "train_batch_size": BATCH,
+            "num_warmup_batches": knob,
+            "parameter_sync_step": 1,
+            "max_off_policy_threshold": (knob or 0) + 1,
+            "max_off_policy_strategy": "wait",
         },
         "slime_fully_async": {"rollout_batch_size": BATCH, "sglang_server_concurrency": places},
         "prime_rl": {
-            "batch_size": BATCH * GROUP, "group_size": GROUP, "max_off_policy_steps": knob,
+            "batch_size": BATCH * GROUP,
+            "group_size": GROUP,
+            "max_off_policy_steps": knob,
             "max_inflight": (places or 0) * GROUP,
         },
     }
@@ -130,10 +146,14 @@ def frontier(setting: dict[str, Any]) -> list[dict[str, Any]]:
     found = machine(setting).summaries(setting["batches"], setting["realizations"], GROUP, setting["seed"])
     for m, one in enumerate(found):
         values = {
-            "staleness": one["staleness"]["mean"], "largest": one["staleness"]["max"],
-            "token_staleness": one["token_staleness"], "throughput": one["throughput"],
-            "trainer": one["trainer_utilization"], "generators": one["generator_utilization"],
-            "dropped": one["dropped_fraction"], "length_trained": one["mean_length_trained"],
+            "staleness": one["staleness"]["mean"],
+            "largest": one["staleness"]["max"],
+            "token_staleness": one["token_staleness"],
+            "throughput": one["throughput"],
+            "trainer": one["trainer_utilization"],
+            "generators": one["generator_utilization"],
+            "dropped": one["dropped_fraction"],
+            "length_trained": one["mean_length_trained"],
         }
         rows += [{"realization": m, "quantity": name, "value": value} for name, value in values.items()]
     return rows

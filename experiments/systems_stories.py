@@ -47,10 +47,7 @@ CUTS: dict[str, tuple[str, dict[str, Any]]] = {
         "nemo_rl_windowed",
         {"num_prompts_per_step": BATCH, "max_staleness_versions": 2, "max_inflight_prompts": 96},
     ),
-    "trl": (
-        "trl",
-        {"samples_per_step": BATCH, "max_staleness": 2, "max_inflight_tasks": 96, "num_generations": 1},
-    ),
+    "trl": ("trl", {"samples_per_step": BATCH, "max_staleness": 2, "max_inflight_tasks": 96, "num_generations": 1}),
     "verl_separate_async drop": ("verl_separate_async", {**_verl(2, 3), "max_off_policy_strategy": "drop"}),
     "verl_separate_async wait": ("verl_separate_async", {**_verl(2, 3), "max_off_policy_strategy": "wait"}),
     "nemo_rl_in_order": ("nemo_rl_in_order", {"num_prompts_per_step": BATCH, "max_lookahead_versions": 2}),
@@ -59,7 +56,10 @@ CUTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Preset and knobs of systems with 96 groups in flight, by the name of their rows."""
 OPEN: dict[str, Any] = {
-    "samples_per_step": BATCH, "max_inflight_tasks": 64, "queue_maxsize": 65536, "num_generations": 1
+    "samples_per_step": BATCH,
+    "max_inflight_tasks": 64,
+    "queue_maxsize": 65536,
+    "num_generations": 1,
 }
 """The open loop on which the law of the age cut holds when training takes no time: 64 in flight, a long queue."""
 
@@ -137,7 +137,8 @@ def lengths(system: Any, setting: dict[str, Any], realization: int) -> dict[tupl
     work, trained = samples["work"][counted], samples["fate"][counted] == "trained"
     every, kept = (np.histogram(part, EDGES)[0] for part in (work, work[trained]))
     values = _usual(found) | {
-        ("length_drawn", None): work.mean(), ("length_trained", None): work[trained].mean(),
+        ("length_drawn", None): work.mean(),
+        ("length_trained", None): work[trained].mean(),
         ("unfinished", None): float(np.mean(samples["fate"][counted] == "unfinished")),
     }
     for edge, drawn, taken in zip(EDGES, every, kept, strict=False):

@@ -19,7 +19,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m notebooks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="notebooks, as 1_staleness (all of them by default)")
     parser.add_argument(
-        "--check", action="store_true",
+        "--check",
+        action="store_true",
         help="run them and their solutions without writing; fail where a cell fails, prints something else than is "
         "committed, or defines a function, and where text and notebook disagree, outputs or exercises are missing",
     )

@@ -123,7 +123,11 @@ def executed(book: Any) -> Any:
     """
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(
-            book, timeout=SECONDS, kernel_name="python3", record_timing=False, coalesce_streams=True,
+            book,
+            timeout=SECONDS,
+            kernel_name="python3",
+            record_timing=False,
+            coalesce_streams=True,
             resources={"metadata": {"path": folder}},
         )
         if os.name == "posix":
@@ -157,8 +161,10 @@ def with_solutions(book: Any) -> Any:
 def outputs(book: Any) -> list[str]:
     """What each code cell says in words: its printed text and the text of its last value; no pictures."""
     cells = (cell for cell in book.cells if cell.cell_type == "code")
-    return ["".join(out.get("text", "") or out.get("data", {}).get("text/plain", "") for out in cell.outputs)
-            for cell in cells]
+    return [
+        "".join(out.get("text", "") or out.get("data", {}).get("text/plain", "") for out in cell.outputs)
+        for cell in cells
+    ]
 
 
 def changed(before: Sequence[str], after: Sequence[str]) -> list[int]:

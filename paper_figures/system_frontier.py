@@ -80,14 +80,15 @@ def draw_frontier(ax: Axes, rows: Any, across: str, up: str) -> Axes:
 def predicted(system: str, sigma: float, train_time: float) -> float:
     """Seconds for a batch of 32 samples, of the synchronous system or of the open loop."""
     point: dict[str, Any] = {
-        "groups_per_batch": 32, "samples_per_group": 1, "length": f"lognormal:1.0:{sigma}", "train_time": train_time,
+        "groups_per_batch": 32,
+        "samples_per_group": 1,
+        "length": f"lognormal:1.0:{sigma}",
+        "train_time": train_time,
         "sync_time": 0.0,
     }
     if system == "synchronous":
         return theory.claim("systems/synchronous-throughput").predict(point | {"rate": 1.0})["step_seconds"]
-    point |= {
-        "places": 32, "batches_per_publish": 1, "generator_pauses": True, "capacity": 256, "overflow": "block"
-    }
+    point |= {"places": 32, "batches_per_publish": 1, "generator_pauses": True, "capacity": 256, "overflow": "block"}
     return 32.0 / theory.claim("systems/asynchronous-throughput").predict(point)["groups_per_second"]
 
 

@@ -22,15 +22,17 @@ LOOKS: dict[str, dict[str, Any]] = {
     "nemo_rl_in_order": {"color": "#77808c", "marker": "D", "label": "nemo_rl, in order"},
     "verl_separate_async drop": {"color": _style.COLORS["contrast"], "marker": "^", "label": "verl, drop"},
 }
-NAMES = {
-    "lognormal": r"Lognormal lengths, $\sigma = 1.5$",
-    "pareto": r"Pareto lengths, $P(L > x) \sim x^{-1.5}$",
-}
+NAMES = {"lognormal": r"Lognormal lengths, $\sigma = 1.5$", "pareto": r"Pareto lengths, $P(L > x) \sim x^{-1.5}$"}
 FLOOR = 2e-6
 CUTS = {
-    "prime_rl": "prime_rl", "nemo_rl_windowed": "nemo_rl, windowed", "trl": "trl",
-    "verl_separate_async drop": "verl, drop", "verl_separate_async wait": "verl, wait",
-    "nemo_rl_in_order": "nemo_rl, in order", "torchtitan": "torchtitan", "areal": "areal",
+    "prime_rl": "prime_rl",
+    "nemo_rl_windowed": "nemo_rl, windowed",
+    "trl": "trl",
+    "verl_separate_async drop": "verl, drop",
+    "verl_separate_async wait": "verl, wait",
+    "nemo_rl_in_order": "nemo_rl, in order",
+    "torchtitan": "torchtitan",
+    "areal": "areal",
 }
 """Systems with limit or allowance 2, those that drop first."""
 WAITING = {"nemo_rl_in_order": "nemo", "torchtitan": "titan", "verl_separate_async wait": "wait"}
@@ -56,8 +58,13 @@ def stragglers(length: str) -> tuple[np.ndarray, np.ndarray]:
     """Predicted P(s >= k) of areal at eta = 4 where the law applies: levels k and probabilities."""
     levels = tuple(level for level in systems_stories.LEVELS if level >= 5)
     point = {
-        "tickets": 5 * systems_stories.BATCH, "groups_per_batch": systems_stories.BATCH, "release": "publish",
-        "samples_per_group": 1, "length": length, "period": 1.0, "levels": levels,
+        "tickets": 5 * systems_stories.BATCH,
+        "groups_per_batch": systems_stories.BATCH,
+        "release": "publish",
+        "samples_per_group": 1,
+        "length": length,
+        "period": 1.0,
+        "levels": levels,
     }
     found = theory.claim("systems/straggler-tail").predict(point)
     return np.array(levels), np.array([found[f"tail[{k}]"] for k in levels])
@@ -94,9 +101,7 @@ def draw_price(ax: Axes, rows: Any) -> Axes:
             style = {**_style.MEASURED, **look, "markersize": 5.0, "label": None}
             style["mfc"] = look["color"] if kind == "lognormal" else "white"
             scale = 100.0 / systems_stories.BATCH
-            ax.errorbar(
-                speed[0] * scale, length_trained[0], xerr=speed[1] * scale, yerr=length_trained[1], **style
-            )
+            ax.errorbar(speed[0] * scale, length_trained[0], xerr=speed[1] * scale, yerr=length_trained[1], **style)
     ax.text(103, 1.05, "areal:\nno bound", ha="right", color=LOOKS["areal"]["color"])
     ax.text(12, 0.95, "three that wait\nfor the long", va="top", color=LOOKS["verl_separate_async wait"]["color"])
     ax.text(94, 0.755, "drops\nthe long", ha="right", va="center", color=LOOKS["verl_separate_async drop"]["color"])
@@ -112,8 +117,10 @@ def draw_price(ax: Axes, rows: Any) -> Axes:
 def cut_law(limit: int) -> dict[str, float]:
     """Predicted share kept, mean length and period of the open loop."""
     point = {
-        "length": systems_stories.LAW, "places": systems_stories.OPEN["max_inflight_tasks"],
-        "groups_per_batch": systems_stories.BATCH, "max_age": limit,
+        "length": systems_stories.LAW,
+        "places": systems_stories.OPEN["max_inflight_tasks"],
+        "groups_per_batch": systems_stories.BATCH,
+        "max_age": limit,
     }
     return theory.claim("systems/age-cut-length-bias").predict(point)
 

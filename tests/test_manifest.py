@@ -41,8 +41,9 @@ def test_names_no_person_and_no_machine():
             assert secret not in text
 
 
-@pytest.mark.parametrize("failure", [FileNotFoundError(), subprocess.CalledProcessError(128, "git"),
-                                     subprocess.TimeoutExpired("git", 10)])
+@pytest.mark.parametrize(
+    "failure", [FileNotFoundError(), subprocess.CalledProcessError(128, "git"), subprocess.TimeoutExpired("git", 10)]
+)
 def test_works_without_git(monkeypatch, failure):
     def broken(*arguments, **options):
         raise failure

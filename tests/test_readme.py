@@ -38,8 +38,9 @@ def test_the_admission_example_prints_what_the_readme_shows() -> None:
     found = blocks(ROOT / "README.md")
     at = next(i for i, (_, text) in enumerate(found) if "check_admission" in text and "class Gate" in text)
     assert output_of(found[at][1]) == found[at + 1][1]
-    mended = found[at][1].replace("self.__init__(); self.version = version", "self.__init__(); self.version = version; "
-                                  "self.taken = 4 * version")
+    mended = found[at][1].replace(
+        "self.__init__(); self.version = version", "self.__init__(); self.version = version; self.taken = 4 * version"
+    )
     assert output_of(mended) != found[at + 1][1]
 
 

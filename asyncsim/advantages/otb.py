@@ -37,7 +37,7 @@ class Otb(GroupBaseline):
 
     def _energy(self, step: Step, mask: Tensor) -> Tensor:
         """Om: the running sum of squared scores as the loss weights them."""
-        norms, weight = kept(step.row_norms, mask), step.applied ** 2
+        norms, weight = kept(step.row_norms, mask), step.applied**2
         if self.where == "inside":
             return kept(weight * norms, mask).cumsum(-1)
         return kept(weight * norms.cumsum(-1), mask)

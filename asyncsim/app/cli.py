@@ -76,7 +76,7 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"asyncsim {sys.modules[str(__package__)].__version__}")
+        print(f"asyncsim {sys.modules['asyncsim'].__version__}")
         raise typer.Exit(0)
 
 

@@ -24,8 +24,17 @@ if TYPE_CHECKING:
     from asyncsim.learning.spec import Spec
 
 KINDS = (
-    "tasks", "policies", "systems", "schedules", "methods", "advantages", "factors", "penalties", "updates",
-    "diagnostics", "claims",
+    "tasks",
+    "policies",
+    "systems",
+    "schedules",
+    "methods",
+    "advantages",
+    "factors",
+    "penalties",
+    "updates",
+    "diagnostics",
+    "claims",
 )
 """What can be listed."""
 WIDE = 150
@@ -220,7 +229,12 @@ def _apart(trace: Trace) -> bool:
 
 
 def verify(
-    claims: Sequence[str], size: str, defects: bool, seed: int, at: dict[str, Any] | None, report: Path,
+    claims: Sequence[str],
+    size: str,
+    defects: bool,
+    seed: int,
+    at: dict[str, Any] | None,
+    report: Path,
     json_path: Path | None = None,
 ) -> tuple[dict[str, Any], int]:
     """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
@@ -271,7 +285,12 @@ def verify(
 
 
 def timeline(
-    preset: str, knobs: dict[str, Any], model: dict[str, Any], updates: int, samples: int, seed: int,
+    preset: str,
+    knobs: dict[str, Any],
+    model: dict[str, Any],
+    updates: int,
+    samples: int,
+    seed: int,
     paths: dict[str, Path | None],
 ) -> tuple[dict[str, Any], int]:
     """Simulate a preset, write what is asked for (`save`, `json`, `plot`, `trace`), print its realized staleness

@@ -43,8 +43,11 @@ def check(
     found = None if target in _installed() else loaded(target)
     if found is not None and _is_controller(found, asked):
         given = {
-            "--like": asked.like, "--adapter": asked.adapter, "--strict": asked.strict or None,
-            "--allow": asked.allow or None, "--advantages-per": asked.advantages_per,
+            "--like": asked.like,
+            "--adapter": asked.adapter,
+            "--strict": asked.strict or None,
+            "--allow": asked.allow or None,
+            "--advantages-per": asked.advantages_per,
         }
         for option, value in given.items():
             checks.require(value is None, option, value, "left out for an admission controller", "it is for losses")
@@ -149,7 +152,12 @@ def _loss(
         fn = _adapted(known[name], name, found, parts["adapter"])
     anchor = "either" if method is not None and "anchor" not in own else None
     report = check_loss(
-        fn, method, anchor=anchor, advantages_per=asked.advantages_per, strict=asked.strict, allow=tuple(asked.allow),
+        fn,
+        method,
+        anchor=anchor,
+        advantages_per=asked.advantages_per,
+        strict=asked.strict,
+        allow=tuple(asked.allow),
         seed=asked.seed,
     )
     _print(report, asked.hazards)
@@ -176,9 +184,7 @@ def _instance(kind: type) -> Any:
         raise checks.InputError("target", kind.__name__, f"made without arguments ({error})", remedy) from error
 
 
-def _admission(
-    found: Any, own: dict[str, Any], parts: Mapping[str, dict[str, Any]]
-) -> tuple[dict[str, Any], int]:
+def _admission(found: Any, own: dict[str, Any], parts: Mapping[str, dict[str, Any]]) -> tuple[dict[str, Any], int]:
     from asyncsim.conformance import check_admission
 
     every = inspect.signature(check_admission).parameters
@@ -201,10 +207,16 @@ def _admission(
 def _admission_record(report: Report) -> dict[str, Any]:
     failure = report.failure
     return {
-        "passed": report.passed, "examples": report.examples, "settings": dict(report.settings),
+        "passed": report.passed,
+        "examples": report.examples,
+        "settings": dict(report.settings),
         "unchecked": list(report.unchecked),
-        "failure": None if failure is None else {
-            "rule": failure.rule, "message": failure.message, "events": list(failure.events),
+        "failure": None
+        if failure is None
+        else {
+            "rule": failure.rule,
+            "message": failure.message,
+            "events": list(failure.events),
             "likely": list(failure.likely),
         },
         "without_losses": list(report.without_losses),

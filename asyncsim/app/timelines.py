@@ -97,7 +97,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             rows.append(("...", "", ""))
             break
     for k, p in (law["tail"] or {}).items():
-        rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k):]):.4f}", f"{p:.4f}"))
+        rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k) :]):.4f}", f"{p:.4f}"))
     page = [f"staleness in versions, of groups trained after the first {result['warm_up_batches']} batches"]
     page.append(f"  {'':16}{'realized':>12}{'predicted':>12}")
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]

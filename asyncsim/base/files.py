@@ -258,9 +258,7 @@ def load_arrays(path: Where, kind: str) -> tuple[dict[str, np.ndarray], dict[str
     return arrays, scalars
 
 
-def packed_arrays(
-    path: Where, what: str, remedy: str, text: str = "", field: str = "path"
-) -> dict[str, np.ndarray]:
+def packed_arrays(path: Where, what: str, remedy: str, text: str = "", field: str = "path") -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name; `text` names one that holds JSON. Raises `InputError` as `load_arrays`."""
     with decoding(path, what, remedy, field):
         if not os.path.isfile(path) and os.path.exists(path):

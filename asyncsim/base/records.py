@@ -270,9 +270,7 @@ class Schedule:
                 "an array of integers",
                 "versions and ids are counted, not measured",
             )
-        checks.integer(
-            "schedule.batches_per_publish", self.batches_per_publish, 1, "count from one", checks.LARGEST
-        )
+        checks.integer("schedule.batches_per_publish", self.batches_per_publish, 1, "count from one", checks.LARGEST)
         checks.boolean("schedule.random", self.random, "say whether realizations differ by chance")
         checks.require(
             self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4],
@@ -299,8 +297,11 @@ class Schedule:
         """Source, shape and staleness instead of the arrays; 400 characters at most."""
         shape = "x".join(map(str, self.version.shape))
         gap = self.staleness()
-        stale = f"staleness {np.nanmean(gap):.4g} on average, {np.nanmax(gap):g} at most" if (gap >= 0).any() else (
-            "no version known")
+        stale = (
+            f"staleness {np.nanmean(gap):.4g} on average, {np.nanmax(gap):g} at most"
+            if (gap >= 0).any()
+            else ("no version known")
+        )
         name = checks.shown(self.header.get("name", "imposed"))
         return checks.clipped(f"Schedule({name}, [M, B, G, N, T] = {shape}, {stale})", 400)
 
@@ -341,11 +342,7 @@ class Schedule:
             arrays["work"] = self.work
         if self.seconds is not None:
             arrays["seconds"] = self.seconds
-        scalars = {
-            "batches_per_publish": self.batches_per_publish,
-            "random": self.random,
-            "header": self.header,
-        }
+        scalars = {"batches_per_publish": self.batches_per_publish, "random": self.random, "header": self.header}
         return arrays, scalars
 
     @classmethod

@@ -17,7 +17,14 @@ _LATER = {"check_loss": "losses", "LossReport": "loss_reports", "Finding": "loss
 """What is loaded when it is first used: losses need torch."""
 
 __all__ = [
-    "ConformanceError", "Controller", "Failure", "Finding", "LossReport", "Report", "check_admission", "check_loss",
+    "ConformanceError",
+    "Controller",
+    "Failure",
+    "Finding",
+    "LossReport",
+    "Report",
+    "check_admission",
+    "check_loss",
 ]
 
 

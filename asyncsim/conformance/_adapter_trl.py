@@ -46,8 +46,11 @@ def loss(loss_type: str, old: str = "proximal", cap: float | None = None, **sett
         inputs = {
             "prompt_ids": torch.zeros(len(mask), 1, dtype=torch.long),
             "prompt_mask": torch.ones(len(mask), 1, dtype=torch.long),
-            "completion_ids": torch.zeros(mask.shape, dtype=torch.long), "completion_mask": mask,
-            "advantages": advantages[:, 0], "old_per_token_logps": before, "sampling_per_token_logps": behavior,
+            "completion_ids": torch.zeros(mask.shape, dtype=torch.long),
+            "completion_mask": mask,
+            "advantages": advantages[:, 0],
+            "old_per_token_logps": before,
+            "sampling_per_token_logps": behavior,
             "num_items_in_batch": mask.sum(),
         }
         if cap is not None:
@@ -85,13 +88,23 @@ def _trainer(trainer_class: Any, arguments: Any, log_prob: Tensor, corrected: bo
     steps = arguments.steps_per_generation or arguments.gradient_accumulation_steps
     trainer.__dict__.update(
         args=SimpleNamespace(**{**vars(arguments), "steps_per_generation": steps}),
-        model=SimpleNamespace(training=True), accelerator=_Alone(),
+        model=SimpleNamespace(training=True),
+        accelerator=_Alone(),
         _metrics={"train": defaultdict(list), "eval": defaultdict(list)},
-        loss_type=arguments.loss_type, epsilon_low=arguments.epsilon, epsilon_high=high, beta=0.0,
-        importance_sampling_level=arguments.importance_sampling_level, top_entropy_quantile=1.0,
-        max_completion_length=log_prob.shape[1], off_policy_mask_threshold=arguments.off_policy_mask_threshold,
-        use_vllm=corrected, vllm_importance_sampling_correction=corrected, aux_loss_enabled=False,
-        current_gradient_accumulation_steps=steps, _entropy_bonus_enabled=False, use_adaptive_entropy=False,
+        loss_type=arguments.loss_type,
+        epsilon_low=arguments.epsilon,
+        epsilon_high=high,
+        beta=0.0,
+        importance_sampling_level=arguments.importance_sampling_level,
+        top_entropy_quantile=1.0,
+        max_completion_length=log_prob.shape[1],
+        off_policy_mask_threshold=arguments.off_policy_mask_threshold,
+        use_vllm=corrected,
+        vllm_importance_sampling_correction=corrected,
+        aux_loss_enabled=False,
+        current_gradient_accumulation_steps=steps,
+        _entropy_bonus_enabled=False,
+        use_adaptive_entropy=False,
     )
     rows = log_prob, torch.zeros_like(log_prob), None
     trainer.__dict__["_get_per_token_logps_and_entropies"] = lambda *_, **__: rows

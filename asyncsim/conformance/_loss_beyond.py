@@ -34,8 +34,18 @@ OTHERS = {
 }
 """Mistakes that show in rare batches alone, and what to look for."""
 NAMES = (
-    _loss_advantages.CLAMPED, _loss_advantages.ONE_TOKEN, _loss_advantages.ONE_SIGN, _loss_advantages.AVERAGED,
-    _loss_advantages.CHANGED, SIDE, ROWS, BIG, CUT, LONGER, LIMITED, *(name for name, _ in OTHERS.values()),
+    _loss_advantages.CLAMPED,
+    _loss_advantages.ONE_TOKEN,
+    _loss_advantages.ONE_SIGN,
+    _loss_advantages.AVERAGED,
+    _loss_advantages.CHANGED,
+    SIDE,
+    ROWS,
+    BIG,
+    CUT,
+    LONGER,
+    LIMITED,
+    *(name for name, _ in OTHERS.values()),
 )
 _KNOWN = {20.0: "verl, OpenRLHF and SkyRL do this", 10.0: "verl and SkyRL do this to the mean of a row"}
 """Log ratios at which trainers are known to clamp."""

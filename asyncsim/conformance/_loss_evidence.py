@@ -84,13 +84,12 @@ class Evidence:
         """`curve` with each row of numbers in place of the settings' own, many rows in one call."""
         most = max(_AT_ONCE // len(self.alone), 1)
         return [
-            score for start in range(0, len(rows), most)
+            score
+            for start in range(0, len(rows), most)
             for score in self._scanned(family, settings, rows[start : start + most])
         ]
 
-    def _scanned(
-        self, family: Family, settings: Mapping[str, Any], rows: Sequence[Mapping[str, float]]
-    ) -> list[float]:
+    def _scanned(self, family: Family, settings: Mapping[str, Any], rows: Sequence[Mapping[str, float]]) -> list[float]:
         """Rows along the replicate axis: a number of each for every point; one by one where a method refuses that."""
         K = len(self.alone)
         columns = {name: np.repeat([row[name] for row in rows], K) for name in rows[0]}
@@ -135,10 +134,12 @@ class Evidence:
         found, wanted = torch.cat(theirs), torch.cat(ours)
         scale = self._scale(found, wanted, ours[-1])
         # Where both are next to nothing there is nothing to fit.
-        size = torch.cat([
-            *(x.abs().clamp(min=1e-3 * float(x.abs().max()) + 1e-300) for x in theirs[:-1]),
-            theirs[-1].abs().clamp(min=1e4 * self.floor),
-        ])
+        size = torch.cat(
+            [
+                *(x.abs().clamp(min=1e-3 * float(x.abs().max()) + 1e-300) for x in theirs[:-1]),
+                theirs[-1].abs().clamp(min=1e4 * self.floor),
+            ]
+        )
         return ((scale * wanted - found) / size).clamp(-3.0, 3.0).nan_to_num(3.0)
 
     def _fit(self, family: Family, settings: dict[str, Any]) -> Fit:

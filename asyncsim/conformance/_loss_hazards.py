@@ -51,7 +51,9 @@ def _zero(case: Case) -> Finding | None:
 def _overflow(case: Case) -> Finding | None:
     broken = [
         f"{x:g} (A {'>' if sign > 0 else '<'} 0)"
-        for x in (1000.0, -1000.0) for sign in (1.0, -1.0) if math.isnan(_weight(case, x, sign))
+        for x in (1000.0, -1000.0)
+        for sign in (1.0, -1.0)
+        if math.isnan(_weight(case, x, sign))
     ]
     if not broken:
         return None

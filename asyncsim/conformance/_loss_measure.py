@@ -55,8 +55,19 @@ def measured(fn: Loss, wanted: Method | None, tolerance: float, seed: int, insid
         evidence = evidence.beside(points=evidence.points._replace(advantage=single))
     fits, evidence = _fits(evidence, found, curves, tolerance, wanted, evidence.undivided(probes))
     case = Case(
-        subject, probes, curves, divisor, evidence, fits[0], wanted, tolerance, found, given, further,
-        reading=read or rows, trimmed=trimmed,
+        subject,
+        probes,
+        curves,
+        divisor,
+        evidence,
+        fits[0],
+        wanted,
+        tolerance,
+        found,
+        given,
+        further,
+        reading=read or rows,
+        trimmed=trimmed,
     )
     if wanted is None and not fits[0].exact(tolerance) and case.reads == ("proximal",):
         evidence, turned = case.turned
@@ -104,7 +115,11 @@ def _evidence(
 
 
 def _fits(
-    evidence: Evidence, found: Sequence[Family], curves: Curves, tolerance: float, wanted: Method | None,
+    evidence: Evidence,
+    found: Sequence[Family],
+    curves: Curves,
+    tolerance: float,
+    wanted: Method | None,
     asked: Evidence,
 ) -> tuple[list[Fit], Evidence]:
     """The nearest methods; where none is the loss, also with the penalty or the mask that its tokens show.

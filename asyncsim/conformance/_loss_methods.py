@@ -164,8 +164,13 @@ def expected(method: Method, probes: Sequence[Probe]) -> list[Tensor]:
 
         mask, advantages = stack("mask"), stack("advantages")
         weighed = method.weigh(
-            stack("log_prob"), stack("behavior"), stack("proximal"),
-            advantages=advantages, rewards=advantages[..., 0], mask=mask, categorical=False,
+            stack("log_prob"),
+            stack("behavior"),
+            stack("proximal"),
+            advantages=advantages,
+            rewards=advantages[..., 0],
+            mask=mask,
+            categorical=False,
         )
         for row, i in enumerate(index):
             found[i] = weighed.cotangent[row].reshape(B, T)
@@ -178,9 +183,7 @@ def expected_alone(method: Method, at: Points, pair: bool) -> Tensor:
     columns = [x.reshape(shape).expand(-1, -1, 2 if pair else 1, -1) for x in at]
     sign = torch.tensor([1.0, -1.0], dtype=torch.float64).reshape(1, 1, 2, 1) if pair else 1.0
     advantages = columns[3] * sign
-    found = method.weigh(
-        *columns[:3], advantages=advantages, rewards=advantages[..., 0], categorical=False
-    )
+    found = method.weigh(*columns[:3], advantages=advantages, rewards=advantages[..., 0], categorical=False)
     return found.cotangent[:, 0, 0, 0]
 
 

@@ -48,4 +48,3 @@ def penalty_of(curves: Curves) -> Any:
     if name not in plugins.summaries("asyncsim.penalties"):
         return None
     return plugins.load("asyncsim.penalties", name, "penalty")(coefficient, to=to)
-

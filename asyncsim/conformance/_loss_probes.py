@@ -196,7 +196,12 @@ def _probable(rng: np.random.Generator) -> Probe:
 
 
 def _probe(
-    rng: np.random.Generator, name: str, group: int, now: np.ndarray, then: np.ndarray, before: np.ndarray,
+    rng: np.random.Generator,
+    name: str,
+    group: int,
+    now: np.ndarray,
+    then: np.ndarray,
+    before: np.ndarray,
     holes: bool = False,
 ) -> Probe:
     sequences, tokens = now.shape

@@ -37,8 +37,13 @@ def candidates(kinks: Sequence[Kink]) -> list[float | None]:
 
 
 def search(
-    evidence: Evidence, families: Sequence[Family], kinks: Sequence[Kink], tolerance: float, first: str | None = None,
-    known: bool = False, smooth: bool = True,
+    evidence: Evidence,
+    families: Sequence[Family],
+    kinks: Sequence[Kink],
+    tolerance: float,
+    first: str | None = None,
+    known: bool = False,
+    smooth: bool = True,
 ) -> list[Fit]:
     """Fits, best first; of equally good ones, that of the method named `first`, then the simplest.
 

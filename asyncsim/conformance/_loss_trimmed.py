@@ -33,9 +33,13 @@ def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
     starts = kept & (place == torch.where(kept, place, kept.shape[1]).amin(-1, keepdim=True))
     found = next(
         (
-            (name, at) for name, at, where in (
-                (FIRST, 0, starts), (LAST, -1, ends), (LAST, -1, kept & (place == kept.shape[1] - 1)),
-            ) if torch.equal(gone, where)
+            (name, at)
+            for name, at, where in (
+                (FIRST, 0, starts),
+                (LAST, -1, ends),
+                (LAST, -1, kept & (place == kept.shape[1] - 1)),
+            )
+            if torch.equal(gone, where)
         ),
         None,
     )

@@ -44,9 +44,16 @@ class Search:
         machine = _machine(self)
         set_seed(seed)(machine)
         chosen = settings(
-            max_examples=examples, stateful_step_count=steps, deadline=None, database=None, derandomize=True,
-            report_multiple_bugs=False, print_blob=False, verbosity=Verbosity.quiet,
-            phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            report_multiple_bugs=False,
+            print_blob=False,
+            verbosity=Verbosity.quiet,
+            phases=(Phase.generate,),
+            suppress_health_check=list(HealthCheck),
         )
         try:
             with _without_folder():

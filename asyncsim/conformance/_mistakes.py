@@ -58,7 +58,8 @@ BASES: tuple[dict[str, Any], ...] = ({}, {"versions": -1.0, "consume": 1, "publi
 RESET: dict[str, Any] = {"lose": 0, "drop": 0, "later": 1}
 """A count that is made anew at the publish: tickets of lost groups return there as well, as many as eta M."""
 OPEN: tuple[dict[str, Any], ...] = (
-    {"accept": 1, "drop": 0, "publish": "none", "recovery": "kept forgotten"}, {"consume": 1, "publish": "none"},
+    {"accept": 1, "drop": 0, "publish": "none", "recovery": "kept forgotten"},
+    {"consume": 1, "publish": "none"},
 )
 """Where the trainer drops what is too old: tickets of running groups, and of running and accepted ones."""
 

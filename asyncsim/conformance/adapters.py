@@ -39,8 +39,10 @@ def verl(fn: Callable[..., Any], old: str = "proximal", cap: float | None = None
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         given = {
-            "old_log_prob": proximal if old == "proximal" else behavior, "log_prob": log_prob,
-            "advantages": advantages, "response_mask": mask,
+            "old_log_prob": proximal if old == "proximal" else behavior,
+            "log_prob": log_prob,
+            "advantages": advantages,
+            "response_mask": mask,
         }
         weights = {} if cap is None else {"rollout_is_weights": _truncated(proximal, behavior, mask, cap)}
         return _first(fn(**given, **weights, **settings))
@@ -59,7 +61,10 @@ def areal(fn: Callable[..., Any], eps_clip: float = 0.2, **settings: Any) -> Los
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         given = {
-            "logprobs": log_prob, "proximal_logprobs": proximal, "old_logprobs": behavior, "advantages": advantages,
+            "logprobs": log_prob,
+            "proximal_logprobs": proximal,
+            "old_logprobs": behavior,
+            "advantages": advantages,
             "loss_mask": mask > 0,
         }
         return _first(fn(**given, eps_clip=eps_clip, **settings))
@@ -79,8 +84,10 @@ def roll(fn: Callable[..., Any], old: str = "proximal", **settings: Any) -> Loss
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         given = {
-            "log_probs": log_prob, "old_log_probs": proximal if old == "proximal" else behavior,
-            "advantages": advantages, "response_mask": mask.long(),
+            "log_probs": log_prob,
+            "old_log_probs": proximal if old == "proximal" else behavior,
+            "advantages": advantages,
+            "response_mask": mask.long(),
         }
         return _first(fn(**given, **_taken(fn, {"infer_log_probs": behavior}), **settings))
 

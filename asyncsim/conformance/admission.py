@@ -22,9 +22,19 @@ _SHARE = 4
 
 
 def check_admission(
-    controller: Callable[[], Any], batch_size: int, max_staleness: float, max_concurrent: int | None = None,
-    batches_per_publish: int = 1, *, names: Names | None = None, enforced: str = "admission",
-    losses: int | None = None, recovery: bool = True, examples: int = 100, steps: int = 50, seed: int = 0,
+    controller: Callable[[], Any],
+    batch_size: int,
+    max_staleness: float,
+    max_concurrent: int | None = None,
+    batches_per_publish: int = 1,
+    *,
+    names: Names | None = None,
+    enforced: str = "admission",
+    losses: int | None = None,
+    recovery: bool = True,
+    examples: int = 100,
+    steps: int = 50,
+    seed: int = 0,
     check: bool = False,
 ) -> Report:
     """Submit, finish, lose, train, publish and crash at random, and compare every answer of a controller with bounds.

@@ -102,7 +102,10 @@ def _method(
     remedy = "name one that exists, or give a function"
     checks.require(found or not given, f"names[{name!r}]", target, f"a method of {kind}", remedy)
     checks.require(
-        not inspect.iscoroutinefunction(function), "controller", f"{kind}.{target}", "a plain method",
+        not inspect.iscoroutinefunction(function),
+        "controller",
+        f"{kind}.{target}",
+        "a plain method",
         f"give names={{{name!r}: a function that runs the coroutine to its end}}",
     )
     return function if found else None

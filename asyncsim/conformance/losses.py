@@ -25,9 +25,18 @@ _SAME = 5
 
 
 def check_loss(
-    fn: Loss, like: str | Method | None = None, *, anchor: str | None = None, advantage: Advantage | None = None,
-    advantages_per: str | None = None, bias: bool = True, allow: Sequence[str] = (), strict: bool = False,
-    tolerance: float = 1e-6, seed: int = 0, check: bool = False,
+    fn: Loss,
+    like: str | Method | None = None,
+    *,
+    anchor: str | None = None,
+    advantage: Advantage | None = None,
+    advantages_per: str | None = None,
+    bias: bool = True,
+    allow: Sequence[str] = (),
+    strict: bool = False,
+    tolerance: float = 1e-6,
+    seed: int = 0,
+    check: bool = False,
 ) -> LossReport:
     """Ask a loss for its gradient on random batches and compare it, token by token, with that of every method here.
 
@@ -162,8 +171,12 @@ def _match(fit: Fit, case: Case) -> Match:
     beside = _parts(fit.family.asked) if fit.family.asked else _parts_beside(case)
     words = " and ".join(_loss_around.masking(factor) for factor in case.evidence.factors)
     return Match(
-        fit.family.name, {**settings, **beside}, fit.score, fit.largest,
-        around=case.evidence.change.told if case.evidence.change else "", times=words,
+        fit.family.name,
+        {**settings, **beside},
+        fit.score,
+        fit.largest,
+        around=case.evidence.change.told if case.evidence.change else "",
+        times=words,
     )
 
 

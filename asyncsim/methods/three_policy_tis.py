@@ -31,8 +31,7 @@ def three_policy_tis(
     True
     """
     weight = TruncatedClip(
-        knob("cap", cap, "a cap below 1 shrinks on-policy samples; use at least 1", 1.0),
-        *band(low, high),
+        knob("cap", cap, "a cap below 1 shrinks on-policy samples; use at least 1", 1.0), *band(low, high)
     )
     return Method(
         "three_policy_tis", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor="proximal"

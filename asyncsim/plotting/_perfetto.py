@@ -23,9 +23,7 @@ def perfetto(timeline: Timeline) -> dict[str, Any]:
     """The trace of a timeline: `traceEvents` in microseconds, and the timeline's header as metadata."""
     size = int(np.bincount(timeline.samples["group"]).max()) if len(timeline.samples["group"]) else 1
     events = [*_names(timeline, size), *_samples(timeline, size), *_batches(timeline), *_publishes(timeline)]
-    return {
-        "traceEvents": [*events, *_counters(timeline)], "displayTimeUnit": "ms", "otherData": timeline.header,
-    }
+    return {"traceEvents": [*events, *_counters(timeline)], "displayTimeUnit": "ms", "otherData": timeline.header}
 
 
 def _names(timeline: Timeline, size: int) -> list[dict[str, Any]]:
@@ -46,8 +44,14 @@ def _meta(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 def _slice(process: int, thread: int, start: float, stop: float, name: str, args: dict[str, Any]) -> dict[str, Any]:
     return {
-        "ph": "X", "pid": process, "tid": thread, "ts": start * MICRO, "dur": (stop - start) * MICRO, "name": name,
-        "cat": "asyncsim", "args": args,
+        "ph": "X",
+        "pid": process,
+        "tid": thread,
+        "ts": start * MICRO,
+        "dur": (stop - start) * MICRO,
+        "name": name,
+        "cat": "asyncsim",
+        "args": args,
     }
 
 

@@ -60,13 +60,21 @@ class Log:
         fates, counts = np.unique(self.samples["fate"], return_counts=True)
         length = np.where(self.steps.length > 0, self.steps.length, np.nan).astype(np.float64)
         return {
-            "source": self.source, "sha256": self.digest, "stack": self.stack, "unit": self.unit,
-            "reference": self.reference, "rows": self.rows, "batches": batches, "groups_per_batch": groups,
-            "samples_per_group": samples, "batches_per_publish": self.batches_per_publish,
+            "source": self.source,
+            "sha256": self.digest,
+            "stack": self.stack,
+            "unit": self.unit,
+            "reference": self.reference,
+            "rows": self.rows,
+            "batches": batches,
+            "groups_per_batch": groups,
+            "samples_per_group": samples,
+            "batches_per_publish": self.batches_per_publish,
             "trained_versions": [int(self.samples["v_train"][used].min()), int(self.samples["v_train"][used].max())],
             "staleness": {name: _summary(self.samples[name][used]) for name in STALENESS},
             "tokens": {str(f): _summary(length[self.samples["fate"] == f]) for f in fates},
-            "fates": dict(zip(fates.tolist(), counts.tolist(), strict=True)), "refused": dict(self.refused),
+            "fates": dict(zip(fates.tolist(), counts.tolist(), strict=True)),
+            "refused": dict(self.refused),
             "unchecked": list(self.unchecked),
         }
 
@@ -81,10 +89,14 @@ class Log:
             f"staleness in publishes, by the stamp at {self.reference}:",
         ]
         for name, row in found["staleness"].items():
-            lines.append(f"  {name:12}" + (
-                f"mean {row['mean']:.3f}, max {row['max']:g}, known for {row['known']} of {row['of']}"
-                if row["known"] else "not known"
-            ))
+            lines.append(
+                f"  {name:12}"
+                + (
+                    f"mean {row['mean']:.3f}, max {row['max']:g}, known for {row['known']} of {row['of']}"
+                    if row["known"]
+                    else "not known"
+                )
+            )
         lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in found["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
         lines += [f"cannot be told: {reason}" for reason in self.unchecked]
@@ -101,7 +113,11 @@ def _summary(values: np.ndarray) -> dict[str, Any]:
 
 
 def imported(
-    path: Path, stack: str | None, declared: Declared, batches_per_publish: int | None, samples_per_publish: int | None,
+    path: Path,
+    stack: str | None,
+    declared: Declared,
+    batches_per_publish: int | None,
+    samples_per_publish: int | None,
     first_version: int,
 ) -> Log:
     """The log of a file, its batches laid out; raises `InputError` where that cannot be done."""
@@ -113,14 +129,28 @@ def imported(
     number, publish = _numbers(columns, batches_per_publish, "batch" in loaded.found, first_version)
     grid = _grid(columns, number, loaded.refused)
     checks.require(
-        samples_per_publish in (None, publish * grid[0].size), "samples_per_publish", samples_per_publish,
-        f"{publish * grid[0].size}, the samples of {publish} batches in the log", "count the samples between publishes",
+        samples_per_publish in (None, publish * grid[0].size),
+        "samples_per_publish",
+        samples_per_publish,
+        f"{publish * grid[0].size}, the samples of {publish} batches in the log",
+        "count the samples between publishes",
     )
     columns["batch"] = number
     columns.update(_staleness(columns, loaded.steps))
     return Log(
-        path.name, _log_files.digest(path), stack, declared.units.unit, declared.start_is, first_version, publish,
-        columns, loaded.steps, grid, loaded.refused, loaded.rows, _unchecked(loaded, declared),
+        path.name,
+        _log_files.digest(path),
+        stack,
+        declared.units.unit,
+        declared.start_is,
+        first_version,
+        publish,
+        columns,
+        loaded.steps,
+        grid,
+        loaded.refused,
+        loaded.rows,
+        _unchecked(loaded, declared),
     )
 
 
@@ -139,20 +169,29 @@ def _numbers(
     )
     down = np.flatnonzero(np.diff(version) < 0)
     checks.require(
-        not len(down), "train_version", version[down[:1]].tolist() + version[down[:1] + 1].tolist(),
-        "not decreasing from batch to batch", remedy,
+        not len(down),
+        "train_version",
+        version[down[:1]].tolist() + version[down[:1] + 1].tolist(),
+        "not decreasing from batch to batch",
+        remedy,
     )
     publish = int((version == version[0]).sum()) if publish is None else publish
     checks.require(
-        int(version[0]) == first_version, "train_version", int(version[0]), f"{first_version} in the first batch",
+        int(version[0]) == first_version,
+        "train_version",
+        int(version[0]),
+        f"{first_version} in the first batch",
         "check train_offset (steps counted from one train on version step - 1); for a log that begins inside a run "
         "give its first_version",
     )
     wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
     checks.require(
-        not len(wrong), f"train_version of batch {wrong[:1].sum()}", version[wrong[:1]].tolist(),
+        not len(wrong),
+        f"train_version of batch {wrong[:1].sum()}",
+        version[wrong[:1]].tolist(),
         f"{first_version + int(wrong[:1].sum()) // publish} with batches_per_publish = {publish}",
-        "log every batch" + ("" if labeled else ", with a column batch where a publish has several")
+        "log every batch"
+        + ("" if labeled else ", with a column batch where a publish has several")
         + ", and check unit, batches_per_publish and updates_per_batch",
     )
     number = np.full(len(used), -1)
@@ -167,8 +206,11 @@ def _in_time(batch: np.ndarray, seconds: np.ndarray) -> None:
     np.fmin.at(first, batch, seconds)
     known = first[np.isfinite(first)]
     checks.require(
-        bool((np.diff(known) >= 0).all()), "t_train", float(np.diff(known).min(initial=0.0)),
-        "not decreasing from batch to batch", "write all times from one clock, in seconds",
+        bool((np.diff(known) >= 0).all()),
+        "t_train",
+        float(np.diff(known).min(initial=0.0)),
+        "not decreasing from batch to batch",
+        "write all times from one clock, in seconds",
     )
 
 
@@ -183,15 +225,20 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
     odd = int(np.argmax(size != size[0]))
     checks.require(
-        bool((size == size[0]).all()), f"samples of a group in batch {pairs[odd, 0]}", int(size[odd]),
+        bool((size == size[0]).all()),
+        f"samples of a group in batch {pairs[odd, 0]}",
+        int(size[odd]),
         f"{size[0]}, as in the other groups",
         "log every sample of a group, with a group_id that no other group of the batch has" + lost,
     )
     groups = np.bincount(pairs[:, 0])
     odd = int(np.argmax(groups != groups[0]))
     checks.require(
-        bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]),
-        f"{groups[0]}, as in the other batches", "leave batches out that the log holds in part, as the last one" + lost,
+        bool((groups == groups[0]).all()),
+        f"groups of batch {odd}",
+        int(groups[odd]),
+        f"{groups[0]}, as in the other batches",
+        "leave batches out that the log holds in part, as the last one" + lost,
     )
     order = np.lexsort((ids, first[member], number[index]))
     return index[order].reshape(len(groups), groups[0], size[0])
@@ -205,8 +252,11 @@ def _staleness(columns: dict[str, np.ndarray], steps: Steps) -> dict[str, np.nda
     }
     train = np.where(columns["trained"], columns["v_train"], np.nan)
     return {
-        "head": train - known["start"], "newest": train - known["last"], "token_mean": train - steps.token_mean(),
-        "span": known["last"] - known["start"], "in_flight": known["end"] - known["start"],
+        "head": train - known["start"],
+        "newest": train - known["last"],
+        "token_mean": train - steps.token_mean(),
+        "span": known["last"] - known["start"],
+        "in_flight": known["end"] - known["start"],
         "in_queue": train - known["end"],
     }
 
@@ -219,21 +269,24 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
         "of an age rule can be checked": "fate" not in found,
-        "the first token's version: the stamp is that of the submission, so staleness is an upper bound":
-            declared.start_is == "submit",
-        "the first token's version: the stamp is taken at the end, so head staleness is unknown":
-            declared.start_is == "end",
-        "the version at the end, so neither the span nor what was in flight and in queue":
-            bool((columns["v_end"][used] < 0).any()),
+        "the first token's version: the stamp is that of the submission, so staleness is an upper bound": (
+            declared.start_is == "submit"
+        ),
+        "the first token's version: the stamp is taken at the end, so head staleness is unknown": (
+            declared.start_is == "end"
+        ),
+        "the version at the end, so neither the span nor what was in flight and in queue": bool(
+            (columns["v_end"][used] < 0).any()
+        ),
         "versions inside samples that weights changed under": bool(np.isnan(columns["token_mean"][used]).any()),
         "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
         "no column group_id: every sample is taken as a group of its own": "group_id" not in found,
-        "no times " + ", ".join(t for t in TIMES if t not in found) + ": laws in seconds cannot be checked":
-            not set(TIMES) <= set(found),
-        "no column batch: what was trained at one version is taken as one batch":
-            declared.units.batch == 0 and "batch" not in found,
+        "no times " + ", ".join(t for t in TIMES if t not in found) + ": laws in seconds cannot be checked": not set(
+            TIMES
+        )
+        <= set(found),
+        "no column batch: what was trained at one version is taken as one batch": declared.units.batch == 0
+        and "batch" not in found,
         f"{segments} rows are further segments of samples": segments > 0,
     }
     return tuple(reason for reason, holds in reasons.items() if holds)
-
-

@@ -70,7 +70,10 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
             data += piece
     # A row cut off inside its last number looks whole: only the end of the line tells.
     checks.require(
-        data.endswith((b"\n", b"\r")), "path", str(path), "ended by the end of a line",
+        data.endswith((b"\n", b"\r")),
+        "path",
+        str(path),
+        "ended by the end of a line",
         "copy the log again: it is truncated (or end its last line)",
     )
     lines, first = max(data.count(b"\n"), data.count(b"\r")), re.search(rb"[\r\n]", data)
@@ -121,11 +124,21 @@ def _refuse_type(name: str, kind: Any) -> None:
     if types.is_dictionary(inner):
         inner = inner.value_type
     plain = (
-        types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string, types.is_null,
-        types.is_decimal, types.is_binary, types.is_large_binary,
+        types.is_integer,
+        types.is_floating,
+        types.is_boolean,
+        types.is_string,
+        types.is_large_string,
+        types.is_null,
+        types.is_decimal,
+        types.is_binary,
+        types.is_large_binary,
     )
     checks.require(
-        any(asked(inner) for asked in plain), f"column {name}", str(kind), "of numbers, texts or lists of them",
+        any(asked(inner) for asked in plain),
+        f"column {name}",
+        str(kind),
+        "of numbers, texts or lists of them",
         "write the column with plain values",
     )
 
@@ -163,7 +176,10 @@ def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
         except (ValueError, RecursionError):
             row = None
         checks.require(
-            isinstance(row, dict), f"path, line {number}", line.decode(errors="replace")[:80], "one JSON object",
+            isinstance(row, dict),
+            f"path, line {number}",
+            line.decode(errors="replace")[:80],
+            "one JSON object",
             "copy the log again: it is truncated or damaged",
         )
         if row.keys() - names.keys():

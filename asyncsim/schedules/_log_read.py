@@ -28,7 +28,10 @@ def chosen(names: list[str], stack: Stack, given: Mapping[str, str]) -> dict[str
         if ours in given:
             lacking = [name for name in given[ours].split("+") if name not in names]
             checks.require(
-                not lacking, f"columns[{ours}]", given[ours], "a column of the file: " + _named(names),
+                not lacking,
+                f"columns[{ours}]",
+                given[ours],
+                "a column of the file: " + _named(names),
                 "correct the name",
             )
             found[ours] = given[ours]

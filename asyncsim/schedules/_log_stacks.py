@@ -12,8 +12,20 @@ STARTS = ("start", "submit", "end")
 STAMPS = ("start_version", "end_version", "versions", "call_versions")
 TIMES = ("t_submit", "t_start", "t_end", "t_ready", "t_train")
 COLUMNS = (
-    "sample_id", "group_id", "attempt", "use", *STAMPS, "train_version", "train_step", "batch", *TIMES,
-    "prompt_tokens", "tokens", "fate", "server", "reward",
+    "sample_id",
+    "group_id",
+    "attempt",
+    "use",
+    *STAMPS,
+    "train_version",
+    "train_step",
+    "batch",
+    *TIMES,
+    "prompt_tokens",
+    "tokens",
+    "fate",
+    "server",
+    "reward",
 )
 """Columns of a log under the names of this package."""
 
@@ -40,44 +52,56 @@ class Stack(NamedTuple):
 STACKS = {
     "verl": Stack(
         {
-            "group_id": ("uid",), "start_version": ("min_global_steps",), "end_version": ("max_global_steps",),
+            "group_id": ("uid",),
+            "start_version": ("min_global_steps",),
+            "end_version": ("max_global_steps",),
             "train_version": ("global_steps",),
         },
         train_offset=-1,
     ),
-    "verl_fully_async": Stack({
-        "start_version": ("param_version_start",), "end_version": ("param_version_end",),
-        "train_version": ("current_param_version",),
-    }),
+    "verl_fully_async": Stack(
+        {
+            "start_version": ("param_version_start",),
+            "end_version": ("param_version_end",),
+            "train_version": ("current_param_version",),
+        }
+    ),
     "areal": Stack({"versions": ("versions",), "train_version": ("version",)}),
     "prime_rl": Stack(
         {"start_version": ("start",), "end_version": ("end",), "train_version": ("step",)}, train_offset=-1
     ),
     "skyrl": Stack(
-        {
-            "group_id": ("uid",), "start_version": ("global_step_when_scheduled",), "train_version": ("global_step",),
-        },
-        train_offset=-1, stamp_offset=-1, start_is="submit",
+        {"group_id": ("uid",), "start_version": ("global_step_when_scheduled",), "train_version": ("global_step",)},
+        train_offset=-1,
+        stamp_offset=-1,
+        start_is="submit",
     ),
     "roll": Stack(
         {"start_version": ("sampling_start_step", "create_step"), "train_version": ("global_step",)}, start_is="submit"
     ),
-    "nemo_rl": Stack({
-        "start_version": ("start_weight", "trajectory_versions"), "end_version": ("end_weight",),
-        "train_version": ("target_step", "target_weight_versions"),
-    }),
+    "nemo_rl": Stack(
+        {
+            "start_version": ("start_weight", "trajectory_versions"),
+            "end_version": ("end_weight",),
+            "train_version": ("target_step", "target_weight_versions"),
+        }
+    ),
     "trl": Stack({"start_version": ("model_version",)}, start_is="submit"),
     "open_instruct": Stack({"start_version": ("model_step",)}, start_is="submit"),
     "tinker_cookbook": Stack(
         {
-            "sample_id": ("iteration+group_idx+traj_idx", "i_batch+group_idx+traj_idx"), "group_id": ("group_idx",),
-            "start_version": ("sampling_client_step",), "train_version": ("i_batch", "iteration"),
+            "sample_id": ("iteration+group_idx+traj_idx", "i_batch+group_idx+traj_idx"),
+            "group_id": ("group_idx",),
+            "start_version": ("sampling_client_step",),
+            "train_version": ("i_batch", "iteration"),
         },
         pinned=True,
     ),
     "miles": Stack(
         {
-            "sample_id": ("index",), "group_id": ("group_index",), "call_versions": ("weight_versions",),
+            "sample_id": ("index",),
+            "group_id": ("group_index",),
+            "call_versions": ("weight_versions",),
             "tokens": ("response_length",),
         },
         start_is="end",
@@ -94,8 +118,11 @@ PLAIN = Stack({})
 """A log under the names of this package."""
 
 STAMPLESS = {
-    "openrlhf": "OpenRLHF", "slime_train_async": "slime train_async", "verl_one_step": "verl one-step",
-    "verl_one_step_off": "verl one-step", "m2po": "the M2PO harness",
+    "openrlhf": "OpenRLHF",
+    "slime_train_async": "slime train_async",
+    "verl_one_step": "verl one-step",
+    "verl_one_step_off": "verl one-step",
+    "m2po": "the M2PO harness",
 }
 """Trainers that write no version for a sample: only the batch counter and the law of the system say what was stale."""
 
@@ -107,7 +134,10 @@ def stack_of(name: str | None) -> Stack:
     key = str(name).lower().replace("-", "_").replace(" ", "_")
     without = STAMPLESS.get(key)
     checks.require(
-        without is None, "stack", name, "one that stamps its samples with a version",
+        without is None,
+        "stack",
+        name,
+        "one that stamps its samples with a version",
         f"{without} does not: use the preset of that system (`asyncsim list systems`), which gives the versions "
         "from the batch counter",
     )

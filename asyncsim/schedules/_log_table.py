@@ -64,12 +64,17 @@ def load(path: Path, declared: Declared) -> Rows:
 def _require(found: Mapping[str, str], declared: Declared) -> None:
     stamps = {"start_version", "versions", "call_versions"} | ({"end_version"} if declared.start_is == "end" else set())
     for field, wanted in (
-        ("sample_id", {"sample_id"}), ("train_version", {"train_version", "train_step"}), ("start_version", stamps),
+        ("sample_id", {"sample_id"}),
+        ("train_version", {"train_version", "train_step"}),
+        ("start_version", stamps),
     ):
         names = sorted(name for ours in wanted for name in declared.stack.columns.get(ours, ()))
         known = f" (this trainer calls it {' or '.join(names)})" if names else ""
         checks.require(
-            bool(wanted & set(found)), field, None, "a column of the log: " + " or ".join(sorted(wanted)) + known,
+            bool(wanted & set(found)),
+            field,
+            None,
+            "a column of the log: " + " or ".join(sorted(wanted)) + known,
             f"map it: columns='{field}=THEIRS'; without a version for each sample use the preset of the system",
         )
 
@@ -81,8 +86,11 @@ def _plain(cells: Mapping[str, list[Any]], rows: int) -> dict[str, np.ndarray]:
     refuse(missing, "sample_id", lambda row: "empty", "given in every row", "log the number of every sample")
     attempt = reading.integers("attempt", cells["attempt"]) if "attempt" in cells else np.zeros(rows, dtype=np.int64)
     found = {
-        "row": np.arange(1, rows + 1), "sample": reading.codes("sample_id", ids), "attempt": np.maximum(attempt, -1),
-        "group": reading.codes("group_id", cells.get("group_id", ids)), "trajectory": _trajectories(ids, attempt),
+        "row": np.arange(1, rows + 1),
+        "sample": reading.codes("sample_id", ids),
+        "attempt": np.maximum(attempt, -1),
+        "group": reading.codes("group_id", cells.get("group_id", ids)),
+        "trajectory": _trajectories(ids, attempt),
     }
     for name in TIMES:
         if name in cells:
@@ -114,7 +122,10 @@ def _trained(
     offset = declared.train_offset
     if offset is None:
         checks.require(
-            theirs or name == "train_version", "train_offset", None, "declared for a column train_step",
+            theirs or name == "train_version",
+            "train_offset",
+            None,
+            "declared for a column train_step",
             "give -1 where steps are counted from one, 0 where they are counted from zero",
         )
         offset = declared.stack.train_offset if theirs else 0
@@ -122,8 +133,11 @@ def _trained(
     if "batch" in cells:
         label = reading.integers("batch", cells["batch"])
         refuse(
-            (label == MISSING) & (version >= 0) & (fate == TRAINED), "batch", lambda row: "empty",
-            "given for every trained sample", "log the batch of each, or leave the column out",
+            (label == MISSING) & (version >= 0) & (fate == TRAINED),
+            "batch",
+            lambda row: "empty",
+            "given for every trained sample",
+            "log the batch of each, or leave the column out",
         )
         number = np.where(label == MISSING, -1, label)
     return {"v_train": version, "label": version if number is None else number}
@@ -141,12 +155,18 @@ def _generated(
         given, lists = versions.of_cells(found["versions"], cells["versions"], budget)
     steps = versions.joined(start, last, length, given, lists)
     refuse(
-        given & (length > 0) & (steps.length != length), "tokens", lambda row: str(length[row]),
-        "the number of generated tokens in the list of versions", "count generated tokens only, or leave tokens out",
+        given & (length > 0) & (steps.length != length),
+        "tokens",
+        lambda row: str(length[row]),
+        "the number of generated tokens in the list of versions",
+        "count generated tokens only, or leave tokens out",
     )
     refuse(
-        given & (steps.length > 0) & (steps.at[steps.first[1:] - 1] >= steps.length), "tokens",
-        lambda row: str(length[row]), "more than the first token of the last version", "count all generated tokens",
+        given & (steps.length > 0) & (steps.at[steps.first[1:] - 1] >= steps.length),
+        "tokens",
+        lambda row: str(length[row]),
+        "more than the first token of the last version",
+        "count all generated tokens",
     )
     stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in found)
     offset = declared.stamp_offset
@@ -181,8 +201,11 @@ def _ends(
 
 def _agree(name: str, stamps: np.ndarray, listed: np.ndarray, both: np.ndarray) -> None:
     refuse(
-        both & (stamps != listed), name, lambda row: f"{stamps[row]} beside versions with {listed[row]}",
-        "the first or last of the versions of the sample", "log one of the two, or mend the other",
+        both & (stamps != listed),
+        name,
+        lambda row: f"{stamps[row]} beside versions with {listed[row]}",
+        "the first or last of the versions of the sample",
+        "log one of the two, or mend the other",
     )
 
 
@@ -191,8 +214,11 @@ def _lengths(cells: Mapping[str, list[Any]], rows: int) -> np.ndarray:
         return np.full(rows, -1)
     tokens = reading.integers("tokens", cells["tokens"])
     refuse(
-        ((tokens < 1) | (tokens > checks.LARGEST)) & (tokens != MISSING), "tokens", lambda row: str(tokens[row]),
-        f"in [1, {checks.LARGEST}]", "leave the cell empty where it is unknown",
+        ((tokens < 1) | (tokens > checks.LARGEST)) & (tokens != MISSING),
+        "tokens",
+        lambda row: str(tokens[row]),
+        f"in [1, {checks.LARGEST}]",
+        "leave the cell empty where it is unknown",
     )
     return np.maximum(tokens, -1)
 
@@ -210,14 +236,19 @@ def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.
     for name in ("group", "v_train", "fate"):
         values = columns[name]
         refuse(
-            values != values[first[member]], "sample_id", lambda row: f"of row {first[member[row]] + 1} again",
+            values != values[first[member]],
+            "sample_id",
+            lambda row: f"of row {first[member[row]] + 1} again",
             "of one group, fate and train_version in all rows of the sample",
             "number samples uniquely (columns='sample_id=group_id+sample_id' joins columns); rows of one sample "
             "in one batch are its segments",
         )
     refuse(
-        (steps.length < 0) & (count[order][member] > 1), "tokens", lambda row: "empty",
-        "given for every segment of a sample", "log the tokens of each segment, or number samples uniquely",
+        (steps.length < 0) & (count[order][member] > 1),
+        "tokens",
+        lambda row: "empty",
+        "given for every segment of a sample",
+        "log the tokens of each segment, or number samples uniquely",
     )
     latest = np.zeros(len(first), dtype=np.int64)
     np.maximum.at(latest, member, np.arange(len(member)))
@@ -241,27 +272,42 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
     back = both & (np.append(steps.version[1:], 0) < steps.version)
     backwards = np.bincount(steps.owner, back, minlength=len(row)) > 0
     named(
-        (start >= 0) & (last >= 0) & (start > last), "end_version", "start {start}, end {end}",
-        "at least the version of the first token", "check which column is which",
+        (start >= 0) & (last >= 0) & (start > last),
+        "end_version",
+        "start {start}, end {end}",
+        "at least the version of the first token",
+        "check which column is which",
     )
     named(
-        backwards, "versions", "start {start}, end {end}", "versions that do not go backwards inside a sample",
+        backwards,
+        "versions",
+        "start {start}, end {end}",
+        "versions that do not go backwards inside a sample",
         "check the order of tokens or segments",
     )
     used = train >= 0
     named(
-        used & (start >= 0) & (train < start), "staleness", "train_version {train}, start_version {start}",
-        ">= 0: data cannot be trained on before its weights exist", "check unit, train_offset and stamp_offset",
+        used & (start >= 0) & (train < start),
+        "staleness",
+        "train_version {train}, start_version {start}",
+        ">= 0: data cannot be trained on before its weights exist",
+        "check unit, train_offset and stamp_offset",
     )
     named(
-        used & (last >= 0) & (train < last), "train_version", "train_version {train}, end_version {end}",
-        "at least the version of the last token", "check unit, train_offset and stamp_offset",
+        used & (last >= 0) & (train < last),
+        "train_version",
+        "train_version {train}, end_version {end}",
+        "at least the version of the last token",
+        "check unit, train_offset and stamp_offset",
     )
     times = [name for name in TIMES if name in columns]
     for k, late in enumerate(times):
         for early in times[:k]:
             named(
-                columns[early] > columns[late], late, f"before {early}", "not before the event that it follows",
+                columns[early] > columns[late],
+                late,
+                f"before {early}",
+                "not before the event that it follows",
                 "write all times from one clock, in seconds",
             )
 
@@ -276,7 +322,11 @@ def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -
             (unstamped, "start_version", _REMEDY[declared.start_is]),
         ):
             versions.refuse_at(
-                wrong, columns["row"] - 1, field, lambda entry: "empty", "given for every trained sample",
+                wrong,
+                columns["row"] - 1,
+                field,
+                lambda entry: "empty",
+                "given for every trained sample",
                 remedy + ", or keep unknown versions as such: unknown='keep'",
             )
     columns["trained"] = wanted & ~unplaced

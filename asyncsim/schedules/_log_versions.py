@@ -45,12 +45,18 @@ class Units(NamedTuple):
         known = values != MISSING
         moved = np.where(known, values + offset, 0)
         refuse_at(
-            moved < 0, row_of, field, lambda entry: str(values[entry]),
+            moved < 0,
+            row_of,
+            field,
+            lambda entry: str(values[entry]),
             f"a version >= 0 after adding stamp_offset = {offset}",
             "leave the cell empty where it is unknown, or give the right stamp_offset",
         )
         refuse_at(
-            moved % self.publish != 0, row_of, field, lambda entry: str(values[entry]),
+            moved % self.publish != 0,
+            row_of,
+            field,
+            lambda entry: str(values[entry]),
             f"a multiple of {self.publish}, the {self.unit} between two publishes (generators hold published weights)",
             "check unit, batches_per_publish, updates_per_batch and samples_per_publish",
         )
@@ -61,7 +67,10 @@ class Units(NamedTuple):
         known = values != MISSING
         moved = np.where(known, values + offset, 0)
         refuse(
-            moved < 0, field, lambda row: str(values[row]), f"a version >= 0 after adding train_offset = {offset}",
+            moved < 0,
+            field,
+            lambda row: str(values[row]),
+            f"a version >= 0 after adding train_offset = {offset}",
             "give the right train_offset (steps counted from one train on version step - 1)",
         )
         number = np.where(known, moved // self.batch, -1) if self.batch else None
@@ -174,16 +183,17 @@ def of_calls(field: str, values: list[Any], budget: files.Budget) -> tuple[np.nd
             calls = [whole(field, call, row) for call in _entries(field, value, row, budget)]
             rising = all(a <= b for a, b in pairwise(calls))
             checks.require(
-                rising, f"{field}, row {row + 1}", value, "versions that do not go backwards inside a sample",
+                rising,
+                f"{field}, row {row + 1}",
+                value,
+                "versions that do not go backwards inside a sample",
                 "check that the calls are in order",
             )
             ends[:, row] = calls[0], calls[-1]
     return ends[0], ends[1]
 
 
-def joined(
-    start: np.ndarray, last: np.ndarray, length: np.ndarray, given: np.ndarray, lists: list[Listed]
-) -> Steps:
+def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, given: np.ndarray, lists: list[Listed]) -> Steps:
     """Step functions of all rows in the unit of the log: the listed ones, else what first and last version tell.
 
     Between two different versions, and behind a first one whose last is unknown, tokens are unknown (`MISSING`).

@@ -111,8 +111,12 @@ def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
     if not age_never_bites(s):
         return f"groups older than {s.max_age} are cut, and which depends on the lengths"
     reasons = (
-        s.why_dropped(), s.why_closed() if crowded else s.why_admission_waits(), s.why_some_never_train(),
-        s.why_stamps_move(crowded), s.why_starved(), _why_early_return(s),
+        s.why_dropped(),
+        s.why_closed() if crowded else s.why_admission_waits(),
+        s.why_some_never_train(),
+        s.why_stamps_move(crowded),
+        s.why_starved(),
+        _why_early_return(s),
     )
     return next((reason for reason in reasons if reason), None)
 

@@ -13,11 +13,46 @@ from asyncsim.base.laws import Law
 _RARE = 1e-9
 """Chance for a sample to be read again for longer than a publish period below which none is taken to starve."""
 _NAMES = (
-    "length", "places", "rates", "groups_per_batch", "batches_per_publish", "difficulty", "accept", "prompt",
-    "servers", "slots", "decode", "reward", "reward_holds", "environment", "train_time", "token_time", "prefetch",
-    "tickets", "release", "quantum", "lead", "capacity", "overflow", "visible", "max_uses", "order", "window",
-    "recent", "max_age", "age_action", "age_checks", "age_reach", "age_reference", "mode", "sync_time",
-    "trainer_waits", "generator_pauses", "prefill_speedup", "failure_rate", "failure_keeps",
+    "length",
+    "places",
+    "rates",
+    "groups_per_batch",
+    "batches_per_publish",
+    "difficulty",
+    "accept",
+    "prompt",
+    "servers",
+    "slots",
+    "decode",
+    "reward",
+    "reward_holds",
+    "environment",
+    "train_time",
+    "token_time",
+    "prefetch",
+    "tickets",
+    "release",
+    "quantum",
+    "lead",
+    "capacity",
+    "overflow",
+    "visible",
+    "max_uses",
+    "order",
+    "window",
+    "recent",
+    "max_age",
+    "age_action",
+    "age_checks",
+    "age_reach",
+    "age_reference",
+    "mode",
+    "sync_time",
+    "trainer_waits",
+    "generator_pauses",
+    "prefill_speedup",
+    "failure_rate",
+    "failure_keeps",
 )
 
 
@@ -32,9 +67,7 @@ class Facts:
         remedy = "take System.describe_at(N), or the header of a timeline"
         checks.require(isinstance(self.given, Mapping), "settings", self.given, "a mapping", remedy)
         missing = [name for name in _NAMES if name not in self.given]
-        checks.require(
-            not missing, "settings", sorted(self.given), f"all settings, {', '.join(missing)} too", remedy
-        )
+        checks.require(not missing, "settings", sorted(self.given), f"all settings, {', '.join(missing)} too", remedy)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _NAMES:

@@ -132,7 +132,11 @@ def _why_not(s: Facts) -> str | None:
         "tickets wait for places that differ": s.rate is None,
         "tickets wait for places while a drain closes admission": s.mode == "drain",
         "tickets wait for places that hold groups for more than their work": bool(
-            s.difficulty or s.environment or s.rate_curve or s.failure_rate or (s.reward and s.reward_holds)
+            s.difficulty
+            or s.environment
+            or s.rate_curve
+            or s.failure_rate
+            or (s.reward and s.reward_holds)
             or (s.mode == "reprefill" and s.prefill_speedup is not None)
         ),
         f"tickets are taken {s.quantum} at once": s.quantum > 1,

@@ -41,8 +41,11 @@ class PredictedStaleness(NamedTuple):
         """The JSON object of this prediction."""
         row = self._asdict()
         row["tail"] = None if self.tail is None else {str(k): p for k, p in self.tail.items()}
-        return row | {"support": self.support and list(self.support), "pmf": self.pmf and list(self.pmf),
-                      "also": list(self.also)}
+        return row | {
+            "support": self.support and list(self.support),
+            "pmf": self.pmf and list(self.pmf),
+            "also": list(self.also),
+        }
 
 
 def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:
@@ -65,9 +68,7 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
         reasons = [other] if s.tickets is None else dict.fromkeys([why_no_mean, crowded, other])
         return PredictedStaleness(None, reason="; ".join(reasons))
     support = None if other.pmf is None or max(other.pmf) < 1.0 else (len(other.pmf) - 1,) * 2
-    return PredictedStaleness(
-        other.claim, other.mean, support, other.pmf, None, other.approximate, (), other.reason
-    )
+    return PredictedStaleness(other.claim, other.mean, support, other.pmf, None, other.approximate, (), other.reason)
 
 
 def _always_in_use(s: Facts, bound: _bounded.Bound | None) -> PredictedStaleness:
@@ -120,8 +121,13 @@ def _stragglers(s: Facts) -> dict[int, float] | None:
         return None
     first = math.ceil(s.tickets / s.batch + (s.release == "dequeue"))
     point = {
-        "tickets": s.tickets, "groups_per_batch": s.batch, "release": s.release, "samples_per_group": s.samples,
-        "length": s.length, "period": s.period * s.rate, "levels": tuple(range(first, first + _LEVELS)),
+        "tickets": s.tickets,
+        "groups_per_batch": s.batch,
+        "release": s.release,
+        "samples_per_group": s.samples,
+        "length": s.length,
+        "period": s.period * s.rate,
+        "levels": tuple(range(first, first + _LEVELS)),
     }
     law = theory.claim("systems/straggler-tail")
     if law.domain(point):

@@ -55,7 +55,8 @@ def _why_not(s: Facts) -> str | None:
         "groups become visible at a publish only": s.visible != "completion",
         f"groups are admitted by {s.quantum} at once": s.quantum > 1,
         f"order {s.order} lets a batch wait for single groups": s.order in ("target", "version_strict")
-        or s.window is not None or s.age_action == "wait",
+        or s.window is not None
+        or s.age_action == "wait",
     }
     first = next((reason for reason, holds in reasons.items() if holds), None)
     return first or s.why_some_never_train() or s.why_stamps_move() or s.why_starved()
@@ -129,7 +130,10 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> Found | str:
     except checks.InputError as refusal:
         return f"places may stand still: {refusal}"
     point = {
-        "places": s.places, "groups_per_batch": s.batch, "samples_per_group": s.samples, "length": s.length,
+        "places": s.places,
+        "groups_per_batch": s.batch,
+        "samples_per_group": s.samples,
+        "length": s.length,
         "train_time": period,
     }
     result = _of_claim("systems/cap-idle", point, "mean")
@@ -154,8 +158,12 @@ def _trainer_busy(s: Facts, period: float, ratio: float) -> Found | str:
         if s.batches > 1 or s.order != "done" or s.prefetch:
             return "a full buffer drops its oldest group"
         point = {
-            "places": s.places, "groups_per_batch": s.batch, "samples_per_group": s.samples, "length": s.length,
-            "train_time": period, "capacity": s.capacity,
+            "places": s.places,
+            "groups_per_batch": s.batch,
+            "samples_per_group": s.samples,
+            "length": s.length,
+            "train_time": period,
+            "capacity": s.capacity,
         }
         result = _of_claim("systems/open-loop-mean", point, "mean")
         return result if isinstance(result, str) else result._replace(approximate=_SHARE * result.mean)
@@ -174,7 +182,10 @@ def _all_full(s: Facts, ratio: float) -> Found | str:
     if tolerance > _SHARE * mean:
         return f"few of {s.places} places end by chance, and the buffer is not always full"
     return Found(
-        "systems/mean-staleness-identity", mean, None, tolerance,
+        "systems/mean-staleness-identity",
+        mean,
+        None,
+        tolerance,
         f"the trainer never waits: {s.places} places, {s.capacity} in the buffer and {s.prefetch} packed batches are "
         "outstanding at every install",
     )

@@ -89,9 +89,7 @@ def ess_beyond(second: float) -> str | None:
     return None if second <= math.exp(most) else f"log E W^2 at most {most:.2f} for batches of {SAMPLES}"
 
 
-AFFINITY = Metric(
-    "affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",)
-)
+AFFINITY = Metric("affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",))
 """E W^(1/2)."""
 
 

@@ -42,8 +42,13 @@ def join(
     'held'
     """
     sizes = (len(points), len(measured), len(predicted))
-    checks.require(min(sizes) == max(sizes) > 0, "points, measured, predicted", sizes, "equally many, at least one",
-                   "measure and predict at every point")
+    checks.require(
+        min(sizes) == max(sizes) > 0,
+        "points, measured, predicted",
+        sizes,
+        "equally many, at least one",
+        "measure and predict at every point",
+    )
     reasons = [claim.domain(point) for point in points]
     n = sum(len(numbers) for numbers, reason in zip(predicted, reasons, strict=True) if reason is None)
     rows: list[Comparison] = []
@@ -53,8 +58,13 @@ def join(
             rows.append(_outside(point, reason))
             continue
         missing = sorted(set(numbers) - set(found)) if numbers else ["any"]
-        checks.require(not missing, "measured quantities", sorted(found), f"such as to include {', '.join(missing)}",
-                       "let the trial measure what the claim predicts")
+        checks.require(
+            not missing,
+            "measured quantities",
+            sorted(found),
+            f"such as to include {', '.join(missing)}",
+            "let the trial measure what the claim predicts",
+        )
         scales = _scales(claim.relative_to, numbers)
         for name in numbers:
             row = judge(
@@ -67,7 +77,12 @@ def join(
 
 
 def _verdict(
-    claim: Claim, rows: list[Comparison], tested: list[Tested], effect: float, false_fail: float, false_pass: float,
+    claim: Claim,
+    rows: list[Comparison],
+    tested: list[Tested],
+    effect: float,
+    false_fail: float,
+    false_pass: float,
     seconds: float,
 ) -> Verdict:
     verdict = min((row.verdict for row in rows), key=PRECEDENCE.index)
@@ -84,14 +99,27 @@ def _verdict(
             loosest = max(terms, key=lambda term: (not term.tight, term.seen), default=None)
             if loosest is not None:
                 decisive = next(
-                    each.row for each in tested
+                    each.row
+                    for each in tested
                     if each.row.quantity == loosest.quantity and dict(each.point) == loosest.point
                 )
     return Verdict(
-        id=claim.id, statement=claim.statement, kind=claim.kind, status=claim.status, verdict=verdict,
-        predicted=decisive.predicted, measured=decisive.measured, low=decisive.low, high=decisive.high,
-        false_fail=_total(judged, false_fail), false_pass=attained,
-        seconds=seconds, quantity=decisive.quantity, points=tuple(rows), reason=reason, terms=tuple(terms),
+        id=claim.id,
+        statement=claim.statement,
+        kind=claim.kind,
+        status=claim.status,
+        verdict=verdict,
+        predicted=decisive.predicted,
+        measured=decisive.measured,
+        low=decisive.low,
+        high=decisive.high,
+        false_fail=_total(judged, false_fail),
+        false_pass=attained,
+        seconds=seconds,
+        quantity=decisive.quantity,
+        points=tuple(rows),
+        reason=reason,
+        terms=tuple(terms),
     )
 
 
@@ -120,5 +148,17 @@ def _scales(relative_to: str, numbers: Mapping[str, float]) -> dict[str, float]:
 
 def _outside(point: Point, reason: str) -> Comparison:
     nan = math.nan
-    return Comparison(point=dict(point), quantity="", predicted=nan, measured=nan, low=nan, high=nan, verdict="outside",
-                      false_fail=nan, false_pass=nan, margin=math.inf, samples=0, reason=reason)
+    return Comparison(
+        point=dict(point),
+        quantity="",
+        predicted=nan,
+        measured=nan,
+        low=nan,
+        high=nan,
+        verdict="outside",
+        false_fail=nan,
+        false_pass=nan,
+        margin=math.inf,
+        samples=0,
+        reason=reason,
+    )

@@ -64,8 +64,17 @@ def judge(
     row["samples"] = estimate.samples
     if not math.isfinite(value):
         nan = math.nan
-        return Comparison(measured=value, low=nan, high=nan, verdict="violated", false_fail=0.0, false_pass=0.0,
-                          margin=-math.inf, reason="diverged", **row)
+        return Comparison(
+            measured=value,
+            low=nan,
+            high=nan,
+            verdict="violated",
+            false_fail=0.0,
+            false_pass=0.0,
+            margin=-math.inf,
+            reason="diverged",
+            **row,
+        )
     alpha = false_fail / comparisons
     crit = critical(alpha, freedom, sides(kind))
     reach = tolerance + (crit * error if error else 0.0)
@@ -84,9 +93,17 @@ def judge(
         verdict = LOOSE
     else:
         verdict, reason = "inconclusive", _shortfall(estimate, smallest, crit, false_pass)
-    return Comparison(measured=float(value), low=value - reach, high=value + reach, verdict=verdict,
-                      false_fail=alpha if error else 0.0, false_pass=missed,
-                      margin=_margin(reach - deviation, smallest), reason=reason, **row)
+    return Comparison(
+        measured=float(value),
+        low=value - reach,
+        high=value + reach,
+        verdict=verdict,
+        false_fail=alpha if error else 0.0,
+        false_pass=missed,
+        margin=_margin(reach - deviation, smallest),
+        reason=reason,
+        **row,
+    )
 
 
 def _without_law(
@@ -96,16 +113,30 @@ def _without_law(
     value, nan = float(estimate.value), math.nan
     known = estimate.independent and math.isfinite(estimate.error)
     reach = estimate.tolerance + critical(alpha, estimate.freedom) * estimate.error if known else nan
-    return Comparison(point=dict(point or {}), quantity=quantity, predicted=nan, measured=value, low=value - reach,
-                      high=value + reach, verdict="outside", false_fail=nan, false_pass=nan, margin=math.inf,
-                      samples=estimate.samples, reason=f"no law: {reason}")
+    return Comparison(
+        point=dict(point or {}),
+        quantity=quantity,
+        predicted=nan,
+        measured=value,
+        low=value - reach,
+        high=value + reach,
+        verdict="outside",
+        false_fail=nan,
+        false_pass=nan,
+        margin=math.inf,
+        samples=estimate.samples,
+        reason=f"no law: {reason}",
+    )
 
 
 def _refuse(
     estimate: Estimate, kind: str, scale: float, effect: float, false_fail: float, false_pass: float, comparisons: int
 ) -> None:
     checks.require(
-        estimate.independent, "realizations", 1, ">= 2 where the schedule is random",
+        estimate.independent,
+        "realizations",
+        1,
+        ">= 2 where the schedule is random",
         "raise realizations=, since replicates on one shared schedule make a false error bar",
     )
     checks.one_of("kind", kind, KINDS, "use a kind of `records.KINDS`")

@@ -57,13 +57,23 @@ def test_no_file_names_where_it_was_made():
 
 @pytest.mark.parametrize(
     "text",
-    ["see /wor" "k/main/x.py", "cd /roo" "t/.cache", "open('/tm" "p/w/data')", "reads ../share" "d/notes.md",
-     "pip install --index-ur" "l https://x", "https://pyp" "i.org/simple", "/hom" "e/ada/x", "from '/op" "t/wheels'"],
+    [
+        "see /work/main/x.py",
+        "cd /root/.cache",
+        "open('/tmp/w/data')",
+        "reads ../shared/notes.md",
+        "pip install --index-url https://x",
+        "https://pypi.org/simple",
+        "/home/ada/x",
+        "from '/opt/wheels'",
+    ],
 )
 def test_a_finding_is_seen(text):
     assert findings(text)
 
 
-@pytest.mark.parametrize("text", ["#!/usr/bin/env bash", "tokens/work/s", "homework/root", "https://keepachangelog.com/en/1.1.0/"])
+@pytest.mark.parametrize(
+    "text", ["#!/usr/bin/env bash", "tokens/work/s", "homework/root", "https://keepachangelog.com/en/1.1.0/"]
+)
 def test_ordinary_text_passes(text):
     assert findings(text) == []

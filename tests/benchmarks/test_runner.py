@@ -28,9 +28,7 @@ def test_rounds_are_paired_and_alternate():
     row = runner.compare("x", (ours, theirs, "events/s"), rounds=3)
     assert "".join(log) == "ot" + "ot" + "to" + "ot"
     # Medians of the sides, but the ratio is the median of ratios within rounds: 2, 3, 8 and not 8 / 1.
-    assert row == {
-        "name": "x", "value": 8.0, "unit": "events/s", "against": 1.0, "ratio": 3.0, "low": 2.0, "high": 8.0
-    }
+    assert row == {"name": "x", "value": 8.0, "unit": "events/s", "against": 1.0, "ratio": 3.0, "low": 2.0, "high": 8.0}
 
 
 def test_a_rate_that_is_none_is_refused():

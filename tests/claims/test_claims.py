@@ -12,6 +12,7 @@ from asyncsim.trials._trial import untouched
 
 CLAIMS = sorted(theory.claims())
 
+
 def test_both_towers_know_the_same_claims() -> None:
     missing = set(theory.claims()) ^ set(trials.trials())
     assert not missing, f"write theory/ or trials/ for {missing}: a claim is a file in each"

@@ -19,7 +19,8 @@ REFUSED = [(name, at) for name in CLAIMS for at in trials.trial(name).refused]
 # The first place of every claim each time, the others in the long check.
 PLACES = [
     pytest.param(name, at, marks=[pytest.mark.long] * (i > 0))
-    for name in CLAIMS for i, at in enumerate(trials.trial(name).elsewhere)
+    for name in CLAIMS
+    for i, at in enumerate(trials.trial(name).elsewhere)
 ]
 
 

@@ -435,8 +435,11 @@ def test_python_runs_the_command_line(words: list[str]) -> None:
     ],
 )
 def test_a_shell_completes_names(words: str, expected: str) -> None:
-    variables = {"_ASYNCSIM_COMPLETE": "complete_bash", "COMP_WORDS": f"asyncsim {words}",
-                 "COMP_CWORD": str(len(words.split()))}
+    variables = {
+        "_ASYNCSIM_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"asyncsim {words}",
+        "COMP_CWORD": str(len(words.split())),
+    }
     script = Path(sys.executable).parent / "asyncsim"
     done = subprocess.run([script], capture_output=True, text=True, timeout=60, env={**os.environ, **variables})
     assert expected in done.stdout.split(), (done.stdout, done.stderr)

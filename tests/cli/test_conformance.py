@@ -16,7 +16,7 @@ STYLES = "tests.conformance.test_losses_adapters"
 def mine(tmp_path):
     """A file with losses and a controller, outside any package."""
     path = tmp_path / "mine.py"
-    path.write_text('''
+    path.write_text("""
 from dataclasses import dataclass
 
 import torch
@@ -111,7 +111,7 @@ class Callable:
 
 def first_only(log_prob, behavior, proximal, advantages, mask):
     return ppo(log_prob, behavior, proximal, advantages[:, :1].expand_as(mask), mask)
-''')
+""")
     return path
 
 
@@ -138,8 +138,20 @@ def test_a_loss_that_deviates_ends_in_1(mine):
 
 def test_an_adapter_is_chosen_with_its_settings():
     result = call(
-        "conformance", f"{STYLES}:verl_style", "--adapter", "verl", "--set", "adapter.old=behavior", "--set",
-        "adapter.cliprange=0.1", "--like", "ppo_clip", "--set", "low=0.1", "--set", "high=0.1",
+        "conformance",
+        f"{STYLES}:verl_style",
+        "--adapter",
+        "verl",
+        "--set",
+        "adapter.old=behavior",
+        "--set",
+        "adapter.cliprange=0.1",
+        "--like",
+        "ppo_clip",
+        "--set",
+        "low=0.1",
+        "--set",
+        "high=0.1",
     )
     assert result.exit_code == 0, result.output + result.stderr
     assert call("conformance", f"{STYLES}:PolicyLoss", "--adapter", "openrlhf").exit_code == 0
@@ -173,8 +185,13 @@ def test_a_controller_is_checked(mine, tmp_path):
 
 
 NAMED = [
-    f"--names={pair}" for pair in (
-        "capacity=get_capacity", "submitted=take", "accepted=done", "published=install", "recovered=restart",
+    f"--names={pair}"
+    for pair in (
+        "capacity=get_capacity",
+        "submitted=take",
+        "accepted=done",
+        "published=install",
+        "recovered=restart",
         "version=none",
     )
 ]
@@ -245,13 +262,15 @@ BAD = {
     "no part": (["{}:ppo", "--set", "method.high=1"], "--set part = 'method'"),
     "no finding": (["{}:ppo", "--allow", "typo"], "allow = 'typo'"),
     "adapter's own settings": (
-        [f"{STYLES}:verl_style", "--adapter", "verl", "--set", "adapter.olf=1"], "settings of verl are old, cap",
+        [f"{STYLES}:verl_style", "--adapter", "verl", "--set", "adapter.olf=1"],
+        "settings of verl are old, cap",
     ),
     "module with arguments": (["{}:Needy", "--adapter", "openrlhf"], "name an instance"),
     "controller without bounds": (["{}:Counter"], "target = 'Counter': must be given batch_size"),
     "controller with a method": (["{}:Counter", "--like", "grpo"], "left out for an admission controller"),
     "controller's arguments": (
-        ["{}:Counter", "--set", "batch_size=1", "--set", "max_staleness=1", "--set", "controller.x=1"], "made with",
+        ["{}:Counter", "--set", "batch_size=1", "--set", "max_staleness=1", "--set", "controller.x=1"],
+        "made with",
     ),
     "names of a loss": (["{}:ppo", "--names", "capacity=x"], "left out for a loss"),
     "no name of a call": (["{}:Gate", "--names", "capacity"], "CALL=METHOD"),

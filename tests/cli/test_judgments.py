@@ -137,5 +137,6 @@ def test_a_line_for_each_claim_as_it_is_reached(tmp_path: Path) -> None:
     result = call("verify", "ess/clamp-floor", "ess/limit", "--report", tmp_path / "r.html")
     lines = result.stderr.splitlines()
     assert [line.rsplit(" (", 1)[0] for line in lines] == [
-        "asyncsim: 1 of 2: ess/clamp-floor held", "asyncsim: 2 of 2: ess/limit held"
+        "asyncsim: 1 of 2: ess/clamp-floor held",
+        "asyncsim: 2 of 2: ess/limit held",
     ]

@@ -18,8 +18,14 @@ from tests.cli.test_cli import call
 
 def spec() -> sim.Spec:
     return sim.Spec(
-        sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(), updates=8,
-        replicates=4, block=2, samples_per_group=2,
+        sim.tasks.softmax_bandit(),
+        sim.schedules.fixed(0),
+        sim.methods.reinforce(),
+        sim.chain(),
+        updates=8,
+        replicates=4,
+        block=2,
+        samples_per_group=2,
     )
 
 

@@ -36,8 +36,9 @@ def unread(words: list[str], **variables: str) -> tuple[int, str]:
     """Status and stderr of a command whose stdout is a pipe that nobody reads."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([SCRIPT, *words], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300,
-                          env={**os.environ, **variables})
+    done = subprocess.run(
+        [SCRIPT, *words], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300, env={**os.environ, **variables}
+    )
     os.close(writer)
     return done.returncode, done.stderr
 
@@ -128,7 +129,10 @@ def test_a_signal_leaves_every_output_and_one_line(tmp_path: Path, name: str, st
     words, (trace, table, plot) = outputs(tmp_path, save="npz", json="json", plot="png")
     done = subprocess.run(
         [SCRIPT, "run", "--updates", "5000", "--replicates", "2", "--diagnostics", "ess", *words],
-        capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
     (line,) = said(done.stderr)
     assert done.returncode == status, done.stderr
@@ -213,6 +217,7 @@ def test_an_output_that_fails_loses_no_other(tmp_path: Path, monkeypatch: pytest
 def test_every_reason_of_a_lost_output_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     files = streams.Files()
     for error in (OSError(28, "No space left on device"), MemoryError(), ValueError("two\nlines")):
+
         def fail(path: Path, error: Exception = error) -> None:
             raise error
 

@@ -87,8 +87,16 @@ def test_a_long_law_is_not_printed_whole() -> None:
 def test_a_run_without_an_end_is_one_line_at_once() -> None:
     begin = perf_counter()
     result = call(
-        "timeline", "tba", "--set", "groups_per_batch=4", "--set", "length=1e-9", "--set", "train_time=3",
-        "--updates", 4,
+        "timeline",
+        "tba",
+        "--set",
+        "groups_per_batch=4",
+        "--set",
+        "length=1e-9",
+        "--set",
+        "train_time=3",
+        "--updates",
+        4,
     )
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert "expected events = 12000000000" in result.stderr and "lower updates" in result.stderr
@@ -101,12 +109,15 @@ def test_a_staleness_that_is_not_reached_is_one_line() -> None:
     short, enough = (
         subprocess.run(
             [sys.executable, "-c", f"from asyncsim.app.cli import main; main({[*words, lag]})"],
-            capture_output=True, text=True, check=False,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         for lag in ("100", "4")
     )
     assert (short.returncode, short.stderr.splitlines()) == (
-        0, ["asyncsim: fixed: staleness 100 is not reached, the run ends at 4; train on at least 101 batches"]
+        0,
+        ["asyncsim: fixed: staleness 100 is not reached, the run ends at 4; train on at least 101 batches"],
     )
     assert (enough.returncode, enough.stderr) == (0, "")
 
@@ -114,8 +125,12 @@ def test_a_staleness_that_is_not_reached_is_one_line() -> None:
 def test_a_run_too_short_for_its_schedule_warns() -> None:
     def run(schedule: object, updates: int) -> None:
         spec = sim.Spec(
-            sim.tasks.softmax_bandit(), schedule, sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)),
-            updates=updates, replicates=2,
+            sim.tasks.softmax_bandit(),
+            schedule,
+            sim.methods.reinforce(),
+            sim.chain(sim.updates.sgd(0.1)),
+            updates=updates,
+            replicates=2,
         )
         sim.run(spec, progress=False)
 

@@ -11,8 +11,17 @@ from asyncsim.base import plugins
 from tests.cli.test_cli import call
 
 KEYS = {
-    "staleness", "token_staleness", "in_flight", "in_queue", "dropped_fraction", "wasted_token_fraction",
-    "mean_length_generated", "mean_length_trained", "throughput", "trainer_utilization", "generator_utilization",
+    "staleness",
+    "token_staleness",
+    "in_flight",
+    "in_queue",
+    "dropped_fraction",
+    "wasted_token_fraction",
+    "mean_length_generated",
+    "mean_length_trained",
+    "throughput",
+    "trainer_utilization",
+    "generator_utilization",
     "predicted",
 }
 TBA = ["--set", "groups_per_batch=2", "--set", "length=exponential:1", "--set", "train_time=1"]
@@ -39,16 +48,26 @@ def test_the_json_has_every_key_and_parts_add_up(tmp_path: Path) -> None:
     [("lognormal:2:0.5", 2.0), ("pareto:0.5:2.0", 1.0), ("exponential:0.5", 0.5), ("constant:3", 3.0), ("1.5", 1.5)],
 )
 def test_length_laws_on_the_command_line(tmp_path: Path, law: str, mean: float) -> None:
-    got, _ = found(tmp_path, "timeline", "synchronous", "--set", "groups_per_batch=16", "--set", f"length={law}",
-                   "--updates", "400")
+    got, _ = found(
+        tmp_path,
+        "timeline",
+        "synchronous",
+        "--set",
+        "groups_per_batch=16",
+        "--set",
+        f"length={law}",
+        "--updates",
+        "400",
+    )
     assert got["mean_length_generated"] == pytest.approx(mean, rel=0.2)
     assert got["mean_length_trained"] == pytest.approx(got["mean_length_generated"], rel=0.05)
     assert got["staleness"]["pmf"] == [1.0]
 
 
 def test_a_law_is_printed_or_that_there_is_none(tmp_path: Path) -> None:
-    capped, text = found(tmp_path, *AREAL, "--set", "max_concurrent_rollouts=40", "--set", "length=exponential:1",
-                         "--set", "load=2")
+    capped, text = found(
+        tmp_path, *AREAL, "--set", "max_concurrent_rollouts=40", "--set", "length=exponential:1", "--set", "load=2"
+    )
     assert capped["predicted"]["law"] == "systems/cap-binds" and capped["predicted"]["mean"] == 4.0
     assert "systems/cap-binds" in text
     free, text = found(tmp_path, "timeline", "tba", *TBA)
@@ -57,8 +76,20 @@ def test_a_law_is_printed_or_that_there_is_none(tmp_path: Path) -> None:
 
 def test_settings_of_the_model_and_a_trace_file(tmp_path: Path) -> None:
     words = [*AREAL, "--set", "length=exponential:1", "--set", "train_time=2", "--updates", "40"]
-    more = ["--model", "slots=6", "--model", "reward=exponential:0.5", "--model", "accept=0.5", "--model",
-            "decode=[1.0, 0.9, 0.8]", "--trace", str(tmp_path / "deep" / "t.json"), "--plot", str(tmp_path / "t.png")]
+    more = [
+        "--model",
+        "slots=6",
+        "--model",
+        "reward=exponential:0.5",
+        "--model",
+        "accept=0.5",
+        "--model",
+        "decode=[1.0, 0.9, 0.8]",
+        "--trace",
+        str(tmp_path / "deep" / "t.json"),
+        "--plot",
+        str(tmp_path / "t.png"),
+    ]
     got, text = found(tmp_path, *words, *more)
     assert got["system"]["slots"] == 6 and got["rejected_fraction"] > 0.2 and got["system"]["decode"] == [1.0, 0.9, 0.8]
     assert "slots=6" in text and "ui.perfetto.dev" in text and (tmp_path / "t.png").exists()

@@ -21,7 +21,10 @@ class Manager:
 
     def __init__(self, provider, max_concurrent_rollouts, consumer_batch_size, max_staleness):
         self.provider, self.most, self.batch, self.staleness = (
-            provider, max_concurrent_rollouts, consumer_batch_size, max_staleness,
+            provider,
+            max_concurrent_rollouts,
+            consumer_batch_size,
+            max_staleness,
         )
         self.enqueued = self.running = self.done = self.refused = 0
 
@@ -47,7 +50,9 @@ class RecoveringManager(Manager):
 
 
 MANAGER = {
-    "capacity": "get_capacity", "submitted": "on_rollout_submitted", "accepted": "on_rollout_accepted",
+    "capacity": "get_capacity",
+    "submitted": "on_rollout_submitted",
+    "accepted": "on_rollout_accepted",
     "rejected": "on_rollout_rejected",
     "published": lambda manager, version: setattr(manager.provider, "version", version),
     "recovered": lambda manager, version: setattr(manager.provider, "version", version),

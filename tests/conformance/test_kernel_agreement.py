@@ -24,13 +24,12 @@ def events_of(timeline, system):
     left = np.where(rejected, g["t_left"], g["t_ready"])
     events = [
         (time, -1.0, COMPLETED, "rejected" if lost else "accepted")
-        for time, lost in zip(left, rejected, strict=True) if not np.isnan(time)
+        for time, lost in zip(left, rejected, strict=True)
+        if not np.isnan(time)
     ]
     # A batch is dequeued behind the publishes that its version contains, before the one behind its own training.
     events += [(time, float(batch), TRAINED, "") for batch, time in enumerate(b["t_pack"])]
-    events += [
-        (time, v * system.batches_per_publish - 0.5, INSTALLED, v) for v, time in enumerate(p["t_install"], 1)
-    ]
+    events += [(time, v * system.batches_per_publish - 0.5, INSTALLED, v) for v, time in enumerate(p["t_install"], 1)]
     return sorted(events, key=lambda event: event[:3])
 
 
@@ -78,12 +77,20 @@ def cases(draw, accepts=(1.0,)):
     # With instant training admission may open and close within one instant, which a list of instants does not tell.
     train, sync = draw(some((0.0, 0.0), (0.125, 0.0), (1.0, 0.0), (0.125, 0.25), (1.0, 0.25)))
     system = System(
-        "law", {}, draw(st.one_of(SMOOTH, EIGHTHS)), tuple(rates), groups_per_batch=batch,
-        batches_per_publish=publish, accept=draw(some(*accepts)), tickets=own.limit,
-        release="dequeue" if at_dequeue else "publish", release_dropped="publish" if law is ResetAtPublish else "now",
+        "law",
+        {},
+        draw(st.one_of(SMOOTH, EIGHTHS)),
+        tuple(rates),
+        groups_per_batch=batch,
+        batches_per_publish=publish,
+        accept=draw(some(*accepts)),
+        tickets=own.limit,
+        release="dequeue" if at_dequeue else "publish",
+        release_dropped="publish" if law is ResetAtPublish else "now",
         order=draw(some("done", "oldest_start", "freshest", "random")),
         mode=draw(some("keep", "pin", "drain" if train else "keep")),
-        train_time=train, sync_time=sync,
+        train_time=train,
+        sync_time=sync,
     )
     return system, own
 
@@ -108,8 +115,15 @@ def test_with_rejections_the_laws_are_the_kernels_ways_to_return_tickets(case, s
 
 def example(law, tickets, eta=1, **changes):
     system = System(
-        "example", {}, lognormal(1.0, 0.8), (1.0,) * 6, groups_per_batch=2, tickets=tickets, release="publish",
-        mode="keep", train_time=0.4,
+        "example",
+        {},
+        lognormal(1.0, 0.8),
+        (1.0,) * 6,
+        groups_per_batch=2,
+        tickets=tickets,
+        release="publish",
+        mode="keep",
+        train_time=0.4,
     ).replace(**changes)
     return disagreements(system, law(2, eta, 6), 30)
 

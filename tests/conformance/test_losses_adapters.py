@@ -25,7 +25,13 @@ def verl_style(old_log_prob, log_prob, advantages, response_mask, cliprange=0.2,
 
 
 def areal_style(
-    logprobs, proximal_logprobs, old_logprobs, advantages, eps_clip, loss_mask, eps_clip_higher=None,
+    logprobs,
+    proximal_logprobs,
+    old_logprobs,
+    advantages,
+    eps_clip,
+    loss_mask,
+    eps_clip_higher=None,
     behav_imp_weight_cap=None,
 ):
     assert loss_mask.dtype == torch.bool
@@ -120,7 +126,10 @@ def test_a_wrong_call_is_named(make, field):
 @pytest.mark.parametrize(
     ("style", "fn"),
     [
-        ("verl", verl_style), ("areal", areal_style), ("roll", roll_style), ("openrlhf", PolicyLoss()),
+        ("verl", verl_style),
+        ("areal", areal_style),
+        ("roll", roll_style),
+        ("openrlhf", PolicyLoss()),
         ("openrlhf", PolicyLoss),
     ],
 )
@@ -139,9 +148,15 @@ def test_a_wrong_setting_is_told_the_right_ones():
 @pytest.mark.parametrize("name", ["verl", "openrlhf", "roll"])
 def test_the_plain_question_is_answered_at_the_adapter_s_anchor(name):
     make, fn, like = {
-        "verl": (adapters.verl, verl_style, "ppo_clip"), "openrlhf": (adapters.openrlhf, PolicyLoss(), "dapo"),
-        "roll": (adapters.roll, lambda log_probs, old_log_probs, advantages, response_mask: roll_style(
-            log_probs, old_log_probs, advantages, response_mask), "grpo"),
+        "verl": (adapters.verl, verl_style, "ppo_clip"),
+        "openrlhf": (adapters.openrlhf, PolicyLoss(), "dapo"),
+        "roll": (
+            adapters.roll,
+            lambda log_probs, old_log_probs, advantages, response_mask: roll_style(
+                log_probs, old_log_probs, advantages, response_mask
+            ),
+            "grpo",
+        ),
     }[name]
     for old in ("proximal", "behavior"):
         report = checked(make(fn, old=old), like)
@@ -168,15 +183,18 @@ TRL = {
     "bnpo": ({"loss_type": "bnpo"}, "ppo_clip", {"anchor": "proximal"}),
     "cispo": ({"loss_type": "cispo", "epsilon_high": 4.0}, "cispo", {"anchor": "proximal", "high": 3.0}),
     "luspo": (
-        {"loss_type": "luspo", "importance_sampling_level": "sequence"}, "gspo",
+        {"loss_type": "luspo", "importance_sampling_level": "sequence"},
+        "gspo",
         {"anchor": "proximal", "low": 0.2, "high": 0.2, "aggregator": "sequence_sum"},
     ),
     "gspo": (
-        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4}, "gspo",
+        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4},
+        "gspo",
         {"anchor": "proximal"},
     ),
     "two-sided": (
-        {"loss_type": "grpo", "delta": 3.0}, "ppo_clip",
+        {"loss_type": "grpo", "delta": 3.0},
+        "ppo_clip",
         {"anchor": "proximal", "dual": 3.0, "aggregator": "sequence_mean"},
     ),
     "corrected": ({"loss_type": "dapo", "cap": 2.0}, "three_policy_tis", {"cap": 2.0}),

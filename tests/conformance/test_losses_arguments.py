@@ -44,7 +44,8 @@ TENSORS = dict(zip(DOCUMENTED, "nbpam", strict=True))
 @settings(max_examples=60)
 @given(
     picks=st.tuples(*(st.sampled_from(NAMES[role].split()) for role in DOCUMENTED)),
-    order=st.permutations(range(5)), defaulted=st.sampled_from(("", ", eps=0.2", ", *, rewards=None, clip=3")),
+    order=st.permutations(range(5)),
+    defaulted=st.sampled_from(("", ", eps=0.2", ", *, rewards=None, clip=3")),
 )
 def test_every_order_of_known_names_is_understood(picks, order, defaulted):
     names = [picks[i] for i in order]
@@ -55,7 +56,9 @@ def test_every_order_of_known_names_is_understood(picks, order, defaulted):
 
 OLD = {
     # the arguments beside log_prob, advantages and mask: which policy the old log-probs are
-    ("old_logp",): "b", ("old_logp", "proximal"): "b", ("old_logp", "rollout_log_probs"): "p",
+    ("old_logp",): "b",
+    ("old_logp", "proximal"): "b",
+    ("old_logp", "rollout_log_probs"): "p",
 }
 
 
@@ -68,7 +71,12 @@ def test_old_log_probs_are_those_of_the_policy_that_nobody_else_names(others):
 def test_a_tensor_that_is_not_asked_for_is_not_given_and_defaults_stay():
     binding = bind(made(["logp", "old_logp", "advantages", "mask"], ", eps=0.2, old_kl=None"))
     assert binding(*TENSORS.values()) == {
-        "logp": "n", "old_logp": "b", "advantages": "a", "mask": "m", "eps": 0.2, "old_kl": None,
+        "logp": "n",
+        "old_logp": "b",
+        "advantages": "a",
+        "mask": "m",
+        "eps": 0.2,
+        "old_kl": None,
     }
     assert "it takes no proximal_log_prob" in binding.told[0] and "old_logp is behavior_log_prob" in binding.told[0]
     assert binding.told[1] == "left at their defaults: eps=0.2, old_kl=None"

@@ -50,7 +50,8 @@ PLANTED = {
     "live clamp at 15": (_loss_beyond.LIMITED, clipped(limit=15.0), RIGHT),
     "rows beyond 16": (_loss_beyond.CUT, clipped(keep=planted_losses.first_sixteen), RIGHT),
     "length of 16": (
-        _loss_beyond.LONGER, planted_losses.length_of_sixteen,
+        _loss_beyond.LONGER,
+        planted_losses.length_of_sixteen,
         "ppo_clip(high=0.28, dual=3.0, aggregator='sequence_mean')",
     ),
     "shifted": (_loss_trimmed.FIRST, planted_losses.shifted, RIGHT),
@@ -68,21 +69,22 @@ without = planted_losses.without
 RARE = {
     # name: (bug, loss), each as right as can be on all other batches
     "rows with a ratio below 1e-4": (
-        other(BESIDE), without(lambda gap, p, a, m: gap.amin(-1, keepdim=True) >= math.log(1e-4)),
+        other(BESIDE),
+        without(lambda gap, p, a, m: gap.amin(-1, keepdim=True) >= math.log(1e-4)),
     ),
     "rows with a ratio above 100": (
-        other(BESIDE), without(lambda gap, p, a, m: gap.amax(-1, keepdim=True) <= math.log(100.0)),
+        other(BESIDE),
+        without(lambda gap, p, a, m: gap.amax(-1, keepdim=True) <= math.log(100.0)),
     ),
     "advantages below .1": (other(SMALL), without(lambda gap, p, a, m: a.abs() >= 0.1)),
     "advantages below .002": (other(SMALL), without(lambda gap, p, a, m: a.abs() >= 0.002)),
     "probabilities above .97": (other(LIKELY), without(lambda gap, p, a, m: p < -0.03)),
     "the longest row": (other(PADDED), planted_losses.longest_row),
     "an odd row": (other(PADDED), without(planted_losses.even_rows)),
-    "rows of 17 to 31": (
-        other(LENGTHS), without(lambda gap, p, a, m: (m.sum(-1, keepdim=True) - 24).abs() > 7),
-    ),
+    "rows of 17 to 31": (other(LENGTHS), without(lambda gap, p, a, m: (m.sum(-1, keepdim=True) - 24).abs() > 7)),
     "large advantages far back": (
-        other(LENGTHS), without(lambda gap, p, a, m: ~((torch.arange(m.shape[1]) > 20) & (a.abs() > 3.0))),
+        other(LENGTHS),
+        without(lambda gap, p, a, m: ~((torch.arange(m.shape[1]) > 20) & (a.abs() > 3.0))),
     ),
 }
 
@@ -105,8 +107,10 @@ def test_a_loss_without_weights_at_ratio_1_is_unlike_every_method():
 
 
 BOUNDS = {
-    "clamped at 5": "above 5 or below -5", "live clamp at 8.2": "log ratio of 8.2 ",
-    "rows beyond 16": "behind the 16th", "cap below 1": "min(ratio, 0.2)",
+    "clamped at 5": "above 5 or below -5",
+    "live clamp at 8.2": "log ratio of 8.2 ",
+    "rows beyond 16": "behind the 16th",
+    "cap below 1": "min(ratio, 0.2)",
 }
 """What was measured of a mistake."""
 

@@ -29,15 +29,17 @@ FIELD = {
     "cispo of ROLL": (closed_cispo(0.1, 0.1), "cispo(anchor='proximal', low=0.1, high=0.1)", {INVISIBLE}, set()),
     "vespo of TRL": (field.vespo_at_the_snapshot, "vespo() with pi_prox in the place of mu", {INVISIBLE}, set()),
     "truncation and mask of slime": (
-        three_policies(cap=5.0, band=(0.5, 5.0)), f"decoupled_ppo({OF_TOKENS.format('h')})", set(), {"dual clip"},
+        three_policies(cap=5.0, band=(0.5, 5.0)),
+        f"decoupled_ppo({OF_TOKENS.format('h')})",
+        set(),
+        {"dual clip"},
     ),
-    "mask of rows of verl": (
-        three_policies(rows=(0.999, 1.001)), OF_ROWS.format(0.999, 1.001), set(), {"dual clip"},
-    ),
+    "mask of rows of verl": (three_policies(rows=(0.999, 1.001)), OF_ROWS.format(0.999, 1.001), set(), {"dual clip"}),
     "wide mask of rows": (three_policies(rows=(0.9, 1.2)), OF_ROWS.format(0.9, 1.2), set(), {"dual clip"}),
     "truncation of OpenRLHF": (
         three_policies(cap=5.0, least=0.5, high=0.28),
-        "three_policy_tis(cap=5.0, high=0.28) with pi_prox / mu of at least 0.5", {"rollout weight limited from below"},
+        "three_policy_tis(cap=5.0, high=0.28) with pi_prox / mu of at least 0.5",
+        {"rollout weight limited from below"},
         set(),
     ),
     "mask around PPO": (field.masked_ppo, f"ppo_clip({OF_TOKENS.format('r')})", set(), {"dual clip"}),

@@ -196,9 +196,7 @@ def test_autocorrelogram_at_both_ends(signs, expected):
     for update in range(9):
         gradient = signs[update % 2] * torch.tensor([[0.6, 0.8], [3.0, 0.0]], dtype=torch.float64)
         # What came before `after` must not count.
-        found.observe(
-            Step(None, None, None, update=update, gradient=gradient if update >= 3 else 100 * gradient)
-        )
+        found.observe(Step(None, None, None, update=update, gradient=gradient if update >= 3 else 100 * gradient))
     result = found.result()["autocorrelogram"]
     np.testing.assert_allclose(result, np.outer(expected, [1.0, 9.0]), rtol=1e-12)
 

@@ -77,8 +77,13 @@ def reported():
             found |= signal.statistics
     for name in names("updates"):
         spec = sim.Spec(
-            sim.tasks.token_bandit(actions=2, horizon=2), sim.schedules.fixed(2), sim.methods.full_is(),
-            sim.chain(make("updates", name), sim.updates.sgd(1.0)), samples_per_group=4, updates=6, replicates=3,
+            sim.tasks.token_bandit(actions=2, horizon=2),
+            sim.schedules.fixed(2),
+            sim.methods.full_is(),
+            sim.chain(make("updates", name), sim.updates.sgd(1.0)),
+            samples_per_group=4,
+            updates=6,
+            replicates=3,
             diagnostics=["gradient_norm"],
         )
         found |= {key: torch.from_numpy(value) for key, value in sim.run(spec).metrics.items()}
@@ -102,8 +107,12 @@ def test_a_run_hands_ranges_on_and_a_metric_of_ones_own_states_its_own(tmp_path)
 
     mine = Metric("mine", measure, range=(0.0, 2.0))
     spec = sim.Spec(
-        sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(),
-        sim.chain(sim.updates.clip_norm(1.0)), updates=3, replicates=3,
+        sim.tasks.softmax_bandit(),
+        sim.schedules.fixed(0),
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.clip_norm(1.0)),
+        updates=3,
+        replicates=3,
         diagnostics=[mine, Metric("other", measure), "ess", "batch_return"],
     )
     trace = sim.run(spec)
@@ -122,8 +131,13 @@ def test_intervals_of_tables_end_at_the_bounds(values, bounds):
         return torch.tensor(values)
 
     spec = sim.Spec(
-        sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(), updates=1,
-        replicates=3, diagnostics=[Metric("mine", measure, range=bounds), Metric("free", measure)],
+        sim.tasks.softmax_bandit(),
+        sim.schedules.fixed(0),
+        sim.methods.reinforce(),
+        sim.chain(),
+        updates=1,
+        replicates=3,
+        diagnostics=[Metric("mine", measure, range=bounds), Metric("free", measure)],
     )
     table = sim.run(spec).table().set_index("metric")
     free, mine = table.loc["free"], table.loc["mine"]

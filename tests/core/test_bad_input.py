@@ -122,12 +122,7 @@ CASES = {
     "fractional samples": (lambda: spec(samples_per_group=2.5), "samples_per_group", "2.5", ">= 1"),
     "more realizations than replicates": (lambda: spec(realizations=3), "realizations", "3", "[1, 2]"),
     "negative seed": (lambda: sim.run(spec(), seed=-1), "seed", "-1", ">= 0"),
-    "updates not whole batches": (
-        lambda: run(epochs=2, updates=3),
-        "updates",
-        "3",
-        "multiple of epochs = 2",
-    ),
+    "updates not whole batches": (lambda: run(epochs=2, updates=3), "updates", "3", "multiple of epochs = 2"),
     # Advantages of one sample.
     **{
         f"one sample with {name}": (
@@ -383,12 +378,7 @@ CASES = {
         "finite in every draw",
     ),
     # Sizes.
-    "samples beyond memory": (
-        lambda: spec(samples_per_group=10**11),
-        "bytes of one batch [R, G, N, T]",
-        "",
-        " GiB, ",
-    ),
+    "samples beyond memory": (lambda: spec(samples_per_group=10**11), "bytes of one batch [R, G, N, T]", "", " GiB, "),
     "replicates beyond memory": (lambda: spec(replicates=10**10), "bytes of parameters [versions, R, P]", "", " GiB, "),
     "updates beyond memory": (lambda: spec(updates=10**12), "bytes of metrics [U/every, R]", "", " GiB, "),
     "a horizon beyond memory": (

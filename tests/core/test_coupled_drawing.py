@@ -20,8 +20,14 @@ def ran(system, drawing, updates=16, seed=0):
     """A run on a task whose responses end by themselves, so that lengths depend on weights."""
     task = sim.tasks.token_bandit(actions=3, horizon=8, ends=True, logits=[[0.0, 0.0, -1.5]])
     spec = sim.Spec(
-        task, sim.schedules.coupled(system), sim.methods.reinforce(sim.advantages.none()),
-        sim.chain(sim.updates.sgd(2.0)), samples_per_group=2, updates=updates, replicates=2, drawing=drawing,
+        task,
+        sim.schedules.coupled(system),
+        sim.methods.reinforce(sim.advantages.none()),
+        sim.chain(sim.updates.sgd(2.0)),
+        samples_per_group=2,
+        updates=updates,
+        replicates=2,
+        drawing=drawing,
     )
     return sim.run(spec, seed=seed)
 
@@ -62,17 +68,37 @@ def test_replay_is_drawn_late_only():
     assert np.isfinite(ran(system, "late", updates=8).parameters).all()
     with pytest.raises(sim.InputError, match="max_uses"):
         ran(system, "early", updates=8)
-    packed = System("p", {}, constant(6.0), (1.0, 1.0), batches_per_publish=2, train_time=3.0, prefetch=2, max_uses=2,
-                    slots=2)
+    packed = System(
+        "p", {}, constant(6.0), (1.0, 1.0), batches_per_publish=2, train_time=3.0, prefetch=2, max_uses=2, slots=2
+    )
     assert np.isfinite(ran(packed, "late", updates=40).parameters).all()
 
 
 def test_no_law_is_claimed_where_groups_overtake():
-    drained = System("d", {}, exponential(10.0), (1.0,) * 8, groups_per_batch=2, tickets=4, train_time=20.0,
-                     mode="drain", reward=exponential(20.0), reward_holds=True)
+    drained = System(
+        "d",
+        {},
+        exponential(10.0),
+        (1.0,) * 8,
+        groups_per_batch=2,
+        tickets=4,
+        train_time=20.0,
+        mode="drain",
+        reward=exponential(20.0),
+        reward_holds=True,
+    )
     assert theory.predicted_staleness(drained.describe_at(1), 1).support is None
-    delayed = System("i", {}, exponential(10.0), (1.0,) * 8, groups_per_batch=2, tickets=4, train_time=0.0,
-                     order="target", sync_time=5.0)
+    delayed = System(
+        "i",
+        {},
+        exponential(10.0),
+        (1.0,) * 8,
+        groups_per_batch=2,
+        tickets=4,
+        train_time=0.0,
+        order="target",
+        sync_time=5.0,
+    )
     found = theory.predicted_staleness(delayed.describe_at(1), 1)
     assert found.mean is None and found.support == (0, 1)
     # What was claimed before, a mean of 1 and a support of 1 alone, is far from what happens.

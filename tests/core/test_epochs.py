@@ -119,9 +119,10 @@ def test_epochs_are_what_is_said_else_what_the_system_recommends():
     spec = sim.Spec(sim.tasks.softmax_bandit(), system, **around)
     assert (spec.passes, spec.describe()["epochs"], spec.replace(epochs=2).passes) == (4, 4, 2)
     assert [sim.run(s).schedule.batches for s in (spec, spec.replace(epochs=2))] == [2, 4]
-    assert sim.run(spec.replace(epochs=2)).seconds()[:, 0].tolist() == np.repeat(
-        sim.run(spec.replace(epochs=1, updates=4)).seconds()[:, 0], 2
-    ).tolist()
+    assert (
+        sim.run(spec.replace(epochs=2)).seconds()[:, 0].tolist()
+        == np.repeat(sim.run(spec.replace(epochs=1, updates=4)).seconds()[:, 0], 2).tolist()
+    )
 
 
 def test_files_from_before_have_the_epochs_beside_the_schedule(tmp_path):

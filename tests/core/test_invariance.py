@@ -274,7 +274,13 @@ def test_saved_schedule_and_trace_come_back(tmp_path):
         lambda: sim.systems.areal(2, 2, 3, length=1.0, train_time=2.0).replace(failure_rate=0.2),
     ],
     ids=[
-        "areal", "one_step_off", "update_on_arrival", "rewards", "training times", "difficulty", "rejections",
+        "areal",
+        "one_step_off",
+        "update_on_arrival",
+        "rewards",
+        "training times",
+        "difficulty",
+        "rejections",
         "failures",
     ],
 )

@@ -14,7 +14,11 @@ from asyncsim.diagnostics._diagnostic import chosen
 def spec(actions=4, horizon=8, diagnostics=("exact_return",), task=None, **changes):
     task = task or sim.tasks.token_bandit(actions=actions, horizon=horizon)
     return sim.Spec(
-        task, sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(), diagnostics=list(diagnostics),
+        task,
+        sim.schedules.fixed(0),
+        sim.methods.reinforce(),
+        sim.chain(),
+        diagnostics=list(diagnostics),
         **{"updates": 20, "replicates": 64, **changes},
     )
 
@@ -55,16 +59,23 @@ def test_rewards_by_chance_double_the_outcomes_and_prompts_multiply_them():
 @pytest.mark.parametrize(
     "task",
     [
-        lambda: sim.tasks.bit_chain(300), lambda: sim.tasks.frozen_lake(horizon=200), lambda: sim.tasks.quadratic(),
-        lambda: sim.tasks.gaussian_bandit(), lambda: sim.tasks.bit_chain(10**6),
+        lambda: sim.tasks.bit_chain(300),
+        lambda: sim.tasks.frozen_lake(horizon=200),
+        lambda: sim.tasks.quadratic(),
+        lambda: sim.tasks.gaussian_bandit(),
+        lambda: sim.tasks.bit_chain(10**6),
     ],
 )
 def test_a_closed_form_costs_nothing(task):
     made = task()
     if made.horizon < 10**6:
         made.exact(made.policy(), made.policy().initial([0], torch.float64, 0))
-    assert _price.price([sim.diagnostics.exact_return], made, groups=1, samples=1, replicates=1, together=1, updates=1,
-                        recorded=1).in_all == 0
+    assert (
+        _price.price(
+            [sim.diagnostics.exact_return], made, groups=1, samples=1, replicates=1, together=1, updates=1, recorded=1
+        ).in_all
+        == 0
+    )
 
 
 def test_a_price_is_said_once_where_it_matters(capsys, monkeypatch):

@@ -18,8 +18,13 @@ STEPS = (0.05, 0.1, 0.15, 0.2)
 
 def run(update, method=None, replicates=4, **changes):
     spec = sim.Spec(
-        sim.tasks.quadratic((1.0,), noise=1.0), sim.schedules.fixed(2), method or sim.methods.gradient(), update,
-        updates=20, replicates=replicates, **changes,
+        sim.tasks.quadratic((1.0,), noise=1.0),
+        sim.schedules.fixed(2),
+        method or sim.methods.gradient(),
+        update,
+        updates=20,
+        replicates=replicates,
+        **changes,
     )
     return sim.run(spec, seed=1)
 
@@ -53,7 +58,9 @@ def test_one_setting_is_one_part_however_it_is_given(step):
 def test_a_part_has_the_replicates_of_its_setting(mixed):
     parts = mixed.split()
     assert {name: part.replicates for name, part in parts.items()} == {
-        "sgd.lr=0.1": 2, "sgd.lr=0.2": 3, "sgd.lr=0.3": 1
+        "sgd.lr=0.1": 2,
+        "sgd.lr=0.2": 3,
+        "sgd.lr=0.3": 1,
     }
     part = parts["sgd.lr=0.2"]
     np.testing.assert_array_equal(part["gradient_norm"], mixed["gradient_norm"][:, [0, 2, 5]])
@@ -79,8 +86,13 @@ def test_the_table_has_a_row_and_a_column_for_each_setting(mixed):
 def test_realizations_of_a_part_are_those_its_replicates_ran_on():
     system = sim.schedules.random([0.5, 0.5], per="trajectory")
     spec = sim.Spec(
-        sim.tasks.softmax_bandit(), system, sim.methods.reinforce(), sim.chain(sim.updates.sgd((0.1, 0.1, 0.2, 0.2))),
-        updates=8, replicates=4, samples_per_group=2,
+        sim.tasks.softmax_bandit(),
+        system,
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.sgd((0.1, 0.1, 0.2, 0.2))),
+        updates=8,
+        replicates=4,
+        samples_per_group=2,
     )
     trace = sim.run(spec)
     part = trace.split()["sgd.lr=0.2"]
@@ -94,8 +106,12 @@ def test_every_place_of_a_knob_has_its_own_name():
     method = method.replace(factors=(sim.factors.drop_stale((3.0, 4.0)),))
     update = sim.chain(sim.updates.scale((0.5, 1.0)), sim.updates.sgd((0.1, 0.2)), sim.updates.scale((1.0, 2.0)))
     assert knobs.arrays(method, "method") | knobs.arrays(update, "update") == {
-        "method.cap": (2.0, 4.0), "advantage.v": (0.1, 0.2), "drop_stale.limit": (3.0, 4.0),
-        "scale.factor": (0.5, 1.0), "sgd.lr": (0.1, 0.2), "scale2.factor": (1.0, 2.0),
+        "method.cap": (2.0, 4.0),
+        "advantage.v": (0.1, 0.2),
+        "drop_stale.limit": (3.0, 4.0),
+        "scale.factor": (0.5, 1.0),
+        "sgd.lr": (0.1, 0.2),
+        "scale2.factor": (1.0, 2.0),
     }
 
 

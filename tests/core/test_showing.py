@@ -18,8 +18,11 @@ EVIL = '<script>alert("x")</script>&'
 
 def spec(**changes):
     usual = {
-        "system": sim.systems.areal(2, 2, 6, length=1.0, train_time=1.0), "update": sim.chain(sim.updates.sgd(0.5)),
-        "updates": 40, "replicates": 8, "samples_per_group": 4,
+        "system": sim.systems.areal(2, 2, 6, length=1.0, train_time=1.0),
+        "update": sim.chain(sim.updates.sgd(0.5)),
+        "updates": 40,
+        "replicates": 8,
+        "samples_per_group": 4,
     }
     return sim.Spec(sim.tasks.token_bandit(), method=sim.methods.truncated_is(), **{**usual, **changes})
 

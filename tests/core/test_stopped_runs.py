@@ -60,7 +60,12 @@ def test_what_is_kept_is_the_start_of_the_whole_run(tmp_path, epochs):
     error = stopped(made)
     trace, done = error.trace, 5 if epochs == 1 else 6
     assert trace.partial == {
-        "by": "Ctrl-C", "updates": done, "of": 12, "replicates": 6, "of_replicates": 6, "complete": 0
+        "by": "Ctrl-C",
+        "updates": done,
+        "of": 12,
+        "replicates": 6,
+        "of_replicates": 6,
+        "complete": 0,
     }
     assert f"stopped by Ctrl-C after {done} of 12 updates" in str(error)
     short = sim.run(spec(system=system, updates=done, epochs=epochs), seed=3)

@@ -103,10 +103,7 @@ LINKS = {
         lambda: [formulas.sgd(1.0), formulas.staleness_step()],
         [lambda u: u.sgd(1.0), lambda u: u.staleness_step()],
     ),
-    "lr_by_lag": (
-        lambda: [formulas.sgd(1.0), formulas.lr_by_lag()],
-        [lambda u: u.sgd(1.0), lambda u: u.lr_by_lag()],
-    ),
+    "lr_by_lag": (lambda: [formulas.sgd(1.0), formulas.lr_by_lag()], [lambda u: u.sgd(1.0), lambda u: u.lr_by_lag()]),
     "gono": (
         lambda: [formulas.gono(0.1, 0.5, 0.3, 0.95, eps=ROUND)],
         [lambda u: u.gono(0.1, 0.5, low=0.3, high=0.95, eps=ROUND)],

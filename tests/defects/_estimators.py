@@ -208,9 +208,7 @@ _right_forward = _parts.forward
     name="truncated_is",
 )
 def pooled():
-    return [
-        (Step, "sequence", lambda self, log: log.mean(0, keepdim=True).expand(log.shape).sum(-1, keepdim=True))
-    ]
+    return [(Step, "sequence", lambda self, log: log.mean(0, keepdim=True).expand(log.shape).sum(-1, keepdim=True))]
 
 
 @plant(

@@ -62,7 +62,12 @@ def start(lab, *arguments, **environment):
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     variables["PYTHONDONTWRITEBYTECODE"] = "1"  # a rewritten fake must not meet the cache of the former
     return subprocess.Popen(
-        [sys.executable, *arguments], cwd=lab, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, *arguments],
+        cwd=lab,
+        env=variables,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         # A suite started in the background ignores interrupts, and its children would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
@@ -107,7 +112,10 @@ def test_rows_come_back_with_their_manifest(lab):
     assert record["seed"] == 5 and record["spec"]["settings"][2] == {"x": 3, "seed": 5}
     assert {"digest", "commit", "libraries", "cpu", "time", "python"} <= set(record)
     assert sorted(p.name for p in results(lab).iterdir()) == [
-        "manifest.json", "part-0000.parquet", "part-0001.parquet", "part-0002.parquet"
+        "manifest.json",
+        "part-0000.parquet",
+        "part-0001.parquet",
+        "part-0002.parquet",
     ]
 
 
@@ -168,8 +176,12 @@ def test_a_manifest_that_lacks_something_is_refused(lab):
     assert run(lab, "squares")[0] == 0
     path = results(lab) / "manifest.json"
     whole = json.loads(path.read_text())
-    for broken in ({**whole, "parts": []}, {**whole, "parts": {"part-0000.parquet": None}}, {**whole, "format": 1},
-                   {name: value for name, value in whole.items() if name != "resumed"}):
+    for broken in (
+        {**whole, "parts": []},
+        {**whole, "parts": {"part-0000.parquet": None}},
+        {**whole, "format": 1},
+        {name: value for name, value in whole.items() if name != "resumed"},
+    ):
         path.write_text(json.dumps(broken))
         assert "manifest" in read(lab) and "remove it" in read(lab)
         status, _, err = run(lab, "squares", "--resume")
@@ -244,10 +256,13 @@ def test_out_takes_the_rows_elsewhere(lab):
 
 @pytest.mark.parametrize(
     ("old", "new", "field"),
-    [("SETTINGS = [", "SETTINGS = [1, ", "squares.SETTINGS"),
-     ('{"x": 1, "seed": 5}, {"x": 2', '{"x": print, "seed": 5}, {"x": 2', "squares.SETTINGS"),
-     ("QUICK = [", "QUICK = [] and [", "squares.QUICK"),
-     ('COLUMNS = ["x"', 'COLUMNS = [1, "x"', "squares.COLUMNS"), ("def run(", "def ran(", "squares.run")],
+    [
+        ("SETTINGS = [", "SETTINGS = [1, ", "squares.SETTINGS"),
+        ('{"x": 1, "seed": 5}, {"x": 2', '{"x": print, "seed": 5}, {"x": 2', "squares.SETTINGS"),
+        ("QUICK = [", "QUICK = [] and [", "squares.QUICK"),
+        ('COLUMNS = ["x"', 'COLUMNS = [1, "x"', "squares.COLUMNS"),
+        ("def run(", "def ran(", "squares.run"),
+    ],
 )
 def test_a_file_that_breaks_the_contract_is_refused_by_name(lab, old, new, field):
     edit(lab, old, new)

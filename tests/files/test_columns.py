@@ -82,9 +82,19 @@ FORGED = {
     "doubled": lambda values: 2 * values if values.dtype.kind != "U" else np.roll(values, 1),
 }
 PLAUSIBLE = {
-    ("samples", "attempt"), ("samples", "rate"), ("samples", "wasted"), ("samples", "clock"), ("samples", "t_scored"),
-    ("groups", "target"), ("groups", "factor"), ("groups", "t_free"), ("publishes", "clock_0"),
-    ("publishes", "clock_1"), ("resources", "syncing"), ("stretches", "version"), ("stretches", "clock"),
+    ("samples", "attempt"),
+    ("samples", "rate"),
+    ("samples", "wasted"),
+    ("samples", "clock"),
+    ("samples", "t_scored"),
+    ("groups", "target"),
+    ("groups", "factor"),
+    ("groups", "t_free"),
+    ("publishes", "clock_0"),
+    ("publishes", "clock_1"),
+    ("resources", "syncing"),
+    ("stretches", "version"),
+    ("stretches", "clock"),
 }
 """Columns of which some other number can pass: nothing else in the record says it. None of another type can."""
 CRUDE = {"of another type", "words", "objects of two axes", "shorter", "longer", "infinite", "negative"}
@@ -181,11 +191,22 @@ ONES = np.ones(IDS.shape)
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("work", [1]), ("work", ONES.tolist()), ("work", ONES[0]), ("work", 0.0 * ONES), ("work", -ONES),
-        ("work", np.nan * ONES), ("work", np.inf * ONES), ("work", ONES.astype(str)), ("work", ONES.astype(object)),
-        ("seconds", [1.0]), ("seconds", np.ones((1, 2))), ("seconds", np.array([[0.0, 2.0, 1.0]])),
-        ("seconds", np.array([[0.0, np.nan, 1.0]])), ("seconds", np.array([[0.0, 1.0, np.inf]])),
-        ("header", None), ("header", [1]),
+        ("work", [1]),
+        ("work", ONES.tolist()),
+        ("work", ONES[0]),
+        ("work", 0.0 * ONES),
+        ("work", -ONES),
+        ("work", np.nan * ONES),
+        ("work", np.inf * ONES),
+        ("work", ONES.astype(str)),
+        ("work", ONES.astype(object)),
+        ("seconds", [1.0]),
+        ("seconds", np.ones((1, 2))),
+        ("seconds", np.array([[0.0, 2.0, 1.0]])),
+        ("seconds", np.array([[0.0, np.nan, 1.0]])),
+        ("seconds", np.array([[0.0, 1.0, np.inf]])),
+        ("header", None),
+        ("header", [1]),
     ],
 )
 def test_works_seconds_and_headers_that_no_run_can_use(field, value):

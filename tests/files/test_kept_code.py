@@ -38,7 +38,12 @@ def adds(cache=None, code=ADDS, limit=None, source=ROOT, **environment):
     if cache:
         variables["NUMBA_CACHE_DIR"] = str(cache)
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=variables, cwd=source,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=variables,
+        cwd=source,
         preexec_fn=prepare,
     )
     return done.stdout, done.stderr

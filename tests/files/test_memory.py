@@ -32,30 +32,55 @@ STAT = "anon 5\ninactive_file 1000\ntotal_inactive_file 3000\n"
 CASES = {
     "no group": ({}, 8 * GIB, "machine"),
     "second version": (
-        {"groups": "0::/a/b\n", TWO + "a/b/memory.max": 3 * GIB, TWO + "a/b/memory.current": GIB}, 2 * GIB, "group",
+        {"groups": "0::/a/b\n", TWO + "a/b/memory.max": 3 * GIB, TWO + "a/b/memory.current": GIB},
+        2 * GIB,
+        "group",
     ),
     "second version, group above": (
-        {"groups": "0::/a/b\n", TWO + "a/b/memory.max": "max", TWO + "a/b/memory.current": GIB,
-         TWO + "a/memory.max": 4 * GIB, TWO + "a/memory.current": GIB}, 3 * GIB, "group",
+        {
+            "groups": "0::/a/b\n",
+            TWO + "a/b/memory.max": "max",
+            TWO + "a/b/memory.current": GIB,
+            TWO + "a/memory.max": 4 * GIB,
+            TWO + "a/memory.current": GIB,
+        },
+        3 * GIB,
+        "group",
     ),
     "second version, caches give way": (
         {"groups": "0::/a\n", TWO + "a/memory.max": 2000, TWO + "a/memory.current": 1500, TWO + "a/memory.stat": STAT},
-        1500, "group",
+        1500,
+        "group",
     ),
     "second version, no limit": (
-        {"groups": "0::/a\n", TWO + "a/memory.max": "max", TWO + "a/memory.current": GIB}, 8 * GIB, "machine",
+        {"groups": "0::/a\n", TWO + "a/memory.max": "max", TWO + "a/memory.current": GIB},
+        8 * GIB,
+        "machine",
     ),
     "inside a container": (
-        {"groups": "0::/host/path\n", TWO + "memory.max": GIB, TWO + "memory.current": 0}, GIB, "group",
+        {"groups": "0::/host/path\n", TWO + "memory.max": GIB, TWO + "memory.current": 0},
+        GIB,
+        "group",
     ),
     "full": ({"groups": "0::/a\n", TWO + "a/memory.max": 5, TWO + "a/memory.current": 9}, 0, "group"),
     "first version": (
-        {"groups": "9:cpu:/x\n4:blkio,memory:/a\n", ONE + "a/memory.limit_in_bytes": 9000,
-         ONE + "a/memory.usage_in_bytes": 5000, ONE + "a/memory.stat": STAT}, 7000, "group",
+        {
+            "groups": "9:cpu:/x\n4:blkio,memory:/a\n",
+            ONE + "a/memory.limit_in_bytes": 9000,
+            ONE + "a/memory.usage_in_bytes": 5000,
+            ONE + "a/memory.stat": STAT,
+        },
+        7000,
+        "group",
     ),
     "first version, no limit": (
-        {"groups": "4:memory:/a\n", ONE + "a/memory.limit_in_bytes": 9223372036854771712,
-         ONE + "a/memory.usage_in_bytes": 5000}, 8 * GIB, "machine",
+        {
+            "groups": "4:memory:/a\n",
+            ONE + "a/memory.limit_in_bytes": 9223372036854771712,
+            ONE + "a/memory.usage_in_bytes": 5000,
+        },
+        8 * GIB,
+        "machine",
     ),
 }
 
@@ -82,7 +107,10 @@ def test_a_machine_without_proc_says_how_much_it_has(tmp_path, monkeypatch):
 def test_the_limit_of_the_process_counts():
     code = "from asyncsim import memory; print(*memory.free())"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 * GIB, 4 * GIB)),
     )
     size, whose = done.stdout.split(maxsplit=1)
@@ -92,8 +120,13 @@ def test_the_limit_of_the_process_counts():
 def spec():
     """Some 27 GB of metrics."""
     return sim.Spec(
-        sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(), updates=10**6,
-        replicates=256, samples_per_group=2,
+        sim.tasks.softmax_bandit(),
+        sim.schedules.fixed(0),
+        sim.methods.reinforce(),
+        sim.chain(),
+        updates=10**6,
+        replicates=256,
+        samples_per_group=2,
     )
 
 

@@ -92,8 +92,19 @@ def test_forged_arrays_are_refused_by_name(tmp_path, case, kind):
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"{", b"[1]", b"7", b"{}", b"\xff\xfe", b"[" * 10**5, b'{"a":' * 10**5, b'{"kind": 1, "format": 1}',
-     b'{"kind": "schedule", "format": 1, "scalars": 3}', b"9" * 5000],
+    [
+        b"",
+        b"{",
+        b"[1]",
+        b"7",
+        b"{}",
+        b"\xff\xfe",
+        b"[" * 10**5,
+        b'{"a":' * 10**5,
+        b'{"kind": 1, "format": 1}',
+        b'{"kind": "schedule", "format": 1, "scalars": 3}',
+        b"9" * 5000,
+    ],
 )
 def test_forged_headers_are_refused_by_name(tmp_path, text):
     refused(archive(tmp_path / "forged.npz", {"__header__": header(text)}), words=("whole schedule file",))
@@ -187,11 +198,31 @@ def test_no_flipped_bit_of_a_log_gives_a_traceback(tmp_path, kind):
 
 @pytest.mark.parametrize(
     "cell",
-    ["[" * 10**5, '{"a":' * 10**5, "[" * 500 + "]" * 500, "9" * 400, "9" * 5000, "1e999", "-1e999", "NaN", '"\\ud800"',
-     "[[[[1]]]]", "{}", "true", '""', "[]", "[[]]", "[[1]]", "[[0, 1], 2]", '"[[["'],
+    [
+        "[" * 10**5,
+        '{"a":' * 10**5,
+        "[" * 500 + "]" * 500,
+        "9" * 400,
+        "9" * 5000,
+        "1e999",
+        "-1e999",
+        "NaN",
+        '"\\ud800"',
+        "[[[[1]]]]",
+        "{}",
+        "true",
+        '""',
+        "[]",
+        "[[]]",
+        "[[1]]",
+        "[[0, 1], 2]",
+        '"[[["',
+    ],
 )
-@pytest.mark.parametrize("column", ["sample_id", "group_id", "start_version", "train_version", "t_start", "versions",
-                                    "fate", "reward", "tokens"])
+@pytest.mark.parametrize(
+    "column",
+    ["sample_id", "group_id", "start_version", "train_version", "t_start", "versions", "fate", "reward", "tokens"],
+)
 def test_strange_cells_are_read_or_refused_by_name(tmp_path, cell, column):
     lines = []
     for row in ROWS:
@@ -269,7 +300,11 @@ def test_bombs_are_refused_before_they_take_their_memory(tmp_path):
         paths[-1].write_bytes(data)
     assert sum(path.stat().st_size for path in paths) < 3 * MIB
     done = subprocess.run(
-        [sys.executable, "-c", WATCH, *map(str, paths)], capture_output=True, text=True, timeout=120, check=True,
+        [sys.executable, "-c", WATCH, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
         env={**os.environ, "ASYNCSIM_READ_LIMIT": "64MiB"},
     )
     *said, peak = done.stdout.splitlines()

@@ -46,8 +46,10 @@ def outcome(ask: Any) -> str:
         text = str(error)
         if "\n" in text:
             return f"failed: two lines\n{text}"
-        return "refused: too big" if "ASYNCSIM_READ_LIMIT" in text else (
-            "refused: damaged" if "must be a whole" in text else "refused: by a rule"
+        return (
+            "refused: too big"
+            if "ASYNCSIM_READ_LIMIT" in text
+            else ("refused: damaged" if "must be a whole" in text else "refused: by a rule")
         )
     except (Exception, Hang):
         return f"failed: {traceback.format_exc()[-1500:]}"
@@ -137,7 +139,12 @@ def part(kind: str, first: int, count: int) -> Counter[str]:
         command = [sys.executable, "-m", "tests.fuzz", "--child", kind, str(first), str(count), str(handle)]
         environment = {**os.environ, "ASYNCSIM_READ_LIMIT": str(LIMIT), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, pass_fds=[handle], check=False,
+            command,
+            capture_output=True,
+            text=True,
+            env=environment,
+            pass_fds=[handle],
+            check=False,
             timeout=600 + 0.2 * count,
         )
         last = os.pread(handle, 12, 0).decode()
@@ -156,10 +163,15 @@ def report(kind: str, count: int, seed: int) -> dict[str, Any]:
         total += found
     failures = sorted(key for key in total if key.startswith("failed: "))
     return {
-        "kind": kind, "count": count, "seed": seed, "seconds": round(time.monotonic() - begin, 1),
+        "kind": kind,
+        "count": count,
+        "seed": seed,
+        "seconds": round(time.monotonic() - begin, 1),
         "outcomes": {key: number for key, number in sorted(total.items()) if not key.startswith(("failed: ", "of "))},
         "files of": {key[3:]: number for key, number in sorted(total.items()) if key.startswith("of ")},
-        "peak MiB": max(peaks, default=0) >> 20, "limit MiB": LIMIT >> 20, "failures": failures[:20],
+        "peak MiB": max(peaks, default=0) >> 20,
+        "limit MiB": LIMIT >> 20,
+        "failures": failures[:20],
     }
 
 

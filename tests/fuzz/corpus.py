@@ -64,8 +64,14 @@ def logs(run: Run):
         else:
             # miles and slime: a version for each engine call.
             rows = [
-                {"index": row["sample"], "group_index": row["group"], "weight_versions": sorted(set(row["versions"])),
-                 "response_length": 6, "train_version": row["v_train"], "t_start": row["t_start"]}
+                {
+                    "index": row["sample"],
+                    "group_index": row["group"],
+                    "weight_versions": sorted(set(row["versions"])),
+                    "response_length": 6,
+                    "train_version": row["v_train"],
+                    "t_start": row["t_start"],
+                }
                 for row in run.trained
             ]
             given = {"stack": stack, "unknown": "keep", "start_is": "start"}
@@ -77,8 +83,15 @@ def logs(run: Run):
             given["samples_per_publish"] = per
         yield stack, rows, given
     rows = [
-        {"sample_id": row["sample"], "versions": [[0, row["v_start"]], [3, row["v_end"]]], "tokens": 6,
-         "train_version": row["v_train"], "fate": row["fate"], "t_start": row["t_start"], "reward": 0.5}
+        {
+            "sample_id": row["sample"],
+            "versions": [[0, row["v_start"]], [3, row["v_end"]]],
+            "tokens": 6,
+            "train_version": row["v_train"],
+            "fate": row["fate"],
+            "t_start": row["t_start"],
+            "reward": 0.5,
+        }
         for row in run.trained
     ]
     yield "own", rows, {"unit": "publishes", "unknown": "keep"}
@@ -90,7 +103,8 @@ def whole(folder: Path) -> list[Whole]:
     parts = sim.methods.truncated_is(), sim.chain(sim.updates.sgd(0.1))
     spec = sim.Spec(sim.tasks.softmax_bandit(3), run.system, *parts, samples_per_group=2, updates=6, replicates=2)
     values = {
-        "schedule": (run.schedule, schedule), "timeline": (run.system.timeline(6, 2, seed=1), timeline),
+        "schedule": (run.schedule, schedule),
+        "timeline": (run.system.timeline(6, 2, seed=1), timeline),
         "trace": (sim.run(spec, progress=False), trace),
     }
     found = []

@@ -13,8 +13,15 @@ from asyncsim.base.checks import InputError
 
 M = sim.methods
 METHODS = {
-    "reinforce": M.reinforce, "ppo_clip": M.ppo_clip, "truncated_is": M.truncated_is, "full_is": M.full_is,
-    "decoupled_ppo": M.decoupled_ppo, "kimi": M.kimi, "tba": lambda: M.tba(1.0), "cispo": M.cispo, "m2po": M.m2po_mask,
+    "reinforce": M.reinforce,
+    "ppo_clip": M.ppo_clip,
+    "truncated_is": M.truncated_is,
+    "full_is": M.full_is,
+    "decoupled_ppo": M.decoupled_ppo,
+    "kimi": M.kimi,
+    "tba": lambda: M.tba(1.0),
+    "cispo": M.cispo,
+    "m2po": M.m2po_mask,
     "sat": M.sat,
 }
 NAMES = ("log_prob", "behavior_log_prob", "proximal_log_prob", "reference_log_prob")

@@ -95,11 +95,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "reached = (held > 0) & (below >= level * below[:, -1:] - 1e-12)",
         "> -> >=",
     ): "What has no mass stands behind all that has.",
-    (
-        "asyncsim/methods/_adaptive.py",
-        'if key.device.type != "cpu":',
-        "!= -> ==",
-    ): "Both ways sort.",
+    ("asyncsim/methods/_adaptive.py", 'if key.device.type != "cpu":', "!= -> =="): "Both ways sort.",
     (
         "asyncsim/methods/_bapo.py",
         '"low": knob("low", low[0], "the lower bound of the ratio starts there", 0.0, 1.0),',

@@ -11,7 +11,9 @@ from asyncsim.plotting import _style
 from notebooks import _book
 
 SHORT = [
-    (r"batches=600", "batches=60"), (r"summary\(600", "summary(60"), (r"staleness\(200, 32", "staleness(60, 4"),
+    (r"batches=600", "batches=60"),
+    (r"summary\(600", "summary(60"),
+    (r"staleness\(200, 32", "staleness(60, 4"),
     (r"batches=(200|300), (.*)realizations=\d+", r"batches=60, \2realizations=4"),
 ]
 """What makes the cells short."""

@@ -36,6 +36,7 @@ def drive(feed, batches, lengths_of=stopping):
     """Take all batches; a version may not be used, nor asked for, after it was retired or before it exists."""
     gone = set()
     for batch in range(batches):
+
         def ask(realization, trajectory, token_version, batch=batch, gone=frozenset(gone)):
             newest = batch // feed.coupled.batches_per_publish
             assert token_version.dtype == np.int32 and token_version.shape == (trajectory.size, feed.tokens)
@@ -122,8 +123,11 @@ def test_realizations_do_not_see_each_other():
 
 
 RANDOM = {
-    "rewards": {"reward": exponential(2.0)}, "training times": {"train_time": exponential(2.0)},
-    "rejections": {"accept": 0.5}, "failures": {"failure_rate": 0.3}, "choices": {"order": "random"},
+    "rewards": {"reward": exponential(2.0)},
+    "training times": {"train_time": exponential(2.0)},
+    "rejections": {"accept": 0.5},
+    "failures": {"failure_rate": 0.3},
+    "choices": {"order": "random"},
 }
 
 

@@ -19,7 +19,9 @@ COUNTS = {"groups_per_batch": st.integers(1, 3), "batches_per_publish": st.integ
 
 
 @given(
-    staleness=st.integers(0, 9), batches=st.integers(1, 20), samples=st.integers(1, 3),
+    staleness=st.integers(0, 9),
+    batches=st.integers(1, 20),
+    samples=st.integers(1, 3),
     counts=st.fixed_dictionaries(COUNTS),
 )
 def test_fixed_is_the_smaller_of_version_and_lag(staleness, batches, samples, counts):
@@ -74,11 +76,17 @@ def test_realizations_describe_and_travel():
 
 
 @given(
-    law=st.sampled_from([
-        schedules.fixed(2, batches_per_publish=2), schedules.frozen(), schedules.sawtooth(3),
-        schedules.random(laws.uniform(0, 3), "trajectory"), schedules.random(laws.uniform(1, 2), batches_per_publish=2),
-    ]),
-    batches=st.integers(1, 12), seed=st.integers(0, 3),
+    law=st.sampled_from(
+        [
+            schedules.fixed(2, batches_per_publish=2),
+            schedules.frozen(),
+            schedules.sawtooth(3),
+            schedules.random(laws.uniform(0, 3), "trajectory"),
+            schedules.random(laws.uniform(1, 2), batches_per_publish=2),
+        ]
+    ),
+    batches=st.integers(1, 12),
+    seed=st.integers(0, 3),
 )
 def test_the_feed_retires_each_version_once_and_never_early(law, batches, seed):
     schedule = law.schedule(batches, 2, 1, 3, seed)
@@ -91,7 +99,7 @@ def test_the_feed_retires_each_version_once_and_never_early(law, batches, seed):
         retired = feed.retired(batch)
         assert all(v <= batch // law.batches_per_publish for v in retired)
         gone += retired
-        later = set(schedule.version[:, batch + 1:].ravel().tolist())
+        later = set(schedule.version[:, batch + 1 :].ravel().tolist())
         assert set(range(batch // law.batches_per_publish + 1)) - set(gone) <= later
     assert sorted(gone) == list(range((batches - 1) // law.batches_per_publish + 1))
 
@@ -117,13 +125,17 @@ def test_a_saved_schedule_is_replayed(tmp_path):
 @pytest.mark.parametrize(
     ("field", "make"),
     [
-        ("staleness", lambda: schedules.fixed(-1)), ("staleness", lambda: schedules.fixed(1.5)),
-        ("batches", lambda: schedules.sawtooth(0)), ("batches", lambda: schedules.sawtooth(1.5)),
+        ("staleness", lambda: schedules.fixed(-1)),
+        ("staleness", lambda: schedules.fixed(1.5)),
+        ("batches", lambda: schedules.sawtooth(0)),
+        ("batches", lambda: schedules.sawtooth(1.5)),
         ("updates", lambda: schedules.sawtooth(updates=4)),
         ("updates_per_batch", lambda: schedules.sawtooth(4, updates_per_batch=2)),
         ("updates_per_batch", lambda: schedules.fixed(1, updates_per_batch=2)),
-        ("law", lambda: schedules.random([0.5, 0.6])), ("law", lambda: schedules.random([1.5, -0.5])),
-        ("law", lambda: schedules.random([])), ("law", lambda: schedules.random([float("nan"), 1.0])),
+        ("law", lambda: schedules.random([0.5, 0.6])),
+        ("law", lambda: schedules.random([1.5, -0.5])),
+        ("law", lambda: schedules.random([])),
+        ("law", lambda: schedules.random([float("nan"), 1.0])),
         ("per", lambda: schedules.random([1.0], per="token")),
         ("groups_per_batch", lambda: schedules.frozen(groups_per_batch=0)),
         ("batches", lambda: schedules.frozen().schedule(0, 1, 1, 1, 0)),

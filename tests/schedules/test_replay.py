@@ -75,8 +75,12 @@ def a_run(eta=2, batch=3, places=5, samples=2, tokens=6, publish=1, updates=1, b
 
 
 RUNS = {
-    "eta": st.integers(0, 3), "batch": st.integers(1, 4), "places": st.integers(1, 9), "samples": st.integers(1, 3),
-    "load": st.sampled_from([0.4, 1.6]), "seed": st.integers(0, 5),
+    "eta": st.integers(0, 3),
+    "batch": st.integers(1, 4),
+    "places": st.integers(1, 9),
+    "samples": st.integers(1, 3),
+    "load": st.sampled_from([0.4, 1.6]),
+    "seed": st.integers(0, 5),
 }
 
 # Each trainer's names and units, written here by hand: the table of the product is what is tested.
@@ -89,42 +93,64 @@ def own(row):
 
 WRITERS = {
     "verl": lambda row: {
-        "sample_id": row["sample"], "uid": f"prompt {row['group']}", "min_global_steps": row["v_start"],
-        "max_global_steps": row["v_end"], "global_steps": row["v_train"] + 1,
+        "sample_id": row["sample"],
+        "uid": f"prompt {row['group']}",
+        "min_global_steps": row["v_start"],
+        "max_global_steps": row["v_end"],
+        "global_steps": row["v_train"] + 1,
     },
     "verl-fully-async": lambda row: {
-        "sample_id": row["sample"], "group_id": row["group"], "param_version_start": row["v_start"],
-        "param_version_end": row["v_end"], "current_param_version": row["v_train"],
+        "sample_id": row["sample"],
+        "group_id": row["group"],
+        "param_version_start": row["v_start"],
+        "param_version_end": row["v_end"],
+        "current_param_version": row["v_train"],
     },
     "AReaL": lambda row: {
-        "sample_id": row["sample"], "group_id": row["group"], "versions": [-1, -1, -1, *row["versions"]],
+        "sample_id": row["sample"],
+        "group_id": row["group"],
+        "versions": [-1, -1, -1, *row["versions"]],
         "version": row["v_train"],
     },
     "prime-rl": lambda row: {
-        "sample_id": row["sample"], "group_id": row["group"], "start": row["v_start"], "end": row["v_end"],
+        "sample_id": row["sample"],
+        "group_id": row["group"],
+        "start": row["v_start"],
+        "end": row["v_end"],
         "step": row["v_train"] + 1,
     },
     "SkyRL": lambda row: {
-        "sample_id": row["sample"], "uid": row["group"], "global_step_when_scheduled": row["v_start"] + 1,
+        "sample_id": row["sample"],
+        "uid": row["group"],
+        "global_step_when_scheduled": row["v_start"] + 1,
         "global_step": row["v_train"] + 1,
     },
     "ROLL": lambda row: {
-        "sample_id": row["sample"], "group_id": row["group"], "sampling_start_step": row["v_start"],
+        "sample_id": row["sample"],
+        "group_id": row["group"],
+        "sampling_start_step": row["v_start"],
         "global_step": row["v_train"],
     },
     "NeMo-RL": lambda row: {
-        "sample_id": row["sample"], "group_id": row["group"], "start_weight": row["v_start"],
-        "end_weight": row["v_end"], "target_step": row["v_train"],
+        "sample_id": row["sample"],
+        "group_id": row["group"],
+        "start_weight": row["v_start"],
+        "end_weight": row["v_end"],
+        "target_step": row["v_train"],
     },
     "TRL": lambda row: {**own(row), "model_version": row["v_start"]},
     "open-instruct": lambda row: {**own(row), "model_step": row["v_start"]},
     "tinker-cookbook": lambda row: {
-        "iteration": row["v_train"], "group_idx": row["group"] % 1000, "traj_idx": row["sample"] % 7,
+        "iteration": row["v_train"],
+        "group_idx": row["group"] % 1000,
+        "traj_idx": row["sample"] % 7,
         "sampling_client_step": row["v_start"],
     },
     "pipeline-rl": lambda row: {**own(row), "model_version": row["v_start"]},
     "torchtitan": lambda row: {
-        "sample_id": row["sample"], "group_id": row["group"], "min_policy_version": row["v_start"],
+        "sample_id": row["sample"],
+        "group_id": row["group"],
+        "min_policy_version": row["v_start"],
         "trainer_policy_version": row["v_train"],
     },
     "torchforge": lambda row: {**own(row), "generator_version": row["v_start"]},
@@ -137,8 +163,9 @@ def check_round_trip(stack, run, kind="jsonl", shown=None):
     rows = [WRITERS[stack](row) for row in run.trained]
     given = {}
     if stack == "pipeline-rl":
-        rows = [{**r, "model_version": r["model_version"] * per, "train_version": r["train_version"] * per}
-                for r in rows]
+        rows = [
+            {**r, "model_version": r["model_version"] * per, "train_version": r["train_version"] * per} for r in rows
+        ]
         given = {"samples_per_publish": per}
     law = replay(written(rows, kind), stack=stack, **given)
     tokens = run.tokens if stack == "AReaL" else 1
@@ -182,9 +209,12 @@ def in_unit(run, unit):
     publish = batch * S or 1
     rows = [
         {
-            "sample_id": row["sample"], "group_id": row["group"], "start_version": row["v_start"] * publish,
+            "sample_id": row["sample"],
+            "group_id": row["group"],
+            "start_version": row["v_start"] * publish,
             "versions": [v * publish for v in row["versions"]],
-            "train_version": row["batch"] * batch if batch else row["v_train"], "tokens": run.tokens,
+            "train_version": row["batch"] * batch if batch else row["v_train"],
+            "tokens": run.tokens,
             **({"batch": 7 + 2 * row["batch"]} if unit == "publishes" else {}),
         }
         for row in run.trained
@@ -202,13 +232,16 @@ def check_unit(run, unit, kind="jsonl"):
     assert np.array_equal(*np.broadcast_arrays(found.staleness(), run.schedule.staleness()))
     assert np.array_equal(found.trajectory, run.schedule.trajectory)
     assert (found.batches_per_publish, found.recommended, law.recommended) == (
-        run.system.batches_per_publish, run.system.recommended, run.system.recommended
+        run.system.batches_per_publish,
+        run.system.recommended,
+        run.system.recommended,
     )
 
 
 @settings(max_examples=30)
 @given(
-    run=st.builds(a_run, **RUNS, publish=st.integers(1, 4), updates=st.integers(1, 3)), unit=st.sampled_from(UNITS),
+    run=st.builds(a_run, **RUNS, publish=st.integers(1, 4), updates=st.integers(1, 3)),
+    unit=st.sampled_from(UNITS),
     kind=st.sampled_from(KINDS),
 )
 def test_units_are_converted_at_the_border(run, unit, kind):
@@ -228,8 +261,9 @@ def test_fewer_tokens_than_logged_are_those_at_the_same_fractions(run, tokens):
 
 def test_more_tokens_than_logged_repeat_them():
     rows = [{"sample_id": 0, "versions": [0, 1], "train_version": 1}]
-    law = replay(written([{"sample_id": 9, "start_version": 0, "end_version": 0, "train_version": 0}, *rows]),
-                 unit="publishes")
+    law = replay(
+        written([{"sample_id": 9, "start_version": 0, "end_version": 0, "train_version": 0}, *rows]), unit="publishes"
+    )
     assert law.schedule(2, 1, 6, 1, 0).version[0, 1].ravel().tolist() == [0, 0, 0, 1, 1, 1]
     assert law.schedule(2, 1, 3, 1, 0).version[0, 1].ravel().tolist() == [0, 0, 1]
 
@@ -267,9 +301,14 @@ def stack_with(monkeypatch, name, **changes):
 @pytest.mark.parametrize(
     ("stack", "changes"),
     [
-        ("verl", {"train_offset": 0}), ("verl", {"train_offset": -2}), ("prime_rl", {"train_offset": 0}),
-        ("skyrl", {"train_offset": 0}), ("skyrl", {"stamp_offset": 0}), ("areal", {"train_offset": -1}),
-        ("tinker_cookbook", {"train_offset": 1}), ("nemo_rl", {"stamp_offset": 1}),
+        ("verl", {"train_offset": 0}),
+        ("verl", {"train_offset": -2}),
+        ("prime_rl", {"train_offset": 0}),
+        ("skyrl", {"train_offset": 0}),
+        ("skyrl", {"stamp_offset": 0}),
+        ("areal", {"train_offset": -1}),
+        ("tinker_cookbook", {"train_offset": 1}),
+        ("nemo_rl", {"stamp_offset": 1}),
         ("pipeline_rl", {"unit": "publishes"}),
     ],
 )
@@ -410,9 +449,13 @@ def test_fates_are_kept_apart_and_counted():
     run = a_run(batches=6)
     rows = [
         {
-            "sample_id": row["sample"], "group_id": row["group"], "start_version": row["v_start"],
-            "end_version": None if row["v_end"] < 0 else row["v_end"], "train_version": row["v_train"],
-            "fate": row["fate"], "tokens": run.tokens,
+            "sample_id": row["sample"],
+            "group_id": row["group"],
+            "start_version": row["v_start"],
+            "end_version": None if row["v_end"] < 0 else row["v_end"],
+            "train_version": row["v_train"],
+            "fate": row["fate"],
+            "tokens": run.tokens,
             **{name: None if np.isnan(row[name]) else row[name] for name in ("t_start", "t_end", "t_train")},
         }
         for row in run.rows
@@ -422,9 +465,7 @@ def test_fates_are_kept_apart_and_counted():
     law = replay(written(rows), unit="publishes")
     found = law.log.report()
     assert found["fates"] == {"trained": len(run.trained), "unfinished": unfinished} and found["refused"] == {}
-    assert np.array_equal(
-        law.schedule(6, 2, 1, 1, 0).staleness(), run.schedule.staleness()[..., :1]
-    )
+    assert np.array_equal(law.schedule(6, 2, 1, 1, 0).staleness(), run.schedule.staleness()[..., :1])
     assert not any("fate" in reason for reason in law.log.unchecked)
     for row in rows:
         del row["fate"]
@@ -491,8 +532,15 @@ def test_trainers_without_stamps_are_referred_to_their_preset(stack):
 
 GOOD = [
     {
-        "sample_id": n, "group_id": n // 2, "start_version": max(0, n // 4 - 1), "end_version": n // 4,
-        "train_version": n // 4, "tokens": 5, "t_start": float(n), "t_end": n + 2.0, "t_train": 20.0 + n // 4,
+        "sample_id": n,
+        "group_id": n // 2,
+        "start_version": max(0, n // 4 - 1),
+        "end_version": n // 4,
+        "train_version": n // 4,
+        "tokens": 5,
+        "t_start": float(n),
+        "t_end": n + 2.0,
+        "t_train": 20.0 + n // 4,
     }
     for n in range(16)
 ]
@@ -533,8 +581,10 @@ def test_the_good_rows_are_good():
         ("start_version", changed(start_version=-2)),
         ("train_version", changed(train_version=None)),
         ("train_version", [{**row, "train_version": row["train_version"] + 1} for row in GOOD]),
-        ("train_version of batch 2", [{**r, "train_version": r["train_version"] + (r["train_version"] > 1)}
-                                      for r in GOOD]),
+        (
+            "train_version of batch 2",
+            [{**r, "train_version": r["train_version"] + (r["train_version"] > 1)} for r in GOOD],
+        ),
         ("train_version", [{**row, "batch": 3 - row["train_version"]} for row in GOOD]),
         ("batch", [{**row, "batch": row["sample_id"] // 8} for row in GOOD]),
         ("batch", [{**row, "batch": None if row["sample_id"] == 4 else row["train_version"]} for row in GOOD]),
@@ -629,9 +679,18 @@ def test_a_truncated_file_is_refused(kind):
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [("log.csv", b""), ("log.csv", b"sample_id,start_version\n"), ("log.csv", b"a,b\n1,2,3\n"), ("log.jsonl", b""),
-     ("log.jsonl", b"[1]\n"), ("log.jsonl", b"\xff\xfe\n"), ("log.parquet", b"PAR1"), ("log.txt", b"a\n"),
-     ("log.csv.gz", b"nothing"), ("log.csv", b"a,a\n1,2\n")],
+    [
+        ("log.csv", b""),
+        ("log.csv", b"sample_id,start_version\n"),
+        ("log.csv", b"a,b\n1,2,3\n"),
+        ("log.jsonl", b""),
+        ("log.jsonl", b"[1]\n"),
+        ("log.jsonl", b"\xff\xfe\n"),
+        ("log.parquet", b"PAR1"),
+        ("log.txt", b"a\n"),
+        ("log.csv.gz", b"nothing"),
+        ("log.csv", b"a,a\n1,2\n"),
+    ],
 )
 def test_unreadable_files_are_refused_by_name(name, data):
     path = Path(tempfile.mkdtemp(), name)
@@ -647,7 +706,9 @@ def test_unreadable_files_are_refused_by_name(name, data):
 def test_asking_more_than_the_log_has():
     law = replay(written(GOOD), **GIVEN)
     for field, asked in (
-        ("batches", (5, 2, 1, 1, 0)), ("samples_per_group", (4, 3, 1, 1, 0)), ("tokens", (4, 2, 0, 1, 0)),
+        ("batches", (5, 2, 1, 1, 0)),
+        ("samples_per_group", (4, 3, 1, 1, 0)),
+        ("tokens", (4, 2, 0, 1, 0)),
         ("realizations", (4, 2, 1, 0, 0)),
     ):
         with pytest.raises(InputError) as caught:
@@ -666,8 +727,18 @@ def test_a_policy_trains_on_a_log_as_on_the_system():
     law = replay(written(rows), **GIVEN)
     parts = (sim.methods.truncated_is(), sim.chain(sim.updates.sgd(0.5)))
     one, two = (
-        sim.run(sim.Spec(sim.tasks.softmax_bandit(), system, *parts, samples_per_group=4, updates=12, replicates=3,
-                         realizations=1), seed=0)
+        sim.run(
+            sim.Spec(
+                sim.tasks.softmax_bandit(),
+                system,
+                *parts,
+                samples_per_group=4,
+                updates=12,
+                replicates=3,
+                realizations=1,
+            ),
+            seed=0,
+        )
         for system in (law, run.system)
     )
     assert np.array_equal(one.parameters, two.parameters) and np.isfinite(one.parameters).all()

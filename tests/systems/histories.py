@@ -8,40 +8,116 @@ def of_twin(twin):
     groups = twin.groups.values()
     per_publish = twin.s.batches_per_publish
     samples = [
-        (s.number, s.group, s.place, s.place % twin.s.servers, s.rate, s.work, s.attempt, s.wasted, s.t_submit,
-         s.t_start, s.t_end, s.t_scored, s.v_submit, s.v_start, s.v_end, s.v_ready, g.t_ready, g.t_pack,
-         twin.batches[g.batch].t_start if g.uses else None, g.batch, g.fate)
-        for g in groups for s in g.samples
+        (
+            s.number,
+            s.group,
+            s.place,
+            s.place % twin.s.servers,
+            s.rate,
+            s.work,
+            s.attempt,
+            s.wasted,
+            s.t_submit,
+            s.t_start,
+            s.t_end,
+            s.t_scored,
+            s.v_submit,
+            s.v_start,
+            s.v_end,
+            s.v_ready,
+            g.t_ready,
+            g.t_pack,
+            twin.batches[g.batch].t_start if g.uses else None,
+            g.batch,
+            g.fate,
+        )
+        for g in groups
+        for s in g.samples
     ]
     rows = [
-        (g.number, g.place, g.prompt, g.target, g.t_submit, g.t_done, g.t_ready, g.t_left, g.v_submit,
-         -1 if twin.v_head(g) is None else twin.v_head(g), g.v_done, g.v_left,
-         g.batch // per_publish if g.uses else -1, g.batch, g.uses, g.fate)
+        (
+            g.number,
+            g.place,
+            g.prompt,
+            g.target,
+            g.t_submit,
+            g.t_done,
+            g.t_ready,
+            g.t_left,
+            g.v_submit,
+            -1 if twin.v_head(g) is None else twin.v_head(g),
+            g.v_done,
+            g.v_left,
+            g.batch // per_publish if g.uses else -1,
+            g.batch,
+            g.uses,
+            g.fate,
+        )
         for g in groups
     ]
     done = [batch for batch in twin.batches if batch.t_end is not None]
     return {
-        "samples": samples, "groups": rows,
+        "samples": samples,
+        "groups": rows,
         "batches": [(n, b.v_t, b.v_g, b.t_pack, b.t_start, b.t_end) for n, b in enumerate(done)],
-        "publishes": [
-            (n + 1, p.t_snapshot, p.t_install, *p.levels.values()) for n, p in enumerate(twin.publishes)
-        ],
+        "publishes": [(n + 1, p.t_snapshot, p.t_install, *p.levels.values()) for n, p in enumerate(twin.publishes)],
         "uses": sorted((n, g) for n, b in enumerate(done) for g in b.taken),
     }
 
 
 COLUMNS = {
     "samples": (
-        "sample", "group", "place", "server", "rate", "work", "attempt", "wasted", "t_submit", "t_start", "t_end",
-        "t_scored", "v_submit", "v_start", "v_end", "v_ready", "t_ready", "t_pack", "t_train", "batch", "fate",
+        "sample",
+        "group",
+        "place",
+        "server",
+        "rate",
+        "work",
+        "attempt",
+        "wasted",
+        "t_submit",
+        "t_start",
+        "t_end",
+        "t_scored",
+        "v_submit",
+        "v_start",
+        "v_end",
+        "v_ready",
+        "t_ready",
+        "t_pack",
+        "t_train",
+        "batch",
+        "fate",
     ),
     "groups": (
-        "group", "place", "prompt", "target", "t_submit", "t_done", "t_ready", "t_left", "v_submit", "v_start",
-        "v_done", "v_left", "v_train", "batch", "uses", "fate",
+        "group",
+        "place",
+        "prompt",
+        "target",
+        "t_submit",
+        "t_done",
+        "t_ready",
+        "t_left",
+        "v_submit",
+        "v_start",
+        "v_done",
+        "v_left",
+        "v_train",
+        "batch",
+        "uses",
+        "fate",
     ),
     "batches": ("batch", "version", "installed", "t_pack", "t_start", "t_end"),
     "publishes": (
-        "version", "t_snapshot", "t_install", "in_flight", "scoring", "blocked", "ready", "packed", "outstanding",
+        "version",
+        "t_snapshot",
+        "t_install",
+        "in_flight",
+        "scoring",
+        "blocked",
+        "ready",
+        "packed",
+        "outstanding",
     ),
     "uses": ("batch", "group"),
 }

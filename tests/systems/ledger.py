@@ -67,7 +67,8 @@ def fates(twin):
             first.setdefault(group, number)
     known = {"trained", "dropped_age", "dropped_overflow", "rejected", "unfinished"}
     return all(
-        group.fate in known and (group.fate == "trained") == (number in taken)
+        group.fate in known
+        and (group.fate == "trained") == (number in taken)
         and (group.uses, group.batch) == (taken[number], first.get(number, -1))
         and (group.t_left is None) == (group.fate == "unfinished")
         for number, group in twin.groups.items()
@@ -162,7 +163,8 @@ def ages(twin):
         return True
     return all(
         number // s.batches_per_publish - twin.stamp(twin.groups[group]) <= s.max_age
-        for number, batch in enumerate(twin.batches) for group in batch.taken
+        for number, batch in enumerate(twin.batches)
+        for group in batch.taken
     )
 
 

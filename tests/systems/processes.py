@@ -75,9 +75,18 @@ class Program:
             self.tickets -= self.s.quantum
             for _ in range(self.s.quantum):
                 group = SimpleNamespace(
-                    number=len(self.groups), place=self.free.pop(0), t_submit=self.env.now, v_submit=self.version,
-                    starts=[None] * self.n, ends=[None] * self.n, scores=[None] * self.n, head=None, t_ready=None,
-                    fate="unfinished", batch=-1, inside=False,
+                    number=len(self.groups),
+                    place=self.free.pop(0),
+                    t_submit=self.env.now,
+                    v_submit=self.version,
+                    starts=[None] * self.n,
+                    ends=[None] * self.n,
+                    scores=[None] * self.n,
+                    head=None,
+                    t_ready=None,
+                    fate="unfinished",
+                    batch=-1,
+                    inside=False,
                 )
                 self.groups.append(group)
                 self.env.process(self.group(group))
@@ -194,12 +203,16 @@ class Program:
         end = self.env.now
         samples = [
             (g.number * self.n + k, g.place, g.t_submit, start[0], done[0], g.scores[k], g.v_submit, start[1], done[1])
-            for g in self.groups for k in range(self.n)
-            for start in [g.starts[k] or (None, -1)] for done in [g.ends[k] or (None, -1)] if g.t_submit < end
+            for g in self.groups
+            for k in range(self.n)
+            for start in [g.starts[k] or (None, -1)]
+            for done in [g.ends[k] or (None, -1)]
+            if g.t_submit < end
         ]
         groups = [
             (g.number, g.place, g.t_submit, g.t_ready, g.v_submit, -1 if g.head is None else g.head, g.batch, g.fate)
-            for g in self.groups if g.t_submit < end
+            for g in self.groups
+            if g.t_submit < end
         ]
         return {"samples": samples, "groups": groups, "batches": list(self.batches)}
 

@@ -80,9 +80,12 @@ def stages(c):
     blocked = ring(state.blocked, run.blocked_head, run.blocked)
     gone = Counter(c.packed()) if settings.max_uses == 1 else Counter(c.at(k.IN_PACK).tolist())
     return (
-        len(c.at(k.IN_GENERATION)) == run.in_flight and len(c.at(k.IN_SCORING)) == run.scoring
-        and Counter(blocked) == Counter(c.at(k.IN_QUEUE).tolist()) and Counter(c.at(k.IN_PACK).tolist()) == gone
-        and Counter(buffered) == Counter(c.at(k.IN_BUFFER).tolist()) and run.ready == len(buffered)
+        len(c.at(k.IN_GENERATION)) == run.in_flight
+        and len(c.at(k.IN_SCORING)) == run.scoring
+        and Counter(blocked) == Counter(c.at(k.IN_QUEUE).tolist())
+        and Counter(c.at(k.IN_PACK).tolist()) == gone
+        and Counter(buffered) == Counter(c.at(k.IN_BUFFER).tolist())
+        and run.ready == len(buffered)
         and run.untrained == (state.group.used[state.picks[: run.visible]] == 0).sum()
         and run.unstarted == (state.group.v_head[c.at(k.IN_GENERATION)] < 0).sum()
     )
@@ -156,7 +159,8 @@ def samples(c):
     told = c.state.group[c.rows]
     kinds = ((k.EVENT_REWARD, k.REWARDED), (k.EVENT_STEP, k.STEPPING), (k.EVENT_REPAIR, k.REPAIRING))
     return (
-        (told.missing[alive] == missing[alive]).all() and (told.unscored[alive] == unscored[alive]).all()
+        (told.missing[alive] == missing[alive]).all()
+        and (told.unscored[alive] == unscored[alive]).all()
         and ((missing > 0) == (c.stage == k.IN_GENERATION))[alive].all()
         and all(c.timed(kind) == c.samples(phase).tolist() for kind, phase in kinds)
     )
@@ -192,8 +196,11 @@ def publishes(c):
     """Batches start, end and are published in order; at most one publish is on its way."""
     settings, run = c.settings, c.run
     done = run.finished // settings.batches_per_publish == run.snapshots + run.due
-    return done and run.snapshots - run.installed in (0, 1) and run.started - run.finished == run.busy and (
-        0 <= run.packs - run.started <= max(settings.prefetch, 1)
+    return (
+        done
+        and run.snapshots - run.installed in (0, 1)
+        and run.started - run.finished == run.busy
+        and (0 <= run.packs - run.started <= max(settings.prefetch, 1))
     )
 
 

@@ -146,9 +146,24 @@ def permits(draw, found, exact):
 
 
 FEATURES = {
-    "servers": servers, "offsets": offsets, "work": work, "rewards": rewards, "turns": turns, "trainer": trainer,
-    "sync": sync, "prefill": prefill, "lead": lead, "order": order, "buffer": buffer, "visible": visible, "age": age,
-    "wait": wait, "failures": failures, "open_loop": open_loop, "replay": replay, "epochs": epochs,
+    "servers": servers,
+    "offsets": offsets,
+    "work": work,
+    "rewards": rewards,
+    "turns": turns,
+    "trainer": trainer,
+    "sync": sync,
+    "prefill": prefill,
+    "lead": lead,
+    "order": order,
+    "buffer": buffer,
+    "visible": visible,
+    "age": age,
+    "wait": wait,
+    "failures": failures,
+    "open_loop": open_loop,
+    "replay": replay,
+    "epochs": epochs,
     "permits": permits,
 }
 """Parts of the model that an example may switch on; later ones read what earlier ones have set."""
@@ -166,9 +181,14 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
     release = draw(some(*RELEASES))
     least = batch * (publish if release == "publish" else 1) + quantum - 1
     found = {
-        "groups_per_batch": batch, "batches_per_publish": publish, "quantum": quantum, "release": release,
-        "mode": draw(some(*modes)), "train_time": draw(st.one_of(st.just(0.0), EIGHTHS) if exact else SMOOTH),
-        "length": draw(EIGHTHS if exact else SMOOTH), "tickets": draw(st.integers(least, least + 3 * batch * publish)),
+        "groups_per_batch": batch,
+        "batches_per_publish": publish,
+        "quantum": quantum,
+        "release": release,
+        "mode": draw(some(*modes)),
+        "train_time": draw(st.one_of(st.just(0.0), EIGHTHS) if exact else SMOOTH),
+        "length": draw(EIGHTHS if exact else SMOOTH),
+        "tickets": draw(st.integers(least, least + 3 * batch * publish)),
         "rates": tuple(draw(st.lists(some(1.0, 0.5, 2.0), min_size=places, max_size=places))),
     }
     count = draw(st.integers(0, min(most, len(features))))
@@ -230,14 +250,28 @@ CORNERS = {
     "late": {**CUTS, "order": "freshest", "max_age": 0, "release_dropped": "publish"},
     "blocked": {**CUTS, "order": "freshest", "max_age": 1, "capacity": 3},
     "recent": {
-        "order": "random", "recent": 0.5, "visible": "publish", "initial_fill": 6, "max_uses": None, "tickets": None,
+        "order": "random",
+        "recent": 0.5,
+        "visible": "publish",
+        "initial_fill": 6,
+        "max_uses": None,
+        "tickets": None,
     },
     "queues": {
-        "turns": 4, "environment": empirical([0.125, 0.5, 1.0]), "environment_holds": False, "slots": 2, "servers": 2,
+        "turns": 4,
+        "environment": empirical([0.125, 0.5, 1.0]),
+        "environment_holds": False,
+        "slots": 2,
+        "servers": 2,
         "mode": "restart",
     },
-    "between": {"turns": 2, "environment": empirical([0.125, 2.0]), "environment_holds": False, "slots": 1,
-                "mode": "restart"},
+    "between": {
+        "turns": 2,
+        "environment": empirical([0.125, 2.0]),
+        "environment_holds": False,
+        "slots": 1,
+        "mode": "restart",
+    },
 }
 """Systems in which rules come into play that random ones seldom reach."""
 
@@ -247,10 +281,15 @@ def corners(draw, name):
     """A busy system in the named corner: many places, few groups in a batch, short training."""
     laws = st.lists(st.integers(2, 24).map(lambda n: n / 8), min_size=3, max_size=4).map(empirical)
     base = {
-        "length": draw(laws), "rates": tuple(draw(st.lists(some(1.0, 0.5, 2.0), min_size=6, max_size=9))),
-        "groups_per_batch": draw(some(2, 1, 3)), "batches_per_publish": draw(some(1, 2)), "tickets": 9,
-        "train_time": draw(some(0.25, 0.5, 0.125, 1.0)), "sync_time": draw(some(0.0, 0.125)),
-        "release": draw(some(*RELEASES)), "mode": draw(some("keep", "pin", "reprefill")),
+        "length": draw(laws),
+        "rates": tuple(draw(st.lists(some(1.0, 0.5, 2.0), min_size=6, max_size=9))),
+        "groups_per_batch": draw(some(2, 1, 3)),
+        "batches_per_publish": draw(some(1, 2)),
+        "tickets": 9,
+        "train_time": draw(some(0.25, 0.5, 0.125, 1.0)),
+        "sync_time": draw(some(0.0, 0.125)),
+        "release": draw(some(*RELEASES)),
+        "mode": draw(some("keep", "pin", "reprefill")),
         "difficulty": draw(st.one_of(st.none(), FACTORS)),
     }
     return System("corner", {}, **{**base, **CORNERS[name]})

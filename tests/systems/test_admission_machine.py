@@ -108,9 +108,26 @@ def test_nobody_starves(system, samples, seed):
 
 
 BUSY = System(
-    "busy", {}, lognormal(1.0, 0.8), (1.0,) * 6, groups_per_batch=2, batches_per_publish=2, tickets=12, mode="keep",
-    release="publish", train_time=6.0, reward=empirical([0.5, 2.0]), reward_holds=True, slots=3, servers=2, turns=2,
-    environment=empirical([0.25, 1.0]), prefetch=1, capacity=3, failure_rate=0.2, restart_delay=0.5,
+    "busy",
+    {},
+    lognormal(1.0, 0.8),
+    (1.0,) * 6,
+    groups_per_batch=2,
+    batches_per_publish=2,
+    tickets=12,
+    mode="keep",
+    release="publish",
+    train_time=6.0,
+    reward=empirical([0.5, 2.0]),
+    reward_holds=True,
+    slots=3,
+    servers=2,
+    turns=2,
+    environment=empirical([0.25, 1.0]),
+    prefetch=1,
+    capacity=3,
+    failure_rate=0.2,
+    restart_delay=0.5,
     offsets=(0.0,) * 5 + (99.0,),
 )
 """Something of everything: waiting, writing, rewarded, blocked, ready, packed."""
@@ -226,14 +243,26 @@ def tokens_lost(state, c):
 @pytest.mark.parametrize(
     ("damage", "law"),
     [
-        (place_freed_twice, "places"), (ticket_lost, "tickets"), (ticket_returned_twice, "tickets"),
-        (group_in_two_queues, "stages"), (group_buffered_twice, "stages"), (group_forgotten, "stages"),
+        (place_freed_twice, "places"),
+        (ticket_lost, "tickets"),
+        (ticket_returned_twice, "tickets"),
+        (group_in_two_queues, "stages"),
+        (group_buffered_twice, "stages"),
+        (group_forgotten, "stages"),
         (untrained_forgotten, "stages"),
-        (group_counted_as_gone, "groups"), (permit_leaked, "permits"), (slot_leaked, "slots"),
+        (group_counted_as_gone, "groups"),
+        (permit_leaked, "permits"),
+        (slot_leaked, "slots"),
         (slot_taken_twice, "limits"),
-        (heap_out_of_order, "heaps"), (timer_out_of_order, "heaps"), (sample_forgotten, "samples"), (link_cut, "links"),
-        (link_wrong_way, "links"), (buffer_over_full, "limits"), (installed_twice, "publishes"),
-        (prompt_asked_twice, "targets"), (tokens_lost, "work"),
+        (heap_out_of_order, "heaps"),
+        (timer_out_of_order, "heaps"),
+        (sample_forgotten, "samples"),
+        (link_cut, "links"),
+        (link_wrong_way, "links"),
+        (buffer_over_full, "limits"),
+        (installed_twice, "publishes"),
+        (prompt_asked_twice, "targets"),
+        (tokens_lost, "work"),
     ],
 )
 def test_damage_is_seen(damage, law):
@@ -259,7 +288,14 @@ def test_every_law_has_a_damage_that_it_sees():
 )
 def test_kinds_that_stall_are_real(changes, kind):
     system = System(
-        "stalls", {}, lognormal(1.0, 0.8), (1.0,) * 6, groups_per_batch=2, tickets=8, release="publish", mode="keep",
+        "stalls",
+        {},
+        lognormal(1.0, 0.8),
+        (1.0,) * 6,
+        groups_per_batch=2,
+        tickets=8,
+        release="publish",
+        mode="keep",
         train_time=0.1,
     ).replace(**changes)
     assert may_stall(system) == [kind]

@@ -48,7 +48,7 @@ def realized(built, samples, prediction):
     many = prediction.pmf is not None and prediction.support is None
     batches = 2 * LATE * built.batches_per_publish
     late = built.staleness(batches, MANY if many else RUNS, 0, samples)
-    return late[:, -1:] if many else late[:, batches // 2:]
+    return late[:, -1:] if many else late[:, batches // 2 :]
 
 
 def disagreements(prediction, staleness):
@@ -185,8 +185,14 @@ def test_the_identity_holds_for_random_knobs(preset):
 def altered(timeline, **columns):
     """The record with other columns of its groups."""
     return type(timeline)(
-        timeline.samples, timeline.groups | columns, timeline.batches, timeline.publishes, timeline.resources,
-        timeline.header, timeline.uses, timeline.stretches,
+        timeline.samples,
+        timeline.groups | columns,
+        timeline.batches,
+        timeline.publishes,
+        timeline.resources,
+        timeline.header,
+        timeline.uses,
+        timeline.stretches,
     )
 
 
@@ -225,7 +231,7 @@ def test_hard_is_hard_for_random_systems(built, samples, seed):
     if prediction.support is not None:
         assert prediction.support[0] <= late.min() and late.max() <= prediction.support[1], prediction
     if "systems/cap-binds" in (prediction.law, *prediction.also) and built.trainer_waits:
-        outstanding = timeline.publishes["outstanding"][publishes // 2:]
+        outstanding = timeline.publishes["outstanding"][publishes // 2 :]
         consumed = built.groups_per_batch * built.batches_per_publish
         assert (outstanding == round(prediction.mean * consumed)).all(), prediction
 
@@ -237,17 +243,32 @@ def test_predictions_are_those_of_the_claims(rule, groups, batches):
     consumed = groups * batches
     name, _, number = rule.partition(":")
     change = {
-        "window": {"order": "oldest_start", "window": int(number or 1)}, "drain": {"mode": "drain"},
+        "window": {"order": "oldest_start", "window": int(number or 1)},
+        "drain": {"mode": "drain"},
         "wait": {"order": "oldest_start", "age_action": "wait", "max_age": int(number or 0)},
     }.get(name, {"order": name})
     for tickets in range(consumed + 1, 4 * consumed + 2):
         built = System(
-            "x", {}, lognormal(1.0, 0.8), (1.0,) * tickets, groups_per_batch=groups, batches_per_publish=batches,
-            tickets=tickets, train_time=1.0, **change,
+            "x",
+            {},
+            lognormal(1.0, 0.8),
+            (1.0,) * tickets,
+            groups_per_batch=groups,
+            batches_per_publish=batches,
+            tickets=tickets,
+            train_time=1.0,
+            **change,
         )
         prediction = predicted(built, 1)
-        point = {"rule": rule, "tickets": tickets, "groups_per_batch": groups, "batches_per_publish": batches,
-                 "length": "lognormal:1:0.8", "train_time": 1.0, "sync_time": 0.0}
+        point = {
+            "rule": rule,
+            "tickets": tickets,
+            "groups_per_batch": groups,
+            "batches_per_publish": batches,
+            "length": "lognormal:1:0.8",
+            "train_time": 1.0,
+            "sync_time": 0.0,
+        }
         expected = bounds.predict(point)
         assert prediction.support[1] == expected["largest"]
         if "spread" in expected:

@@ -15,8 +15,19 @@ from asyncsim.systems._system import System
 COUNT = 400
 ONE = exponential(1.0)
 SYSTEM = System(
-    "x", {}, ONE, (1.0,) * 4, groups_per_batch=2, tickets=4, difficulty=ONE, accept=0.5, reward=ONE, turns=2,
-    environment=ONE, failure_rate=1.0, train_time=ONE,
+    "x",
+    {},
+    ONE,
+    (1.0,) * 4,
+    groups_per_batch=2,
+    tickets=4,
+    difficulty=ONE,
+    accept=0.5,
+    reward=ONE,
+    turns=2,
+    environment=ONE,
+    failure_rate=1.0,
+    train_time=ONE,
 )
 """Everything random has one law, so that equal numbers come from equal draws."""
 
@@ -51,7 +62,8 @@ def test_no_two_purposes_share_a_draw():
 def test_draws_depend_on_realization_and_seed(purpose):
     numbers = np.arange(50)
     draw = {
-        "work": partial(_draws.works, SYSTEM), "reward": partial(_draws.rewards, SYSTEM),
+        "work": partial(_draws.works, SYSTEM),
+        "reward": partial(_draws.rewards, SYSTEM),
         "difficulty": partial(_draws.difficulties, SYSTEM),
         "environment": lambda n, m, seed: _draws.environments(SYSTEM, n, np.array(1), m, seed),
         "failure": lambda n, m, seed: _draws.failures(SYSTEM, n, np.array(0), m, seed),

@@ -78,36 +78,75 @@ SYNCED = {"sync_time": 1.5}
 TURNS = {"turns": 3, "environment": constant(0.75)}
 REPLAY = {"tickets": None, "capacity": 4, "max_uses": 2}
 SHOWN = {
-    **REPLAY, "max_uses": None, "visible": "publish", "initial_fill": 2, "order": "freshest", "batches_per_publish": 2,
+    **REPLAY,
+    "max_uses": None,
+    "visible": "publish",
+    "initial_fill": 2,
+    "order": "freshest",
+    "batches_per_publish": 2,
 }
 SCORED = {"reward": constant(0.7)}
 # Every setting of the model, the value that replaces it, and the system in which that shows.
 SETTINGS = [
-    ("length", lognormal(1.0, 0.7), {}), ("rates", (1.0,) * 5 + (2.0,), {}), ("groups_per_batch", 3, {}),
-    ("batches_per_publish", 2, {}), ("difficulty", lognormal(1.0, 0.3), {}), ("accept", 0.6, {}),
-    ("prompt", 3.0, {"mode": "reprefill", "prefill_speedup": 4.0}), ("servers", 2, {"slots": 3}), ("slots", 4, {}),
-    ("decode", (1.0, 0.9), {}), ("offsets", (0.0,) * 5 + (1.0,), {}), ("reward", constant(0.5), {}),
-    ("reward_holds", True, {**SCORED, "slots": 4}), ("turns", 2, {"environment": constant(0.75)}),
-    ("environment", constant(0.5), TURNS), ("environment_holds", False, {**TURNS, "slots": 4}), ("train_time", 0.8, {}),
-    ("token_time", 0.05, {}), ("prefetch", 1, {"release": "dequeue"}), ("tickets", 9, {}), ("release", "dequeue", {}),
-    ("release_dropped", "publish", AGED), ("quantum", 3, {"tickets": 8}),
-    ("lead", 0, {"release": "dequeue", "prefetch": 2}), ("capacity", 3, BUFFERED),
-    ("epoch", 3, {}), ("permits", 5, {}), ("overflow", "drop_oldest", BUFFERED), ("overflow", "close", BUFFERED),
+    ("length", lognormal(1.0, 0.7), {}),
+    ("rates", (1.0,) * 5 + (2.0,), {}),
+    ("groups_per_batch", 3, {}),
+    ("batches_per_publish", 2, {}),
+    ("difficulty", lognormal(1.0, 0.3), {}),
+    ("accept", 0.6, {}),
+    ("prompt", 3.0, {"mode": "reprefill", "prefill_speedup": 4.0}),
+    ("servers", 2, {"slots": 3}),
+    ("slots", 4, {}),
+    ("decode", (1.0, 0.9), {}),
+    ("offsets", (0.0,) * 5 + (1.0,), {}),
+    ("reward", constant(0.5), {}),
+    ("reward_holds", True, {**SCORED, "slots": 4}),
+    ("turns", 2, {"environment": constant(0.75)}),
+    ("environment", constant(0.5), TURNS),
+    ("environment_holds", False, {**TURNS, "slots": 4}),
+    ("train_time", 0.8, {}),
+    ("token_time", 0.05, {}),
+    ("prefetch", 1, {"release": "dequeue"}),
+    ("tickets", 9, {}),
+    ("release", "dequeue", {}),
+    ("release_dropped", "publish", AGED),
+    ("quantum", 3, {"tickets": 8}),
+    ("lead", 0, {"release": "dequeue", "prefetch": 2}),
+    ("capacity", 3, BUFFERED),
+    ("epoch", 3, {}),
+    ("permits", 5, {}),
+    ("overflow", "drop_oldest", BUFFERED),
+    ("overflow", "close", BUFFERED),
     ("visible", "publish", {**SHOWN, "visible": "completion"}),
-    ("initial_fill", 3, SHOWN), ("max_uses", 3, REPLAY), ("order", "freshest", {}),
-    ("window", 1, {"order": "oldest_start"}), ("recent", 0.9, {**SHOWN, "order": "random"}), ("max_age", 1, AGED),
-    ("age_action", "requeue", {**AGED, "difficulty": lognormal(1.0, 1.0)}), ("age_checks", ("publish",), AGED),
-    ("age_reach", "ready", AGED), ("age_reference", "end", AGED), ("mode", "restart", {}), ("sync_time", 0.5, {}),
-    ("trainer_waits", False, SYNCED), ("generator_pauses", False, SYNCED),
-    ("prefill_speedup", 4.0, {"mode": "reprefill", "prompt": 2.0}), ("failure_rate", 0.1, FAILING),
-    ("restart_delay", 0.25, FAILING), ("failure_keeps", True, FAILING),
+    ("initial_fill", 3, SHOWN),
+    ("max_uses", 3, REPLAY),
+    ("order", "freshest", {}),
+    ("window", 1, {"order": "oldest_start"}),
+    ("recent", 0.9, {**SHOWN, "order": "random"}),
+    ("max_age", 1, AGED),
+    ("age_action", "requeue", {**AGED, "difficulty": lognormal(1.0, 1.0)}),
+    ("age_checks", ("publish",), AGED),
+    ("age_reach", "ready", AGED),
+    ("age_reference", "end", AGED),
+    ("mode", "restart", {}),
+    ("sync_time", 0.5, {}),
+    ("trainer_waits", False, SYNCED),
+    ("generator_pauses", False, SYNCED),
+    ("prefill_speedup", 4.0, {"mode": "reprefill", "prompt": 2.0}),
+    ("failure_rate", 0.1, FAILING),
+    ("restart_delay", 0.25, FAILING),
+    ("failure_keeps", True, FAILING),
 ]
 SILENT = {"name", "knobs", "recommended", "load"}
 
 
 def plain(**changes):
     base = {
-        "length": lognormal(1.0, 0.8), "rates": (1.0,) * 6, "groups_per_batch": 2, "tickets": 6, "release": "publish",
+        "length": lognormal(1.0, 0.8),
+        "rates": (1.0,) * 6,
+        "groups_per_batch": 2,
+        "tickets": 6,
+        "release": "publish",
         "train_time": 0.7,
     }
     return System("plain", {}, **{**base, **changes})
@@ -242,7 +281,13 @@ def test_the_integer_identity_sees_an_off_by_one():
 def test_tickets_of_one_publish_are_the_synchronous_run(batch, mode, seed):
     reference = presets.synchronous(batch, length=lognormal(1.0, 0.8)).schedule(9, 2, 4, 1, seed)
     system = System(
-        "tight", {}, lognormal(1.0, 0.8), (1.0,) * batch, groups_per_batch=batch, tickets=batch, mode=mode,
+        "tight",
+        {},
+        lognormal(1.0, 0.8),
+        (1.0,) * batch,
+        groups_per_batch=batch,
+        tickets=batch,
+        mode=mode,
         train_time=0.4,
     )
     schedule = system.schedule(9, 2, 4, 1, seed)
@@ -340,8 +385,16 @@ def test_an_open_loop_that_outgrows_its_room_goes_on():
 def test_an_instant_with_many_installs_outgrows_no_room():
     # Training that takes no time on groups that stay: all batches are made at one instant, by one settle.
     system = System(
-        "burst", {}, empirical([0.125]), (1.0,) * 4, train_time=0.0, release="dequeue", visible="publish",
-        initial_fill=1, max_uses=None, mode="restart",
+        "burst",
+        {},
+        empirical([0.125]),
+        (1.0,) * 4,
+        train_time=0.0,
+        release="dequeue",
+        visible="publish",
+        initial_fill=1,
+        max_uses=None,
+        mode="restart",
     )
     timeline = system.timeline(200, 2)
     assert differences(of_twin(twin_of(system, 200, 2, 0)), of_timeline(timeline)) == []

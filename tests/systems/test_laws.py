@@ -14,8 +14,13 @@ from asyncsim.base.checks import InputError
 from tests.statistics import assert_rate
 
 LAWS = [
-    laws.exponential(2.0), laws.lognormal(1.0, 0.8), laws.lognormal(3.0, 0.01), laws.pareto(0.5, 1.2),
-    laws.gamma(2.0, 0.4), laws.gamma(1.0, 5.0), laws.empirical([0.5, 1.0, 4.0, 4.0]),
+    laws.exponential(2.0),
+    laws.lognormal(1.0, 0.8),
+    laws.lognormal(3.0, 0.01),
+    laws.pareto(0.5, 1.2),
+    laws.gamma(2.0, 0.4),
+    laws.gamma(1.0, 5.0),
+    laws.empirical([0.5, 1.0, 4.0, 4.0]),
 ]
 DRAWS = 40_000
 STREAM = rng.Stream(3, "work")
@@ -71,10 +76,18 @@ def test_a_maximum_is_between_the_mean_and_the_sum(mean, sigma, n):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: laws.constant(0.0), lambda: laws.exponential(-1.0), lambda: laws.lognormal(1.0, -0.1),
-        lambda: laws.pareto(1.0, math.inf), lambda: laws.gamma(math.nan, 1.0), lambda: laws.empirical([]),
-        lambda: laws.empirical([1.0, 0.0]), lambda: laws.uniform(3, 1), lambda: laws.pareto(1.0, 1.0).mean(),
-        lambda: laws.Law.parse("weibull:1"), lambda: laws.Law.parse("lognormal:1"), lambda: laws.Law.parse("gamma:1:x"),
+        lambda: laws.constant(0.0),
+        lambda: laws.exponential(-1.0),
+        lambda: laws.lognormal(1.0, -0.1),
+        lambda: laws.pareto(1.0, math.inf),
+        lambda: laws.gamma(math.nan, 1.0),
+        lambda: laws.empirical([]),
+        lambda: laws.empirical([1.0, 0.0]),
+        lambda: laws.uniform(3, 1),
+        lambda: laws.pareto(1.0, 1.0).mean(),
+        lambda: laws.Law.parse("weibull:1"),
+        lambda: laws.Law.parse("lognormal:1"),
+        lambda: laws.Law.parse("gamma:1:x"),
     ],
 )
 def test_bad_parameters_are_refused(make):

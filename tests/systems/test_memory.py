@@ -102,8 +102,11 @@ def fast(**more):
 
 SECONDS = exponential(0.3)
 LEAN = {
-    "rereading": fast(), "two batches to a publish": fast(batches_per_publish=2), "constant": fast(train_time=0.3),
-    "turns": fast(turns=3, environment=exponential(0.2)), "no waiting": fast(sync_time=0.5, trainer_waits=False),
+    "rereading": fast(),
+    "two batches to a publish": fast(batches_per_publish=2),
+    "constant": fast(train_time=0.3),
+    "turns": fast(turns=3, environment=exponential(0.2)),
+    "no waiting": fast(sync_time=0.5, trainer_waits=False),
 }
 
 
@@ -192,8 +195,16 @@ def test_groups_that_are_cut_as_they_start_end_in_one_line(monkeypatch):
     monkeypatch.setattr(_limits, "SURE", 5_000)
     laws = {"length": gamma(1.0, 0.1), "train_time": 4.0}
     system = System(
-        "x", rates=(1.0,) * 12, knobs={}, tickets=12, release="dequeue", prefetch=1, max_age=0, age_reach="all",
-        age_reference="submit", **laws,
+        "x",
+        rates=(1.0,) * 12,
+        knobs={},
+        tickets=12,
+        release="dequeue",
+        prefetch=1,
+        max_age=0,
+        age_reach="all",
+        age_reference="submit",
+        **laws,
     )
     assert _limits.expected(system, 40, 4).events < 5_000
     with pytest.raises(checks.RunError, match=r"generated for .* batches, most of them in vain; raise max_age"):

@@ -126,7 +126,8 @@ def test_a_load_counts_the_places_that_tickets_let_be_used():
 REFUSED = {
     "tickets": lambda: System("x", {}, constant(1.0), (1.0,) * 4, groups_per_batch=3, tickets=2, train_time=1.0),
     "tickets = 10": lambda: System(
-        "x", {}, constant(1.0), (1.0,) * 9, groups_per_batch=8, tickets=10, quantum=5, train_time=1.0),
+        "x", {}, constant(1.0), (1.0,) * 9, groups_per_batch=8, tickets=10, quantum=5, train_time=1.0
+    ),
     "quantum": lambda: System("x", {}, constant(1.0), (1.0,), quantum=2, tickets=4, train_time=1.0),
     "tickets = None": lambda: System("x", {}, constant(1.0), (1.0,) * 4, train_time=1.0).schedule(3, 1, 1, 1, 0),
     "load, train_time = (None": lambda: presets.areal(1, 2, length=1.0),
@@ -244,7 +245,8 @@ def test_settings_are_those_of_the_table(name, arguments, knobs, row):
 
 
 @pytest.mark.parametrize(
-    "change", [{"tickets": 13}, {"mode": "keep"}, {"release": "dequeue"}, {"order": "done"}, {"rates": (1.0,) * 5}],
+    "change",
+    [{"tickets": 13}, {"mode": "keep"}, {"release": "dequeue"}, {"order": "done"}, {"rates": (1.0,) * 5}],
     ids=lambda change: next(iter(change)),
 )
 def test_the_table_sees_every_slip(change):
@@ -266,8 +268,9 @@ def test_one_staleness_is_lost_without_the_window_the_tickets_or_the_places(chan
     assert (system.staleness(60, 1, 0, 2)[0, 20:] != 2).any()
 
 
-@pytest.mark.parametrize(("name", "arguments", "knobs", "bound"), BOUNDED, ids=[
-    f"{b[0]}-{i}" for i, b in enumerate(BOUNDED)])
+@pytest.mark.parametrize(
+    ("name", "arguments", "knobs", "bound"), BOUNDED, ids=[f"{b[0]}-{i}" for i, b in enumerate(BOUNDED)]
+)
 def test_hard_bounds_hold_and_are_attained(name, arguments, knobs, bound):
     # L3 and age cuts. The largest staleness of 300 batches is a number; that it is attained is so for these seeds.
     systems = [built(name, arguments, train_time, UNEVEN, **knobs) for train_time in (FASTER, SLOWER)]
@@ -426,7 +429,7 @@ def test_what_came_last_to_tba_is_one_publish_old():
 def test_buffered_has_the_mean_of_its_arrivals():
     # L6 by L1 with constant equal service: sawtooth of mean (N - 1) / P, exact over whole cycles of P N arrivals.
     for workers, batch in ((7, 3), (5, 2), (4, 4)):
-        ages = presets.buffered(workers, batch, 1.0).staleness(10 * workers, 1, 0)[0, -5 * workers:]
+        ages = presets.buffered(workers, batch, 1.0).staleness(10 * workers, 1, 0)[0, -5 * workers :]
         assert ages.mean() == pytest.approx((workers - 1) / batch)
 
 
@@ -437,8 +440,9 @@ def test_both_sides_of_a_generator_that_takes_one_batch_at_a_time():
             assert (found == np.minimum(np.arange(20), lag)[:, None]).all()
 
 
-@pytest.mark.parametrize(("name", "arguments", "knobs", "field"), BAD_KNOBS, ids=[
-    f"{b[0]}-{b[3]}-{i}" for i, b in enumerate(BAD_KNOBS)])
+@pytest.mark.parametrize(
+    ("name", "arguments", "knobs", "field"), BAD_KNOBS, ids=[f"{b[0]}-{b[3]}-{i}" for i, b in enumerate(BAD_KNOBS)]
+)
 def test_a_bad_knob_is_refused_by_its_own_name(name, arguments, knobs, field):
     with pytest.raises(InputError) as caught:
         built(name, arguments, **knobs)

@@ -29,7 +29,10 @@ def test_rows_that_are_used_again_change_nothing(system, batches, samples, seed)
 
 @settings(max_examples=60)
 @given(
-    system=systems(exact=False), batches=st.integers(2, 14), samples=st.integers(1, 3), warm=st.integers(0, 1),
+    system=systems(exact=False),
+    batches=st.integers(2, 14),
+    samples=st.integers(1, 3),
+    warm=st.integers(0, 1),
     seed=st.integers(0, 5),
 )
 def test_the_summary_is_what_the_record_says(system, batches, samples, warm, seed):
@@ -89,7 +92,7 @@ def test_token_staleness_is_the_mean_over_many_tokens(mode):
 
 
 AGED = presets.prime_rl(8, 2, 25, 2, length=lognormal(1.0, 0.8), train_time=1.0).replace(
-    turns=5, environment=exponential(1.0), max_age=1,
+    turns=5, environment=exponential(1.0), max_age=1
 )
 WASTING = {
     "long tails": (presets.prime_rl(4, 2, length=pareto(0.4, 1.5), train_time=0.1), 20),
@@ -117,7 +120,11 @@ def test_shares_are_shares(system, batches, samples, seed):
     except StalledError:
         reject()
     shares = (
-        "wasted_token_fraction", "dropped_fraction", "rejected_fraction", "trainer_utilization", "generator_utilization"
+        "wasted_token_fraction",
+        "dropped_fraction",
+        "rejected_fraction",
+        "trainer_utilization",
+        "generator_utilization",
     )
     assert all(0.0 <= found[name] <= 1.0 + 1e-9 for name in shares)
 
@@ -188,7 +195,8 @@ REFUSED = {
     "max_uses": lambda: System("x", {}, constant(1.0), (1.0,), train_time=1.0, visible="publish", initial_fill=1),
     "capacity = 4": lambda: presets.fixed_lag(2, 2, length=1.0, load=1.0).replace(capacity=4),
     "tickets = None": lambda: presets.areal(1, 2, length=1.0, load=1.0).replace(
-        age_action="wait", max_age=3, tickets=None),
+        age_action="wait", max_age=3, tickets=None
+    ),
     "window": lambda: presets.synchronous().replace(window=2),
     "recent": lambda: presets.synchronous().replace(recent=0.5),
     "max_age": lambda: presets.areal(3, 2, length=1.0, load=1.0).replace(age_action="wait", max_age=2),
@@ -201,8 +209,9 @@ REFUSED = {
     "tickets": lambda: System("x", {}, constant(1.0), (1.0,) * 4, train_time=1.0).summary(3),
     "tickets = 2": lambda: presets.one_step_off(2).replace(accept=0.8),
     "release_dropped": lambda: presets.areal(3, 2, length=1.0, load=1.0).replace(accept=0.8, release_dropped="never"),
-    "turns": lambda: System("x", {}, constant(1.0), (1.0,), train_time=1.0, turns=2, environment=exponential(1.0),
-                            tickets=1).start(3, 1, 0, 0, drawn=False),
+    "turns": lambda: System(
+        "x", {}, constant(1.0), (1.0,), train_time=1.0, turns=2, environment=exponential(1.0), tickets=1
+    ).start(3, 1, 0, 0, drawn=False),
 }
 
 
@@ -216,7 +225,7 @@ def test_bad_settings_are_refused_by_name(field):
 def test_a_deadlock_says_who_waits_for_what():
     # What is generated while a batch trains is cut at its publish, and the tickets of what is cut never come back.
     system = presets.one_step_off(2).replace(
-        max_age=0, age_checks=("publish",), age_reach="all", release_dropped="never", quantum=1,
+        max_age=0, age_checks=("publish",), age_reach="all", release_dropped="never", quantum=1
     )
     with pytest.raises(StalledError, match=r"stalled after 1 batches at .*; the trainer waits for 2 groups") as caught:
         system.summary(500)

@@ -129,16 +129,25 @@ class PermitsTwo(Audited):
 CUTTING = {"max_age": 0, "age_reach": "all", "order": "freshest", "tickets": 6, "train_time": 0.5}
 TARGETS = {**CUTTING, "order": "target"}
 DEFECTS = [
-    (Forgets, "tickets", CUTTING), (Flatters, "fates", CUTTING), (StampsLate, "versions", {}),
-    (LosesLess, "work", {"mode": "restart"}), (GivesTwice, "places", {}), (ReadsTooEarly, "installs", {}),
-    (TakesTheOld, "ages", CUTTING), (AsksAgain, "prompts", TARGETS), (SlipsIn, "slots", {"slots": 2}),
+    (Forgets, "tickets", CUTTING),
+    (Flatters, "fates", CUTTING),
+    (StampsLate, "versions", {}),
+    (LosesLess, "work", {"mode": "restart"}),
+    (GivesTwice, "places", {}),
+    (ReadsTooEarly, "installs", {}),
+    (TakesTheOld, "ages", CUTTING),
+    (AsksAgain, "prompts", TARGETS),
+    (SlipsIn, "slots", {"slots": 2}),
     (PermitsTwo, "permits", {"permits": 3}),
 ]
 
 
 def plain(**changes):
     base = {
-        "length": empirical([0.5, 1.0, 3.0]), "rates": (1.0,) * 6, "groups_per_batch": 2, "tickets": 6,
+        "length": empirical([0.5, 1.0, 3.0]),
+        "rates": (1.0,) * 6,
+        "groups_per_batch": 2,
+        "tickets": 6,
         "train_time": 0.75,
     }
     return System("plain", {}, **{**base, **changes})
@@ -154,13 +163,19 @@ def test_the_ledger_sees(defect, law, changes):
 
 def by_hand(works, train_times, batches, samples=1, rewards=(), environments=(), failures=(), **changes):
     """A run with the given draws, in the order of the samples; the last of each goes on."""
+
     def at(values):
         return lambda number, *_: values[min(number, len(values) - 1)]
 
     draws = SimpleNamespace(
-        work=at(works), reward=at(rewards), environment=at(environments), accepted=lambda group: True,
+        work=at(works),
+        reward=at(rewards),
+        environment=at(environments),
+        accepted=lambda group: True,
         failure=lambda sample, attempt: failures[attempt] if attempt < len(failures) else 1e9,
-        uniform=lambda batch, draw: 0.0, difficulty=lambda group: 1.0, train_times=train_times,
+        uniform=lambda batch, draw: 0.0,
+        difficulty=lambda group: 1.0,
+        train_times=train_times,
     )
     base = {"length": constant(1.0), "rates": (1.0,), "tickets": 2, "train_time": train_times[0]}
     return Twin(System("hand", {}, **{**base, **changes}), samples, draws).run(batches, EVENTS)
@@ -194,7 +209,14 @@ def test_a_group_begins_with_the_first_permit_and_its_samples_follow_as_they_ret
 def test_reading_again_takes_its_time_and_a_pause_more():
     # Place 0 ends at 1, trains until 2, installs until 2.5; place 1 has done 2 of 4 then and reads 2 + 2 at fourfold.
     twin = by_hand(
-        [1.0, 4.0, 50.0], [1.0, 1.0], 2, rates=(1.0, 1.0), tickets=2, mode="reprefill", prompt=2.0, prefill_speedup=4.0,
+        [1.0, 4.0, 50.0],
+        [1.0, 1.0],
+        2,
+        rates=(1.0, 1.0),
+        tickets=2,
+        mode="reprefill",
+        prompt=2.0,
+        prefill_speedup=4.0,
         sync_time=0.5,
     )
     assert ends(twin)[1] == 4.0 + 0.5 + 1.0
@@ -210,13 +232,18 @@ def test_restart_loses_what_was_written():
 def test_turns_without_a_slot_let_others_in():
     # Pieces of 1; the environment takes 2; one slot: the second's piece runs from 1 to 2, the first goes on at 3.
     twin = by_hand(
-        [2.0], [0.5], 1, samples=2, slots=1, turns=2, environment=constant(2.0), environments=[2.0],
+        [2.0],
+        [0.5],
+        1,
+        samples=2,
+        slots=1,
+        turns=2,
+        environment=constant(2.0),
+        environments=[2.0],
         environment_holds=False,
     )
     assert ends(twin)[:2] == [4.0, 5.0]
-    held = by_hand(
-        [2.0], [0.5], 1, samples=2, slots=1, turns=2, environment=constant(2.0), environments=[2.0],
-    )
+    held = by_hand([2.0], [0.5], 1, samples=2, slots=1, turns=2, environment=constant(2.0), environments=[2.0])
     assert ends(held)[:2] == [4.0, 8.0]
 
 
@@ -231,10 +258,13 @@ def test_a_failure_costs_what_was_written_or_only_the_repair():
 def test_a_publish_that_the_trainer_does_not_await():
     # Batches of 1 s end at 2, 3, 4 ...; a sync of 2.5 s: the snapshot of batch 1 waits for the install at 4.5.
     twin = by_hand(
-        [1.0], [1.0] * 3, 3, rates=(1.0,) * 4, tickets=4, sync_time=2.5, trainer_waits=False, generator_pauses=False,
+        [1.0], [1.0] * 3, 3, rates=(1.0,) * 4, tickets=4, sync_time=2.5, trainer_waits=False, generator_pauses=False
     )
     assert [(b.t_start, b.t_end, b.v_t, b.v_g) for b in twin.batches] == [
-        (1.0, 2.0, 0, 0), (2.0, 3.0, 1, 0), (4.5, 5.5, 2, 1)]
+        (1.0, 2.0, 0, 0),
+        (2.0, 3.0, 1, 0),
+        (4.5, 5.5, 2, 1),
+    ]
     assert [(p.t_snapshot, p.t_install) for p in twin.publishes] == [(2.0, 4.5), (4.5, 7.0), (7.0, 9.5)]
 
 
@@ -259,8 +289,17 @@ def test_the_window_is_anchored_at_the_first_missing_group():
 
 def test_random_with_recent_prefers_what_the_last_install_showed():
     twin = by_hand(
-        [1.0], [2.0] * 3, 3, rates=(1.0,), tickets=None, order="random", recent=1.0, visible="publish", initial_fill=1,
-        max_uses=None, capacity=9,
+        [1.0],
+        [2.0] * 3,
+        3,
+        rates=(1.0,),
+        tickets=None,
+        order="random",
+        recent=1.0,
+        visible="publish",
+        initial_fill=1,
+        max_uses=None,
+        capacity=9,
     )
     # Batch 1 at 3: groups 1 and 2 became visible then; draw 0 is 0 and takes the first of them by entry.
     assert [b.taken for b in twin.batches] == [[0], [1], [3]]
@@ -269,7 +308,14 @@ def test_random_with_recent_prefers_what_the_last_install_showed():
 def test_a_requeued_prompt_is_asked_again_and_its_target_given_again():
     works = [1.0, 1.0, 8.0, 1.0]
     twin = by_hand(
-        works, [1.0] * 6, 6, rates=(1.0,) * 3, tickets=3, max_age=0, age_reach="all", age_action="requeue",
+        works,
+        [1.0] * 6,
+        6,
+        rates=(1.0,) * 3,
+        tickets=3,
+        max_age=0,
+        age_reach="all",
+        age_action="requeue",
         age_checks=("publish",),
     )
     cut = [g for g in twin.groups.values() if g.fate == "dropped_age"]
@@ -287,8 +333,16 @@ def test_a_standstill_and_an_endless_run_are_named(monkeypatch):
     # Groups that nobody sees before the next publish push the visible one out, for ever.
     with pytest.raises(Endless, match="after 1 batches"):
         by_hand(
-            [1.0], [8.0] * 3, 3, tickets=None, capacity=1, overflow="drop_oldest", visible="publish", initial_fill=1,
-            max_uses=None, batches_per_publish=2,
+            [1.0],
+            [8.0] * 3,
+            3,
+            tickets=None,
+            capacity=1,
+            overflow="drop_oldest",
+            visible="publish",
+            initial_fill=1,
+            max_uses=None,
+            batches_per_publish=2,
         )
 
 

@@ -40,7 +40,7 @@ def long():
     """A system with as many numbers as it can have."""
     many = tuple(np.linspace(1.0, 2.0, 3000).tolist())
     return presets.areal(2, 4, 3000, length=MEASURED, train_time=1.0).replace(
-        rates=many, decode=many, offsets=many, reward=MEASURED, difficulty=MEASURED,
+        rates=many, decode=many, offsets=many, reward=MEASURED, difficulty=MEASURED
     )
 
 

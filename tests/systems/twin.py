@@ -116,20 +116,58 @@ class Twin(Buffer):
         elif self.s.order == "target":
             target, self.targets = self.targets, self.targets + 1
         group = SimpleNamespace(
-            number=number, place=place, holds=True, prompt=self.requeued.pop(0) if self.requeued else number,
-            target=target, t_submit=self.now, v_submit=self.v_g, missing=self.n, unscored=self.n,
-            t_done=None, v_done=-1, t_ready=None, entry=-1, visible=False, fate="unfinished", batch=-1, t_left=None,
-            v_left=-1, t_pack=None, packings=0, uses=0, stage="generation",
+            number=number,
+            place=place,
+            holds=True,
+            prompt=self.requeued.pop(0) if self.requeued else number,
+            target=target,
+            t_submit=self.now,
+            v_submit=self.v_g,
+            missing=self.n,
+            unscored=self.n,
+            t_done=None,
+            v_done=-1,
+            t_ready=None,
+            entry=-1,
+            visible=False,
+            fate="unfinished",
+            batch=-1,
+            t_left=None,
+            v_left=-1,
+            t_pack=None,
+            packings=0,
+            uses=0,
+            stage="generation",
         )
         self.groups[number] = group
         factor = self.draws.difficulty(group.prompt) if self.s.difficulty is not None else 1.0
         group.samples = [
             SimpleNamespace(
-                number=number * self.n + k, group=number, place=place, rate=self.s.rates[place], state="", fresh=True,
-                work=self.draws.work(number * self.n + k) * factor, holds=False, done_0=0.0, w_0=0.0, piece=1,
-                fail_at=INFINITE, attempt=0, permit=False,
-                wasted=0.0, t_submit=self.now, t_start=None, t_end=None, t_scored=None,
-                v_submit=self.v_g, v_start=-1, v_end=-1, v_ready=-1, breakpoints=[], timer=None,
+                number=number * self.n + k,
+                group=number,
+                place=place,
+                rate=self.s.rates[place],
+                state="",
+                fresh=True,
+                work=self.draws.work(number * self.n + k) * factor,
+                holds=False,
+                done_0=0.0,
+                w_0=0.0,
+                piece=1,
+                fail_at=INFINITE,
+                attempt=0,
+                permit=False,
+                wasted=0.0,
+                t_submit=self.now,
+                t_start=None,
+                t_end=None,
+                t_scored=None,
+                v_submit=self.v_g,
+                v_start=-1,
+                v_end=-1,
+                v_ready=-1,
+                breakpoints=[],
+                timer=None,
             )
             for k in range(self.n)
         ]
@@ -187,9 +225,11 @@ class Twin(Buffer):
             if group.fate == "unfinished":
                 group.fate, group.batch, group.stage = "trained", number, "left"
                 group.t_left, group.v_left = self.now, self.v_g
-        self.batches.append(SimpleNamespace(
-            t_pack=t_pack, t_start=self.now, t_end=None, v_t=self.v_t, v_g=self.v_g, taken=[g.number for g in taken],
-        ))
+        self.batches.append(
+            SimpleNamespace(
+                t_pack=t_pack, t_start=self.now, t_end=None, v_t=self.v_t, v_g=self.v_g, taken=[g.number for g in taken]
+            )
+        )
         if self.instant:
             self.train_end()
             self.begin_publish()
@@ -232,8 +272,13 @@ class Twin(Buffer):
 
     def levels(self):
         stages = [group.stage for group in self.groups.values()]
-        names = {"in_flight": "generation", "scoring": "scoring", "blocked": "blocked", "ready": "ready",
-                 "packed": "packed"}
+        names = {
+            "in_flight": "generation",
+            "scoring": "scoring",
+            "blocked": "blocked",
+            "ready": "ready",
+            "packed": "packed",
+        }
         counts = {name: stages.count(stage) for name, stage in names.items()}
         return {**counts, "outstanding": sum(group.fate == "unfinished" for group in self.groups.values())}
 

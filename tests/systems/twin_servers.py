@@ -37,7 +37,9 @@ class Servers:
         """The first event by (time, rank): engines before timers, by server and sample; timers as scheduled."""
         ends = [
             (server.t_0 + (self.key(sample) - server.w_0) / server.speed, COMPLETION, 0, server.number, sample.number)
-            for server in self.servers if server.speed for sample in server.active
+            for server in self.servers
+            if server.speed
+            for sample in server.active
         ]
         return min(ends + self.timers, key=lambda event: event[:5], default=None)
 

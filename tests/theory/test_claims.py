@@ -120,7 +120,8 @@ REFUSALS = [
     ("systems/cap-binds", {"places": 3}, "the text of a law where places are few"),
     ("systems/cap-binds", {"places": 3, "zero_train_time": True}, "as many as tickets"),
     (
-        "systems/cap-binds", {"places": 3, "length": "exponential:1", "samples_per_group": 1, "period": 1.1},
+        "systems/cap-binds",
+        {"places": 3, "length": "exponential:1", "samples_per_group": 1, "period": 1.1},
         "such that tickets wait for less than 0.001 of a version",
     ),
     ("systems/cap-idle", {"train_time": 1.0}, "at most 0.95"),

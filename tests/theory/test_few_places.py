@@ -120,13 +120,25 @@ INSIDE = {
     "half a batch of places": (presets.areal(2, 16, 8, length=LENGTH, train_time=12.0), 2, 2.0),
     "skyrl on slots": (presets.skyrl(4, 2, 12, length=LENGTH, train_time=4.0).replace(servers=2, slots=16), 4, 2.0),
     "pipeline_rl on permits": (
-        presets.pipeline_rl(32, 64, attempts=4, llm_max_rollouts=16, length=LENGTH, train_time=6.0), 4, 2.0),
+        presets.pipeline_rl(32, 64, attempts=4, llm_max_rollouts=16, length=LENGTH, train_time=6.0),
+        4,
+        2.0,
+    ),
     "pipeline_rl by the sample": (
-        presets.pipeline_rl(16, 64, attempts=1, llm_max_rollouts=24, length=LENGTH, train_time=3.0), 1, 4.0),
+        presets.pipeline_rl(16, 64, attempts=1, llm_max_rollouts=24, length=LENGTH, train_time=3.0),
+        1,
+        4.0,
+    ),
     "two batches to a publish": (
-        presets.verl_fully_async(16, 1.0, 2, length=LENGTH, train_time=6.0).replace(rates=(1.0,) * 24), 4, 1.0),
+        presets.verl_fully_async(16, 1.0, 2, length=LENGTH, train_time=6.0).replace(rates=(1.0,) * 24),
+        4,
+        1.0,
+    ),
     "returned at the dequeue": (
-        presets.areal(2, 16, 12, length=LENGTH, train_time=6.0).replace(release="dequeue"), 2, 3.0),
+        presets.areal(2, 16, 12, length=LENGTH, train_time=6.0).replace(release="dequeue"),
+        2,
+        3.0,
+    ),
     "a pause at each publish": (presets.areal(2, 16, 12, length=LENGTH, train_time=6.0, sync_time=1.0), 2, 2.0),
 }
 
@@ -147,23 +159,29 @@ def test_the_mean_is_that_of_the_tickets_where_generation_outruns_training(case)
 OUTSIDE = {
     "generation is slower": presets.areal(4, 32, 64, length=LENGTH, train_time=1.0),
     "permits that are too few": presets.pipeline_rl(
-        32, 64, attempts=8, llm_max_rollouts=16, length=LENGTH, train_time=1.0),
+        32, 64, attempts=8, llm_max_rollouts=16, length=LENGTH, train_time=1.0
+    ),
     "permits for groups of one": presets.pipeline_rl(
-        16, 64, attempts=1, llm_max_rollouts=20, length=LENGTH, train_time=0.5),
+        16, 64, attempts=1, llm_max_rollouts=20, length=LENGTH, train_time=0.5
+    ),
     "permits and slots": presets.pipeline_rl(
-        32, 64, attempts=8, llm_max_rollouts=16, length=LENGTH, train_time=40.0).replace(slots=8),
+        32, 64, attempts=8, llm_max_rollouts=16, length=LENGTH, train_time=40.0
+    ).replace(slots=8),
     "neither is": presets.areal(4, 4, 4, length=LENGTH, load=1.1),
     "no variance": presets.areal(4, 32, 64, length="pareto:0.333:1.5", train_time=8.0),
     "random training": presets.areal(4, 32, 64, length=LENGTH, train_time=exponential(4.0)),
     "rewards that hold": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).replace(
-        reward=exponential(1.0), reward_holds=True),
+        reward=exponential(1.0), reward_holds=True
+    ),
     "reading again": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).replace(prefill_speedup=100.0, prompt=0.1),
     "a queue that blocks": presets.areal(4, 32, 64, length=LENGTH, train_time=2.0).replace(capacity=100),
     "a queue that closes": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).replace(
-        capacity=64, overflow="close"),
+        capacity=64, overflow="close"
+    ),
     "places and slots": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).replace(slots=16),
     "a trainer that goes on": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0, sync_time=1.0).replace(
-        trainer_waits=False, generator_pauses=False),
+        trainer_waits=False, generator_pauses=False
+    ),
 }
 
 

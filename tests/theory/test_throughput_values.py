@@ -25,8 +25,16 @@ def test_synchronous_steps_of_harmonic_and_gamma_functions() -> None:
     assert two["step_seconds"] == pytest.approx(8 / 3 / 2 + 1.5, rel=1e-13)
 
 
-OPEN = {"places": 8, "samples_per_group": 2, "groups_per_batch": 4, "batches_per_publish": 2, "length": "constant:2",
-        "sync_time": 0.4, "capacity": 40, "overflow": "block"}
+OPEN = {
+    "places": 8,
+    "samples_per_group": 2,
+    "groups_per_batch": 4,
+    "batches_per_publish": 2,
+    "length": "constant:2",
+    "sync_time": 0.4,
+    "capacity": 40,
+    "overflow": "block",
+}
 
 
 def test_a_synchronization_costs_an_open_loop_what_it_stops() -> None:
@@ -44,8 +52,18 @@ def test_a_synchronization_costs_an_open_loop_what_it_stops() -> None:
 @pytest.mark.parametrize(("release", "bound"), [("publish", 8 / 1.9), ("dequeue", 8.0)])
 def test_a_ticket_returned_at_the_dequeue_does_not_wait_for_training(release: str, bound: float) -> None:
     """Equal works attain both bounds, so the shorter hold is no slack: K/(T + t_T) would be exceeded by 90 percent."""
-    point = {"places": 8, "samples_per_group": 1, "groups_per_batch": 8, "batches_per_publish": 1, "tickets": 8,
-             "length": "constant:1", "train_time": 0.9, "sync_time": 0.0, "generator_pauses": True, "release": release}
+    point = {
+        "places": 8,
+        "samples_per_group": 1,
+        "groups_per_batch": 8,
+        "batches_per_publish": 1,
+        "tickets": 8,
+        "length": "constant:1",
+        "train_time": 0.9,
+        "sync_time": 0.0,
+        "generator_pauses": True,
+        "release": release,
+    }
     assert predict("systems/ticket-throughput", **point)["groups_per_second"] == pytest.approx(bound, rel=1e-14)
     settings = _events.Settings(8, 8, tickets=8, early=release == "dequeue")
     ends = _events.Loop(settings, itertools.repeat(1.0), itertools.repeat(0.9)).run(30)

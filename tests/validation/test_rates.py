@@ -54,8 +54,11 @@ def test_missed_rate_is_the_rate_at_which_a_deviation_passes(kind, units):
     spread = EFFECT * math.sqrt(units) / (3.0 if units == 40 else 5.0)
     found, _ = verdicts(kind, units, EFFECT, spread, seed=13)
     crit = uncertainty.critical(FAIL, units - 1.0, sides(kind))
-    assert_rate(REPEATS - found.count("violated"), REPEATS,
-                missed_rate(EFFECT, spread / math.sqrt(units), 0.0, crit, units - 1.0))
+    assert_rate(
+        REPEATS - found.count("violated"),
+        REPEATS,
+        missed_rate(EFFECT, spread / math.sqrt(units), 0.0, crit, units - 1.0),
+    )
 
 
 @pytest.mark.parametrize("kind", ["expectation", "ordering"])

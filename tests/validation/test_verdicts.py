@@ -19,8 +19,17 @@ REAL = st.floats(-1e6, 1e6)
 
 def claim(kind="expectation", relative_to="value"):
     """A claim whose points carry their own reason to be outside."""
-    return Claim("family/name", "a statement", kind, "exact", lambda point: point.get("outside"),
-                 lambda point: {}, lambda point: {}, "derived", relative_to=relative_to)
+    return Claim(
+        "family/name",
+        "a statement",
+        kind,
+        "exact",
+        lambda point: point.get("outside"),
+        lambda point: {},
+        lambda point: {},
+        "derived",
+        relative_to=relative_to,
+    )
 
 
 @given(REAL, st.sampled_from(KINDS))
@@ -122,9 +131,13 @@ def test_a_judgment_refuses_by_name(change, field):
 
 def test_scalar_fields_are_those_of_the_least_margin():
     verdict = join(
-        claim(), [{"a": 1}, {"a": 2}],
+        claim(),
+        [{"a": 1}, {"a": 2}],
         [{"x": Estimate(1.0, 1e-3)}, {"x": Estimate(2.001, 5e-4), "unused": Estimate(0.0)}],
-        [{"x": 1.0}, {"x": 2.0}], effect=0.02, false_fail=1e-3, seconds=1.5,
+        [{"x": 1.0}, {"x": 2.0}],
+        effect=0.02,
+        false_fail=1e-3,
+        seconds=1.5,
     )
     assert (verdict.verdict, verdict.measured, verdict.predicted, verdict.seconds) == ("held", 2.001, 2.0, 1.5)
     assert verdict.false_fail == pytest.approx(1e-3)

@@ -28,8 +28,15 @@ def open_loop(point: Point) -> System:
     """Places that start again at once, a trainer under a clock, a buffer that overflows."""
     batch = point["groups_per_batch"]
     return System(
-        "clocked", {}, laws.as_law("length", point["length"]), (1.0,) * point["places"], groups_per_batch=batch,
-        train_time=point["period"], capacity=2 * batch, overflow="drop_oldest", mode="keep",
+        "clocked",
+        {},
+        laws.as_law("length", point["length"]),
+        (1.0,) * point["places"],
+        groups_per_batch=batch,
+        train_time=point["period"],
+        capacity=2 * batch,
+        overflow="drop_oldest",
+        mode="keep",
     )
 
 

@@ -143,6 +143,11 @@ def _dropped(system: Mistaken, state: State) -> None:
 
 
 _MISTAKES: dict[str, Callable[[Mistaken, State], None]] = {
-    "version": _version, "publish": _publish, "end": _end, "tickets": _tickets, "place": _place, "slot": _slot,
+    "version": _version,
+    "publish": _publish,
+    "end": _end,
+    "tickets": _tickets,
+    "place": _place,
+    "slot": _slot,
     "dropped": _dropped,
 }

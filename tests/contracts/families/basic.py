@@ -16,18 +16,12 @@ PAPERS = {
         lambda: sim.methods.truncated_is("token", cap=1.2),
         lambda p: p.token_mean(p.ratio.detach().clamp(max=1.2) * p.centered() * p.live),
     ),
-    "ppo_clip": (
-        lambda: sim.methods.ppo_clip(0.2, 0.1),
-        lambda p: p.token_mean(p.clipped(p.centered(), 0.2, 0.1)),
-    ),
+    "ppo_clip": (lambda: sim.methods.ppo_clip(0.2, 0.1), lambda p: p.token_mean(p.clipped(p.centered(), 0.2, 0.1))),
     "ppo_clip proximal": (
         lambda: sim.methods.ppo_clip(0.1, 0.1, anchor="proximal"),
         lambda p: p.token_mean(p.clipped(p.centered(), 0.1, 0.1, p.drift)),
     ),
-    "grpo": (
-        lambda: sim.methods.grpo(),
-        lambda p: p.sequence_mean(p.clipped(p.standardized(), 0.2, 0.2)),
-    ),
+    "grpo": (lambda: sim.methods.grpo(), lambda p: p.sequence_mean(p.clipped(p.standardized(), 0.2, 0.2))),
 }
 
 CRITIC = {"a2c"}
