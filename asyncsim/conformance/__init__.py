@@ -10,8 +10,8 @@ from asyncsim.conformance.controller import Controller
 from asyncsim.conformance.reports import ConformanceError, Failure, Report
 
 if TYPE_CHECKING:
-    from asyncsim.conformance.loss_reports import Finding, LossReport
     from asyncsim.conformance.losses import check_loss
+    from asyncsim.conformance.reports import Finding, LossReport
 
 _LATER = {"check_loss": "losses", "LossReport": "loss_reports", "Finding": "loss_reports"}
 """What is loaded when it is first used: losses need torch."""

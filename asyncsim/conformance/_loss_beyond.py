@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.conformance import _loss_advantages
-from asyncsim.conformance._loss_advantages import Reading, of_rows, of_the_sign
+from asyncsim.conformance import _loss_parts
 from asyncsim.conformance._loss_case import Case, averaged, plain
-from asyncsim.conformance._loss_evidence import BUDGET
+from asyncsim.conformance._loss_parts import Reading, of_rows, of_the_sign
 from asyncsim.conformance._loss_probes import BESIDE, INSIDE, LARGE, LENGTHS, LIKELY, LONG, PADDED, SMALL
+from asyncsim.conformance._loss_search import BUDGET
 from asyncsim.conformance._loss_subject import Probe
-from asyncsim.conformance.loss_reports import Finding
+from asyncsim.conformance.reports import Finding
 from asyncsim.learning import ratios
 from asyncsim.methods._method import Method
 
@@ -34,11 +34,11 @@ OTHERS = {
 }
 """Mistakes that show in rare batches alone, and what to look for."""
 NAMES = (
-    _loss_advantages.CLAMPED,
-    _loss_advantages.ONE_TOKEN,
-    _loss_advantages.ONE_SIGN,
-    _loss_advantages.AVERAGED,
-    _loss_advantages.CHANGED,
+    _loss_parts.CLAMPED,
+    _loss_parts.ONE_TOKEN,
+    _loss_parts.ONE_SIGN,
+    _loss_parts.AVERAGED,
+    _loss_parts.CHANGED,
     SIDE,
     ROWS,
     BIG,
@@ -54,7 +54,7 @@ _KNOWN = {20.0: "verl, OpenRLHF and SkyRL do this", 10.0: "verl and SkyRL do thi
 def _advantages(case: Case) -> Finding | None:
     """What was read off where all policies agree, or what explains rows of different advantages elsewhere."""
     read = case.reading
-    if read is not None and read.name in (_loss_advantages.CLAMPED, _loss_advantages.CHANGED):
+    if read is not None and read.name in (_loss_parts.CLAMPED, _loss_parts.CHANGED):
         return Finding(read.name, "bug", read.evidence, read.remedy)
     if INSIDE not in case.further:
         return None
@@ -67,8 +67,8 @@ def _advantages(case: Case) -> Finding | None:
     if case.coupling in ("sequence", "batch") and case.first_off(INSIDE, weigh=averaged) is None:
         evidence = "a live ratio of the row gives every token the mean weight of its row"
         remedy = "right where rows have one advantage each; other advantages are averaged"
-        return Finding(_loss_advantages.AVERAGED, "note", evidence, remedy)
-    for name in _loss_advantages.ROWS:
+        return Finding(_loss_parts.AVERAGED, "note", evidence, remedy)
+    for name in _loss_parts.ROWS:
         found = of_rows(name)
 
         def of_that(method: Method, probe: Probe, found: Reading = found) -> Tensor:

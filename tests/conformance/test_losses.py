@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.conformance import ConformanceError, _loss_bugs, check_loss
-from asyncsim.conformance._loss_curves import Curves
 from asyncsim.conformance._loss_hazards import ATTACHED, MASKED, OVERFLOW, ZERO
 from asyncsim.conformance._loss_masks import EMPTY, EMPTY_NAN, LEAKS, SHRINKS
 from asyncsim.conformance._loss_methods import families
+from asyncsim.conformance._loss_parts import Curves
 from asyncsim.conformance._loss_probes import on_policy, ordinary
 from asyncsim.conformance._loss_subject import Subject
 from tests.conformance import trainers

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asyncsim.base.checks import InputError
 from asyncsim.conformance import check_loss
-from asyncsim.conformance._loss_arguments import DOCUMENTED, bind, role_of
+from asyncsim.conformance._loss_subject import DOCUMENTED, bind, role_of
 from tests.conformance import trainers
 
 NAMES = {

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.conformance import _loss_advantages as read
-from asyncsim.conformance import _loss_beyond, _loss_bugs, _loss_trimmed, adapters, check_loss
+from asyncsim.conformance import _loss_beyond, _loss_bugs, _loss_parts, adapters, check_loss
+from asyncsim.conformance import _loss_parts as read
 from asyncsim.conformance._loss_probes import (
     BESIDE,
     INSIDE,
@@ -54,9 +54,9 @@ PLANTED = {
         planted_losses.length_of_sixteen,
         "ppo_clip(high=0.28, dual=3.0, aggregator='sequence_mean')",
     ),
-    "shifted": (_loss_trimmed.FIRST, planted_losses.shifted, RIGHT),
-    "cut short": (_loss_trimmed.LAST, planted_losses.without_the_last, RIGHT),
-    "first token by the mask": (_loss_trimmed.FIRST, clipped(keep=planted_losses.behind_the_first), RIGHT),
+    "shifted": (_loss_parts.FIRST, planted_losses.shifted, RIGHT),
+    "cut short": (_loss_parts.LAST, planted_losses.without_the_last, RIGHT),
+    "first token by the mask": (_loss_parts.FIRST, clipped(keep=planted_losses.behind_the_first), RIGHT),
     "cap below 1": (_loss_bugs.CAPPED, field.closed_cispo(0, 0, cap=0.2), "cispo(high=-0.8, anchor='proximal')"),
 }
 
@@ -141,7 +141,7 @@ def test_it_deviates_from_the_asked_method_and_no_name_allows_it(name):
     like = sim.methods.ppo_clip(high=0.28, dual=3.0)
     report = checked(loss, like, allow=(bug,))
     assert not report.conforms and report.bugs == (bug,)
-    assert report.distance > 0.1 or bug == _loss_trimmed.FIRST
+    assert report.distance > 0.1 or bug == _loss_parts.FIRST
 
 
 def test_one_advantage_for_each_row_is_a_way_to_be_asked():

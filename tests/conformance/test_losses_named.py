@@ -133,7 +133,7 @@ def test_how_long_a_method_searches_is_not_searched():
 
 
 def test_a_search_ends_after_so_many_calls(monkeypatch):
-    monkeypatch.setattr("asyncsim.conformance._loss_evidence.BUDGET", 30)
+    monkeypatch.setattr("asyncsim.conformance._loss_search.BUDGET", 30)
     report = checked(trainers.corrected_twice)
     assert not report.conforms and any("search ended" in text for text in report.unchecked)
     assert not any("search ended" in text for text in checked(trainers.ppo()).unchecked)

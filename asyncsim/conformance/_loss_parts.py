@@ -1,0 +1,567 @@
+"""Parts of a loss that are read off one by one: its curve, advantages, aggregator, penalty, tokens left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import plugins
+from asyncsim.conformance._loss_probes import LADDERS, Points, grid, points
+from asyncsim.conformance._loss_subject import TENSORS, Probe, Subject
+from asyncsim.learning import ratios
+
+_CHUNK, _COARSE, _FEW = 64, 4, 16
+
+
+_SUSPECT = 0.3
+"""Change of slope over one step of the grid, in units of the weight itself, that is looked at more closely."""
+
+
+_SUSPECTS = 60
+"""Places of one curve that are looked at, at most: a weight that is rough everywhere has no constants to read off."""
+
+
+_BENT = 0.02
+
+
+_NEGLIGIBLE = 3e-8
+
+
+_FINEST = 1e-9
+
+
+_CLAMPED = 2.5
+"""Smallest log ratio at which a clamp is looked for; nearer to 1 clips and caps close."""
+
+
+class Kink(NamedTuple):
+    """Where the weight jumps or bends: `ladder`, sign of the advantage, log ratio, weight on either side."""
+
+    ladder: str
+    sign: int
+    log_ratio: float
+    kind: str
+    below: float
+    above: float
+
+    @property
+    def ratio(self) -> float:
+        """The ratio, rounded to six digits where that is what was meant."""
+        return tidy(math.exp(self.log_ratio))
+
+    def told(self, to_snapshot: bool) -> str:
+        """As text; `to_snapshot`, whether the ratio of the current policy is one to pi_prox."""
+        now = "pi / pi_prox" if to_snapshot else "pi / mu"
+        moved = {"drift": now, "lag": "pi_prox / mu", "snapshot": "pi / pi_prox", "probable": now}
+        sign = {1: "A > 0", -1: "A < 0", 0: "A = 0"}[self.sign]
+        change = f"weight {self.below:.4g} -> {self.above:.4g}" if self.kind == "jump" else f"from {self.below:.4g} on"
+        return f"{self.kind} at {moved[self.ladder]} = {self.ratio:.6g} for {sign} ({change})"
+
+
+def _round(value: float) -> bool:
+    """Whether three digits say it."""
+    return abs(float(f"{value:.3g}") - value) <= 1e-7 * abs(value)
+
+
+def tidy(value: float) -> float:
+    """The number with the fewest digits within what bisection can tell apart."""
+    for digits in range(1, 8):
+        near = float(f"{value:.{digits}g}")
+        if abs(near - value) <= 2e-8 * max(1.0, abs(value)):
+            return near
+    return float(f"{value:.9g}")
+
+
+@dataclass
+class Curves:
+    """c of single tokens for a subject, divided by c at log ratio 0 and A = 1; asked in batches where that is safe."""
+
+    subject: Subject
+    pair: bool = False
+    separable: bool = False
+    unit: float = 1.0
+    sampled: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        center = points("drift", 1.0, np.zeros(1))
+        # A loss that standardizes advantages over its batch says nothing about a token alone.
+        self.pair = not self.subject.ask(center.probe(False)).finite
+        self._decide()
+        found = float(self(center)[0])
+        self.unit = found if found != 0 and math.isfinite(found) else 1.0
+
+    def __call__(self, at: Points) -> Tensor:
+        """-dL/d log_prob of every token as if it were a batch of its own, `[K]`."""
+        if not self.separable:
+            return torch.stack([self._single(at.part(slice(k, k + 1))) for k in range(len(at.log_prob))])
+        parts = []
+        for start in range(0, len(at.log_prob), _CHUNK):
+            index = torch.arange(start, start + _CHUNK).clamp(max=len(at.log_prob) - 1)
+            parts.append(self._many(at.part(index))[: len(at.log_prob) - start])
+        return torch.cat(parts) * self._factor
+
+    def of(self, ladder: str, sign: int) -> tuple[np.ndarray, np.ndarray]:
+        """Log ratios and weights in units of c(0)."""
+        if (ladder, sign) not in self.sampled:
+            x = grid(ladder, 1 if self.separable else _COARSE)
+            self.sampled[ladder, sign] = x, self.at(ladder, sign, x)
+        return self.sampled[ladder, sign]
+
+    def at(self, ladder: str, sign: int, x: np.ndarray | float) -> np.ndarray:
+        """Weights in units of c(0) at log ratios."""
+        return (self(points(ladder, float(sign), np.atleast_1d(x))) / self.unit).numpy()
+
+    @cached_property
+    def kinks(self) -> tuple[Kink, ...]:
+        """Everything that jumps or bends, in the order of ladders, signs and log ratios; without `limits`."""
+        return tuple(kink for kink in self._found if kink not in self.limits)
+
+    @cached_property
+    def limits(self) -> tuple[Kink, ...]:
+        """Kinks that are no constants of a method: where a log ratio is limited, live or at asyncsim's own bound."""
+        own = ratios.LOG_LIMIT - 1e-3
+        return tuple(kink for kink in self._found if abs(kink.log_ratio) >= own or self._is_clamp(kink))
+
+    @cached_property
+    def _found(self) -> tuple[Kink, ...]:
+        new = [(ladder, sign) for ladder in LADDERS for sign in (1, -1) if not self._repeats(ladder, sign)]
+        return tuple(kink for ladder, sign in new for kink in self._kinks(ladder, sign))
+
+    def _is_clamp(self, kink: Kink) -> bool:
+        """Whether the log ratio stops there while its graph is kept: no gradient beyond, and a value that stays."""
+        up = kink.log_ratio > 0
+        outer = kink.above if up else kink.below
+        if kink.kind != "jump" or abs(outer) > 1e-12 or abs(kink.log_ratio) < _CLAMPED:
+            return False
+        if up and (kink.sign > 0 or not _round(kink.log_ratio) or _round(math.exp(kink.log_ratio))):
+            return False  # a cap or a dual clip, whose bound is a ratio
+        if not up and kink.sign < 0:
+            return False  # where PPO closes
+        ends = [kink.log_ratio + (1.0 if up else -1.0) * more for more in (0.5, 1.0)]
+        first, second = (
+            self.subject.ask(points(kink.ladder, float(kink.sign), np.array([x])).probe(self.pair)).value for x in ends
+        )
+        return first != 0.0 and abs(first - second) <= 1e-9 * abs(first)
+
+    def _repeats(self, ladder: str, sign: int) -> bool:
+        """Whether the curve is that of the first ladder."""
+        if ladder == LADDERS[0]:
+            return False
+        (x, y), (first, wanted) = self.of(ladder, sign), self.of(LADDERS[0], sign)
+        there = np.isin(first.round(6), x.round(6))
+        return int(there.sum()) == len(x) and bool(np.allclose(y, wanted[there], rtol=1e-9, atol=1e-12))
+
+    def _kinks(self, ladder: str, sign: int) -> list[Kink]:
+        x, y = self.of(ladder, sign)
+        scale = np.maximum.reduce([np.abs(y[:-2]), np.abs(y[1:-1]), np.abs(y[2:])])
+        bend = np.abs(np.diff(np.diff(y) / np.diff(x)))
+        suspect = np.flatnonzero((bend > _SUSPECT * scale) & (scale > _NEGLIGIBLE)) + 1
+        found: list[Kink] = []
+        for i in suspect[:_SUSPECTS]:
+            if found and found[-1].log_ratio >= x[i - 1] - 1e-9:
+                continue  # a jump is seen from both of its sides
+            one = self._zoom(ladder, sign, float(x[i - 1]), float(x[i + 1]))
+            found += [one] if one else []
+        return found
+
+    def _zoom(self, ladder: str, sign: int, low: float, high: float) -> Kink | None:
+        """The kink inside an interval, narrowed down; None where it is only steep."""
+        before = 0.0
+        while high - low > _FINEST:
+            x = np.linspace(low, high, _CHUNK if self.separable else _FEW)
+            y = self.at(ladder, sign, x)
+            steps, bends = np.abs(np.diff(y)), np.abs(np.diff(np.diff(y) / np.diff(x)))
+            size, step = float(np.abs(y).max()), float(steps.max())
+            if step < 1e-9 * size:
+                break  # rounding is all that is left
+            if float(bends.max()) < 0.25 * before:
+                return None  # a curve that is only steep bends less and less
+            before = float(bends.max())
+            if step > 0.5 * float(np.ptp(y)) and high - low < 1e-3:
+                at = int(np.argmax(steps))
+                low, high = float(x[at]), float(x[at + 1])
+            else:
+                at = int(np.argmax(bends)) + 1
+                low, high = float(x[at - 1]), float(x[at + 1])
+        middle = (low + high) / 2
+        below, above = self.at(ladder, sign, np.array([low - 1e-8, high + 1e-8])) + 0.0
+        size = max(abs(float(below)), abs(float(above)))
+        if abs(above - below) > 1e-4 * size:
+            return Kink(ladder, sign, middle, "jump", float(below), float(above))
+        wide, narrow = self._bend(ladder, sign, middle, 1e-4), self._bend(ladder, sign, middle, 1e-5)
+        kept = narrow > max(_BENT * size, 0.5 * wide)
+        return Kink(ladder, sign, middle, "bend", float(below), float(above)) if kept else None
+
+    def _bend(self, ladder: str, sign: int, at: float, width: float) -> float:
+        """Change of slope over a distance."""
+        y = self.at(ladder, sign, at + width * np.array([-2.0, -1.0, 1.0, 2.0]))
+        return float(abs((y[3] - y[2]) - (y[1] - y[0])) / width)
+
+    def _single(self, at: Points) -> Tensor:
+        return self.subject.ask(at.probe(self.pair)).cotangent[0, 0]
+
+    def _many(self, at: Points) -> Tensor:
+        found = self.subject.ask(at.probe(self.pair)).cotangent
+        return found.reshape(len(at.log_prob), -1)[:, 0]
+
+    def _decide(self) -> None:
+        """Whether tokens of one batch leave one another alone, so that many can be asked at once."""
+        rng = np.random.default_rng(7)
+        order = np.arange(_CHUNK)
+        # Tokens near 1 among tokens far out: a threshold that they share would show.
+        x, signs = rng.normal(0.0, np.where(order % 3 == 0, 1.5, 0.2)), np.where(order % 2 == 0, 1.0, -1.0)
+        drawn = points("lag", 1.0, x)._replace(advantage=torch.from_numpy(signs))
+        drawn = drawn._replace(proximal=drawn.log_prob - torch.from_numpy(rng.normal(0.0, 0.3, _CHUNK)))
+        together = self._many(drawn)
+        alone = torch.stack([self._single(drawn.part(slice(k, k + 1))) for k in range(_CHUNK)])
+        nonzero = (alone != 0) & (together != 0)
+        self._factor = 1.0
+        if bool(nonzero.any()) and torch.equal(alone != 0, together != 0):
+            factors = alone[nonzero] / together[nonzero]
+            self.separable = float((factors / factors[0] - 1).abs().max()) < 1e-9
+            self._factor = float(factors[0])
+
+
+CLAMPED = "advantages are clamped"
+
+
+ONE_TOKEN = "one token's advantage for the whole row"
+
+
+ONE_SIGN = "one token's sign for the whole row"
+
+
+AVERAGED = "advantages averaged over the row"
+
+
+CHANGED = "advantages are changed"
+
+
+_SAME, _SMALL = 1e-6, 0.05
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The advantages that a loss uses in the place of given ones; `of` is None where they are no known function."""
+
+    name: str
+    evidence: str
+    remedy: str
+    of: Callable[[Probe], Tensor] | None = None
+
+    def on(self, probe: Probe) -> Probe:
+        """The batch with the advantages that the loss uses."""
+        return probe if self.of is None else probe.but(probe.name, advantages=self.of(probe))
+
+    def clamped(self, probe: Probe) -> Probe:
+        """The same where they are only clamped: what else becomes of rows may have several causes."""
+        return self.on(probe) if self.name == CLAMPED else probe
+
+
+def _mean(probe: Probe, counted: bool) -> Tensor:
+    """Mean of every row, over its generated tokens or over all."""
+    kept = probe.mask if counted else torch.ones_like(probe.mask)
+    mean = (probe.advantages * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1.0)
+    return mean.expand_as(probe.mask)
+
+
+def _last(probe: Probe) -> Tensor:
+    at = (probe.mask * torch.arange(1, probe.mask.shape[1] + 1)).argmax(-1, keepdim=True)
+    return probe.advantages.gather(-1, at).expand_as(probe.mask)
+
+
+def of_the_sign(probe: Probe) -> Tensor:
+    """|A| of every token with the sign of its row's first."""
+    return probe.advantages.abs() * probe.advantages[:, :1].sign()
+
+
+_OWN = "give every token its own advantage; where rows have one each, say advantages_per='sequence'"
+
+
+_TOLD: Mapping[str, tuple[str, str]] = {
+    "first": (ONE_TOKEN, "every token has the advantage of its row's first"),
+    "last": (ONE_TOKEN, "every token has the advantage of its row's last"),
+    "mean": (AVERAGED, "every token has the mean of its row's advantages"),
+    "mean of all": (AVERAGED, "every token has the mean of its row's advantages, masked ones among them"),
+    "sign": (ONE_SIGN, "every advantage has the sign of its row's first"),
+}
+
+
+ROWS: Mapping[str, Callable[[Probe], Tensor]] = {
+    "first": lambda probe: probe.advantages[:, :1].expand_as(probe.mask),
+    "last": _last,
+    "mean": lambda probe: _mean(probe, True),
+    "mean of all": lambda probe: _mean(probe, False),
+    "sign": of_the_sign,
+}
+"""Advantages of rows in the place of those of tokens."""
+
+
+def of_rows(name: str) -> Reading:
+    """A reading by its name in `ROWS`."""
+    title, evidence = _TOLD[name]
+    return Reading(title, evidence, _OWN, ROWS[name])
+
+
+def reading(subject: Subject, probe: Probe) -> Reading | None:
+    """How advantages are read, from a batch of one policy whose rows have one each; None: as they are, or unclear."""
+    found = _used(subject, probe)
+    kept = probe.mask > 0
+    if found is None or _agree(found, probe.advantages, kept):
+        return None
+    rows = [row[here] for row, here in zip(found, kept, strict=True)]
+    if any(float(row.max() - row.min()) > _SAME * float(row.abs().max()) for row in rows):
+        return None  # more than the advantage decides
+    half = len(probe.mask) // 2
+    other = torch.cat([probe.advantages[:half], 0.3 * probe.advantages[half:]])
+    again = _used(subject, probe.but(probe.name, advantages=other))
+    if again is None or not _agree(again[:half], found[:half], kept[:half]):
+        return None  # the advantages of others decide, too
+    return _clamp(found[kept], probe.advantages[kept])
+
+
+def reading_of_rows(subject: Subject, probe: Probe) -> Reading | None:
+    """The same from a batch of one policy whose advantages differ inside rows, where large ones are as they are."""
+    found = _used(subject, probe)
+    kept = probe.mask > 0
+    if found is None or _agree(found, probe.advantages, kept):
+        return None
+    return next((of_rows(name) for name, of in ROWS.items() if _agree(found, of(probe), kept)), None)
+
+
+def _used(subject: Subject, probe: Probe) -> Tensor | None:
+    """Advantages in units of what a small one adds to the gradient; None where that is nothing."""
+    small, zeros = torch.full_like(probe.mask, _SMALL), torch.zeros_like(probe.mask)
+    answers = [subject.quietly(probe.but(probe.name, advantages=x)) for x in (probe.advantages, small, zeros)]
+    if any(answer is None or not answer.finite for answer in answers):
+        return None
+    given, one, none = (answer.cotangent for answer in answers if answer is not None)
+    unit = (one - none) / _SMALL
+    if bool((unit[probe.mask > 0].abs() <= 1e-9 * one.abs().max()).any()):
+        return None
+    return torch.where(probe.mask > 0, (given - none) / torch.where(unit == 0, 1.0, unit), 0.0)
+
+
+def _agree(found: Tensor, wanted: Tensor, kept: Tensor) -> bool:
+    apart = (found - wanted).abs() <= _SAME * torch.maximum(found.abs(), wanted.abs())
+    return bool(apart[kept].all())
+
+
+def _clamp(found: Tensor, given: Tensor) -> Reading:
+    """Advantages that stop at a bound on either side; else changed in a way that is not known."""
+    cut = (found - given).abs() > _SAME * given.abs()
+    high, low = (_stop(found[cut & (given * sign > 0)] * sign) for sign in (1.0, -1.0))
+    top, bottom = (float("inf") if x is None else x for x in (high, low))
+    if bool(((found - given.clamp(-bottom, top)).abs() <= _SAME * found.abs().clamp(min=1e-300)).all()):
+        sides = [f"{word} {sign}{x:g}" for word, sign, x in (("above", "", high), ("below", "-", low)) if x is not None]
+        evidence = f"an advantage {' or '.join(sides)} has the weight of that bound"
+        remedy = "clamp advantages where they are made, or not at all"
+        return Reading(CLAMPED, evidence, remedy, lambda probe: probe.advantages.clamp(-bottom, top))
+    at = int((found - given).abs().argmax())
+    evidence = f"an advantage of {float(given[at]):.4g} has the weight of {float(found[at]):.4g}"
+    return Reading(CHANGED, evidence, "hand the advantages over as they are used")
+
+
+def _stop(sizes: Tensor) -> float | None:
+    """The size at which all of them stop; None where there are none, or where they differ."""
+    if sizes.numel() == 0 or float(sizes.max() - sizes.min()) > _SAME * float(sizes.max().abs()):
+        return None
+    return tidy(float(sizes.mean()))
+
+
+_SAME_DIVISOR = 1e-6
+
+
+@dataclass(frozen=True)
+class Divisor:
+    """An aggregator, and the factor that a loss has over it; `wrong` says what the factor is."""
+
+    name: str
+    aggregator: str
+    times: Callable[[Probe], float]
+    wrong: str = ""
+
+    def share(self, probe: Probe) -> Tensor:
+        """a m of every token `[B, T]`."""
+        mask, (B, T) = probe.mask, probe.mask.shape
+        lengths = mask.sum(-1, keepdim=True).clamp(min=1.0)
+        plain = {
+            "token_mean": mask / mask.sum(),
+            "sequence_sum": mask / B,
+            "sequence_mean": mask / (B * lengths),
+            "constant": mask / (B * T),
+        }[self.aggregator]
+        return plain * self.times(probe)
+
+
+def _sequences(probe: Probe) -> float:
+    return float(len(probe.mask))
+
+
+_GROWS = "not divided by the number of sequences: the step grows with the batch"
+
+
+_SHRINKS = "divided by the number of sequences once more: the step shrinks with the batch"
+
+
+KNOWN = (
+    *(Divisor(name, name, lambda probe: 1.0) for name in ("token_mean", "sequence_sum", "sequence_mean", "constant")),
+    Divisor("sum over tokens", "sequence_sum", _sequences, _GROWS),
+    Divisor("sum over sequences of token means", "sequence_mean", _sequences, _GROWS),
+    Divisor("sum over tokens / T_max", "constant", _sequences, _GROWS),
+    Divisor("token_mean / B", "token_mean", lambda probe: 1.0 / _sequences(probe), _SHRINKS),
+    Divisor("sequence_mean / B", "sequence_mean", lambda probe: 1.0 / _sequences(probe), _SHRINKS),
+    Divisor("sequence_sum / B", "sequence_sum", lambda probe: 1.0 / _sequences(probe), _SHRINKS),
+)
+
+
+def aggregator_of(subject: Subject, probes: Sequence[Probe], seen: Sequence[Probe]) -> Divisor | None:
+    """The divisor that explains every batch on which all policies agree; None where none does.
+
+    `seen` are the batches with the advantages that the loss uses.
+    """
+    answers = [_sloped(subject, probe) for probe in probes]
+    for divisor in KNOWN:
+        if _spread(divisor, seen, answers) < _SAME_DIVISOR:
+            return divisor
+    return None
+
+
+def _sloped(subject: Subject, probe: Probe) -> Tensor:
+    """What the advantages add to the gradient: a penalty that knows none is taken off."""
+    without = subject.quietly(probe.but(probe.name, advantages=torch.zeros_like(probe.advantages)))
+    answer = subject.ask(probe).cotangent
+    return answer - without.cotangent if without is not None and without.finite else answer
+
+
+def _spread(divisor: Divisor, probes: Sequence[Probe], answers: Sequence[Tensor]) -> float:
+    factors = []
+    for probe, answer in zip(probes, answers, strict=True):
+        wanted = divisor.share(probe) * probe.advantages
+        used = wanted != 0
+        factors.append(answer[used] / wanted[used])
+    every = torch.cat(factors)
+    middle = every.median()
+    apart = (every / middle - 1.0).abs()
+    return float(apart.max()) if bool(torch.isfinite(apart).all()) else float("inf")
+
+
+_SHAPES: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "k1": lambda x: -np.ones_like(x),
+    "k2": lambda x: -x,
+    "k3": lambda x: -(1.0 - np.exp(-x)),
+}
+
+
+_AT = np.array([-1.5, -0.7, -0.2, 0.0, 0.3, 0.9, 1.6])
+
+
+def idle(curves: Curves, ladder: str) -> np.ndarray:
+    """Weights of tokens with A = 0, in units of what an advantage of 1 adds at log ratio 0."""
+    both = float(curves.at("drift", 1, 0.0)[0]), float(curves.at("drift", 0, 0.0)[0])
+    found: np.ndarray = curves.at(ladder, 0, _AT) / ((both[0] - both[1]) or 1.0)
+    return found + 0.0
+
+
+def shape_of(curves: Curves) -> tuple[str, str, float] | None:
+    """Name of the penalty, the policy that it refers to and its coefficient; None where nothing known fits."""
+    found = idle(curves, "drift")
+    if not np.isfinite(found).all() or np.abs(found).max() < 1e-12:
+        return None
+    for name, shape in _SHAPES.items():
+        wanted = shape(_AT)
+        coefficient = float(found @ wanted / (wanted @ wanted))
+        if np.abs(found - coefficient * wanted).max() < 1e-6 * np.abs(found).max():
+            moved = float(np.ptp(idle(curves, "snapshot"))) > 1e-12
+            return name, "proximal" if moved else "behavior", tidy(coefficient)
+    return None
+
+
+def penalty_of(curves: Curves) -> Any:
+    """The penalty as a part of a method; None where there is none, or none that is known."""
+    found = shape_of(curves)
+    if found is None or found[2] <= 0:
+        return None
+    name, to, coefficient = found
+    if name not in plugins.summaries("asyncsim.penalties"):
+        return None
+    return plugins.load("asyncsim.penalties", name, "penalty")(coefficient, to=to)
+
+
+FIRST = "first token left out"
+
+
+LAST = "last token left out"
+
+
+@dataclass(frozen=True)
+class Trimmed:
+    """What is left out, and whether the loss of rows with one more token there is one without that mistake."""
+
+    name: str
+    evidence: str
+    mended: bool
+
+
+def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
+    """The loss as it is where no token is left out; else asked on rows with one more token there, if that helps."""
+    gone = _gone(subject, probe)
+    if gone is None:
+        return subject, None
+    kept = probe.mask > 0
+    place = torch.arange(kept.shape[1]).expand(kept.shape)
+    ends = kept & (place == (place * kept).amax(-1, keepdim=True))
+    starts = kept & (place == torch.where(kept, place, kept.shape[1]).amin(-1, keepdim=True))
+    found = next(
+        (
+            (name, at)
+            for name, at, where in (
+                (FIRST, 0, starts),
+                (LAST, -1, ends),
+                (LAST, -1, kept & (place == kept.shape[1] - 1)),
+            )
+            if torch.equal(gone, where)
+        ),
+        None,
+    )
+    if found is None:
+        return subject, None
+    name, at = found
+    evidence = f"the {'first' if at == 0 else 'last'} generated token of a row has no gradient"
+    for counted in (0.0, 1.0):
+        other = _padded(subject, at, counted)
+        if _gone(other, probe) is None:
+            return other, Trimmed(name, evidence, True)
+    return subject, Trimmed(name, evidence, False)
+
+
+def _gone(subject: Subject, probe: Probe) -> Tensor | None:
+    """Generated tokens with an advantage and without a gradient; None where it is none of them, or all."""
+    sign = torch.where(probe.advantages < 0, -1.0, 1.0).to(probe.mask.dtype)
+    answer = subject.quietly(probe.but(probe.name, advantages=sign))
+    if answer is None or not answer.finite:
+        return None
+    gone = (answer.cotangent == 0) & (probe.mask > 0)
+    return gone if bool(gone.any()) and not bool(gone[probe.mask > 0].all()) else None
+
+
+def _padded(subject: Subject, at: int, counted: float) -> Subject:
+    """The loss on rows with one more column in front (0) or behind (-1), of one policy and without an advantage."""
+    fill = dict(zip(TENSORS, (-1.0, -1.0, -1.0, 0.0, counted), strict=True))
+
+    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        given = dict(zip(TENSORS, (log_prob, behavior, proximal, advantages, mask), strict=True))
+        columns = {name: torch.full_like(x[:, :1], fill[name]) for name, x in given.items()}
+        ordered = {k: (columns[k], x) if at == 0 else (x, columns[k]) for k, x in given.items()}
+        found: Tensor = subject.binding(*(torch.cat(pair, -1) for pair in ordered.values()))
+        return found
+
+    other = Subject(loss, attached=list(subject.attached))
+    return other
