@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 
 from asyncsim import validation
+from asyncsim.base.checks import InputError
 from asyncsim.base.records import Claim, Estimate, Verdict
 from asyncsim.plotting import _style, _verdict, plot
 
 EFFECT = 0.1
-CLAIM = Claim(
-    "toy/claim", "a statement", "expectation", "exact", lambda p: p.get("why"), lambda p: {}, lambda p: {}, "derived"
-)
+
+
+def read(point):
+    """A point of the toy claim: one that says why is outside."""
+    if "why" in point:
+        raise InputError("point", point, "inside", point["why"])
+
+
+CLAIM = Claim("toy/claim", "a statement", "expectation", "exact", read, lambda p: {}, lambda p: {}, "derived")
 
 
 def judged(points, estimates, kind="expectation", predicted=2.0):
