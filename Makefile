@@ -7,7 +7,7 @@ LLM := $(VENV)/.installed-llm
 WORKERS ?= 2
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test test-long mutants lint figures notebooks bench llm clean
+.PHONY: demo test try test-long mutants lint figures notebooks bench llm clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +26,10 @@ demo: $(STAMP)  ## measure every claim beside its prediction; writes build/repor
 
 test: $(STAMP)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+try: $(STAMP)  ## the contracts of one part, in half a minute: make try NAME=gspo, or NAME=heavy-ball
+	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=0 --durations-min=5 -k "$(NAME) or $(subst -,_,$(NAME))" \
+		tests/contracts tests/methods tests/theory tests/claims tests/systems tests/core tests/architecture asyncsim
 
 test-long: $(STAMP)  ## the repetitions behind the stated error rates; then new examples and verdicts at a seed that is printed
 	$(BIN)/python -m pytest -n $(WORKERS) -m long

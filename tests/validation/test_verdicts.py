@@ -17,6 +17,11 @@ from asyncsim.validation import join, judge
 REAL = st.floats(-1e6, 1e6)
 
 
+def _read(point):
+    if point.get("outside"):
+        raise InputError("point", point, "inside", point["outside"])
+
+
 def claim(kind="expectation", relative_to="value"):
     """A claim whose points carry their own reason to be outside."""
     return Claim(
@@ -24,7 +29,7 @@ def claim(kind="expectation", relative_to="value"):
         "a statement",
         kind,
         "exact",
-        lambda point: point.get("outside"),
+        _read,
         lambda point: {},
         lambda point: {},
         "derived",
