@@ -105,7 +105,7 @@ def test_a_machine_without_proc_says_how_much_it_has(tmp_path, monkeypatch):
 
 
 def test_the_limit_of_the_process_counts():
-    code = "from asyncsim import memory; print(*memory.free())"
+    code = "from asyncsim.base import memory; print(*memory.free())"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

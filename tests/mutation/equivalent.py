@@ -127,7 +127,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "0 -> 1",
     ): "Expanding a mass to its own shape changes nothing; one that is not expanded is broadcast.",
     (
-        "asyncsim/penalties/exact.py",
+        "asyncsim/penalties/divergences.py",
         "found = found if weight is None else found * weight.unsqueeze(-1)",
         "-1 -> -2",
     ): "The weight is that of a sequence, whose last axis has length 1.",

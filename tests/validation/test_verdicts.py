@@ -19,7 +19,7 @@ REAL = st.floats(-1e6, 1e6)
 
 def _read(point):
     if point.get("outside"):
-        raise InputError("point", point, "inside", point["outside"])
+        raise InputError("point", "out", "inside", point["outside"])
 
 
 def claim(kind="expectation", relative_to="value"):
@@ -168,7 +168,7 @@ def test_the_worst_point_decides(values, outcome):
 
 def test_outside_the_domain_is_outside_with_the_reason():
     verdict = join(claim(), [{"outside": "tau = -1: must be >= 0"}], [{}], [{}], effect=0.02)
-    assert (verdict.verdict, verdict.reason) == ("outside", "tau = -1: must be >= 0")
+    assert (verdict.verdict, verdict.reason) == ("outside", "point = 'out': must be inside; tau = -1: must be >= 0")
     assert verdict.row()["measured"] is None
     mixed = join(claim(), [{"outside": "no"}, {}], [{}, {"x": Estimate(1.0)}], [{}, {"x": 1.0}], effect=0.02)
     assert mixed.verdict == "outside" and mixed.points[1].verdict == "held"
