@@ -73,7 +73,14 @@ def described(kind: str, name: str) -> dict[str, Any]:
         claim = theory.claim(name)
         module = ast.parse(theory.claims()[claim.id].read_text(encoding="utf-8"))
         facts = {"statement": claim.statement, "kind": claim.kind, "status": claim.status, "reference": claim.reference}
-        return {"name": claim.id, "signature": "", "arguments": [], "doc": ast.get_docstring(module) or "", **facts}
+        point = claim.point.described()
+        lines = [
+            f"{p['name']}: {p['domain']}{', optional' if p['optional'] else ''}"
+            f"{', in ' + p['unit'] if p['unit'] else ''}; {p['doc']}"
+            for p in point
+        ]
+        doc = "\n".join([ast.get_docstring(module) or "", "", *(["Parameters of a point:"] if lines else []), *lines])
+        return {"name": claim.id, "signature": "", "arguments": point, "doc": doc.rstrip(), **facts}
     return plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
 
 
