@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LLM := $(VENV)/.installed-llm
 WORKERS ?= 2
+# Tests that ask whether every part has what it needs.
+EVERY := every_knob_is_tried or plug_ins_report or link_is_compared or preset_is_under or has_its_ends
 
 .DEFAULT_GOAL := demo
 .PHONY: demo test try test-long mutants lint figures notebooks bench llm clean
@@ -28,7 +30,7 @@ test: $(STAMP)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 try: $(STAMP)  ## the contracts of one part, in half a minute: make try NAME=gspo, or NAME=heavy-ball
-	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=0 --durations-min=5 -k "$(NAME) or $(subst -,_,$(NAME))" \
+	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=0 --durations-min=5 -k "$(NAME) or $(subst -,_,$(NAME)) or $(EVERY)" \
 		tests/contracts tests/methods tests/theory tests/claims tests/systems tests/core tests/architecture asyncsim
 
 test-long: $(STAMP)  ## the repetitions behind the stated error rates; then new examples and verdicts at a seed that is printed

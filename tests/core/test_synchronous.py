@@ -157,8 +157,10 @@ def test_every_advantage_and_link_is_compared():
     assert {name.partition(" ")[0] for name in METHODS} <= set(plugins.summaries("asyncsim.methods"))
     # Those of single tokens and of a critic are compared in test_gae.py and the tests of their families.
     known = {*formulas.ADVANTAGES, "gae", "returns_to_go", *gathered("ADVANTAGES")}
-    assert known == set(plugins.summaries("asyncsim.advantages"))
-    assert {name.partition(" ")[0] for name in LINKS} == set(plugins.summaries("asyncsim.updates"))
+    missing = known ^ set(plugins.summaries("asyncsim.advantages"))
+    assert not missing, f"write {missing} as a plain formula into ADVANTAGES of tests/core/formulas.py"
+    missing = {name.partition(" ")[0] for name in LINKS} ^ set(plugins.summaries("asyncsim.updates"))
+    assert not missing, f"give {missing} a plain formula in tests/core/formulas.py and a row in LINKS of this file"
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
