@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim import theory
 from asyncsim.app import streams, wording
-from asyncsim.base import checks, files, plugins, records
+from asyncsim.base import checks, feeds, files, plugins, records
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
@@ -56,7 +56,7 @@ def simulated(
     from asyncsim.systems import _summary
 
     checks.integer("updates", updates, 1, "train one batch at least")
-    epochs = int(system.recommended.get("epochs", 1))
+    epochs = feeds.epochs_of(system)
     whole = f"a multiple of the recommended epochs = {epochs}"
     checks.require(updates % epochs == 0, "updates", updates, whole, "whole batches are trained")
     checks.integer("samples", samples, 1, "a group has at least one sample")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,6 +12,16 @@ from asyncsim.base import checks, records
 
 LengthsOf = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """(realization int64 [k], trajectory int64 [k], token version int32 [k, T]) -> work in tokens, float64 [k]."""
+
+
+def epochs_of(source: Any) -> int:
+    """Updates on a batch that a system, an imposed law or a schedule recommends; 1 where it recommends none.
+
+    >>> from asyncsim.systems import m2po, synchronous
+    >>> epochs_of(m2po(2, length=1.0, load=1.0)), epochs_of(synchronous())
+    (4, 1)
+    """
+    return int(getattr(source, "recommended", {}).get("epochs", 1))
 
 
 class Feed(Protocol):

@@ -189,7 +189,7 @@ class Trace:
     @property
     def epochs(self) -> int:
         """Updates on each batch; files from before have them beside the schedule."""
-        return self.header.get("spec", {}).get("epochs") or self.schedule.recommended.get("epochs", 1)
+        return self.header.get("spec", {}).get("epochs") or feeds.epochs_of(self.schedule)
 
     def seconds(self) -> np.ndarray:
         """Simulated seconds at which each recorded update's batch starts to train, `[U/every, R]`.

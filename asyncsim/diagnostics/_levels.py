@@ -71,14 +71,12 @@ def weights_of(step: Step, of: str) -> tuple[Tensor, Tensor, Tensor | float]:
         return step.log_ratio, token_share(step), token_count(step)
     parts = {"staleness": "staleness_log_ratio", "mismatch": "mismatch_log_ratio"}
     found = getattr(step, parts[of]).sum(-1) if of in parts else step.sequence_log_ratio
-    return found, step.step_mass, samples(step)
+    return found, step.step_mass.double(), samples(step)
 
 
 def ratios_of(step: Step, level: str) -> tuple[Tensor, Tensor]:
     """Untruncated log ratios pi/mu, and masses: of sequences `[R, G, N]` or of tokens `[R, G, N, T]`."""
-    if level == "sequence":
-        return step.sequence_log_ratio, step.step_mass.double()
-    return step.log_ratio, token_share(step)
+    return weights_of(step, level)[:2]
 
 
 def advantages(step: Step) -> Tensor:

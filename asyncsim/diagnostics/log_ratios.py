@@ -57,8 +57,8 @@ mismatch_variance = log_ratio_variance(
 )
 
 
-def _smallest(step: Step, level: str) -> Tensor:
-    return ratios.quantile(*ratios_of(step, level), 0.0)
+def _quantile(step: Step, q: float, level: str) -> Tensor:
+    return ratios.quantile(*ratios_of(step, level), q)
 
 
 def log_ratio_min(level: str = "sequence") -> Metric:
@@ -74,11 +74,7 @@ def log_ratio_min(level: str = "sequence") -> Metric:
     'log_ratio_min_token'
     """
     name = named("log_ratio_min", level=(checked(level), "sequence"))
-    return Metric(name, Bound(_smallest, (level,)), outputs=("log_prob",))
-
-
-def _largest(step: Step, level: str) -> Tensor:
-    return ratios.quantile(*ratios_of(step, level), 1.0)
+    return Metric(name, Bound(_quantile, (0.0, level)), outputs=("log_prob",))
 
 
 def log_ratio_max(level: str = "sequence") -> Metric:
@@ -94,11 +90,7 @@ def log_ratio_max(level: str = "sequence") -> Metric:
     'log_ratio_max_token'
     """
     name = named("log_ratio_max", level=(checked(level), "sequence"))
-    return Metric(name, Bound(_largest, (level,)), outputs=("log_prob",))
-
-
-def _quantile(step: Step, q: float, level: str) -> Tensor:
-    return ratios.quantile(*ratios_of(step, level), q)
+    return Metric(name, Bound(_quantile, (1.0, level)), outputs=("log_prob",))
 
 
 def log_ratio_quantile(q: float = 0.5, level: str = "sequence") -> Metric:

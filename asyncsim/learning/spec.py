@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim.base import checks, knobs, records
+from asyncsim.base import checks, feeds, knobs, records
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.learning.drawing import DRAWING
@@ -228,7 +228,7 @@ class Spec:
     @property
     def passes(self) -> int:
         """Updates on each batch: `epochs` as given, or as the system recommends."""
-        return self.epochs or int(getattr(self.system, "recommended", {}).get("epochs", 1))
+        return self.epochs or feeds.epochs_of(self.system)
 
     @property
     def drawn(self) -> str:

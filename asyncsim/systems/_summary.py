@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim.base import feeds
 from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
 
@@ -70,7 +71,7 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
         "mean_length_generated": _ratio(sums.begun_work, sums.begun),
         "mean_length_trained": _ratio(sums.tokens, sums.trained_samples),
         "throughput": _ratio(batches * system.groups_per_batch, seconds),
-        "seconds_per_update": seconds / (batches * int(system.recommended.get("epochs", 1))),
+        "seconds_per_update": seconds / (batches * feeds.epochs_of(system)),
         "trainer_utilization": _ratio(sums.busy, seconds),
         "generator_utilization": _ratio(busy, capacity * seconds),
         "outstanding": _ratio(sums.outstanding_at_installs, sums.installs),

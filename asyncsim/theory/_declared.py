@@ -127,31 +127,19 @@ class Positive(Real):
 
 
 class Vector(Parameter[np.ndarray]):
-    """Numbers above `low`, as many as `length` says (None: any, `least` or more); `sizes`: how many are typical."""
+    """Numbers above `low`, as many as `length` says (None: any); `sizes`: how many are typical."""
 
     def __init__(
-        self,
-        low: float = -np.inf,
-        length: int | None = None,
-        least: int = 1,
-        sizes: tuple[int, int] = (1, 3),
-        **about: Any,
+        self, low: float = -np.inf, length: int | None = None, sizes: tuple[int, int] = (1, 3), **about: Any
     ) -> None:
         super().__init__(**{"remedy": "give a tuple of numbers", **about})
-        self.low, self.length, self.least, self.sizes = low, length, least, sizes
+        self.low, self.length, self.sizes = low, length, sizes
 
     def read(self, value: Any) -> np.ndarray:
         """float64 `[length]`."""
         array = checks.finite_array(self.name, value, [self.length], self.remedy)
         above = bool((array > self.low).all())
         checks.require(above, self.name, value, f"numbers above {self.low:g}", "raise the smallest entry")
-        checks.require(
-            array.size >= self.least,
-            self.name,
-            array.tolist(),
-            f"{self.doc or self.name} of at least {self.least}",
-            "add an entry",
-        )
         return array
 
     @property
@@ -182,7 +170,8 @@ class Counts(Parameter["list[int]"]):
     @property
     def domain(self) -> str:
         """Its entries."""
-        return f"{_SMALL.get(self.least, self.least)} or more distinct integers >= {self.low}"
+        inside = f">= {self.low}" if self.high is None else f"in [{self.low}, {self.high}]"
+        return f"{_SMALL.get(self.least, self.least)} or more distinct integers {inside}"
 
 
 class Choice(Parameter[str]):

@@ -20,7 +20,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, log_softmax
@@ -28,19 +27,12 @@ from scipy.special import gammaln, log_softmax
 from asyncsim.base import checks
 from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import Arms, complex_gradient, fisher, softmax
-from asyncsim.theory._declared import Choice, Counts, Draw, Integer, Parsed, Real, Vector
+from asyncsim.theory._declared import Choice, Counts, Integer, Real, Vector
 
 _LIMIT = 2500
 """Most compositions of a group that are enumerated."""
 _SMALLEST = 1e-6
 """Least growth in one update that double precision tells from rounding."""
-
-
-def _ages(name: str, value: Any) -> list[int]:
-    given = value if isinstance(value, (tuple, list)) else (value,)
-    ages = [checks.integer(name, age, 1, "count updates", 4096) for age in given]
-    checks.require(len(set(ages)) >= 2, name, ages, "two distinct values or more", "a slope needs two")
-    return ages
 
 
 class _Setting(Arms):
@@ -55,10 +47,12 @@ class _Setting(Arms):
     samples = Integer(2, typical=(2, 5), example=4, doc="samples of a group", remedy="a baseline over others needs two")
     sampling = Choice("monte_carlo", "counts", "enumerate", example="monte_carlo", doc="layout of a batch")
     step = Real(1e-5, 1.0, typical=(0.01, 1.0), example=0.1, unit="logits per gradient", doc="size of one step")
-    stalenesses = Parsed(
-        _ages,
-        "two or more distinct integers in [1, 4096]",
+    stalenesses = Counts(
+        1,
+        4096,
+        typical=(1, 64),
         example=(1, 2, 4, 8),
+        remedy="count updates",
         unit="updates",
         doc="stalenesses that are compared",
     )
@@ -77,11 +71,6 @@ class _Setting(Arms):
         self.group = None if self.sampling == "enumerate" else self.samples
         self.mu, self.arm, self.reward, self.mass = mu, arm[some], reward[some], mass[some]
         _check_size(self)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Stalenesses that differ."""
-        return super().drawn(draw) | {"stalenesses": draw(Counts(1, typical=(1, 64)))}
 
 
 def _check_size(s: _Setting) -> None:
