@@ -38,6 +38,7 @@ NAMES = {
     "InputError": "asyncsim.base.checks",
     "run": "asyncsim.learning.running",
     "Interrupted": "asyncsim.learning.running",
+    "compare": "asyncsim.comparing",
     "verify": "asyncsim.app.verifying",
     "judge": "asyncsim.validation",
     "plot": "asyncsim.plotting",

@@ -1,11 +1,11 @@
-"""The command line: list, run, verify, timeline, conformance.
+"""The command line: list, run, compare, verify, timeline, conformance.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
     0    all well
     1    a claim is violated (or a planted defect not caught), or a loss or controller deviates
     2    bad input: one line names field, value, bound and remedy
-    3    nothing is violated, but a claim is undecided
+    3    nothing is violated, but a claim or a comparison is undecided
     4    an output could not be written; the others are
     5    all well, but stdout was closed or full
     130  stopped by Ctrl-C, 143 by SIGTERM; what was reached until then is written
@@ -29,7 +29,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from asyncsim.app import commands, complaints, completing, conforming, streams, wording
+from asyncsim.app import commands, comparing, complaints, completing, conforming, streams, wording
 from asyncsim.app.commands import KINDS
 from asyncsim.base import checks, stopping
 
@@ -182,7 +182,7 @@ def run(
         ),
     ] = None,
     samples: Annotated[int, typer.Option(help="Samples per group, N.")] = 16,
-    updates: Annotated[int, typer.Option(help="Optimizer updates.")] = 200,
+    updates: Annotated[int, typer.Option(help="Optimizer updates.")] = wording.UPDATES,
     epochs: Annotated[
         int | None, typer.Option(help="Updates on each batch (default: what the system recommends, else 1).")
     ] = None,
@@ -222,6 +222,69 @@ def run(
     }
     spec = wording.spec(parts, link or [], staleness, coupled, settings or [], sizes)
     return commands.run(spec, seed, plot, save, json_path)[1]
+
+
+@app.command()
+@guarded
+def compare(
+    arms: Annotated[
+        list[str],
+        typer.Argument(
+            help='Two or more arms, each the words that are its own: "method=grpo method.low=0.1" or "staleness=0"; '
+            "NAME: in front names it. Others are compared with the first."
+        ),
+    ],
+    smallest: Annotated[float, typer.Option(help="Smallest difference that matters, in units of the metric.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Words of all arms: task=token-bandit, task.horizon=32, staleness=16, link=adam, updates=200.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="What is compared; see `asyncsim list metrics`.", autocompletion=completing.named("diagnostics")
+        ),
+    ] = "batch_return",
+    over: Annotated[
+        str, typer.Option(help="mean (over updates), end, time (to --target), reached, collapse.")
+    ] = "mean",
+    statistic: Annotated[str, typer.Option(help="mean, median, iqm or improvement.")] = "mean",
+    error: Annotated[float, typer.Option(help="Probability of a wrong word.")] = 0.05,
+    tune: Annotated[str, typer.Option(help="Knob in which each arm is tuned first; none to keep the arms.")] = "lr",
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORDS", help='Another task to ask on: "task.actions=8 task.horizon=32". Repeat for more.'
+        ),
+    ] = None,
+    target: Annotated[float | None, typer.Option(help="Value to reach, for --over time and reached.")] = None,
+    better: Annotated[str, typer.Option(help="higher or lower values of the metric.")] = "higher",
+    interval: Annotated[str, typer.Option(help="auto, planned or betting.")] = "auto",
+    max_replicates: Annotated[int, typer.Option(help="Replicates at which an undecided comparison ends.")] = 1024,
+    seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw curves and intervals to this path.")] = None,
+    json_path: Json = None,
+) -> int:
+    """Say which of several arms is better, by how much and how surely, each at its own best learning rate."""
+    commands.outputs(plot, json=json_path)
+    options = {
+        "smallest": smallest,
+        "metric": metric.replace("-", "_"),
+        "over": over,
+        "statistic": statistic,
+        "error": error,
+        "tune": None if tune.lower() == "none" else tune,
+        "target": target,
+        "better": better,
+        "interval": interval,
+        "max_replicates": max_replicates,
+        "seed": seed,
+    }
+    return comparing.compare(arms, settings or [], also or [], options, plot, json_path)[1]
 
 
 @app.command()

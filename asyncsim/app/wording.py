@@ -152,6 +152,34 @@ def spec(
     )
 
 
+SIZES = ("samples", "updates", "epochs", "replicates", "every", "dtype", "device", "sampling")
+"""Words of a spec that belong to no part."""
+UPDATES = 200
+"""Optimizer updates of a run whose command does not say."""
+
+
+def of_words(pairs: Sequence[str], option: str) -> Spec:
+    """A spec from words such as task=token-bandit, method=grpo, method.low=0.1, staleness=16, link=clip-norm,adam.
+
+    Raises `InputError` for a word that is no part, no size and no argument of a part.
+    """
+    given = settings(pairs, option)
+    own = {key: value for key, value in given.items() if "." not in key}
+    known = ("task", "policy", "method", "advantage", "system", "schedule", "staleness", "coupled", "link", *SIZES)
+    for key in own:
+        checks.one_of(option, key, known, "name a part of the spec, or PART.KEY")
+    parts: dict[str, str | None] = {
+        name: str(own[name]) if name in own else None for name in ("policy", "advantage", "system", "schedule")
+    }
+    parts |= {"task": str(own.get("task", "softmax_bandit")), "method": str(own.get("method", "reinforce"))}
+    links = [word for word in str(own.get("link", "")).split(",") if word]
+    sizes = {"updates": UPDATES} | {name: understood(own[name], None) for name in SIZES if name in own}
+    if "samples" in sizes:
+        sizes["samples_per_group"] = sizes.pop("samples")
+    dotted = [pair for pair in pairs if "." in pair.partition("=")[0]]
+    return spec(parts, links, own.get("staleness"), bool(own.get("coupled", False)), dotted, sizes)
+
+
 def _check_task(name: str) -> None:
     """Point the id of a gymnasium environment to the task that runs it."""
     known = name.replace("-", "_") in plugins.summaries("asyncsim.tasks")

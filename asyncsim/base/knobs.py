@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -52,24 +53,66 @@ def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
     >>> arrays(sgd((0.1, 0.2)), "sgd")
     {'sgd.lr': (0.1, 0.2)}
     """
-    found: dict[str, tuple[float, ...]] = {}
+    return {label: value for label, value in values(part, name).items() if isinstance(value, tuple)}
+
+
+def values(part: Any, name: str) -> dict[str, float | tuple[float, ...]]:
+    """All knobs of a value called `name`, and of the values inside it, each as `part.knob`.
+
+    >>> from asyncsim.updates.sgd import sgd
+    >>> values(sgd(0.1), "sgd")
+    {'sgd.lr': 0.1}
+    """
+    found: dict[str, float | tuple[float, ...]] = {}
+    for label, inside in _inside(part, name):
+        found |= {label: inside} if isinstance(inside, (float, int)) or _is_array(inside) else values(inside, label)
+    return found
+
+
+def with_value(part: Any, name: str, label: str, value: Any) -> Any:
+    """The value called `name` with the knob `label` of it (as `values` calls it) set to a number, or one per replicate.
+
+    >>> from asyncsim.updates.sgd import sgd
+    >>> with_value(sgd(0.1), "sgd", "sgd.lr", 0.5).lr
+    0.5
+    """
     if not dataclasses.is_dataclass(part):
-        return found
+        return part
+    changes: dict[str, Any] = {}
+    named = iter(_inside(part, name))
+    for f in dataclasses.fields(part):
+        before = getattr(part, f.name)
+        if f.metadata.get("knob"):
+            changes[f.name] = value if next(named)[0] == label else before
+        elif isinstance(before, tuple):
+            changes[f.name] = tuple(with_value(each, next(named)[0], label, value) for each in before)
+        elif dataclasses.is_dataclass(before):
+            changes[f.name] = with_value(before, next(named)[0], label, value)
+    return dataclasses.replace(part, **changes)  # type: ignore[type-var]
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(x, float) for x in value)
+
+
+def _inside(part: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Knobs and values with knobs that stand directly inside a value, with their names, in the order of its fields."""
+    if not dataclasses.is_dataclass(part):
+        return
     for f in dataclasses.fields(part):
         value = getattr(part, f.name)
-        if f.metadata.get("knob") and isinstance(value, tuple):
-            found[f"{name}.{f.name}"] = value
+        if f.metadata.get("knob"):
+            yield f"{name}.{f.name}", value
         elif isinstance(value, tuple):
             counts: dict[str, int] = {}
             for each in value:
                 own = plugins.name_of(each)
                 counts[own] = counts.get(own, 0) + 1
                 # Two links of a kind are told apart by their place.
-                found |= arrays(each, own if counts[own] == 1 else f"{own}{counts[own]}")
-        else:
+                yield (own if counts[own] == 1 else f"{own}{counts[own]}"), each
+        elif dataclasses.is_dataclass(value):
             # The weight is what users set through the method's own arguments.
-            found |= arrays(value, name if f.name == "weight" else f.name)
-    return found
+            yield (name if f.name == "weight" else f.name), value
 
 
 def bound(part: Any) -> bool:

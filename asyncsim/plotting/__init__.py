@@ -1,4 +1,4 @@
-"""`plot`: one call draws a trace, a schedule, a timeline or a verdict; panels take `ax` and return it."""
+"""`plot`: one call draws a trace, a schedule, a timeline, a verdict or an answer; panels take `ax` and return it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from asyncsim.base import checks, records, trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from asyncsim.comparing.answers import Answer
     from asyncsim.plotting._points import points
 
 __all__ = ["plot", "points"]
@@ -24,10 +25,10 @@ def __getattr__(name: str) -> Any:
 
 
 def plot(
-    value: trace.Trace | records.Schedule | records.Timeline | records.Verdict,
+    value: trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer,
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """Draw a trace, a schedule, a timeline or a verdict; write it too when a path is given.
+    """Draw a trace, a schedule, a timeline, a verdict or the answer of a comparison; write it too when a path is given.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random) that end at the bounds of the metric, a verdict with the intervals it was judged by; predictions are dashed.
@@ -42,7 +43,8 @@ def plot(
     'staleness $s$ (versions)'
     """
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
-    from asyncsim.plotting import _metrics, _style, _timeline, _verdict
+    from asyncsim.comparing.answers import Answer
+    from asyncsim.plotting import _answer, _metrics, _style, _timeline, _verdict
 
     if path is not None:
         _style.kind_of(path)
@@ -51,6 +53,7 @@ def plot(
         records.Schedule: _metrics.draw_schedule,
         records.Timeline: _timeline.draw_timeline,
         records.Verdict: _verdict.draw_verdict,
+        Answer: _answer.draw_answer,
     }
     names = ", ".join(drawn.__name__ for drawn in drawings)
     checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], f"plot draws a {names}")

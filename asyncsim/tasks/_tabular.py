@@ -129,6 +129,23 @@ class TabularTask(Simple):
         checks.power("actions ** horizon", self.actions, self.horizon, limit, "outcomes", remedy)
         return self._enumerate(prompt)
 
+    scores = (-math.inf, math.inf)
+    """Least and largest `score`."""
+    best = math.nan
+    """Largest expected score of a policy, where it is known."""
+
+    @property
+    def earnings(self) -> tuple[float, float]:  # type: ignore[override]
+        """Least and largest return: those of the score, unbounded with gaussian noise or a penalty."""
+        if self.rewards == "gaussian" or self.penalty.coefficient != 0.0:
+            return -math.inf, math.inf
+        return (0.0, 1.0) if self.rewards == "bernoulli" else self.scores
+
+    @property
+    def optimum(self) -> float:  # type: ignore[override]
+        """The best expected return; NaN with a penalty."""
+        return self.best if self.penalty.coefficient == 0.0 else math.nan
+
     @property
     def listed(self) -> int:
         """Outcomes of one prompt that `outcomes` lists; what nobody lists is a large number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -57,8 +58,9 @@ class Task(Protocol):
     `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens; `pays`:
     whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`: whether what the policy
     reads stays the same over tokens; `segments`: whether a trajectory goes on where the one before it in its slot
-    stopped; `moving`: whether rewards depend on the current weights. `fit` refuses a policy that does not fit, and
-    returns the task that speaks with it; `begin` gives the first world of each sample (`carried`: the world that the
+    stopped; `moving`: whether rewards depend on the current weights; `earnings`: least and largest return; `optimum`:
+    the best expected return, NaN where it is unknown. `fit` refuses a policy that does not fit, and returns the task
+    that speaks with it; `begin` gives the first world of each sample (`carried`: the world that the
     batch before left, for segments), `observe` what the policy reads of a world, `step` what an action leads to;
     `reward` and `token_rewards` are what the advantage sees (with a penalty inside, where the task has one); `outcomes`
     enumerates; `exact` is expected return and gradient `([R], [R, P])`.
@@ -73,6 +75,12 @@ class Task(Protocol):
 
     @property
     def moving(self) -> bool: ...
+
+    @property
+    def earnings(self) -> tuple[float, float]: ...
+
+    @property
+    def optimum(self) -> float: ...
 
     def policy(self) -> Policy: ...
 
@@ -105,6 +113,8 @@ class Simple:
     still = False
     segments = False
     moving = False
+    earnings = (-math.inf, math.inf)
+    optimum = math.nan
 
     def fit(self, policy: Any) -> Any:
         """The task itself; `check` refuses a policy that does not fit."""

@@ -23,6 +23,8 @@ class BitChain(TabularTask):
     fraction: float
 
     closed = True
+    scores = (0.0, 1.0)
+    best = 1.0
 
     @property
     def needed(self) -> int:

@@ -29,6 +29,16 @@ class SoftmaxBandit(TabularTask):
         cell = action[..., 0] if self.prompts == 1 else state[..., 0] * self.actions + action[..., 0]
         return self._means.reshape(-1).index_select(0, cell.reshape(-1)).reshape(cell.shape)
 
+    @property
+    def scores(self) -> tuple[float, float]:  # type: ignore[override]
+        """Least and largest mean reward."""
+        return min(map(min, self.means)), max(map(max, self.means))
+
+    @property
+    def best(self) -> float:  # type: ignore[override]
+        """Mean over prompts of the best arm's mean reward."""
+        return sum(map(max, self.means)) / len(self.means)
+
     @cached_property
     def _means(self) -> Tensor:
         return torch.as_tensor(np.array(self.means))

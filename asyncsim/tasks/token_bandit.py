@@ -27,6 +27,9 @@ class TokenBandit(TabularTask):
     success: float | None
     ends: bool
 
+    scores = (0.0, 1.0)
+    best = 1.0
+
     def step(self, state: Tensor, action: Tensor, token: int, draws: Any) -> Turn:
         """Row 0 always (iid), one row per position, or one per previous token (row 0 is the start)."""
         following = {"iid": torch.zeros_like(state), "position": state + 1, "markov": action + 1}[self.dependence]

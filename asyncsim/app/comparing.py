@@ -1,0 +1,84 @@
+"""What `asyncsim compare` does: from words to specs, then the answer printed, drawn and written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asyncsim.app import announcing, commands, streams, wording
+from asyncsim.base import checks
+
+if TYPE_CHECKING:
+    from asyncsim.learning.spec import Spec
+
+UNDECIDED = 3
+"""Exit status of a comparison that ended undecided."""
+
+
+def compare(
+    arms: Sequence[str],
+    common: Sequence[str],
+    also: Sequence[str],
+    options: Mapping[str, Any],
+    plot: Path | None,
+    json_path: Path | None,
+) -> tuple[dict[str, Any], int]:
+    """Compare arms given as words, print the answer and write what is asked for; JSON object and exit status."""
+    specs = specs_of(arms, common)
+    shared = [word for word in common if not _of_task(word)]
+    tasks = [wording.of_words([*shared, *_task(common, other)], "--also").task for other in also]
+    from asyncsim import comparing
+
+    unnamed = not any(_words(text)[0] for text in arms)
+    with announcing.announced():
+        answer = comparing.compare(*(specs.values() if unnamed else [specs]), tasks=tasks, **options)
+    result = answer.row()
+    outputs = streams.Files()
+    outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
+    drawn = outputs.write("--plot", plot, lambda path: _draw(answer, path))
+    print(answer)
+    if drawn:
+        print(f"plot: {plot}")
+    undecided = any(on.word_of(pair) == "undecided" for on in answer.tasks for pair in on.pairs)
+    return result, outputs.status(UNDECIDED if undecided else 0)
+
+
+def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
+    """A spec for each arm by its name: the words of all arms, then its own."""
+    specs: dict[str, Spec] = {}
+    for text in arms:
+        name, words = _words(text)
+        name = name or " ".join(words)
+        own = {word.partition("=")[0] for word in words}
+        kept = [word for word in common if word.partition("=")[0] not in own]
+        checks.require(name not in specs, "arm", name, "named once", "put NAME: in front of an arm")
+        specs[name] = wording.of_words([*kept, *words], f"arm {name}")
+    return specs
+
+
+def _words(text: str) -> tuple[str, list[str]]:
+    """Name ("" where there is none) and words of an arm."""
+    named = re.match(r"\s*([\w .+-]+):\s+(.*)$", text)
+    words = shlex.split(named[2] if named else text)
+    return (named[1].strip() if named else ""), words
+
+
+def _of_task(word: str) -> bool:
+    return word.partition("=")[0].partition(".")[0] == "task"
+
+
+def _task(common: Sequence[str], other: str) -> list[str]:
+    """Words of another task: those of all arms unless it names another kind, then its own."""
+    own = shlex.split(other)
+    keys = {word.partition("=")[0] for word in own}
+    inherited = [] if "task" in keys else [word for word in common if _of_task(word)]
+    return [*(word for word in inherited if word.partition("=")[0] not in keys), *own]
+
+
+def _draw(answer: Any, path: Path) -> None:
+    from asyncsim.plotting import plot
+
+    plot(answer, path)

@@ -1,0 +1,212 @@
+"""What a comparison says: a word for each pair, with the numbers behind it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import notation
+from asyncsim.base.records import plain
+from asyncsim.comparing.tuning import Tuned
+
+NAMED = 5
+"""Settings that name a task."""
+SAME_TASK = "this task cannot tell them apart"
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at a pair: after `replicates`, the difference, its interval and the word."""
+
+    replicates: int
+    difference: float
+    low: float
+    high: float
+    word: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An arm beside the one that it is compared with.
+
+    A positive difference is a better arm. `pairing`: how many times larger the variance would be without common draws.
+    """
+
+    arm: str
+    base: str
+    looks: tuple[Look, ...]
+    pairing: float
+
+    @property
+    def word(self) -> str:
+        """Better, worse, equal or undecided."""
+        return self.looks[-1].word
+
+    @property
+    def last(self) -> Look:
+        """The look that decided, or the last one."""
+        return self.looks[-1]
+
+    def __str__(self) -> str:
+        """The word and its numbers in one line."""
+        last = self.last
+        low, high = (f"{end:+.3g}" for end in (last.low, last.high))
+        return f"{self.arm} against {self.base}: {self.word}, {last.difference:+.3g} [{low}, {high}]"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm: how it was tuned, what its replicates gave, where they began and ended."""
+
+    name: str
+    tuned: Tuned
+    mean: float
+    end: float
+    end_error: float
+    start: float
+    diverged: int
+    curve: np.ndarray = field(repr=False, compare=False)
+    """Mean of the metric over replicates, `[U/every]`."""
+
+
+@dataclass(frozen=True)
+class OnTask:
+    """The answer on one task.
+
+    `interval` names the kind that was used; `optimum` is the best expected return, NaN where unknown; `updates` are
+    those of the arms' curves.
+    """
+
+    task: dict[str, Any]
+    interval: str
+    arms: tuple[Arm, ...]
+    pairs: tuple[Pair, ...]
+    optimum: float
+    smallest: float
+    updates: np.ndarray = field(repr=False, compare=False)
+
+    @property
+    def blind(self) -> str:
+        """Why no arm can be better here, "" where one can: all end at the optimum, or none leaves its start."""
+        ends = [(arm.end, 2.0 * arm.end_error) for arm in self.arms]
+        if all(abs(end - self.optimum) + slack < self.smallest for end, slack in ends):
+            return f"all arms end within {self.smallest:g} of the optimum {self.optimum:g}"
+        starts = [arm.start for arm in self.arms]
+        if all(abs(end - start) + slack < self.smallest for (end, slack), start in zip(ends, starts, strict=True)):
+            return f"no arm moves by {self.smallest:g} from where it started"
+        return ""
+
+    def word_of(self, pair: Pair) -> str:
+        """The word of a pair, or that the task cannot tell."""
+        return SAME_TASK if pair.word in ("equal", "undecided") and self.blind else pair.word
+
+    @property
+    def name(self) -> str:
+        """The task in a few words."""
+        shown = {
+            key: value for key, value in self.task.items() if key != "task" and not isinstance(value, (list, dict))
+        }
+        sizes = ", ".join(f"{key}={value}" for key, value in list(shown.items())[:4])
+        return f"{self.task.get('task', 'task')}({sizes})"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to `compare`: one `OnTask` for each task.
+
+    Each word of a task is wrong with probability at most `error`, whatever the number of looks.
+    """
+
+    reading: str
+    unit: str
+    statistic: str
+    smallest: float
+    error: float
+    seed: int
+    tasks: tuple[OnTask, ...]
+    seconds: float
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Pairs on the first task."""
+        return self.tasks[0].pairs
+
+    @property
+    def word(self) -> str:
+        """The word of the first pair on the first task."""
+        return self.tasks[0].word_of(self.pairs[0])
+
+    @property
+    def difference(self) -> float:
+        """Difference of the first pair on the first task."""
+        return self.pairs[0].last.difference
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Its interval."""
+        return self.pairs[0].last.low, self.pairs[0].last.high
+
+    def __str__(self) -> str:
+        """A few lines for each task: words, differences with intervals, steps chosen, replicates."""
+        head = f"{self.statistic} of {self.reading}; smallest effect {self.smallest:g}, error rate {self.error:g}"
+        lines = [head]
+        for on in self.tasks:
+            lines.append(on.name)
+            for pair in on.pairs:
+                word = on.word_of(pair)
+                text = str(pair) if word == pair.word else str(pair).replace(f": {pair.word}", f": {word}", 1)
+                lines.append(f"  {text}; {pair.last.replicates} replicates, {_pairing(pair.pairing)}")
+            if on.blind:
+                lines.append(f"  ({on.blind}; ask a harder task)")
+            lines += [f"  {_tuned(arm)}" for arm in on.arms]
+        return "\n".join(lines)
+
+    def row(self) -> dict[str, Any]:
+        """The JSON object of this answer."""
+        tasks = []
+        for on in self.tasks:
+            tasks.append(
+                {
+                    "task": plain(on.task),
+                    "interval": on.interval,
+                    "blind": on.blind,
+                    "optimum": plain(on.optimum),
+                    "arms": [_arm_row(arm) for arm in on.arms],
+                    "pairs": [
+                        {
+                            "arm": pair.arm,
+                            "base": pair.base,
+                            "word": on.word_of(pair),
+                            "pairing": plain(pair.pairing),
+                            "looks": [plain(asdict(look)) for look in pair.looks],
+                        }
+                        for pair in on.pairs
+                    ],
+                }
+            )
+        names = ("reading", "unit", "statistic", "smallest", "error", "seed", "seconds")
+        return {**{name: plain(getattr(self, name)) for name in names}, "word": self.word, "tasks": tasks}
+
+
+def _pairing(times: float) -> str:
+    if not math.isfinite(times):
+        return "the same numbers in every replicate"
+    return f"pairing saved {times:.2g} times the replicates" if times > 1.05 else "pairing saved nothing"
+
+
+def _tuned(arm: Arm) -> str:
+    text = f"{arm.name}: mean {notation.number(arm.mean)}, end {notation.number(arm.end)}"
+    if arm.tuned.knob:
+        low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
+        text += f", {arm.tuned.knob} {arm.tuned.chosen:.3g} of {low:.3g} to {high:.3g}"
+        text += f", flat over {arm.tuned.flat:.2g} times" if arm.tuned.flat > 1.0 else ""
+    return text + (f", {arm.diverged} diverged" if arm.diverged else "")
+
+
+def _arm_row(arm: Arm) -> dict[str, Any]:
+    names = ("name", "mean", "end", "end_error", "start", "diverged")
+    tuned = {name: plain(getattr(arm.tuned, name)) for name in ("knob", "chosen", "grid", "scores", "errors", "flat")}
+    return {**{name: plain(getattr(arm, name)) for name in names}, "tuned": tuned}

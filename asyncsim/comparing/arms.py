@@ -1,0 +1,95 @@
+"""The arms of a comparison: specs that differ in something, may be paired, and have names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, knobs
+from asyncsim.base.records import plain
+from asyncsim.learning.spec import Spec
+
+UNPAIRED = ("task",)
+"""Fields in which arms may not differ: their numbers would not mean the same."""
+
+
+def named(arms: Sequence[Any]) -> dict[str, Spec]:
+    """Specs by name: the names given, else what differs first (method, update, system), else a letter.
+
+    Raises `InputError` for fewer than two arms, arms that are no specs, that differ in nothing or that do not pair.
+    """
+    if len(arms) == 1 and isinstance(arms[0], Mapping):
+        found = {str(name): spec for name, spec in arms[0].items()}
+    else:
+        found = dict(zip(_names(arms), arms, strict=True))
+    checks.require(len(found) > 1, "arms", len(found), "two or more", "write sim.compare(a, b, ...)")
+    for name, spec in found.items():
+        checks.require(isinstance(spec, Spec), f"arm {name}", spec, "a Spec", "write sim.Spec(task, system, ...)")
+        several = sorted(knobs.lengths(spec.method) | knobs.lengths(spec.update))
+        remedy = "give each arm one setting; compare tunes its learning rate itself"
+        checks.require(not several, f"arm {name}", f"a knob of {several} values", "one number per knob", remedy)
+    _refuse_equal(found)
+    _refuse_unpaired(found)
+    return found
+
+
+def _names(arms: Sequence[Any]) -> list[str]:
+    """What tells the arms apart in fewest words."""
+    specs = [arm for arm in arms if isinstance(arm, Spec)]
+    if len(specs) == len(arms):
+        for part in ("method", "system", "update"):
+            words = [_words(spec, part) for spec in specs]
+            if len(set(words)) == len(words):
+                return words
+    return [chr(ord("a") + k) for k in range(len(arms))]
+
+
+def _words(spec: Spec, part: str) -> str:
+    header = spec.describe()
+    if part == "method":
+        return str(header["method"])
+    if part == "system":
+        return str(header["system"].get("schedule") or header["system"].get("system") or header["system"].get("name"))
+    return str(header["update"])
+
+
+def _meaning(spec: Spec) -> Any:
+    """Everything that a spec depends on, comparable; two of one meaning give the same numbers."""
+    parts = (spec.task, spec.system, spec.method, spec.update, spec.policy)
+    sizes = (spec.samples_per_group, spec.updates, spec.passes, spec.sampling, spec.precision, spec.micro_batches)
+    return (
+        repr(parts),
+        sizes,
+        plain(spec.describe()),
+        None if spec.initial is None else np.asarray(spec.initial).tolist(),
+    )
+
+
+def _refuse_equal(arms: Mapping[str, Spec]) -> None:
+    seen: list[tuple[str, Any]] = []
+    for name, spec in arms.items():
+        meaning = _meaning(spec)
+        twin = next((other for other, known in seen if known == meaning), None)
+        remedy = "change what you want to know about: method, update, system"
+        checks.require(twin is None, f"arm {name}", f"as {twin}", "different from every other arm", remedy)
+        seen.append((name, meaning))
+
+
+def _refuse_unpaired(arms: Mapping[str, Spec]) -> None:
+    (first, base), *others = arms.items()
+    for name, spec in others:
+        for field in UNPAIRED:
+            same = repr(getattr(spec, field)) == repr(getattr(base, field))
+            remedy = f"use one {field} for all arms; other tasks go into tasks="
+            checks.require(same, f"{field} of arm {name}", "another", f"that of arm {first}", remedy)
+        lengths = (spec.updates, spec.every)
+        remedy = "give all arms the same updates and every"
+        checks.require(
+            lengths == (base.updates, base.every),
+            f"updates, every of arm {name}",
+            lengths,
+            f"{(base.updates, base.every)}, as of arm {first}",
+            remedy,
+        )

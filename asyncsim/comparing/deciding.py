@@ -1,0 +1,281 @@
+"""`compare`: is one arm better than another, by how much, how sure."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, plugins
+from asyncsim.base.progress import Progress
+from asyncsim.base.trace import Trace
+from asyncsim.comparing import arms as pairing
+from asyncsim.comparing import statistics
+from asyncsim.comparing.answers import Answer, Arm, Look, OnTask, Pair
+from asyncsim.comparing.readings import RETURNS, Reading, course, ending
+from asyncsim.comparing.tuning import STEPS, Tuned, knob_of, set_knob, spread, start_of, tune
+from asyncsim.learning.running import run
+from asyncsim.learning.spec import Spec
+
+FIRST = 64
+"""Replicates of the first look; every further look doubles them."""
+PILOT = 16
+"""Replicates of each value of a grid."""
+
+
+def compare(
+    *arms: Any,
+    smallest: float,
+    metric: Any = "batch_return",
+    over: str = "mean",
+    statistic: str = "mean",
+    error: float = 0.05,
+    tune: str | Mapping[str, Sequence[float]] | None = "lr",
+    tasks: Iterable[Any] = (),
+    target: float | None = None,
+    better: str = "higher",
+    interval: str = "auto",
+    max_replicates: int = 1024,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Answer:
+    """Say of each arm whether it is better than the first one, worse, or equal within `smallest`, and how sure that is.
+
+    Each arm first gets its own best learning rate, from the same grid, on seeds of its own. Then all arms run on fresh
+    seeds, with the same draws, so that x_i = a_i - b_i of a replicate i is a paired difference. After 64, 128, ...
+    replicates an interval for its mean is looked at, whose error rate counts all looks. It ends when every pair is
+    decided: better or worse once the interval leaves 0, equal once it lies inside (-smallest, smallest). With several
+    arms each interval has the level error/(arms - 1), so all words of a task together err with probability <= error.
+
+    Arguments:
+        arms: two or more `Spec`s, or one mapping from names to specs; the first is the one that others are compared
+        with. smallest: the smallest difference that matters, in units of the reading (of a probability, for
+        "improvement"). metric: its name in the trace, or a value of `sim.diagnostics`. over: what of its curve counts,
+        "mean" over updates, "end", or updates until `target` ("time"), whether it is "reached", whether the replicate
+        has a "collapse". statistic: "mean", "median" (of heavy tails), "iqm" (mean of the middle half) or "improvement"
+        (probability that the arm wins, less one half). error: probability that any word of a task is wrong. tune: the
+        knob that every arm is tuned in, "lr" or a name such as "adam.lr" or "method.cap"; a mapping from it to the
+        grid; or None. tasks: other tasks on which the same is asked. better: "higher" or "lower" values of the metric.
+        interval: "planned" (near normal numbers), "betting" (bounded numbers, no further assumption) or "auto": betting
+        where it can decide within `max_replicates` or where the pilot is skewed. seed: of everything. progress: as of
+        `run`.
+
+    Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`.
+    Raises `InputError` for arms that differ in nothing or do not pair, a metric that an arm lacks, smallest = 0, a best
+    value at the edge of its grid after three extensions, or a mean asked of heavy tails.
+    Assumes independent replicates; where schedules are random each replicate has a realization of its own.
+
+    >>> import asyncsim as sim
+    >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),
+    ...              sim.chain(sim.updates.sgd(0.5)), updates=20)
+    >>> compare(a, a.replace(system=sim.schedules.fixed(0)), smallest=0.01, tune=None).word
+    'better'
+    """
+    start = time.monotonic()
+    checks.real("smallest", smallest, "state the smallest difference that matters", 0.0, open_low=True)
+    checks.require(0.0 < error < 1.0, "error", error, "in (0, 1)", "state the error rate you accept")
+    checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
+    checks.one_of("statistic", statistic, statistics.STATISTICS, "say what of the numbers is compared")
+    checks.one_of("interval", interval, ("auto", *statistics.INTERVALS), "say which interval is used")
+    specs = pairing.named(arms)
+    diagnostics, name = _recorded(metric)
+    specs = {key: spec.replace(diagnostics=diagnostics) for key, spec in specs.items()}
+    reading = Reading(name, over, target, better)
+    question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
+    first = next(iter(specs.values()))
+    found = []
+    for number, task in enumerate((first.task, *tasks)):
+        here = {name: spec if number == 0 else spec.replace(task=task, policy=None) for name, spec in specs.items()}
+        found.append(question.on(here, progress))
+    return Answer(
+        reading=f"{name}, {over}",
+        unit=reading.unit if statistic != "improvement" else "probability",
+        statistic=statistic,
+        smallest=smallest,
+        error=error,
+        seed=seed,
+        tasks=tuple(found),
+        seconds=time.monotonic() - start,
+    )
+
+
+class Question:
+    """What is asked, of one task after another."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        statistic: str,
+        smallest: float,
+        error: float,
+        tuned: Any,
+        interval: str,
+        most: int,
+        seed: int,
+    ) -> None:
+        self.reading, self.statistic, self.smallest, self.error = reading, statistic, smallest, error
+        self.tuned, self.interval, self.most, self.seed = tuned, interval, most, seed
+        self.looks = 1 + int(math.log2(most / FIRST))
+
+    def on(self, specs: Mapping[str, Spec], progress: bool | None) -> OnTask:
+        """The answer on the task of these specs."""
+        total = len(specs) * FIRST * 2 ** (self.looks - 1)
+        with Progress("replicates", total, progress) as shown:
+            best = self._tune(specs)
+            ready = {name: self._ready(spec, best[name]) for name, spec in specs.items()}
+            return self._decide(ready, best, shown)
+
+    def _ready(self, spec: Spec, tuned: Tuned) -> Spec:
+        return set_knob(spec, tuned.knob, tuned.chosen, FIRST) if tuned.knob else spec
+
+    def _tune(self, specs: Mapping[str, Spec]) -> dict[str, Tuned]:
+        if self.tuned is None:
+            return {name: self._pilot(spec) for name, spec in specs.items()}
+        wanted, given = (self.tuned, None) if isinstance(self.tuned, str) else _only(self.tuned)
+        names = {name: knob_of(spec, wanted) for name, spec in specs.items()}
+        grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
+        return {
+            name: tune(spec, name, names[name], grid, given is not None, self.reading, PILOT, _seed(self.seed, 0, 0))
+            for name, spec in specs.items()
+        }
+
+    def _pilot(self, spec: Spec) -> Tuned:
+        few = spread(spec.replace(replicates=PILOT))
+        return Tuned("", math.nan, pilot=self.reading.numbers(run(few, _seed(self.seed, 0, 0), progress=False)))
+
+    def _decide(self, specs: Mapping[str, Spec], best: Mapping[str, Tuned], shown: Progress) -> OnTask:
+        seen = {name: Seen() for name in specs}
+        base, *others = specs
+        looks: dict[str, list[Look]] = {name: [] for name in others}
+        task = specs[base].fitted_task
+        kind = ""
+        for look in range(1, self.looks + 1):
+            count = FIRST if look == 1 else FIRST << (look - 2)
+            for name, spec in specs.items():
+                trace = run(spread(spec.replace(replicates=count)), _seed(self.seed, 1, look), progress=False)
+                seen[name].add(trace, self.reading)
+                shown.add(count)
+            bounds = self.reading.bounds(trace, task)
+            kind = kind or self._kind([best[name].pilot for name in specs], bounds)
+            for name in others:
+                looks[name].append(self._look(seen[name].numbers, seen[base].numbers, kind, bounds, len(others)))
+            if all(series[-1].word != "undecided" for series in looks.values()):
+                break
+        pairs = tuple(
+            Pair(name, base, tuple(series), _saved(seen[name].numbers, seen[base].numbers))
+            for name, series in looks.items()
+        )
+        optimum = task.optimum if self.reading.metric in RETURNS else math.nan
+        found = tuple(seen[name].arm(name, best[name]) for name in specs)
+        return OnTask(task.describe(), kind, found, pairs, optimum, self.smallest, trace.updates)
+
+    def _kind(self, pilots: Sequence[np.ndarray], bounds: tuple[float, float]) -> str:
+        """The interval that is used, chosen before any number that it judges is seen."""
+        if self.statistic != "mean":
+            return statistics.OWN[self.statistic]
+        bounded = math.isfinite(bounds[1] - bounds[0])
+        if self.interval != "auto":
+            remedy = "use interval='planned', or a statistic that needs no bounds"
+            checks.require(self.interval != "betting" or bounded, "interval", "betting", "for bounded numbers", remedy)
+            return self.interval
+        heavy = any(statistics.heavy(pilot) for pilot in pilots)
+        if bounded and (heavy or statistics.betting_decides(bounds, self.most, self.smallest)):
+            return "betting"
+        checks.require(
+            not heavy,
+            "statistic",
+            "mean",
+            "median, iqm or improvement for heavy tails (one replicate holds most of the variance)",
+            "give statistic='median'",
+        )
+        return "planned"
+
+    def _look(self, numbers: np.ndarray, base: np.ndarray, kind: str, bounds: tuple[float, float], pairs: int) -> Look:
+        sign = self.reading.orientation
+        value, (low, high) = statistics.interval(
+            self.statistic, kind, sign * numbers, sign * base, bounds, self.looks, self.error / pairs
+        )
+        return Look(len(numbers), value, low, high, _word(low, high, self.smallest))
+
+
+class Seen:
+    """What the replicates of one arm have given so far."""
+
+    def __init__(self) -> None:
+        self.parts: list[np.ndarray] = []
+        self.curves: list[np.ndarray] = []
+        self.diverged = 0
+
+    def add(self, trace: Trace, reading: Reading) -> None:
+        """The replicates of one more run."""
+        self.parts.append(reading.numbers(trace))
+        self.curves.append(course(trace, reading.metric))
+        self.diverged += int((trace.diverged >= 0).sum())
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The number of each replicate so far, `[n]`."""
+        return np.concatenate(self.parts)
+
+    def arm(self, name: str, tuned: Tuned) -> Arm:
+        """The summary of all replicates."""
+        curve = np.concatenate(self.curves, axis=1)
+        ends = ending(curve)
+        return Arm(
+            name=name,
+            tuned=tuned,
+            mean=float(self.numbers.mean()),
+            end=float(ends.mean()),
+            end_error=float(ends.std(ddof=1) / math.sqrt(len(ends))),
+            start=float(curve[0].mean()),
+            diverged=self.diverged,
+            curve=curve.mean(1),
+        )
+
+
+def _saved(a: np.ndarray, b: np.ndarray) -> float:
+    """How many times larger the variance of the difference would be without common draws."""
+    apart, together = float(a.var(ddof=1) + b.var(ddof=1)), float((a - b).var(ddof=1))
+    return apart / together if together > 0.0 else math.inf
+
+
+def _word(low: float, high: float, smallest: float) -> str:
+    if -smallest < low and high < smallest:
+        return "equal"
+    return "better" if low > 0.0 else "worse" if high < 0.0 else "undecided"
+
+
+def _seed(seed: int, stage: int, look: int) -> int:
+    """Seeds of tuning (stage 0) and of each look (stage 1) that share nothing."""
+    return int(np.random.SeedSequence([seed, stage, look]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _only(grid: Mapping[str, Sequence[float]]) -> tuple[str, tuple[float, ...]]:
+    checks.require(len(grid) == 1, "tune", sorted(grid), "one knob", "tune one knob at a time")
+    ((name, values),) = grid.items()
+    numbers = checks.finite_array("tune", values, (None,), "give at least three ascending positive values")
+    fits = len(numbers) >= 3 and bool((np.diff(numbers) > 0).all()) and numbers[0] > 0.0
+    remedy = "give at least three ascending positive values"
+    checks.require(fits, "tune", list(values), "ascending, positive, at least three", remedy)
+    return name, tuple(float(x) for x in numbers)
+
+
+def _grid(starts: Sequence[float]) -> tuple[float, ...]:
+    """Powers of two around where the arms start, the same for all."""
+    remedy = "give every arm a positive learning rate to start from"
+    for value in starts:
+        checks.real("learning rate", value, remedy, 0.0, open_low=True)
+    middle = math.exp(sum(map(math.log, starts)) / len(starts))
+    return tuple(middle * 2.0**k for k in range(-STEPS, STEPS + 1))
+
+
+def _recorded(metric: Any) -> tuple[tuple[Any, ...], str]:
+    """The diagnostics that are needed, none where a link or method reports the number, and its name in the trace."""
+    if not isinstance(metric, str):
+        return (metric,), str(getattr(metric, "name", metric))
+    known = plugins.summaries("asyncsim.diagnostics")
+    return ((metric,) if metric in known else ()), metric

@@ -1,0 +1,227 @@
+"""Confidence intervals that stay valid while one looks: their error rate counts all looks together.
+
+A fixed 95 percent interval, looked at again and again until it leaves zero, leaves out the truth far more often. The
+intervals here may be stopped at: `betting`, `share` and `quantile` at any time, `planned` at looks n, 2n, 4n, ...
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from asyncsim.base import checks, uncertainty
+
+COARSE = 128
+"""Means that are tried in [0, 1] first; then as many between the last one refused and the first one kept."""
+TRUNCATION = 0.5
+"""Largest share of the capital that one number can cost."""
+TAIL = 8.0
+"""Standard normal values beyond which nothing is integrated."""
+NODES = 240
+"""Gauss-Legendre nodes of the integral over one look."""
+
+
+class Interval(NamedTuple):
+    """An interval for a mean, share or quantile, in the units of the numbers."""
+
+    low: float
+    high: float
+
+
+def betting(values: Any, low: float, high: float, alpha: float = 0.05) -> Interval:
+    """Interval for the mean of bounded numbers, valid at every stopping time: the means against which no bet pays.
+
+    With x_i scaled to [0, 1] and stakes l_i = sqrt(2 log(2/alpha) / (v_{i-1} i log(1 + i))), v_{i-1} the variance of
+    the numbers before (1/4 at first), a gambler against the mean m holds
+        K_n(m) = max(prod_i (1 + min(l_i, 1/(2m)) (x_i - m)), prod_i (1 - min(l_i, 1/(2(1-m))) (x_i - m))) / 2.
+    Under the true mean K rarely grows: P(K_n(m) >= 1/alpha at any n) <= alpha. The interval holds every other m.
+
+    Arguments: `values` [n] in their order; `low`, `high`, bounds of a number; `alpha`, probability that the interval
+    ever misses the mean. Returns the hull of the means that are left. Raises `InputError` for numbers outside the
+    bounds. Assumes one mean for all numbers, given those before. Source: Waudby-Smith and Ramdas (2010.09686), the
+    hedged capital of section 4.
+
+    >>> betting([0.0, 1.0] * 200, 0.0, 1.0) == betting([0.0, 1.0] * 200, 0.0, 1.0)
+    True
+    >>> interval = betting(np.full(400, 0.25), 0.0, 1.0)
+    >>> round(interval.low, 2), round(interval.high, 2)
+    (0.25, 0.26)
+    """
+    x = _scaled(values, low, high)
+    stakes = _stakes(x, _level(alpha))
+    tried = np.linspace(0.0, 1.0, COARSE + 1)
+    left = _unrefuted(x, stakes, tried, alpha)
+    if not left.any():
+        # Chance alone, of probability below alpha, can refute every mean; the last numbers say nothing then.
+        return Interval(low, high)
+    first, last = np.flatnonzero(left)[[0, -1]]
+    floor = _edge(x, stakes, tried, first, -1, alpha)
+    ceiling = _edge(x, stakes, tried, last, 1, alpha)
+    return Interval(low + (high - low) * floor, low + (high - low) * ceiling)
+
+
+def _scaled(values: Any, low: float, high: float) -> np.ndarray:
+    x = checks.finite_array("values", values, (None,), "give one number per unit")
+    checks.require(high > low, "bounds", (low, high), "low < high", "give the range of a number")
+    slack = 1e-9 * (high - low)
+    for extreme in (float(x.min()), float(x.max())):
+        checks.real("values", extreme, "give the bounds that every number keeps", low - slack, high + slack)
+    return np.clip((x - low) / (high - low), 0.0, 1.0)
+
+
+def _level(alpha: float) -> float:
+    checks.require(0.0 < alpha < 1.0, "alpha", alpha, "in (0, 1)", "state the error rate you accept")
+    return float(alpha)
+
+
+def _stakes(x: np.ndarray, alpha: float) -> np.ndarray:
+    """Stakes `[n]`, each from the numbers before it."""
+    i = np.arange(1, len(x) + 1)
+    mean = (0.5 + np.cumsum(x)) / (i + 1)
+    variance = (0.25 + np.cumsum((x - mean) ** 2)) / (i + 1)
+    before = np.concatenate([[0.25], variance[:-1]])
+    return np.sqrt(2.0 * math.log(2.0 / alpha) / (before * i * np.log1p(i)))
+
+
+def _unrefuted(x: np.ndarray, stakes: np.ndarray, means: np.ndarray, alpha: float) -> np.ndarray:
+    """Which of the means `[k]` no gambler has multiplied the capital against, bool `[k]`."""
+    m = means[:, None]
+    with np.errstate(divide="ignore"):
+        up = np.minimum(stakes, TRUNCATION / m)
+        down = np.minimum(stakes, TRUNCATION / (1.0 - m))
+    gain = x - m
+    rich = np.maximum(np.cumsum(np.log1p(up * gain), 1).max(1), np.cumsum(np.log1p(-down * gain), 1).max(1))
+    return rich - math.log(2.0) < math.log(1.0 / alpha)
+
+
+def _edge(x: np.ndarray, stakes: np.ndarray, tried: np.ndarray, at: int, way: int, alpha: float) -> float:
+    """End of the interval, one fine step outside the means that are left."""
+    if not 0 <= at + way < len(tried):
+        return float(tried[at])
+    fine = np.linspace(tried[at + way], tried[at], COARSE + 1)
+    left = np.flatnonzero(_unrefuted(x, stakes, fine, alpha))
+    return float(fine[max(int(left[0]) - 1, 0)]) if len(left) else float(tried[at])
+
+
+def share(successes: int, trials: int, alpha: float = 0.05) -> Interval:
+    """Interval for a probability, valid at every stopping time, by a beta mixture.
+
+    {p : B(1/2 + s, 1/2 + n - s) / B(1/2, 1/2) < p^s q^(n - s) / alpha}, q = 1 - p: the left side is the chance of the
+    outcomes under a mixture of all probabilities.
+
+    Arguments: `successes` s of `trials` n; `alpha`, probability that the interval ever misses p. Returns probabilities.
+    Raises `InputError` for more successes than trials. Assumes independent trials of one probability. Source: Robbins
+    (1970), the beta mixture.
+
+    >>> interval = share(5, 100)
+    >>> round(interval.low, 3), round(interval.high, 3)
+    (0.007, 0.156)
+    """
+    s = checks.integer("successes", successes, 0, "count them", trials)
+    n = checks.integer("trials", trials, 0, "count them")
+    bar = special.betaln(0.5 + s, 0.5 + n - s) - special.betaln(0.5, 0.5) + math.log(_level(alpha))
+
+    def refuted(p: float) -> bool:
+        return float(special.xlogy(s, p) + special.xlog1py(n - s, -p)) < bar
+
+    middle = s / n if n else 0.5
+    return Interval(_root(refuted, middle, 0.0), _root(refuted, middle, 1.0))
+
+
+def _root(refuted: Any, inside: float, outside: float) -> float:
+    """Where the probabilities from `inside` to `outside` begin to be refuted, on the safe side."""
+    if not refuted(outside):
+        return outside
+    for _ in range(60):
+        middle = (inside + outside) / 2.0
+        inside, outside = (inside, middle) if refuted(middle) else (middle, outside)
+    return outside
+
+
+def quantile(values: Any, probability: float = 0.5, alpha: float = 0.05) -> Interval:
+    """Interval for a quantile, valid at every stopping time: q is left out where #{x <= q} refutes its probability.
+
+    The count of numbers at most q is tested as in `share`, so no moment of the numbers has to exist.
+
+    Arguments: `values` [n], infinite ones allowed; `probability` of the quantile; `alpha` as in `share`. Returns order
+    statistics, infinite where the numbers cannot bound the quantile yet. Raises `InputError` for NaN. Assumes
+    independent numbers of one distribution.
+
+    >>> quantile(np.arange(101.0)).low, quantile(np.arange(101.0)).high
+    (34.0, 66.0)
+    """
+    x = np.sort(np.asarray(values, dtype=np.float64))
+    checks.require(x.ndim == 1 and not np.isnan(x).any(), "values", "NaN", "numbers", "give one number per unit")
+    p = checks.real("probability", probability, "give a level inside (0, 1)", 0.0, 1.0, open_low=True)
+    n = len(x)
+    s = np.arange(n + 1)
+    bar = special.betaln(0.5 + s, 0.5 + n - s) - special.betaln(0.5, 0.5) + math.log(_level(alpha))
+    left = np.flatnonzero(special.xlogy(s, p) + special.xlog1py(n - s, -p) >= bar)
+    # With s numbers at most q, the quantile lies between the s-th number and the next.
+    padded = np.concatenate([[-math.inf], x, [math.inf]])
+    return Interval(float(padded[left[0]]), float(padded[left[-1] + 1]))
+
+
+def planned(values: Any, look: int, looks: int, alpha: float = 0.05) -> Interval:
+    """Interval for a mean at one of K looks at n, 2n, 4n, ... numbers: mean -+ t_K s/sqrt(n), t_K common to all looks.
+
+    The bound c_K is exceeded at any look with probability alpha by normal scores whose correlation is 2^(-|i-j|/2); t_K
+    is the quantile of Student's t at the tail of c_K.
+
+    Arguments: `values` [n], all until now; `look`, from 1; `looks` K; `alpha` of all looks together. Units of `values`.
+    Raises `InputError` for fewer than two numbers. Assumes numbers near normal: with K = 7 it misses in 5 to 6 percent
+    for normal numbers, 7 for exponential, 13 for lognormal(1), 20 where 3 percent of runs lose everything.
+    Source: Pocock (1977).
+
+    >>> interval = planned([1.0, 2.0, 3.0, 4.0], look=1, looks=1)
+    >>> round(interval.low, 3), round(interval.high, 3)
+    (0.446, 4.554)
+    """
+    x = checks.finite_array("values", values, (None,), "give one number per unit")
+    checks.integer("look", look, 1, "count looks from one", looks)
+    return around(uncertainty.between(x), looks, alpha)
+
+
+def around(estimate: Any, looks: int, alpha: float = 0.05) -> Interval:
+    """The same interval around any estimate with a standard error and degrees of freedom.
+
+    >>> around(uncertainty.between([1.0, 2.0, 3.0, 4.0]), looks=4).high > 4.554
+    True
+    """
+    tail = 2.0 * float(special.ndtr(-common_bound(looks, _level(alpha))))
+    half = uncertainty.critical(tail, estimate.freedom) * estimate.error
+    return Interval(estimate.value - half, estimate.value + half)
+
+
+@lru_cache(maxsize=256)
+def common_bound(looks: int, alpha: float = 0.05) -> float:
+    """The bound c that scores at K looks, each with twice the numbers, exceed at any look with probability `alpha`.
+
+    P(max_k |z_k| > c) = alpha, z_1 standard normal, z_k = (z_{k-1} + w_k)/sqrt(2) with independent standard normal w_k:
+    one number is integrated after another. Raises `InputError` below one look.
+
+    >>> round(common_bound(1), 3), round(common_bound(6), 3)
+    (1.96, 2.548)
+    """
+    checks.integer("looks", looks, 1, "plan at least one look")
+    low, high = 0.0, TAIL
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _exceeded(middle, looks) > alpha else (low, middle)
+    return high
+
+
+def _exceeded(bound: float, looks: int) -> float:
+    """Probability that any of the scores leaves [-bound, bound]."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    z, w = bound * nodes, bound * weights
+    density = np.exp(-(z**2) / 2.0) / math.sqrt(2.0 * math.pi)
+    # Of z_k given z_{k-1} the mean is z_{k-1}/sqrt(2), the variance 1/2.
+    step = np.exp(-((z[:, None] - z[None, :] / math.sqrt(2.0)) ** 2)) / math.sqrt(math.pi)
+    for _ in range(looks - 1):
+        density = step @ (w * density)
+    return 1.0 - float(w @ density)

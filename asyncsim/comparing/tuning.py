@@ -1,0 +1,141 @@
+"""The best learning rate of an arm: the same logarithmic grid for all, on seeds of its own, never an edge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, knobs
+from asyncsim.base.records import Schedule
+from asyncsim.comparing.readings import Reading
+from asyncsim.learning.running import run
+from asyncsim.learning.spec import Spec
+
+STEPS = 4
+"""Doublings of the grid to each side of where it starts."""
+EXTENSIONS = 3
+"""How often a grid is extended whose best lies at its edge; each adds as many doublings as stand on one side."""
+FLAT = 0.01
+"""A value within this share of the grid's span is as good as the best."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning one arm found.
+
+    `knob`, its name ("" where nothing was tuned); `chosen`, its value; `grid` and `scores`, the values tried and the
+    mean of the reading at each; `errors`, standard errors of these; `pilot` `[n]`, the numbers at the chosen value;
+    `flat`, ratio of the largest to the smallest value within 1 percent of the span from the best.
+    """
+
+    knob: str
+    chosen: float
+    grid: tuple[float, ...] = ()
+    scores: tuple[float, ...] = ()
+    errors: tuple[float, ...] = ()
+    pilot: np.ndarray = field(default_factory=lambda: np.empty(0))
+    flat: float = 1.0
+
+
+def knob_of(spec: Spec, wanted: str) -> str:
+    """The full name of the knob to tune: "lr" is the only learning rate of the chain, "adam.lr" or "method.cap" itself.
+
+    Raises `InputError` for a knob that the spec does not have, or a short name that fits several.
+    """
+    all_knobs = {**knobs.values(spec.method, "method"), **knobs.values(spec.update, "update")}
+    if wanted in all_knobs:
+        return wanted
+    fitting = [name for name in all_knobs if name.endswith(f".{wanted}")]
+    remedy = f"name one of {', '.join(sorted(all_knobs)) or 'none'}; tune=None keeps the arms as they are"
+    checks.require(len(fitting) == 1, "tune", wanted, f"one knob of every arm (fits {len(fitting)})", remedy)
+    return fitting[0]
+
+
+def set_knob(spec: Spec, knob: str, value: Any, replicates: int) -> Spec:
+    """The spec with a knob of its method or chain set, for so many replicates."""
+    return spec.replace(
+        method=knobs.with_value(spec.method, "method", knob, value),
+        update=knobs.with_value(spec.update, "update", knob, value),
+        replicates=replicates,
+    )
+
+
+def start_of(spec: Spec, knob: str) -> float:
+    """The value that a spec gives the knob."""
+    both = {**knobs.values(spec.method, "method"), **knobs.values(spec.update, "update")}
+    return float(both[knob])  # type: ignore[arg-type]
+
+
+def tune(
+    spec: Spec, name: str, knob: str, grid: tuple[float, ...], fixed: bool, reading: Reading, each: int, seed: int
+) -> Tuned:
+    """The knob's value with the best mean of the reading: a grid, then two values half a step beside its best.
+
+    Values ride as replicates of one run, `each` for a value. A best value at an edge extends the grid by its own half
+    width, unless an inner one is as good up to one standard error or 1 percent of the span. Raises `InputError` when
+    the best is still at an edge after three extensions, or at once where the grid is the caller's (`fixed`).
+    """
+    scores = _scores(spec, knob, grid, reading, each, seed)
+    width = max(1, (len(grid) - 1) // 2)
+    for extension in range(EXTENSIONS + 1):
+        values = sorted(scores)
+        best = _best(scores, reading)
+        if values[0] < best < values[-1]:
+            break
+        remedy = f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid"
+        many = "as given" if fixed else f"after {extension} extensions"
+        checks.require(
+            not fixed and extension < EXTENSIONS and len(values) > 1,
+            f"best {knob} of arm {name}",
+            best,
+            f"inside the grid {values[0]:g} to {values[-1]:g}, {many}",
+            remedy,
+        )
+        ratio = values[1] / values[0]
+        more = [values[-1] * ratio**k if best == values[-1] else values[0] / ratio**k for k in range(1, width + 1)]
+        scores |= _scores(spec, knob, tuple(more), reading, each, seed)
+    at = values.index(best)
+    beside = tuple(math.sqrt(best * values[at + way]) for way in (-1, 1))
+    scores |= _scores(spec, knob, beside, reading, each, seed)
+    values = sorted(scores)
+    means = {v: float(scores[v].mean()) for v in values}
+    best = max(values[1:-1], key=lambda v: reading.orientation * means[v])
+    span = max(means.values()) - min(means.values())
+    near = [v for v in values if reading.orientation * (means[best] - means[v]) <= FLAT * span]
+    errors = tuple(_error(scores[v]) for v in values)
+    return Tuned(knob, best, tuple(values), tuple(means.values()), errors, scores[best], max(near) / min(near))
+
+
+def _scores(
+    spec: Spec, knob: str, grid: tuple[float, ...], reading: Reading, each: int, seed: int
+) -> dict[float, np.ndarray]:
+    tried = set_knob(spec, knob, tuple(float(v) for v in np.repeat(grid, each)), len(grid) * each)
+    numbers = reading.numbers(run(spread(tried), seed, progress=False)).reshape(len(grid), each)
+    return {float(value): row for value, row in zip(grid, numbers, strict=True)}
+
+
+def spread(spec: Spec) -> Spec:
+    """The spec with a realization of a random system for each replicate, so that replicates are independent."""
+    given = isinstance(spec.system, Schedule) or getattr(spec.system, "coupled", False)
+    random = not given and spec.system.realizations(spec.replicates) > 1
+    return spec.replace(realizations=spec.replicates) if random else spec
+
+
+def _error(numbers: np.ndarray) -> float:
+    return float(numbers.std(ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else math.inf
+
+
+def _best(scores: Mapping[float, np.ndarray], reading: Reading) -> float:
+    """The best value, or an inner one that is as good."""
+    good = {value: reading.orientation * float(numbers.mean()) for value, numbers in scores.items()}
+    best = max(good, key=lambda value: good[value])
+    inner = sorted(good)[1:-1]
+    if best in inner or not inner:
+        return best
+    second = max(inner, key=lambda value: good[value])
+    slack = max(_error(scores[best]), FLAT * (max(good.values()) - min(good.values())))
+    return second if good[second] >= good[best] - slack else best
