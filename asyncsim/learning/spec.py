@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim.base import checks, feeds, knobs, records
+from asyncsim.base import checks, feeds, knobs, records, showing
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.learning.drawing import DRAWING
@@ -284,10 +284,9 @@ class Spec:
         return dataclasses.replace(self, **changes)
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
-        from asyncsim.base import showing
-
-        return showing.spec(self.describe())
+        """A small table for notebooks: the settings by name, as `describe` gives them."""
+        given = [(key, value) for key, value in self.describe().items() if value not in (None, [], {})]
+        return showing.table(given, rows=40)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run, in words."""

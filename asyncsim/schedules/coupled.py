@@ -107,4 +107,4 @@ class Coupled:
         """The lazily stepped system, to be taken batch by batch; its realizations are numbered from `first` on."""
         from asyncsim.schedules._stepped import SteppedFeed
 
-        return SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed, first)
+        return SteppedFeed(self.system, self.describe(), batches, samples_per_group, tokens, realizations, seed, first)
