@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asyncsim.base import checks, records
+from asyncsim.base.feeds import Source
 from asyncsim.systems._system import System
 
 
@@ -46,7 +47,7 @@ def coupled(system: System) -> Coupled:
 
 
 @dataclass(frozen=True)
-class Coupled:
+class Coupled(Source):
     """An event system whose samples take their lengths from the policy."""
 
     system: System
@@ -76,6 +77,11 @@ class Coupled:
     def batches_per_publish(self) -> int:
         """Batches between two publishes."""
         return self.system.batches_per_publish
+
+    @property
+    def mode(self) -> str | None:
+        """What an install does to the samples in flight."""
+        return self.system.mode
 
     @property
     def recommended(self) -> Mapping[str, Any]:

@@ -130,7 +130,7 @@ class TabularTask(Simple):
         return self._enumerate(prompt)
 
     @property
-    def listed(self) -> int:
+    def listed(self) -> int:  # type: ignore[override]
         """Outcomes of one prompt that `outcomes` lists; what nobody lists is a large number."""
         if self.horizon * math.log(self.actions) > math.log(_COUNTLESS):
             return _COUNTLESS
