@@ -99,8 +99,10 @@ def facts(kind: str, name: str) -> dict[str, Any]:
         "reference": " ".join(source[1].split()) if source else None,
     }
     if kind == "diagnostics":
+        from asyncsim.diagnostics._diagnostic import Metric
+
         metric = plugins.load("asyncsim.diagnostics", name, "diagnostics")()
-        return found | {"reads": list(metric.outputs), "default": bool(getattr(metric, "default", False))}
+        return found | {"reads": list(metric.outputs), "default": isinstance(metric, Metric) and metric.default}
     if kind == "methods":
         method = plugins.load("asyncsim.methods", name, "method")()
         found |= {

@@ -89,7 +89,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         # Names of before are refused by the function, which knows those of today.
-        checks.one_of(f"{name} argument", key, [*signature.parameters, *getattr(make, "renamed", ())], remedy)
+        checks.one_of(f"{name} argument", key, [*signature.parameters, *plugins.renamed(make)], remedy)
     missing = [
         p.name
         for p in signature.parameters.values()

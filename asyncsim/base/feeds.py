@@ -21,7 +21,28 @@ def epochs_of(source: Any) -> int:
     >>> epochs_of(m2po(2, length=1.0, load=1.0)), epochs_of(synchronous())
     (4, 1)
     """
-    return int(getattr(source, "recommended", {}).get("epochs", 1))
+    return int(source.recommended.get("epochs", 1))
+
+
+class Source:
+    """What a spec asks of its system before a run, as a source answers of which nothing else is known.
+
+    Event systems, imposed laws and logs inherit it. `coupled`: whether lengths come from the policy, so that the loop
+    has to step it; `mode`: what an install does to the samples in flight, None where they have one version each;
+    `tickets`: how many groups may be outstanding, None where nothing says so.
+    """
+
+    coupled = False
+
+    @property
+    def mode(self) -> str | None:
+        """One version for all tokens of a sample."""
+        return None
+
+    @property
+    def tickets(self) -> int | None:
+        """No limit that is known."""
+        return None
 
 
 class Feed(Protocol):

@@ -102,8 +102,13 @@ def refusing(make: Callable[..., Any], before: Mapping[str, str]) -> Callable[..
         refuse(given, before)
         return make(*arguments, **given)
 
-    checked.renamed = (*getattr(make, "renamed", ()), *before)  # type: ignore[attr-defined]
+    checked.renamed = (*renamed(make), *before)  # type: ignore[attr-defined]
     return checked
+
+
+def renamed(make: Callable[..., Any]) -> tuple[str, ...]:
+    """Arguments that a function had before and refuses now by name."""
+    return tuple(getattr(make, "renamed", ()))
 
 
 def refuse(given: Mapping[str, Any], before: Mapping[str, str], prefix: str = "") -> None:

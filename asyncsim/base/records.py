@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, columns, files, notation
+from asyncsim.base import checks, columns, files, notation, showing
 
 Point = Mapping[str, Any]
 """The parameters at which a claim is tested, by name."""
@@ -48,10 +48,15 @@ class Estimate(NamedTuple):
     independent: bool = True
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
-        from asyncsim.base import showing
+        """A small table for notebooks: the 95 percent interval, and how many independent units stand behind it."""
+        # Records are read without SciPy; only an interval asks for it.
+        from asyncsim.base.quantiles import critical
 
-        return showing.estimate(self)
+        half = self.tolerance + (critical(0.05, self.freedom) * self.error if self.error else 0.0)
+        known = math.isfinite(half) and self.independent
+        shown = notation.measurement(self.value, half, self.value) if known else notation.number(self.value)
+        rows = [("value", shown), ("samples", self.samples)]
+        return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
 
 
 @dataclass(frozen=True)
@@ -124,9 +129,16 @@ class Comparison:
         return f"{self.verdict}: {self._numbers()}{reason}"
 
     def _numbers(self) -> str:
+        return f"{self.quantity} predicted {notation.number(self.predicted)}, measured {self._measured()}".lstrip()
+
+    def _measured(self) -> str:
         half = (self.high - self.low) / 2.0
-        measured = notation.measurement(self.measured, half, self.predicted)
-        return f"{self.quantity} predicted {notation.number(self.predicted)}, measured {measured}".lstrip()
+        return notation.measurement(self.measured, half, self.predicted)
+
+    def _cells(self) -> tuple[str, ...]:
+        """A row of the table in which notebooks show a verdict."""
+        place = ", ".join(f"{key} = {each}" for key, each in self.point.items())
+        return self.quantity, notation.number(self.predicted), self._measured(), self.verdict, place
 
 
 @dataclass(frozen=True)
@@ -206,10 +218,13 @@ class Verdict:
         return "\n".join([*lines, *(f"  {part}" for part in self.terms if not part.tight)])
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
-        from asyncsim.base import showing
-
-        return showing.verdict(self)
+        """A small table for notebooks: statement and verdict, then the comparisons, of many those of least margin."""
+        few = sorted(self.points, key=lambda row: row.margin)[: showing.ROWS]
+        heads = ("quantity", "predicted", "measured", "verdict", "point")
+        left = len(self.points) - len(few)
+        more = f"; {left} comparisons of more margin are left out" if left else ""
+        caption = f"{self.verdict}: {self.id}. {self.statement}{more}"
+        return showing.table([heads, *(row._cells() for row in few)], caption, heading=True)
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this verdict."""

@@ -17,14 +17,21 @@ PATIENCE = 1.0
 _WAITING = b"asyncsim: stopping after the current batch; press Ctrl-C again to stop at once and lose the run\n"
 
 
-class Terminated(KeyboardInterrupt):
+class Stopped(KeyboardInterrupt):
+    """An interrupt that knows its signal."""
+
+    number: int
+
+
+class Terminated(Stopped):
     """SIGTERM, where the command line handles it."""
+
+    number = signal.SIGTERM
 
 
 def number_of(error: KeyboardInterrupt) -> int:
     """The signal behind an interrupt."""
-    usual = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
-    return int(getattr(error, "number", usual))
+    return int(error.number if isinstance(error, Stopped) else signal.SIGINT)
 
 
 def terminate(number: int, frame: FrameType | None) -> None:

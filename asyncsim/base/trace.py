@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base import checks, feeds, files, records, uncertainty
+from asyncsim.base import checks, feeds, files, notation, records, showing, uncertainty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +20,8 @@ NAMED = 6
 """Metrics that the short form of a trace names."""
 LONGEST = 480
 """Signs of that form."""
+ENDS = 24
+"""Rows that a notebook shows of it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,10 +75,29 @@ class Trace:
         return f"Trace({text if len(text) <= LONGEST else text[: LONGEST - 3] + '...'})"
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
-        from asyncsim.base import showing
+        """A small table for notebooks: what was run, how far it came, where its metrics ended, for each setting."""
+        head = self.header.get("spec") or {}
+        cells = [(name, part, metric) for name, part in self.split().items() for metric in part.metrics]
+        rows: list[Sequence[Any]] = [("setting", "metric", "last tenth, mean and 95 %")]
+        rows += [(name or "all replicates", metric, part._ended(metric)) for name, part, metric in cells[:ENDS]]
+        words = [f"{key} {head[key]}" for key in ("task", "method") if key in head]
+        words += [f"{len(self.updates)} recorded updates", f"{self.replicates} replicates"]
+        if self.partial is not None:
+            words.append(f"stopped after {self.partial['updates']} of {self.partial['of']} updates")
+        if len(cells) > ENDS:
+            words.append(f"the first {ENDS} of {len(cells)} rows")
+        return showing.table(rows, ", ".join(words), heading=True, rows=ENDS)
 
-        return showing.trace(self)
+    def _ended(self, metric: str) -> str:
+        """A metric over the last tenth of the recorded updates, in words."""
+        try:
+            found = self.final(metric)
+        except checks.InputError:
+            return "—"
+        low, high = self.interval(metric, found)
+        if math.isnan(low):
+            return f"{notation.number(found.value)} (no interval)"
+        return f"{notation.number(found.value)} [{notation.number(low)}, {notation.number(high)}]"
 
     @property
     def replicates(self) -> int:

@@ -138,7 +138,7 @@ def _family(name: str) -> Family:
     made = make()
     if made.weight.anchored:
         choices["anchor"] = (made.anchor, *(a for a in ANCHORS if a != made.anchor))
-    trimmed = bare(made) != made or bool(getattr(made.advantage, "outputs", ()))
+    trimmed = bare(made) != made or bool(made.advantage.outputs)
     source = re.search(r"Source:.*?(\d{4}\.\d{5})", inspect.getdoc(make) or "", re.DOTALL)
     return Family(name, make, numbers, choices, made.aggregator, trimmed, source[1] if source else "")
 

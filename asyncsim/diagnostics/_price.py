@@ -57,8 +57,8 @@ def price(
     Arguments: `task`; `groups` and `samples` of an update; `replicates` in all and computed `together`; `updates`, and
     how many of them are `recorded`. Tasks that are not enumerated cost nothing.
     """
-    outcomes, horizon = getattr(task, "listed", 0), task.horizon
-    exact = 0 if getattr(task, "closed", True) else task.prompts * outcomes
+    outcomes, horizon = task.listed, task.horizon
+    exact = 0 if task.closed else task.prompts * outcomes
     each = {
         "bias": groups * outcomes + exact,
         # Every batch of one group.

@@ -14,6 +14,7 @@ from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import Bound, advantages, masked, named, over_tokens, stopped
 from asyncsim.learning.step import Step
+from asyncsim.methods._surrogates import DualClip
 from asyncsim.methods._weights import Clip
 
 
@@ -76,10 +77,9 @@ def clip_dual(step: Step) -> Tensor:
     clip (`clip_active` has both). Source: 1912.09729.
     """
     weight = step.method.weight
-    dual = getattr(weight, "dual", None)
-    if not isinstance(weight, Clip) or dual is None:
+    if not isinstance(weight, DualClip):
         return torch.full(step.batch.reward.shape[:1], math.nan, dtype=torch.float64)
-    return over_tokens(step, (step.anchored.exp() > per_sample(dual)) & (advantages(step) < 0))
+    return over_tokens(step, (step.anchored.exp() > per_sample(weight.dual)) & (advantages(step) < 0))
 
 
 @metric(outputs=("log_prob",))

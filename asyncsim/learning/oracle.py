@@ -268,7 +268,7 @@ def _check_method(method: Method, policy: Policy) -> None:
         "of single numbers",
         "ask for one value of its knobs at a time",
     )
-    lacking = {*method.outputs, *getattr(method.advantage, "outputs", ())} - set(policy.outputs)
+    lacking = {*method.outputs, *method.advantage.outputs} - set(policy.outputs)
     checks.require(
         not lacking,
         "method",

@@ -28,7 +28,7 @@ FINITE = {"float64": 1e150, "float32": 1e18}
 """A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
 
 
-class Interrupted(KeyboardInterrupt):
+class Interrupted(stopping.Stopped):
     """Ctrl-C ended a run behind a batch; `trace` has what was recorded until then, None where nothing was.
 
     `trace.partial` says how far it came.
@@ -115,7 +115,7 @@ class _Source:
     def __init__(self, spec: Spec, seed: int) -> None:
         self.spec, self.seed, system = spec, seed, spec.system
         given = isinstance(system, records.Schedule)
-        self.coupled = getattr(system, "coupled", False)
+        self.coupled = not given and system.coupled
         checks.require(
             spec.updates % spec.passes == 0,
             "updates",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim.base import checks, feeds, knobs, records
+from asyncsim.base import checks, feeds, knobs, records, showing
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.learning.drawing import DRAWING
@@ -130,7 +130,7 @@ class Spec:
             isinstance(self.update, Chain), "update", self.update, "a chain of links", "write sim.chain(link, ...)"
         )
         self.method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
-        listed = self.sampling == "monte_carlo" or getattr(self.task, "enumerable", True)
+        listed = self.sampling == "monte_carlo" or self.task.enumerable
         checks.require(
             listed,
             "sampling",
@@ -141,7 +141,7 @@ class Spec:
 
     def _check_drawing(self) -> None:
         checks.require(
-            self.drawn == "late" or not getattr(self.task, "pays", False),
+            self.drawn == "late" or not self.task.pays,
             "drawing",
             "early",
             "late for a task that pays by token",
@@ -149,7 +149,7 @@ class Spec:
         )
 
     def _check_outputs(self, policy: Policy) -> None:
-        lacking = {*self.method.outputs, *getattr(self.method.advantage, "outputs", ())} - set(policy.outputs)
+        lacking = {*self.method.outputs, *self.method.advantage.outputs} - set(policy.outputs)
         remedy = next((text for name, text in _REMEDIES.items() if name in lacking), "use a policy that offers it")
         checks.require(
             not lacking,
@@ -270,11 +270,9 @@ class Spec:
             ),
         }
         if not isinstance(system, records.Schedule):
-            coupled = getattr(system, "coupled", False)
-            M = R if coupled else min(self.realizations or system.realizations(R), R)
-            mode = getattr(getattr(system, "system", system), "mode", None)
+            M = R if system.coupled else min(self.realizations or system.realizations(R), R)
             found["schedule versions [M, B, G, N, T]"] = (
-                (8 + 5 * M * (T if mode in ("keep", "reprefill") else 1)) * batches * group,
+                (8 + 5 * M * (T if system.mode in ("keep", "reprefill") else 1)) * batches * group,
                 f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
             )
         return found
@@ -284,17 +282,15 @@ class Spec:
         return dataclasses.replace(self, **changes)
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
-        from asyncsim.base import showing
-
-        return showing.spec(self.describe())
+        """A small table for notebooks: the settings by name, as `describe` gives them."""
+        given = [(key, value) for key, value in self.describe().items() if value not in (None, [], {})]
+        return showing.table(given, rows=40)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run, in words."""
         policy = self.trained_policy
-        system = (
-            self.system.describe() if hasattr(self.system, "describe") else {"schedule": "saved", **self.system.header}
-        )
+        saved = isinstance(self.system, records.Schedule)
+        system = {"schedule": "saved", **self.system.header} if saved else self.system.describe()
         names = ("samples_per_group", "updates", "replicates", "sampling", "device")
         return {
             **self.fitted_task.describe(),
@@ -330,10 +326,9 @@ def _kept(system: Any, batches: int) -> int:
     """About how many published versions a run keeps at one time."""
     if isinstance(system, records.Schedule):
         return 2
-    settings, published = getattr(system, "knobs", {}), batches // system.batches_per_publish + 1
+    settings, published = system.knobs, batches // system.batches_per_publish + 1
     if "staleness" in settings:
         return min(published, settings["staleness"] + 2)
     if "law" in settings:
         return min(published, len(settings["law"]) + 1)
-    tickets = getattr(system, "tickets", None)
-    return min(published, 2 + (tickets or 0) // (system.groups_per_batch * system.batches_per_publish))
+    return min(published, 2 + (system.tickets or 0) // (system.groups_per_batch * system.batches_per_publish))

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks, knobs
-from asyncsim.learning.step import given
-from asyncsim.methods._method import Method
+from asyncsim.learning.step import Step, given
+from asyncsim.methods._weights import Weight
 
 _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""
+
+
+class Weigher(Protocol):
+    """What is asked of a `Method` here, whose module imports this one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def advantage(self) -> Advantage: ...
+
+    @property
+    def weight(self) -> Weight: ...
+
+    @property
+    def at(self) -> str: ...
+
+    @property
+    def anchor(self) -> str: ...
+
+    @property
+    def drop_equal(self) -> bool: ...
+
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+    @property
+    def proximal(self) -> bool: ...
+
+    def share(self, step: Step) -> Tensor: ...
 
 
 class Weighed(NamedTuple):
@@ -32,7 +63,7 @@ class Weighed(NamedTuple):
 
 
 def weigh(
-    method: Method,
+    method: Weigher,
     log_prob: Tensor,
     behavior_log_prob: Tensor,
     proximal_log_prob: Tensor | None = None,
@@ -108,7 +139,7 @@ def weigh(
     return Weighed(columns[0], columns[1], columns[2], columns[3], dict(step.statistics))
 
 
-def loss(method: Method, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
+def loss(method: Weigher, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
     """A scalar whose value is -sum a m c and whose gradient descends along the method's direction."""
     checks.require(
         method.at == "current",
@@ -124,7 +155,7 @@ def loss(method: Method, log_prob: Tensor, behavior_log_prob: Tensor, *arguments
     return -(found.cotangent * (1.0 + live - live.detach())).sum()
 
 
-def _bound(method: Method, replicates: int) -> Method:
+def _bound(method: Weigher, replicates: int) -> Weigher:
     """The method with its knobs of one number per replicate bound to them."""
     for length in sorted(knobs.lengths(method)):
         checks.require(
@@ -134,7 +165,7 @@ def _bound(method: Method, replicates: int) -> Method:
             f"{length}, as a knob has one number for each",
             "give a single number, or log-probs [R, G, N, T]",
         )
-    bound: Method = knobs.bind(method, np.arange(replicates))
+    bound: Weigher = knobs.bind(method, np.arange(replicates))
     return bound
 
 

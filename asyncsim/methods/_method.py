@@ -15,7 +15,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -24,10 +24,8 @@ from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks
 from asyncsim.learning.batch import Outputs
 from asyncsim.learning.step import Step
+from asyncsim.methods import _given
 from asyncsim.methods._weights import Weight
-
-if TYPE_CHECKING:
-    from asyncsim.methods._given import Weighed
 
 
 def sequence_sum(step: Step) -> Tensor:
@@ -257,7 +255,7 @@ class Method:
         """The same method with other parts."""
         return dataclasses.replace(self, **changes)
 
-    def weigh(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Weighed:
+    def weigh(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> _given.Weighed:
         """What the method makes of log-probs that the caller has: cotangent = a m c of every token, and its factors.
 
         Arguments: `log_prob` (current), `behavior_log_prob` (of the true sampler) and, where the method reads it,
@@ -275,9 +273,7 @@ class Method:
         >>> [round(c, 3) for c in found.score_weight.flatten().tolist()]
         [1.5, -0.607]
         """
-        from asyncsim.methods._given import weigh
-
-        return weigh(self, log_prob, behavior_log_prob, *arguments, **settings)
+        return _given.weigh(self, log_prob, behavior_log_prob, *arguments, **settings)
 
     def loss(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
         """A scalar to call `backward` on: its gradient in `log_prob` is -cotangent, its value -sum a m c.
@@ -292,9 +288,7 @@ class Method:
         >>> now.grad.flatten().tolist()
         [-0.25, 0.25]
         """
-        from asyncsim.methods._given import loss
-
-        return loss(self, log_prob, behavior_log_prob, *arguments, **settings)
+        return _given.loss(self, log_prob, behavior_log_prob, *arguments, **settings)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run: what the result depends on, anchor included."""

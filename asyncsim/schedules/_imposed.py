@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from asyncsim.base import checks, records
-from asyncsim.base.feeds import EagerFeed
+from asyncsim.base.feeds import EagerFeed, Source
 
 
 class Request(NamedTuple):
@@ -24,7 +24,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Imposed:
+class Imposed(Source):
     """A law that says which version every trajectory is generated under; it has the interface of a system.
 
     `versions(request)` returns integers that broadcast to `[M, B, G, N]`. From version `reached` on the law is not cut
@@ -38,6 +38,9 @@ class Imposed:
     groups_per_batch: int = 1
     batches_per_publish: int = 1
     reached: int = 0
+
+    recommended: ClassVar[Mapping[str, Any]] = {}
+    """A law has nothing to say to a learner."""
 
     def __post_init__(self) -> None:
         for name in ("groups_per_batch", "batches_per_publish"):

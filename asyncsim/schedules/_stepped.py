@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,7 @@ from asyncsim.systems import _kernel, _record, _tokens
 from asyncsim.systems import _state as k
 from asyncsim.systems._simulating import refuse_standstill, stepped
 from asyncsim.systems._state import State
-
-if TYPE_CHECKING:
-    from asyncsim.schedules.coupled import Coupled
+from asyncsim.systems._system import System
 
 NEVER = 1 << 60
 _UNDERWAY = (k.WRITING, k.REPAIRING)
@@ -24,12 +23,14 @@ _UNDERWAY = (k.WRITING, k.REPAIRING)
 class SteppedFeed:
     """M realizations, each advanced until the wanted batch starts training; starts are asked for all together.
 
-    Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order.
+    Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order. `described`: the
+    coupled system in words, for the header of the record.
     """
 
     def __init__(
         self,
-        coupled: Coupled,
+        system: System,
+        described: Mapping[str, Any],
         batches: int,
         samples_per_group: int,
         tokens: int,
@@ -39,9 +40,9 @@ class SteppedFeed:
     ) -> None:
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
         self.tokens = checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
-        self.coupled, system = coupled, coupled.system
+        self.system = system
         self.batches, self.samples = batches, samples_per_group
-        self.header = {**coupled.describe(), "samples_per_group": samples_per_group, "tokens": tokens, "seed": seed}
+        self.header = {**described, "samples_per_group": samples_per_group, "tokens": tokens, "seed": seed}
         self.staircase = system.mode in ("keep", "reprefill") and tokens > 1
         self.seed, self.first = seed, first
         self.reuses = system.max_uses != 1
@@ -89,13 +90,12 @@ class SteppedFeed:
         """The schedule of the batches taken so far."""
         checks.require(bool(self._taken), "batches taken", 0, "at least 1", "take a batch before asking for the record")
         version, code, work = (np.stack(column, axis=1) for column in zip(*self._taken, strict=True))
-        coupled = self.coupled
         seconds = np.stack([state.batch.t_start[: version.shape[1]] for state in self.states])
-        return records.Schedule(version, code, coupled.batches_per_publish, True, work, self.header, seconds)
+        return records.Schedule(version, code, self.system.batches_per_publish, True, work, self.header, seconds)
 
     def _step(self, m: int, batch: int) -> list[tuple[int, np.ndarray, bool]]:
         """Advance one realization; the samples it needs lengths for, and whether they are in flight already."""
-        system = self.coupled.system
+        system = self.system
         state, why = stepped(system, self.states[m], batch + 1, NEVER, self.seed)
         self.states[m] = state
         if why == k.TRAINING:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asyncsim.base import checks, records
+from asyncsim.base.feeds import Source
 from asyncsim.systems._system import System
 
 
@@ -46,7 +47,7 @@ def coupled(system: System) -> Coupled:
 
 
 @dataclass(frozen=True)
-class Coupled:
+class Coupled(Source):
     """An event system whose samples take their lengths from the policy."""
 
     system: System
@@ -78,6 +79,11 @@ class Coupled:
         return self.system.batches_per_publish
 
     @property
+    def mode(self) -> str | None:
+        """What an install does to the samples in flight."""
+        return self.system.mode
+
+    @property
     def recommended(self) -> Mapping[str, Any]:
         """What the system recommends to a spec."""
         return self.system.recommended
@@ -107,4 +113,4 @@ class Coupled:
         """The lazily stepped system, to be taken batch by batch; its realizations are numbered from `first` on."""
         from asyncsim.schedules._stepped import SteppedFeed
 
-        return SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed, first)
+        return SteppedFeed(self.system, self.describe(), batches, samples_per_group, tokens, realizations, seed, first)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.base import checks, records
-from asyncsim.base.feeds import EagerFeed
+from asyncsim.base.feeds import EagerFeed, Source
 from asyncsim.schedules import _log_stacks as stacks
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _units(unit: str | None, publish: int | None, updates: int | None, samples: 
 
 
 @dataclass(frozen=True, eq=False)
-class Replay:
+class Replay(Source):
     """A logged run as an imposed schedule; it has the interface of a system."""
 
     log: Log

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Self
 
 from asyncsim.base import checks, plugins, records
+from asyncsim.base.feeds import Source
 from asyncsim.base.laws import Law, as_law
 from asyncsim.systems import _checking
 
@@ -35,7 +36,7 @@ class Plan(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Settings:
+class Settings(Source):
     """What a `System` is made of, checked, and what follows from it without a run."""
 
     name: str

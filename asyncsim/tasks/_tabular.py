@@ -147,7 +147,7 @@ class TabularTask(Simple):
         return self.best if self.penalty.coefficient == 0.0 else math.nan
 
     @property
-    def listed(self) -> int:
+    def listed(self) -> int:  # type: ignore[override]
         """Outcomes of one prompt that `outcomes` lists; what nobody lists is a large number."""
         if self.horizon * math.log(self.actions) > math.log(_COUNTLESS):
             return _COUNTLESS

@@ -55,15 +55,16 @@ class Outcomes:
 class Task(Protocol):
     """What is asked and what it earns.
 
-    `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens; `pays`:
-    whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`: whether what the policy
-    reads stays the same over tokens; `segments`: whether a trajectory goes on where the one before it in its slot
-    stopped; `moving`: whether rewards depend on the current weights; `earnings`: least and largest return; `optimum`:
-    the best expected return, NaN where it is unknown. `fit` refuses a policy that does not fit, and returns the task
-    that speaks with it; `begin` gives the first world of each sample (`carried`: the world that the
-    batch before left, for segments), `observe` what the policy reads of a world, `step` what an action leads to;
-    `reward` and `token_rewards` are what the advantage sees (with a penalty inside, where the task has one); `outcomes`
-    enumerates; `exact` is expected return and gradient `([R], [R, P])`.
+    `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens;
+    `listed`: how many outcomes of a prompt it lists, and `closed`: whether `exact` needs none of them, for metrics that
+    cost that much; `pays`: whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`:
+    whether what the policy reads stays the same over tokens; `segments`: whether a trajectory goes on where the one
+    before it in its slot stopped; `moving`: whether rewards depend on the current weights; `earnings`: least and
+    largest return; `optimum`: the best expected return, NaN where it is unknown. `fit` refuses a policy that does not
+    fit, and returns the task that speaks with it; `begin` gives the first world of each sample (`carried`: the world
+    that the batch before left, for segments), `observe` what the policy reads of a world, `step` what an action leads
+    to; `reward` and `token_rewards` are what the advantage sees (with a penalty inside, where the task has one);
+    `outcomes` enumerates; `exact` is expected return and gradient `([R], [R, P])`.
     """
 
     horizon: int
@@ -72,6 +73,12 @@ class Task(Protocol):
     pays: bool
     still: bool
     segments: bool
+
+    @property
+    def listed(self) -> int: ...
+
+    @property
+    def closed(self) -> bool: ...
 
     @property
     def moving(self) -> bool: ...
@@ -110,6 +117,8 @@ class Simple:
 
     enumerable = True
     pays = False
+    listed = 0
+    closed = True
     still = False
     segments = False
     moving = False

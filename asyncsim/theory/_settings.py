@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from asyncsim.base import checks
-from asyncsim.theory import _bounded, _few_places, _unticketed
+from asyncsim.theory import _bounded, _claims, _few_places, _unticketed
 from asyncsim.theory._facts import Facts
 
 _LEVELS = 5
@@ -111,8 +111,6 @@ def _pmf(support: tuple[int, int] | None, mean: float | None) -> tuple[float, ..
 
 def _stragglers(s: Facts) -> dict[int, float] | None:
     """P(s >= k) of the first levels behind the tickets where the trainer never waits and the oldest go first."""
-    from asyncsim import theory
-
     plain = not any((s.difficulty, s.environment, s.reward, s.rate_curve, s.failure_rate, s.sync_time, s.prefetch))
     oldest = s.order == "oldest_start" and s.window is None and s.age_action != "wait"
     roomy = s.places >= s.tickets and s.capacity is None
@@ -129,7 +127,7 @@ def _stragglers(s: Facts) -> dict[int, float] | None:
         "period": s.period * s.rate,
         "levels": tuple(range(first, first + _LEVELS)),
     }
-    law = theory.claim("systems/straggler-tail")
+    law = _claims.claim("systems/straggler-tail")
     if law.domain(point):
         return None
     return dict(zip(point["levels"], law.predict(point).values(), strict=True))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.theory import _openloop
+from asyncsim.theory import _claims, _openloop
 from asyncsim.theory._facts import Facts
 
 _LEFT = 1e-9
@@ -193,9 +193,7 @@ def _all_full(s: Facts, ratio: float) -> Found | str:
 
 def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float = math.nan) -> Found | str:
     """What a claim predicts at a point of its domain, or why the point is outside."""
-    from asyncsim import theory
-
-    law = theory.claim(claim)
+    law = _claims.claim(claim)
     outside = law.domain(point)
     if outside:
         return outside

@@ -19,6 +19,7 @@ FLOORS = {
             "rng_compiled",
             "checks",
             "uncertainty",
+            "quantiles",
             "plugins",
             "manifest",
             "laws",

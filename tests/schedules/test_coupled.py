@@ -38,7 +38,7 @@ def drive(feed, batches, lengths_of=stopping):
     for batch in range(batches):
 
         def ask(realization, trajectory, token_version, batch=batch, gone=frozenset(gone)):
-            newest = batch // feed.coupled.batches_per_publish
+            newest = batch // feed.system.batches_per_publish
             assert token_version.dtype == np.int32 and token_version.shape == (trajectory.size, feed.tokens)
             assert token_version.max() <= newest and not gone & set(token_version.ravel().tolist())
             return lengths_of(realization, trajectory, token_version)
