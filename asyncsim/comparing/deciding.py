@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, plugins
+from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.comparing import arms as pairing
 from asyncsim.comparing import statistics
-from asyncsim.comparing.answers import Answer, Arm, Look, OnTask, Pair
 from asyncsim.comparing.readings import RETURNS, Reading, course, ending
-from asyncsim.comparing.tuning import STEPS, Tuned, knob_of, set_knob, spread, start_of, tune
+from asyncsim.comparing.tuning import STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.learning.running import run
 from asyncsim.learning.spec import Spec
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from asyncsim.base import checks, knobs
+from asyncsim.base.answers import Tuned
 from asyncsim.base.records import Schedule
 from asyncsim.comparing.readings import Reading
 from asyncsim.learning.running import run
@@ -21,24 +21,6 @@ EXTENSIONS = 3
 """How often a grid is extended whose best lies at its edge; each adds as many doublings as stand on one side."""
 FLAT = 0.01
 """A value within this share of the grid's span is as good as the best."""
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """What tuning one arm found.
-
-    `knob`, its name ("" where nothing was tuned); `chosen`, its value; `grid` and `scores`, the values tried and the
-    mean of the reading at each; `errors`, standard errors of these; `pilot` `[n]`, the numbers at the chosen value;
-    `flat`, ratio of the largest to the smallest value within 1 percent of the span from the best.
-    """
-
-    knob: str
-    chosen: float
-    grid: tuple[float, ...] = ()
-    scores: tuple[float, ...] = ()
-    errors: tuple[float, ...] = ()
-    pilot: np.ndarray = field(default_factory=lambda: np.empty(0))
-    flat: float = 1.0
 
 
 def knob_of(spec: Spec, wanted: str) -> str:

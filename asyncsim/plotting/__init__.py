@@ -10,7 +10,7 @@ from asyncsim.base import checks, records, trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from asyncsim.comparing.answers import Answer
+    from asyncsim.base.answers import Answer
     from asyncsim.plotting._points import points
 
 __all__ = ["plot", "points"]
@@ -43,7 +43,7 @@ def plot(
     'staleness $s$ (versions)'
     """
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
-    from asyncsim.comparing.answers import Answer
+    from asyncsim.base.answers import Answer
     from asyncsim.plotting import _answer, _metrics, _style, _timeline, _verdict
 
     if path is not None:

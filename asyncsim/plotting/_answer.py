@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim.comparing.answers import SAME_TASK, Answer, OnTask
+from asyncsim.base.answers import SAME_TASK, Answer, OnTask
 from asyncsim.plotting import _style
 
 ARMS = ("measured", "contrast", "tuned", "held", "partial", "random")

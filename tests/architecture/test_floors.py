@@ -15,6 +15,7 @@ FLOORS = {
         for name in (
             "notation",
             "records",
+            "answers",
             "rng",
             "rng_compiled",
             "checks",
@@ -57,7 +58,7 @@ FLOORS = {
         "learning.rng_torch",
     },
     3: {"learning.spec", "learning.loop", "learning.running", "diagnostics", "learning.oracle"},
-    4: {"trials", "validation", "conformance"},
+    4: {"trials", "validation", "conformance", "comparing"},
     5: {"plotting"},
     6: {
         f"app.{name}"
@@ -107,7 +108,6 @@ BESIDE = {
     "app.conforming": {"app.wording"},
     "app.commands": {
         "app.verifying",
-        "app.comparing",
         "app.sweeping",
         "app.reporting",
         "app.judgments",
@@ -116,8 +116,17 @@ BESIDE = {
         "app.announcing",
         "app.timelines",
     },
+    "app.comparing": {"app.announcing", "app.commands", "app.streams", "app.wording"},
     "app.completing": {"app.commands"},
-    "app.cli": {"app.commands", "app.completing", "app.complaints", "app.conforming", "app.streams", "app.wording"},
+    "app.cli": {
+        "app.commands",
+        "app.comparing",
+        "app.completing",
+        "app.complaints",
+        "app.conforming",
+        "app.streams",
+        "app.wording",
+    },
 }
 """What a part may import from its own floor."""
 

@@ -10,11 +10,28 @@ import numpy as np
 
 from asyncsim.base import notation
 from asyncsim.base.records import plain
-from asyncsim.comparing.tuning import Tuned
 
 NAMED = 5
 """Settings that name a task."""
 SAME_TASK = "this task cannot tell them apart"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning one arm found.
+
+    `knob`, its name ("" where nothing was tuned); `chosen`, its value; `grid` and `scores`, the values tried and the
+    mean of the reading at each; `errors`, standard errors of these; `pilot` `[n]`, the numbers at the chosen value;
+    `flat`, ratio of the largest to the smallest value within 1 percent of the span from the best.
+    """
+
+    knob: str
+    chosen: float
+    grid: tuple[float, ...] = ()
+    scores: tuple[float, ...] = ()
+    errors: tuple[float, ...] = ()
+    pilot: np.ndarray = field(default_factory=lambda: np.empty(0))
+    flat: float = 1.0
 
 
 @dataclass(frozen=True)
