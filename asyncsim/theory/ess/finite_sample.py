@@ -20,9 +20,9 @@ import numpy as np
 from scipy.special import gammaln, log_softmax, logsumexp
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PolicyPair
 from asyncsim.theory._declared import Integer
+from asyncsim.theory._stated import stated
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20
@@ -132,12 +132,12 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     return found
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return _integrals(_Setting(point).law)
+def _predict(s: _Setting) -> dict[str, float]:
+    return _integrals(s.law)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    law = _Setting(point).law
+def _cross_check(s: _Setting) -> dict[str, float]:
+    law = s.law
     # Sequences of equal weight are one cell.
     start = np.flatnonzero(np.diff(law.log_weight, prepend=-np.inf) > 1e-12)
     log_w = law.log_weight[start]
@@ -157,24 +157,24 @@ def _cross_check(point: Point) -> dict[str, float]:
     }
 
 
-def _ratio_of_means(point: Point) -> dict[str, float]:
-    law = _Setting(point).law
+def _ratio_of_means(s: _Setting) -> dict[str, float]:
+    law = s.law
     below = np.cumsum(np.exp(law.log_mass)) ** law.samples
     largest = float(np.diff(below, prepend=0.0) @ np.exp(law.log_weight))
     return {"ess": math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass)), "largest_share": largest / law.samples}
 
 
-def _low_instead_of_high(point: Point) -> dict[str, float]:
-    limit, found = _ratio_of_means(point), _predict(point)
+def _low_instead_of_high(s: _Setting) -> dict[str, float]:
+    limit, found = _ratio_of_means(s), _predict(s)
     return {name: 2.0 * limit[name] - found[name] for name in found}
 
 
-def _drawn_from_current(point: Point) -> dict[str, float]:
-    law = _Setting(point).law
+def _drawn_from_current(s: _Setting) -> dict[str, float]:
+    law = s.law
     return _integrals(law._replace(log_mass=law.log_mass + law.log_weight))
 
 
-claim = Claim(
+claim = stated(
     id="ess/finite-sample",
     statement="the ESS of N samples exceeds its large-batch value on average, by an exact integral",
     kind="expectation",

@@ -25,9 +25,9 @@ import numpy as np
 from scipy.special import gammaln, log_softmax
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import Arms, complex_gradient, fisher, softmax
 from asyncsim.theory._declared import Choice, Counts, Integer, Real, Vector
+from asyncsim.theory._stated import stated
 
 _LIMIT = 2500
 """Most compositions of a group that are enumerated."""
@@ -111,8 +111,7 @@ def _named(s: _Setting, growth: np.ndarray, identity: float) -> dict[str, float]
     return {**cells, "slope": float(x @ y / (x @ x)), "identity": identity}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     noise, drift = _shares(s, *_moments(s), fisher(s.mu))
     age = np.array(s.stalenesses, dtype=np.float64)
     return _named(s, noise * age + drift * age**2, 1.0)
@@ -142,8 +141,7 @@ def _spread(s: _Setting, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     scale = s.step**2
     if s.group is None:
         velocity = complex_gradient(lambda logits: softmax(logits) @ s.means, s.logits)
@@ -158,9 +156,8 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _named(s, age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / moved))
 
 
-def _wrong(growth: Callable[[_Setting, np.ndarray], np.ndarray]) -> Callable[[Point], dict[str, float]]:
-    def formula(point: Point) -> dict[str, float]:
-        s = _Setting(point)
+def _wrong(growth: Callable[[_Setting, np.ndarray], np.ndarray]) -> Callable[[_Setting], dict[str, float]]:
+    def formula(s: _Setting) -> dict[str, float]:
         return _named(s, growth(s, np.array(s.stalenesses, dtype=np.float64)), 1.0)
 
     return formula
@@ -184,7 +181,7 @@ def _power(exponent: float) -> Callable[[_Setting, np.ndarray], np.ndarray]:
     return lambda s, age: sum(_shares(s, *_moments(s), fisher(s.mu))) * age**exponent
 
 
-claim = Claim(
+claim = stated(
     id="ratio/drift-growth",
     statement="E Var_mu(log pi/mu) after S updates is v_1 ((1 - f) S + f S^2), f the share of the drift in v_1",
     kind="expectation",

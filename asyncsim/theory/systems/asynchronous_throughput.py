@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _events, _openloop, _work
 from asyncsim.theory._declared import Choice, Draw, Flag, Real
+from asyncsim.theory._stated import stated
 
 _APART = 1.25
 """Ratio of the two rates outside of which chance no longer matters; inside it the law is too high."""
@@ -93,14 +93,12 @@ class _Setting(_engines.Engines):
         return max(writing, training) + stop if pauses else max(writing, training + stop)
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return {"groups_per_second": 1.0 / s.seconds(_work.longest(s.length, s.samples_per_group), s.generator_pauses)}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
+def _cross_check(s: _Setting) -> dict[str, float]:
     """Constant times: after one rotation of all places everything repeats after `places` publishes."""
-    s = _Setting(point)
     group = _work.longest_by_quantiles(s.length, s.samples_per_group)
     settings = _events.Settings(
         s.places,
@@ -118,15 +116,14 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"groups_per_second": period * s.groups_per_batch / float(ends[-1] - ends[-1 - period])}
 
 
-def _defect(seconds: Callable[[_Setting, float], float]) -> Callable[[Point], dict[str, float]]:
-    def wrong(point: Point) -> dict[str, float]:
-        s = _Setting(point)
+def _defect(seconds: Callable[[_Setting, float], float]) -> Callable[[_Setting], dict[str, float]]:
+    def wrong(s: _Setting) -> dict[str, float]:
         return {"groups_per_second": 1.0 / seconds(s, _work.longest(s.length, s.samples_per_group))}
 
     return wrong
 
 
-claim = Claim(
+claim = stated(
     id="systems/asynchronous-throughput",
     statement="away from the knee an open loop trains min(C/T, P/t_T) groups a second, less what synchronizing stops",
     kind="expectation",

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _closed, _engines, _work
 from asyncsim.theory._declared import Draw, Parsed
+from asyncsim.theory._stated import stated
 
 
 def _exponential(field: str, value: Any) -> float:
@@ -59,21 +59,18 @@ def _trained(s: _Setting, busy: float) -> dict[str, float]:
     return {"groups_per_second": busy / s.train_time}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _trained(s, _closed.busy(s.tickets, s.train_time / _work.longest(s.length, s.samples_per_group)))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     return _trained(
         s, _closed.busy_by_balance(s.tickets, _work.longest_by_quantiles(s.length, s.samples_per_group), s.train_time)
     )
 
 
-def _defect(inverse_idle: Callable[[int, float], float]) -> Callable[[Point], dict[str, float]]:
-    def wrong(point: Point) -> dict[str, float]:
-        s = _Setting(point)
+def _defect(inverse_idle: Callable[[int, float], float]) -> Callable[[_Setting], dict[str, float]]:
+    def wrong(s: _Setting) -> dict[str, float]:
         return _trained(
             s, 1.0 - 1.0 / inverse_idle(s.tickets, s.train_time / _work.longest(s.length, s.samples_per_group))
         )
@@ -81,8 +78,7 @@ def _defect(inverse_idle: Callable[[int, float], float]) -> Callable[[Point], di
     return wrong
 
 
-def _bounds(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _bounds(s: _Setting) -> dict[str, float]:
     cycle = _work.longest(s.length, s.samples_per_group) + s.train_time
     return {"groups_per_second": min(1.0 / s.train_time, s.tickets / cycle)}
 
@@ -97,7 +93,7 @@ def _one_server(tickets: int, ratio: float) -> float:
     return float((ratio ** np.arange(tickets + 1)).sum())
 
 
-claim = Claim(
+claim = stated(
     id="systems/closed-loop",
     statement="a closed loop of K tickets with exponential training trains (1-p0)/t_T groups a second, "
     "1/p0 = sum K!/(K-n)! (t_T/T)^n, whatever the law of generation",

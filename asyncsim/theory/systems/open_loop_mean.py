@@ -28,9 +28,9 @@ import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _openloop, _work
 from asyncsim.theory._declared import Draw, Flag, Positive, Real
+from asyncsim.theory._stated import stated
 
 _SLOW, _FAST = 0.6, 1.5
 _CLEAR = 0.25
@@ -101,8 +101,7 @@ class _Setting(_engines.Engines):
         return (filled - 1.0) / self.ratio, filled / self.ratio
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     if s.ratio < 1.0:
         return {"mean": s.places / s.groups_per_batch + s.ratio}
     total = _openloop.mean_floor_by_thresholds(s.length, s.samples_per_group, s.train_time, *s.ages)
@@ -112,8 +111,7 @@ def _predict(point: Point) -> dict[str, float]:
     return {"mean": 1.0 + total, "in_queue": 1.0 + waited}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     if s.ratio < 1.0:
         group = _work.longest_by_quantiles(s.length, s.samples_per_group)
         period = s.groups_per_batch * group / s.places
@@ -130,27 +128,21 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"mean": 1.0 + total, "in_queue": 1.0 + waited}
 
 
-def _closed(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _closed(s: _Setting) -> dict[str, float]:
     if s.ratio < 1.0:
-        return _predict(point)
+        return _predict(s)
     waiting = (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
     return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
 
 
-def _own_publish(point: Point) -> dict[str, float]:
-    return {name: value - 1.0 for name, value in _predict(point).items()}
-
-
-def _not_dropped(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _not_dropped(s: _Setting) -> dict[str, float]:
     if s.ratio < 1.0:
-        return _predict(point)
+        return _predict(s)
     waiting = s.capacity / s.groups_per_batch
     return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
 
 
-claim = Claim(
+claim = stated(
     id="systems/open-loop-mean",
     statement="an open loop that drops its oldest has mean staleness C/P + rho below rho = 1, 1 + E floor(a+t) above",
     kind="expectation",
@@ -161,7 +153,7 @@ claim = Claim(
     reference="derived: ages at the dequeue; mean-staleness identity below rho = 1",
     formula_defects={
         "rounding replaced by one half": _closed,
-        "the install before training forgotten": _own_publish,
+        "the install before training forgotten": lambda s: {name: value - 1.0 for name, value in _predict(s).items()},
         "a full buffer waits q periods": _not_dropped,
     },
 )

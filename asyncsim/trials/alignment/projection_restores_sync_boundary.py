@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 
-from asyncsim import updates, validation
-from asyncsim.base.records import Estimate, Point
+from asyncsim import updates
 from asyncsim.base.uncertainty import between
 from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 from asyncsim.trials.alignment._projection import changed, far_away, largest_step
 from asyncsim.updates.align import Align, align
 
@@ -52,7 +51,7 @@ def _factor(point: Point, seed: int, plant: Plant) -> Estimate:
 
 def _fall(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
     spread = _SPREAD / math.sqrt(point["others"] * _FALLING)
-    replicates = max(8, validation.sample_size(spread, 0.8 * effect, 1.0, 1e-3, 0.05, comparisons=8))
+    replicates = max(8, units_for(spread, 0.8 * effect, 8))
     distance = 300.0 / (1.0 - point["step"] * point["curvature"])
     # From where no stale gradient is older than the flip.
     begin = 2 * (point["staleness"] + 1)
@@ -77,7 +76,6 @@ _UNDER = {**_OVER, "step": 0.7}
 _APPLIED = {**_OVER, "reference": "applied"}
 
 trial = Trial(
-    claim="alignment/projection-restores-sync-boundary",
     points=(_OVER, _UNDER, {**_OVER, "staleness": 1, "curvature": 2.0, "step": 1.1}, _APPLIED),
     more=(
         {**_APPLIED, "staleness": 7, "curvature": 0.5},

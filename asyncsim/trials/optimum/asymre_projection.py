@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim import advantages, methods, schedules, tasks, updates
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
 from asyncsim.updates._link import chain
 
 _UPDATES = 800
@@ -33,19 +32,13 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {f"pi[{k}]": Estimate(float(p), tolerance=_TOLERANCE) for k, p in enumerate(heavy / heavy.sum())}
 
 
-def _refreshed(spec: Spec) -> Spec:
-    """Behavior refreshed by accident."""
-    return spec.replace(system=schedules.fixed(0))
-
-
 _POINT = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5), "offset": 0.2}
 
 trial = Trial(
-    claim="optimum/asymre-projection",
     points=(_POINT, {**_POINT, "offset": 0.35}),
     more=({**_POINT, "offset": -0.5},),
     measure=_measure,
-    defects={"behavior refreshed": Defect(_refreshed, _POINT)},
+    defects={"behavior refreshed": Defect(replaced(system=schedules.fixed(0)), _POINT)},
     effect=0.02,
     through="loop",
     elsewhere=({"offset": 0.05},),

@@ -8,12 +8,11 @@ import numpy as np
 
 from asyncsim import advantages, methods, schedules, systems, tasks, updates
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import largest_stable_step
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.updates._link import chain
 
 
@@ -76,7 +75,6 @@ def _penalty_at_current(spec: Spec) -> Spec:
 _POINT = {"rewards": (0.0, 0.4, 1.0), "reference_logits": (0.5, 0.0, -0.5), "kl": 0.5}
 
 trial = Trial(
-    claim="staleness/soft-optimum-step",
     points=tuple({"workers": n, **_POINT} for n in (1, 2, 5)),
     more=({"workers": 9, **_POINT}, {"workers": 4, "rewards": (0.0, 1.0), "reference_logits": (0.0, 0.0), "kl": 1.0}),
     measure=_measure,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from asyncsim import advantages, methods, schedules, tasks, updates
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning import oracle, running
 from asyncsim.learning.spec import Spec
-from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._plants import off_by_one_version, with_method
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.updates._link import chain
 
 _ROUNDING = 1e-10
@@ -39,11 +38,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {cell: Estimate(value, tolerance=_ROUNDING) for cell, value in cells.items()}
 
 
-def _old_scores(spec: Spec) -> Spec:
-    """Scores at the weights that generated the data: invisible with a group baseline, visible without."""
-    return spec.replace(method=spec.method.replace(at="behavior"))
-
-
 _POINT = {
     "rewards": (0.0, 0.5, 1.0),
     "initial_logits": (0.2, 0.0, -0.2),
@@ -56,13 +50,12 @@ _POINT = {
 }
 
 trial = Trial(
-    claim="staleness/stale-reinforce-is-delayed-ascent",
     points=(_POINT,),
     more=({**_POINT, "staleness": 9, "samples": 5, "step": 0.7},),
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _POINT),
-        "scores at the behavior version": Defect(_old_scores, _POINT),
+        "scores at the behavior version": Defect(with_method(at="behavior"), _POINT),
     },
     effect=0.02,
     through="loop, oracle",

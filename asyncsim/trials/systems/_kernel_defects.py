@@ -92,6 +92,11 @@ def slot_freed_twice(system: System) -> Mistaken:
     return _with(system, "slot")
 
 
+def group_counted_twice(system: System) -> Mistaken:
+    """One group of generation is counted twice: sums over time have it from there on, stamps do not."""
+    return _with(system, "in flight")
+
+
 def dropped_counted_as_trained(system: System) -> Mistaken:
     """The record says of groups that were dropped that the batch after their drop trained them."""
     return _with(system, "dropped", when=1.0)
@@ -132,6 +137,10 @@ def _slot(system: Mistaken, state: State) -> None:
     state.server.held -= 1
 
 
+def _in_flight(system: Mistaken, state: State) -> None:
+    state.run.in_flight += 1
+
+
 def _dropped(system: Mistaken, state: State) -> None:
     group = state.group[: state.run.admitted]
     fate = group.fate
@@ -149,5 +158,6 @@ _MISTAKES: dict[str, Callable[[Mistaken, State], None]] = {
     "tickets": _tickets,
     "place": _place,
     "slot": _slot,
+    "in flight": _in_flight,
     "dropped": _dropped,
 }
