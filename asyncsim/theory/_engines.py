@@ -18,6 +18,16 @@ WORKS = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "pareto:
 class Engines(Declared):
     """A point of an event system; a parameter without `typical` depends on others, and a subclass draws it."""
 
+    @property
+    def group(self: Any) -> float:
+        """E[T], mean seconds of a group at rate 1: those of the longest of its samples."""
+        return _work.longest(self.length, self.samples_per_group)
+
+    @property
+    def group_by_quantiles(self: Any) -> float:
+        """The same by a second route."""
+        return _work.longest_by_quantiles(self.length, self.samples_per_group)
+
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
         """What is typical by itself."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from asyncsim import methods, schedules
+from asyncsim import methods, schedules, updates
 from asyncsim.base.trace import Trace
 from asyncsim.base.uncertainty import between
 from asyncsim.diagnostics._diagnostic import Metric
@@ -28,6 +28,12 @@ def run(spec: Spec, seed: int, plant: Plant) -> Trace:
 def descent(task: Any, schedule: Any, *links: Link, **settings: Any) -> Spec:
     """Plain gradients of a quadratic, one sample each, through these links; `settings` of the spec."""
     return Spec(task, schedule, methods.gradient(), chain(*links), **{"samples_per_group": 1, **settings})
+
+
+def ascent(task: Any, schedule: Any, method: Method, step: Any, count: int, **settings: Any) -> Spec:
+    """So many plain steps along population gradients of a bandit; `settings` of the spec."""
+    given = {"replicates": 1, "diagnostics": "none", **settings}
+    return Spec(task, schedule, method, chain(updates.sgd(step)), updates=count, sampling="enumerate", **given)
 
 
 def population(task: Any, method: Method) -> Spec:

@@ -48,9 +48,9 @@ def _components(s: _Setting) -> tuple[float, float]:
     return first, float(pi @ centered**2 - gradient @ gradient)
 
 
-def _variance(s: _Setting, single: float = 1.0, pair: float = 1.0) -> dict[str, float]:
+def _variance(s: _Setting, pair: float = 1.0) -> dict[str, float]:
     first, second = _components(s)
-    return {"variance": (single * 4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
+    return {"variance": (4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
 
 
 def _predict(s: _Setting) -> dict[str, float]:

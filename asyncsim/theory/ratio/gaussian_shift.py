@@ -78,11 +78,6 @@ def _sign(s: _Setting) -> dict[str, float]:
     return _quantities(d**2 / 2.0, d**2, math.exp(d**2), lambda z: norm.cdf(z - d))
 
 
-def _half_exponent(s: _Setting) -> dict[str, float]:
-    d = s.shift
-    return _quantities(-(d**2) / 2.0, d**2, math.exp(d**2 / 2.0), norm.cdf)
-
-
 def _spread_for_variance(s: _Setting) -> dict[str, float]:
     d = s.shift
     return _quantities(-(d**2) / 2.0, d, math.exp(d**2), lambda z: norm.cdf(z * math.sqrt(d)))
@@ -99,7 +94,7 @@ claim = stated(
     reference="textbook",
     formula_defects={
         "sign of the mean log ratio": _sign,
-        "second moment exp(delta^2/2)": _half_exponent,
+        "second moment exp(delta^2/2)": lambda s: _predict(s) | {"second_moment": math.exp(s.shift**2 / 2.0)},
         "standard deviation taken for variance": _spread_for_variance,
     },
 )

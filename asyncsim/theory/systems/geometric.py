@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import poisson
 
-from asyncsim.theory import _engines
+from asyncsim.theory import _engines, _lengths
 from asyncsim.theory._arrivals import Workers
 from asyncsim.theory._stated import stated
 
@@ -33,16 +33,14 @@ def _predict(s: _Setting) -> dict[str, float]:
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
-    nodes, weights = np.polynomial.legendre.leggauss(24)
     counts = np.arange(s.cells)[:, None]
     cells, tail = np.zeros(s.cells), 0.0
     for p in s.shares:
         # Time in units of the mean gap between arrivals; e^{-60} of the mass lies beyond the end, and panels that widen
         # with time stay finer than the spread of a Poisson count.
         edges = np.concatenate([[0.0], np.geomspace(0.05, 60.0 / p, 80)])
-        half = np.diff(edges) / 2.0
-        time = ((edges[:-1] + half)[:, None] + half[:, None] * nodes).ravel()
-        density = (half[:, None] * weights).ravel() * p * np.exp(-p * time)
+        time, weights = _lengths.panels(edges, 24)
+        density = weights * p * np.exp(-p * time)
         cells += p * (poisson.pmf(counts, (1.0 - p) * time) @ density)
         tail += p * float(poisson.sf(s.cells - 1, (1.0 - p) * time) @ density)
     return _quantities(s, lambda k: cells[k], tail)

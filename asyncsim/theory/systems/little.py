@@ -87,8 +87,7 @@ def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
 def _predict(s: _Setting) -> dict[str, float]:
     if not s.closed:
         return _ratios(1.0, 1.0)
-    generation = _work.longest(s.length, s.samples_per_group)
-    return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.train_time.mean / generation), generation)
+    return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.train_time.mean / s.group), s.group)
 
 
 def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
@@ -118,7 +117,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     )
     if not s.closed:
         return ratios
-    generation = _work.longest_by_quantiles(s.length, s.samples_per_group)
+    generation = s.group_by_quantiles
     return ratios | s.levels(_closed.busy_by_balance(s.tickets, generation, s.train_time.mean), generation)
 
 

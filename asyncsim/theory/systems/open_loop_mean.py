@@ -28,7 +28,7 @@ import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.theory import _engines, _openloop, _work
+from asyncsim.theory import _engines, _openloop
 from asyncsim.theory._declared import Draw, Flag, Positive, Real
 from asyncsim.theory._stated import stated
 
@@ -50,7 +50,7 @@ class _Setting(_engines.Engines):
     def joint(self) -> None:
         """Between the two domains, and with small buffers or few places, chance decides."""
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
-        group = _work.longest(self.length, self.samples_per_group)
+        group = self.group
         ratio = self.ratio = self.places * self.train_time / (self.groups_per_batch * group)
         checks.require(
             ratio <= _SLOW or ratio >= _FAST,
@@ -113,7 +113,7 @@ def _predict(s: _Setting) -> dict[str, float]:
 
 def _cross_check(s: _Setting) -> dict[str, float]:
     if s.ratio < 1.0:
-        group = _work.longest_by_quantiles(s.length, s.samples_per_group)
+        group = s.group_by_quantiles
         period = s.groups_per_batch * group / s.places
         flying = _openloop.mean_floor_by_density(s.length, s.samples_per_group, period, 0.0, 1.0)
         arrivals = s.train_time / group * s.places
@@ -128,17 +128,10 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     return {"mean": 1.0 + total, "in_queue": 1.0 + waited}
 
 
-def _closed(s: _Setting) -> dict[str, float]:
+def _waited(s: _Setting, waiting: float) -> dict[str, float]:
+    """So many periods in the buffer, and a mean time of generation, neither of them rounded."""
     if s.ratio < 1.0:
         return _predict(s)
-    waiting = (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
-    return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
-
-
-def _not_dropped(s: _Setting) -> dict[str, float]:
-    if s.ratio < 1.0:
-        return _predict(s)
-    waiting = s.capacity / s.groups_per_batch
     return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
 
 
@@ -152,8 +145,10 @@ claim = stated(
     cross_check=_cross_check,
     reference="derived: ages at the dequeue; mean-staleness identity below rho = 1",
     formula_defects={
-        "rounding replaced by one half": _closed,
+        "rounding replaced by one half": lambda s: _waited(
+            s, (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
+        ),
         "the install before training forgotten": lambda s: {name: value - 1.0 for name, value in _predict(s).items()},
-        "a full buffer waits q periods": _not_dropped,
+        "a full buffer waits q periods": lambda s: _waited(s, s.capacity / s.groups_per_batch),
     },
 )

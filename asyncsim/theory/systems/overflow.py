@@ -30,7 +30,7 @@ class _Setting(_engines.Engines):
     def joint(self) -> None:
         """Near equality, and with a small buffer, the trainer waits by chance."""
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
-        ratio = self.ratio(_work.longest(self.length, self.samples_per_group))
+        ratio = self.ratio(self.group)
         checks.require(
             ratio >= 1.25,
             "train_time",
@@ -55,12 +55,12 @@ def _quantities(ratio: float, length: float) -> dict[str, float]:
 
 
 def _predict(s: _Setting) -> dict[str, float]:
-    return _quantities(s.ratio(_work.longest(s.length, s.samples_per_group)), s.length.mean())
+    return _quantities(s.ratio(s.group), s.length.mean())
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
     """A fluid in place of groups: what enters in a period beyond the room that is left has run over."""
-    inflow = s.places / _work.longest_by_quantiles(s.length, s.samples_per_group) * s.train_time
+    inflow = s.places / s.group_by_quantiles * s.train_time
     level, lost = 0.0, 0.0
     while not lost:
         level, lost = min(level + inflow, s.capacity), max(level + inflow - s.capacity, 0.0)
@@ -80,11 +80,9 @@ claim = stated(
     reference="derived: finished less trained",
     formula_defects={
         "dropped groups counted against trained ones": lambda s: (
-            _predict(s) | {"dropped_fraction": s.ratio(_work.longest(s.length, s.samples_per_group)) - 1.0}
+            _predict(s) | {"dropped_fraction": s.ratio(s.group) - 1.0}
         ),
-        "kept share for dropped share": lambda s: (
-            _predict(s) | {"dropped_fraction": 1.0 / s.ratio(_work.longest(s.length, s.samples_per_group))}
-        ),
+        "kept share for dropped share": lambda s: _predict(s) | {"dropped_fraction": 1.0 / s.ratio(s.group)},
         "mean sample instead of the longest of a group": lambda s: _quantities(
             s.ratio(s.length.mean()), s.length.mean()
         ),

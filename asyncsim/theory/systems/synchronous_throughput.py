@@ -54,7 +54,7 @@ claim = stated(
     reference="derived: expectation of a maximum, renewal reward",
     formula_defects={
         "mean sample instead of the longest": lambda s: _step(s, s.length.mean()),
-        "longest of one group instead of the batch": lambda s: _step(s, _work.longest(s.length, s.samples_per_group)),
+        "longest of one group instead of the batch": lambda s: _step(s, s.group),
         "training hidden behind generation": _overlapped,
     },
 )

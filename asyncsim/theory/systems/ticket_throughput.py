@@ -111,18 +111,18 @@ def _scaled(term: str) -> Callable[[_Setting, float], dict[str, float]]:
 
     def bound(s: _Setting, factor: float) -> dict[str, float]:
         # Seconds without end let nothing through.
-        return s.rate(_work.longest(s.length, s.samples_per_group), max(factor, 1e-12), term)
+        return s.rate(s.group, max(factor, 1e-12), term)
 
     return bound
 
 
 def _predict(s: _Setting) -> dict[str, float]:
-    return s.rate(_work.longest(s.length, s.samples_per_group))
+    return s.rate(s.group)
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
     """One publish: its batches train one behind the other, and every group adds the seconds that it must use."""
-    group = _work.longest_by_quantiles(s.length, s.samples_per_group)
+    group = s.group_by_quantiles
     begins = np.arange(s.batches_per_publish) * s.train_time
     install = s.batches_per_publish * s.train_time + (0.0 if s.generator_pauses else s.sync_time)
     used = {"places": 0.0, "trainer": install, "tickets": 0.0}
@@ -136,14 +136,13 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 
 def _in_turn(s: _Setting) -> dict[str, float]:
-    group = _work.longest(s.length, s.samples_per_group)
     stop = s.sync_time / s.publish
-    return {"groups_per_second": 1.0 / (group / s.places + s.train_time / s.groups_per_batch + stop)}
+    return {"groups_per_second": 1.0 / (s.group / s.places + s.train_time / s.groups_per_batch + stop)}
 
 
 def _all_batches(s: _Setting) -> dict[str, float]:
     late = (s.batches_per_publish - 1) / 2.0 * s.train_time + (s.train_time if s.early else 0.0)
-    return s.rate(_work.longest(s.length, s.samples_per_group), late=late)
+    return s.rate(s.group, late=late)
 
 
 claim = stated(

@@ -8,9 +8,9 @@ import numpy as np
 
 from asyncsim import updates
 from asyncsim.base.uncertainty import between
-from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
+from asyncsim.trials._runs import run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 from asyncsim.trials.alignment._projection import changed, far_away, largest_step
 from asyncsim.updates.align import Align, align
@@ -44,7 +44,7 @@ def _factor(point: Point, seed: int, plant: Plant) -> Estimate:
     """Per tau + 1 updates, over as many of them as leave the mode far above the noise."""
     a, period = point["step"] * point["curvature"], point["staleness"] + 1
     flips = 1 if a < 1.0 else max(1, min(6, int(math.log(1e2) / max(1e-9, -math.log(min(1.0, abs(1.0 - a)))))))
-    trace = running.run(plant(_spec(point, point["step"], 1e6, flips * period, 8)), seed=seed, progress=False)
+    trace = run(_spec(point, point["step"], 1e6, flips * period, 8), seed, plant)
     found = between(np.abs(trace.parameters[:, 0] / trace["along"][0]) ** (1.0 / flips))
     return found._replace(tolerance=1e-3 * found.value)
 
@@ -57,7 +57,7 @@ def _fall(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
     begin = 2 * (point["staleness"] + 1)
     count = begin * (1 + math.ceil(_FALLING / begin))
     spec = _spec(point, point["step"], distance, count, replicates, begin)
-    trace = running.run(plant(spec), seed=seed, progress=False)
+    trace = run(spec, seed, plant)
     found = between((trace["along"][1] ** 2 - trace.parameters[:, 0] ** 2) / (count - begin))
     return found._replace(tolerance=1e-3 * abs(found.value))
 

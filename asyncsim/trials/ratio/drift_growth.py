@@ -19,10 +19,11 @@ from asyncsim import advantages, methods, schedules, tasks, updates
 from asyncsim.base import records, uncertainty
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import ratios, running
+from asyncsim.learning import ratios
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
 from asyncsim.trials._plants import Tempered, momentum_inserted, off_by_one_version, with_method, with_policy
+from asyncsim.trials._runs import run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped, units_for
 from asyncsim.updates._link import chain
 
@@ -64,7 +65,7 @@ def _run(point: Point, staleness: int, replicates: int, seed: int, plant: Plant)
         sampling=point["sampling"],
         diagnostics=["log_ratio_variance", _drift(logits)],
     )
-    return running.run(plant(spec), seed=seed, progress=False)
+    return run(spec, seed, plant)
 
 
 def _moved(point: Point) -> float:

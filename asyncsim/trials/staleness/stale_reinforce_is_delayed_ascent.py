@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from asyncsim import advantages, methods, schedules, tasks, updates
+from asyncsim import advantages, methods, schedules, tasks
 from asyncsim.learning import oracle, running
-from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version, with_method
+from asyncsim.trials._runs import ascent
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
-from asyncsim.updates._link import chain
 
 _ROUNDING = 1e-10
 
@@ -15,18 +14,8 @@ _ROUNDING = 1e-10
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     arms = len(point["rewards"])
     task = tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["initial_logits"])
-    spec = plant(
-        Spec(
-            task,
-            schedules.fixed(point["staleness"]),
-            methods.reinforce(advantages.leave_one_out()),
-            chain(updates.sgd(point["step"])),
-            updates=point["updates"],
-            replicates=1,
-            sampling="enumerate",
-            diagnostics="none",
-        )
-    )
+    method = methods.reinforce(advantages.leave_one_out())
+    spec = plant(ascent(task, schedules.fixed(point["staleness"]), method, point["step"], point["updates"]))
     logits = running.run(spec, seed=seed, progress=False).parameters[0]
     places = (point["current_logits"], point["behavior_logits"])
     group = spec.method.replace(advantage=advantages.group_mean())
