@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 LLM := $(VENV)/.installed-llm
 WORKERS ?= 2
 # Tests that ask whether every part has what it needs.
-EVERY := every_knob_is_tried or plug_ins_report or link_is_compared or preset_is_under or has_its_ends
+EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_preset_is or has_its_ends
 
 .DEFAULT_GOAL := demo
 .PHONY: demo test try test-long mutants lint figures notebooks bench llm clean

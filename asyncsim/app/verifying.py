@@ -5,17 +5,12 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asyncsim import theory, trials, validation
 from asyncsim.base import checks
 from asyncsim.base.records import Claim, Estimate, Point, Verdict
-
-if TYPE_CHECKING:
-    from asyncsim.trials._trial import Defect, Trial
-
-FALSE_FAIL = 1e-3
-FALSE_PASS = 0.05
+from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, SIZES, Defect, Trial, untouched
 
 
 def verify(
@@ -66,8 +61,6 @@ def verify_one(
     name: str, size: str = "quick", defects: bool = False, seed: int = 0, at: Point | None = None
 ) -> Verdict:
     """The verdict of one claim; arguments as in `verify`."""
-    from asyncsim.trials._trial import SIZES, untouched
-
     claim = theory.claim(name)
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.boolean("defects", defects, "say whether defects are planted")

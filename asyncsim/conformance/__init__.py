@@ -1,4 +1,13 @@
-"""Checks for code outside this package: admission controllers, and losses of trainers."""
+"""Checks for code outside this package: admission controllers, and losses of trainers.
+
+`admission` has `check_admission`. Its parts: `controller`, what a controller is asked and told; `_admission_runs`, the
+true counts beside it and the rules; `_admission_search`, random events; `_admission_laws`, mistakes as laws of tickets.
+
+`losses` has `check_loss`, `adapters` the styles of trainers. `_loss_subject` binds and asks a loss, on the batches of
+`_loss_probes`; `_loss_parts` reads off its curve, advantages, divisor and penalty; `_loss_methods` has what it is
+compared with, `_loss_search` finds the nearest; `_loss_case` is all that was measured, on which `_loss_findings` tries
+one experiment for each known mistake. `reports` has what either check returns.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.conformance.admission import check_admission
 from asyncsim.conformance.controller import Controller
-from asyncsim.conformance.reports import ConformanceError, Failure, Report
+from asyncsim.conformance.reports import ConformanceError, Failure, Finding, LossReport, Report
 
 if TYPE_CHECKING:
     from asyncsim.conformance.losses import check_loss
-    from asyncsim.conformance.reports import Finding, LossReport
-
-_LATER = {"check_loss": "losses", "LossReport": "loss_reports", "Finding": "loss_reports"}
-"""What is loaded when it is first used: losses need torch."""
 
 __all__ = [
     "ConformanceError",
@@ -29,11 +34,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    # What is about losses needs torch.
     if name == "adapters":
         return importlib.import_module("asyncsim.conformance.adapters")
-    if name not in _LATER:
-        raise AttributeError(f"asyncsim.conformance has no {name!r}; see dir(asyncsim.conformance)")
-    return getattr(importlib.import_module(f"asyncsim.conformance.{_LATER[name]}"), name)
+    if name == "check_loss":
+        return importlib.import_module("asyncsim.conformance.losses").check_loss
+    raise AttributeError(f"asyncsim.conformance has no {name!r}; see dir(asyncsim.conformance)")
 
 
 def __dir__() -> list[str]:

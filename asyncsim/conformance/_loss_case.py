@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim.conformance import _loss_search
 from asyncsim.conformance._loss_methods import (
     SNAPSHOT,
     Family,
     capped_low,
     expected,
     families,
-    fixed,
     floorable,
     floored,
     masks,
-    settings_of,
 )
 from asyncsim.conformance._loss_parts import (
     Curves,
@@ -50,6 +48,7 @@ from asyncsim.conformance._loss_probes import (
 )
 from asyncsim.conformance._loss_search import Evidence, Fit, apart, order, search
 from asyncsim.conformance._loss_subject import Loss, Probe, Subject
+from asyncsim.conformance.reports import Disagreement
 from asyncsim.methods._method import ANCHORS, Method
 
 Ask = Callable[[Probe], Tensor]
@@ -69,15 +68,6 @@ def averaged(method: Method, probe: Probe) -> Tensor:
     return probe.mask * found.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
 
 
-class Off(NamedTuple):
-    """The first token with another weight: its sequence and place, and -dL/d log_prob wanted and found."""
-
-    sequence: int
-    token: int
-    wanted: float
-    found: float
-
-
 @dataclass
 class Case:
     """A loss with its answers, the nearest method and the one that it is meant to be (`like`).
@@ -89,7 +79,7 @@ class Case:
     subject: Subject
     probes: Sequence[Probe]
     curves: Curves
-    divisor: Divisor | None
+    divisor: Divisor
     evidence: Evidence
     best: Fit
     like: Method | None
@@ -115,7 +105,6 @@ class Case:
     @cached_property
     def nearest(self) -> Method:
         """The method that comes nearest, with what stands beside it."""
-        assert self.best.family is not None
         found = self.best.family.method(self.best.settings, self.evidence.aggregator)
         assert found is not None
         return self.evidence.full(found)
@@ -128,9 +117,7 @@ class Case:
     @cached_property
     def target(self) -> Fit:
         """How well that method explains the loss; a wrong divisor is held against it where it was asked for."""
-        if self.like is None:
-            return self.best
-        return self._apart(self.like)
+        return self.best if self.like is None else self._apart(self.like)
 
     @property
     def conforms(self) -> bool:
@@ -151,6 +138,15 @@ class Case:
         lost = (self.trimmed.name,) if self.trimmed else ()
         return (*lost, *(group for group in self.further if not one.holds(group)))
 
+    def unchecked(self) -> Iterator[str]:
+        """What these batches leave out for this loss."""
+        if INSIDE not in self.further:
+            yield f"{INSIDE} (it takes one for each row)"
+        elif self.exact and self.nearest.weight.rewarded:
+            yield f"{INSIDE} ({self.nearest.name} reads one reward for each row)"
+        if self.evidence.left[0] <= 0 and not self.exact:
+            yield f"further settings of methods (the search ended after {_loss_search.BUDGET} calls)"
+
     @cached_property
     def spreads(self) -> bool:
         """Whether a live ratio of the row gives every token the mean of its row's weights."""
@@ -160,16 +156,22 @@ class Case:
 
     def first_off(
         self, group: str, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
-    ) -> Off | None:
+    ) -> Disagreement | None:
         """The first token of further batches that the method (default: the nearest) does not explain."""
         for probe, wanted, found in self._beside(group, method, weigh, raw):
             if found is None:
-                return Off(0, 0, 0.0, math.nan)
-            off = (apart(found, wanted) > self.tolerance) & (probe.mask > 0)
-            if bool(off.any()):
-                row, token = (int(x) for x in off.nonzero()[0])
-                return Off(row, token, float(wanted[row, token]), float(found[row, token]))
+                return Disagreement(group, 0, 0, 0.0, math.nan)
+            if off := self.off(probe, wanted, found):
+                return off
         return None
+
+    def off(self, probe: Probe, wanted: Tensor, found: Tensor) -> Disagreement | None:
+        """The first generated token of a batch with another weight than is wanted."""
+        off = (apart(found, wanted) > self.tolerance) & (probe.mask > 0)
+        if not bool(off.any()):
+            return None
+        row, token = (int(x) for x in off.nonzero()[0])
+        return Disagreement(probe.name, row, token, float(wanted[row, token]), float(found[row, token]))
 
     def farthest(self, group: str) -> float:
         """Largest deviation of a token of further batches from the method; 0 where it holds."""
@@ -191,7 +193,7 @@ class Case:
         for probe in self.further[group]:
             seen = probe if raw or self.reading is None else self.reading.clamped(probe)
             answer = self.subject.quietly(probe)
-            times = self.divisor.times(probe) if self.divisor and fitted else 1.0
+            times = self.divisor.times(probe) if fitted else 1.0
             yield probe, scale * times * (weigh or plain)(method, seen), answer.cotangent if answer else None
 
     @cached_property
@@ -203,12 +205,8 @@ class Case:
         other = next(anchor for anchor in ANCHORS if anchor != like.anchor)
         return other if self._apart(like.replace(anchor=other)).exact(self.tolerance) else None
 
-    def at(self, anchor: str) -> Case:
-        """The same measurements, beside the asked method with this anchor."""
-        return self if self.like is None else replace(self, like=self.like.replace(anchor=anchor))
-
     def _apart(self, method: Method) -> Fit:
-        return self.evidence.undivided(self.probes).compare(method, None, {})
+        return self.evidence.undivided(self.probes).compare(method)
 
     @cached_property
     def exact(self) -> bool:
@@ -299,7 +297,7 @@ def read_by(ask: Ask, probes: Sequence[Probe]) -> tuple[str, ...]:
 def _whole(probe: Probe) -> Probe:
     """The batch without masked tokens, and no token without an advantage."""
     advantages = torch.where(probe.advantages == 0, torch.ones_like(probe.advantages), probe.advantages)
-    return probe.but(probe.name, mask=torch.ones_like(probe.mask), advantages=advantages)
+    return probe.unmasked().but(probe.name, advantages=advantages)
 
 
 def _calm(probe: Probe) -> Probe:
@@ -340,7 +338,6 @@ def _differ(one: Tensor, other: Tensor, tolerance: float) -> bool:
 _NEAR = 12
 """Methods that are tried under every mask."""
 
-
 _CAPS = (None, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 """Caps that trainers use."""
 
@@ -350,8 +347,8 @@ def measured(fn: Loss, wanted: Method | None, tolerance: float, seed: int, insid
     probes, further, given = ordinary(seed), beyond(seed, inside), Subject(fn)
     given.admit(probes[:5])
     subject, trimmed = untrimmed(given, by_name(probes, "on policy"))
-    read = reading(subject, _of_one_policy(further[LARGE][0]))
-    rows = reading_of_rows(subject, _of_one_policy(further[INSIDE][0])) if inside and read is None else None
+    read = reading(subject, further[LARGE][0].of_one_policy())
+    rows = reading_of_rows(subject, further[INSIDE][0].of_one_policy()) if inside and read is None else None
     seen = [read.clamped(probe) for probe in probes] if read else probes
     curves = Curves(subject)
     divisor = aggregator_of(subject, on_policy(probes), on_policy(seen))
@@ -384,10 +381,6 @@ def measured(fn: Loss, wanted: Method | None, tolerance: float, seed: int, insid
     return _holding(case, fits)
 
 
-def _of_one_policy(probe: Probe) -> Probe:
-    return probe.but(probe.name, log_prob=probe.behavior, proximal=probe.behavior)
-
-
 def _holding(case: Case, fits: list[Fit]) -> tuple[Case, list[Fit]]:
     """Of the methods that explain ordinary batches, those first that explain the others, too; alone, if there are."""
     exact = [fit for fit in fits if fit.exact(case.tolerance)]
@@ -400,7 +393,7 @@ def _holding(case: Case, fits: list[Fit]) -> tuple[Case, list[Fit]]:
 
 
 def _evidence(
-    subject: Subject, probes: Sequence[Probe], seen: Sequence[Probe], curves: Curves, divisor: Divisor | None
+    subject: Subject, probes: Sequence[Probe], seen: Sequence[Probe], curves: Curves, divisor: Divisor
 ) -> Evidence:
     """Answers on batches, and on a ladder with both sides of every kink, as far as no log ratio is clamped."""
     listed = [points("drift", 1.0, np.zeros(1))]
@@ -416,9 +409,8 @@ def _evidence(
             listed.append(points(kink.ladder, float(kink.sign), sides))
     at = Points(*(torch.cat(column) for column in zip(*listed, strict=True)))
     answers = [subject.ask(probe).cotangent for probe in probes]
-    times = [divisor.times(probe) if divisor else 1.0 for probe in probes]
-    aggregator = divisor.aggregator if divisor else None
-    return Evidence(seen, answers, at, curves(at), curves.pair, aggregator, times, curves.separable)
+    times = [divisor.times(probe) for probe in probes]
+    return Evidence(seen, answers, at, curves(at), curves.pair, divisor.aggregator, times, curves.separable)
 
 
 def _fits(
@@ -435,9 +427,10 @@ def _fits(
     """
     first = wanted.name if wanted else None
     known = _known(wanted, asked, tolerance)
-    fits = search(evidence, found, curves.kinks, tolerance, first, known is not None)
+    look = partial(search, kinks=curves.kinks, tolerance=tolerance, first=first)
+    fits = look(evidence, found, known=known is not None)
     if known is not None:
-        own = fits[0].exact(tolerance) and fits[0].family is not None and fits[0].family.name == first
+        own = fits[0].exact(tolerance) and fits[0].family.name == first
         return (fits if own else [known, *fits]), evidence
     if fits[0].exact(tolerance):
         return fits, evidence
@@ -450,13 +443,13 @@ def _fits(
     change = floored(curves)
     if change is not None:
         beside = evidence.beside(change=change)
-        listed = search(beside, floorable(found), curves.kinks, tolerance, first, smooth=False)
+        listed = look(beside, floorable(found), smooth=False)
         if listed[0].exact(tolerance):
             return listed, beside
     penalty = penalty_of(curves)
     if penalty is not None:
         beside = evidence.beside(penalties=(penalty,))
-        other = search(beside, found, curves.kinks, tolerance, first)
+        other = look(beside, found)
         fits, evidence = (other, beside) if other[0].score < fits[0].score else (fits, evidence)
     return _masked(evidence, fits, found, curves, tolerance, first)
 
@@ -467,8 +460,7 @@ def _known(wanted: Method | None, asked: Evidence, tolerance: float) -> Fit | No
         return None
     anchors = dict.fromkeys((wanted.anchor, *ANCHORS)) if wanted.weight.anchored else (wanted.anchor,)
     for anchor in anchors:
-        method = wanted.replace(anchor=anchor)
-        fit = asked.compare(method, fixed(method), settings_of(method))
+        fit = asked.compare(wanted.replace(anchor=anchor))
         if fit.exact(tolerance):
             return fit
     return None
@@ -490,7 +482,7 @@ def _masked(
     beside = [evidence.beside(penalties=evidence.penalties, factors=(factor,)) for factor in listed]
     under = search(beside[0], found, curves.kinks, tolerance, first, smooth=False)
     for other in beside:
-        again = [other.fit(fit.family, fit.settings) for fit in under[:_NEAR] if fit.family is not None]
+        again = [other.fit(fit.family, fit.settings) for fit in under[:_NEAR]]
         if not any(fit.exact(tolerance) for fit in again):
             again += _hidden(other, [fit for fit in again if fit.curve <= tolerance], tolerance)
         again.sort(key=lambda fit: order(fit, evidence.aggregator, first))
@@ -503,8 +495,8 @@ def _hidden(evidence: Evidence, fits: Sequence[Fit], tolerance: float) -> list[F
     """Fits with another cap: single tokens do not show it where a mask of rows drops them. No cap is tried first."""
     found: list[Fit] = []
     for cap in _CAPS:
-        capped = [fit for fit in fits if fit.family is not None and "cap" in fit.family.numbers]
-        found += [evidence.fit(fit.family, {**fit.settings, "cap": cap}) for fit in capped if fit.family is not None]
+        capped = [fit for fit in fits if "cap" in fit.family.numbers]
+        found += [evidence.fit(fit.family, {**fit.settings, "cap": cap}) for fit in capped]
         if any(fit.exact(tolerance) for fit in found):
             return found
     return found

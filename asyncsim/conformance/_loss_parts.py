@@ -14,28 +14,22 @@ from torch import Tensor
 
 from asyncsim.base import plugins
 from asyncsim.conformance._loss_probes import LADDERS, Points, grid, points
-from asyncsim.conformance._loss_subject import TENSORS, Probe, Subject
+from asyncsim.conformance._loss_subject import Probe, Subject
 from asyncsim.learning import ratios
 
 _CHUNK, _COARSE, _FEW = 64, 4, 16
 
-
 _SUSPECT = 0.3
 """Change of slope over one step of the grid, in units of the weight itself, that is looked at more closely."""
-
 
 _SUSPECTS = 60
 """Places of one curve that are looked at, at most: a weight that is rough everywhere has no constants to read off."""
 
-
 _BENT = 0.02
-
 
 _NEGLIGIBLE = 3e-8
 
-
 _FINEST = 1e-9
-
 
 _CLAMPED = 2.5
 """Smallest log ratio at which a clamp is looked for; nearer to 1 clips and caps close."""
@@ -70,13 +64,16 @@ def _round(value: float) -> bool:
     return abs(float(f"{value:.3g}") - value) <= 1e-7 * abs(value)
 
 
+def fewest(value: float, most: int, within: float) -> float | None:
+    """The number with the fewest digits (at most so many) that is as near; None where none is."""
+    numbers = (float(f"{value:.{digits}g}") for digits in range(1, most + 1))
+    return next((near for near in numbers if abs(near - value) <= within), None)
+
+
 def tidy(value: float) -> float:
     """The number with the fewest digits within what bisection can tell apart."""
-    for digits in range(1, 8):
-        near = float(f"{value:.{digits}g}")
-        if abs(near - value) <= 2e-8 * max(1.0, abs(value)):
-            return near
-    return float(f"{value:.9g}")
+    near = fewest(value, 7, 2e-8 * max(1.0, abs(value)))
+    return float(f"{value:.9g}") if near is None else near
 
 
 @dataclass
@@ -230,20 +227,8 @@ class Curves:
 
 
 CLAMPED = "advantages are clamped"
-
-
-ONE_TOKEN = "one token's advantage for the whole row"
-
-
-ONE_SIGN = "one token's sign for the whole row"
-
-
+OTHERWISE = "advantages are changed"
 AVERAGED = "advantages averaged over the row"
-
-
-CHANGED = "advantages are changed"
-
-
 _SAME, _SMALL = 1e-6, 0.05
 
 
@@ -265,9 +250,8 @@ class Reading:
         return self.on(probe) if self.name == CLAMPED else probe
 
 
-def _mean(probe: Probe, counted: bool) -> Tensor:
-    """Mean of every row, over its generated tokens or over all."""
-    kept = probe.mask if counted else torch.ones_like(probe.mask)
+def _mean(probe: Probe, kept: Tensor) -> Tensor:
+    """Mean of every row, over the tokens that are kept."""
     mean = (probe.advantages * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1.0)
     return mean.expand_as(probe.mask)
 
@@ -283,38 +267,30 @@ def of_the_sign(probe: Probe) -> Tensor:
 
 
 _OWN = "give every token its own advantage; where rows have one each, say advantages_per='sequence'"
-
-
-_TOLD: Mapping[str, tuple[str, str]] = {
-    "first": (ONE_TOKEN, "every token has the advantage of its row's first"),
-    "last": (ONE_TOKEN, "every token has the advantage of its row's last"),
-    "mean": (AVERAGED, "every token has the mean of its row's advantages"),
-    "mean of all": (AVERAGED, "every token has the mean of its row's advantages, masked ones among them"),
-    "sign": (ONE_SIGN, "every advantage has the sign of its row's first"),
-}
-
-
-ROWS: Mapping[str, Callable[[Probe], Tensor]] = {
-    "first": lambda probe: probe.advantages[:, :1].expand_as(probe.mask),
-    "last": _last,
-    "mean": lambda probe: _mean(probe, True),
-    "mean of all": lambda probe: _mean(probe, False),
-    "sign": of_the_sign,
-}
+ROWS = (
+    Reading(
+        "one token's advantage for the whole row",
+        "every token has the advantage of its row's first",
+        _OWN,
+        lambda probe: probe.advantages[:, :1].expand_as(probe.mask),
+    ),
+    Reading("one token's advantage for the whole row", "every token has the advantage of its row's last", _OWN, _last),
+    Reading(AVERAGED, "every token has the mean of its row's advantages", _OWN, lambda probe: _mean(probe, probe.mask)),
+    Reading(
+        AVERAGED,
+        "every token has the mean of its row's advantages, masked ones among them",
+        _OWN,
+        lambda probe: _mean(probe, torch.ones_like(probe.mask)),
+    ),
+    Reading("one token's sign for the whole row", "every advantage has the sign of its row's first", _OWN, of_the_sign),
+)
 """Advantages of rows in the place of those of tokens."""
-
-
-def of_rows(name: str) -> Reading:
-    """A reading by its name in `ROWS`."""
-    title, evidence = _TOLD[name]
-    return Reading(title, evidence, _OWN, ROWS[name])
 
 
 def reading(subject: Subject, probe: Probe) -> Reading | None:
     """How advantages are read, from a batch of one policy whose rows have one each; None: as they are, or unclear."""
-    found = _used(subject, probe)
-    kept = probe.mask > 0
-    if found is None or _agree(found, probe.advantages, kept):
+    found, kept = _changed(subject, probe), probe.mask > 0
+    if found is None:
         return None
     rows = [row[here] for row, here in zip(found, kept, strict=True)]
     if any(float(row.max() - row.min()) > _SAME * float(row.abs().max()) for row in rows):
@@ -329,11 +305,16 @@ def reading(subject: Subject, probe: Probe) -> Reading | None:
 
 def reading_of_rows(subject: Subject, probe: Probe) -> Reading | None:
     """The same from a batch of one policy whose advantages differ inside rows, where large ones are as they are."""
-    found = _used(subject, probe)
-    kept = probe.mask > 0
-    if found is None or _agree(found, probe.advantages, kept):
+    found, kept = _changed(subject, probe), probe.mask > 0
+    if found is None:
         return None
-    return next((of_rows(name) for name, of in ROWS.items() if _agree(found, of(probe), kept)), None)
+    return next((one for one in ROWS if _agree(found, one.on(probe).advantages, kept)), None)
+
+
+def _changed(subject: Subject, probe: Probe) -> Tensor | None:
+    """The advantages that are used; None where they are those that are given, or unclear."""
+    found = _used(subject, probe)
+    return None if found is None or _agree(found, probe.advantages, probe.mask > 0) else found
 
 
 def _used(subject: Subject, probe: Probe) -> Tensor | None:
@@ -366,7 +347,7 @@ def _clamp(found: Tensor, given: Tensor) -> Reading:
         return Reading(CLAMPED, evidence, remedy, lambda probe: probe.advantages.clamp(-bottom, top))
     at = int((found - given).abs().argmax())
     evidence = f"an advantage of {float(given[at]):.4g} has the weight of {float(found[at]):.4g}"
-    return Reading(CHANGED, evidence, "hand the advantages over as they are used")
+    return Reading(OTHERWISE, evidence, "hand the advantages over as they are used")
 
 
 def _stop(sizes: Tensor) -> float | None:
@@ -384,7 +365,7 @@ class Divisor:
     """An aggregator, and the factor that a loss has over it; `wrong` says what the factor is."""
 
     name: str
-    aggregator: str
+    aggregator: str | None
     times: Callable[[Probe], float]
     wrong: str = ""
 
@@ -397,7 +378,7 @@ class Divisor:
             "sequence_sum": mask / B,
             "sequence_mean": mask / (B * lengths),
             "constant": mask / (B * T),
-        }[self.aggregator]
+        }[str(self.aggregator)]
         return plain * self.times(probe)
 
 
@@ -407,9 +388,7 @@ def _sequences(probe: Probe) -> float:
 
 _GROWS = "not divided by the number of sequences: the step grows with the batch"
 
-
 _SHRINKS = "divided by the number of sequences once more: the step shrinks with the batch"
-
 
 KNOWN = (
     *(Divisor(name, name, lambda probe: 1.0) for name in ("token_mean", "sequence_sum", "sequence_mean", "constant")),
@@ -422,16 +401,16 @@ KNOWN = (
 )
 
 
-def aggregator_of(subject: Subject, probes: Sequence[Probe], seen: Sequence[Probe]) -> Divisor | None:
-    """The divisor that explains every batch on which all policies agree; None where none does.
+UNKNOWN = Divisor("unknown", None, lambda probe: 1.0)
+
+
+def aggregator_of(subject: Subject, probes: Sequence[Probe], seen: Sequence[Probe]) -> Divisor:
+    """The divisor that explains every batch on which all policies agree; `UNKNOWN` where none does.
 
     `seen` are the batches with the advantages that the loss uses.
     """
     answers = [_sloped(subject, probe) for probe in probes]
-    for divisor in KNOWN:
-        if _spread(divisor, seen, answers) < _SAME_DIVISOR:
-            return divisor
-    return None
+    return next((one for one in KNOWN if _spread(one, seen, answers) < _SAME_DIVISOR), UNKNOWN)
 
 
 def _sloped(subject: Subject, probe: Probe) -> Tensor:
@@ -458,7 +437,6 @@ _SHAPES: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "k2": lambda x: -x,
     "k3": lambda x: -(1.0 - np.exp(-x)),
 }
-
 
 _AT = np.array([-1.5, -0.7, -0.2, 0.0, 0.3, 0.9, 1.6])
 
@@ -496,8 +474,6 @@ def penalty_of(curves: Curves) -> Any:
 
 
 FIRST = "first token left out"
-
-
 LAST = "last token left out"
 
 
@@ -519,27 +495,16 @@ def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
     place = torch.arange(kept.shape[1]).expand(kept.shape)
     ends = kept & (place == (place * kept).amax(-1, keepdim=True))
     starts = kept & (place == torch.where(kept, place, kept.shape[1]).amin(-1, keepdim=True))
-    found = next(
-        (
-            (name, at)
-            for name, at, where in (
-                (FIRST, 0, starts),
-                (LAST, -1, ends),
-                (LAST, -1, kept & (place == kept.shape[1] - 1)),
-            )
-            if torch.equal(gone, where)
-        ),
-        None,
-    )
-    if found is None:
+    front = torch.equal(gone, starts)
+    if not front and not any(torch.equal(gone, where) for where in (ends, kept & (place == kept.shape[1] - 1))):
         return subject, None
-    name, at = found
-    evidence = f"the {'first' if at == 0 else 'last'} generated token of a row has no gradient"
-    for counted in (0.0, 1.0):
-        other = _padded(subject, at, counted)
-        if _gone(other, probe) is None:
-            return other, Trimmed(name, evidence, True)
-    return subject, Trimmed(name, evidence, False)
+    name, evidence = (
+        FIRST if front else LAST,
+        f"the {'first' if front else 'last'} generated token of a row has no gradient",
+    )
+    padded = (_padded(subject, front, counted) for counted in (0.0, 1.0))
+    mended = next((other for other in padded if _gone(other, probe) is None), None)
+    return mended or subject, Trimmed(name, evidence, mended is not None)
 
 
 def _gone(subject: Subject, probe: Probe) -> Tensor | None:
@@ -552,16 +517,15 @@ def _gone(subject: Subject, probe: Probe) -> Tensor | None:
     return gone if bool(gone.any()) and not bool(gone[probe.mask > 0].all()) else None
 
 
-def _padded(subject: Subject, at: int, counted: float) -> Subject:
-    """The loss on rows with one more column in front (0) or behind (-1), of one policy and without an advantage."""
-    fill = dict(zip(TENSORS, (-1.0, -1.0, -1.0, 0.0, counted), strict=True))
+def _padded(subject: Subject, front: bool, counted: float) -> Subject:
+    """The loss on rows with one more column in front or behind, of one policy and without an advantage."""
+    fill = (-1.0, -1.0, -1.0, 0.0, counted)
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        given = dict(zip(TENSORS, (log_prob, behavior, proximal, advantages, mask), strict=True))
-        columns = {name: torch.full_like(x[:, :1], fill[name]) for name, x in given.items()}
-        ordered = {k: (columns[k], x) if at == 0 else (x, columns[k]) for k, x in given.items()}
-        found: Tensor = subject.binding(*(torch.cat(pair, -1) for pair in ordered.values()))
+        given = (log_prob, behavior, proximal, advantages, mask)
+        columns = [torch.full_like(x[:, :1], value) for x, value in zip(given, fill, strict=True)]
+        pairs = zip(columns, given, strict=True) if front else zip(given, columns, strict=True)
+        found: Tensor = subject.binding(*(torch.cat(pair, -1) for pair in pairs))
         return found
 
-    other = Subject(loss, attached=list(subject.attached))
-    return other
+    return Subject(loss, attached=list(subject.attached))

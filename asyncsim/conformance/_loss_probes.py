@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,9 +32,6 @@ LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
 """Advantages, rows and log ratios of single tokens that are probed, at most."""
 
 INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages", "long rows"
-BESIDE, SMALL, LIKELY = "a far token among near ones", "small advantages", "likely tokens"
-PADDED, LENGTHS = "odd batches with padding in every row", "rows of other lengths"
-"""What a loss meets beside the ordinary batches; the last five are reported where all else is right."""
 _OTHER_LENGTHS = (7, 8, 13, *range(17, 32), 33, 34, 35, 37, 38, 39)
 
 LIMITS = (
@@ -57,29 +55,73 @@ def ordinary(seed: int) -> list[Probe]:
     return [*found, *(make(np.random.default_rng([seed, index])) for make, index in others)]
 
 
+_MIXED = ((0.4, 0.4), (0.0, 2.0), (1.2, 0.8), (0.0, 4e-4))
+"""Lag and drift of the batches with advantages that differ."""
+
+
+class Further(NamedTuple):
+    """Batches that ask for more: how they are drawn from a seed, and what a loss is called that is right but there."""
+
+    drawn: Callable[[int], list[Probe]]
+    mistake: str
+    remedy: str
+
+
+FURTHER = {
+    LARGE: Further(
+        lambda seed: [_rows(seed, 60, 8, 4, 16, 0.1, 0.2).paid(LARGEST, -LARGEST, 6.0, -9.0, 14.0, -3.0, 10.0, -7.0)],
+        "other weights for large advantages",
+        "no weight of a method depends on the size of the advantage",
+    ),
+    LONG: Further(
+        lambda seed: [_rows(seed, 61, 4, 2, LONGEST, 0.1, 0.15)],
+        "other weights in long rows",
+        "look for constants that stand for the length of a row",
+    ),
+    "a far token among near ones": Further(
+        lambda seed: [_beside(seed, 90, drift=True), _beside(seed, 91, drift=False)],
+        "other weights beside a far token",
+        "look for rules of whole rows where those of tokens are meant",
+    ),
+    "small advantages": Further(
+        lambda seed: [_rows(seed, 92, 8, 4, 6, 0.2, 0.3).paid(0.2, -0.1, 0.05, -0.02, 0.01, -0.005, 0.001, -0.2)],
+        "other weights for small advantages",
+        "no weight of a method depends on the size of the advantage",
+    ),
+    "likely tokens": Further(
+        lambda seed: [_likely(np.random.default_rng([seed, 93]))],
+        "other weights for likely tokens",
+        "no weight of this method depends on the probability itself",
+    ),
+    "odd batches with padding in every row": Further(
+        lambda seed: [_padded(_rows(seed, index, n, n, 10, 0.2, 0.4)) for index, n in ((94, 5), (95, 7))],
+        "other weights in odd batches with padding",
+        "divide by counts of tokens or rows, not by the longest row",
+    ),
+    "rows of other lengths": Further(
+        lambda seed: [_lengths(seed, _rows(seed, 96, len(_OTHER_LENGTHS), 4, LONGEST, 0.05, 0.1))],
+        "other weights at some lengths",
+        "look for rows or tokens that are left out by length",
+    ),
+    INSIDE: Further(
+        lambda seed: [_mixed(seed, index, _rows(seed, 70 + index, 8, 4, 6, *row)) for index, row in enumerate(_MIXED)],
+        "other weights where advantages differ inside a row",
+        "use every token's own advantage, in weights and in clips",
+    ),
+}
+"""What a loss meets beside the ordinary batches, by what it adds."""
+RARE = tuple(name for name in FURTHER if name not in (INSIDE, LARGE, LONG))
+"""Those that are reported where all else is right."""
+
+
 def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:
-    """Batches that ask for more: by what they add; without `inside`, every row has one advantage."""
+    """The further batches; without `inside`, every row has one advantage."""
+    wanted = [name for name in FURTHER if inside or name != INSIDE]
+    return {name: [probe.but(name) for probe in FURTHER[name].drawn(seed)] for name in wanted}
 
-    def drawn(index: int, *row: Any) -> Probe:
-        return _drawn(np.random.default_rng([seed, index]), *row)
 
-    large = drawn(60, LARGE, 8, 4, 16, 0.1, 0.2)
-    level = torch.tensor([LARGEST, -LARGEST, 6.0, -9.0, 14.0, -3.0, 10.0, -7.0], dtype=torch.float64)
-    found = {
-        LARGE: [large.but(LARGE, advantages=level.unsqueeze(-1).expand_as(large.mask).clone())],
-        LONG: [drawn(61, LONG, 4, 2, LONGEST, 0.1, 0.15)],
-    }
-    found |= {
-        BESIDE: [_beside(seed, 90, drift=True), _beside(seed, 91, drift=False)],
-        SMALL: [_small(drawn(92, SMALL, 8, 4, 6, 0.2, 0.3))],
-        LIKELY: [_likely(np.random.default_rng([seed, 93]))],
-        PADDED: [_padded(drawn(94 + i, PADDED, rows, rows, 10, 0.2, 0.4)) for i, rows in enumerate((5, 7))],
-        LENGTHS: [_lengths(seed, drawn(96, LENGTHS, len(_OTHER_LENGTHS), 4, LONGEST, 0.05, 0.1))],
-    }
-    if inside:
-        rows = ((8, 4, 6, 0.4, 0.4), (8, 4, 6, 0.0, 2.0), (8, 4, 6, 1.2, 0.8), (8, 4, 6, 0.0, 4e-4))
-        found[INSIDE] = [_mixed(seed, index, drawn(70 + index, INSIDE, *row)) for index, row in enumerate(rows)]
-    return found
+def _rows(seed: int, index: int, *row: Any) -> Probe:
+    return _drawn(np.random.default_rng([seed, index]), "", *row)
 
 
 def _mixed(seed: int, index: int, probe: Probe) -> Probe:
@@ -101,21 +143,14 @@ def _beside(seed: int, index: int, drift: bool) -> Probe:
     step[np.arange(8), rng.permutation(10)[:8]] += [5.5, -5.5, 8.0, -8.0, 11.0, -11.0, 3.5, -3.5]
     proximal = behavior + (0.0 if drift else step)
     current = proximal + (step if drift else 0.02 * rng.standard_normal((8, 10)))
-    probe = _probe(rng, BESIDE, 4, current, behavior, proximal)
-    sizes = torch.tensor([1.0, -0.7, -1.3, 0.6, 0.8, -1.1, -0.9, 1.2], dtype=torch.float64)
-    return probe.but(BESIDE, mask=torch.ones_like(probe.mask), advantages=sizes.unsqueeze(-1).repeat(1, 10))
-
-
-def _small(probe: Probe) -> Probe:
-    """The batch with advantages from .001 to .2 in size."""
-    level = torch.tensor([0.2, -0.1, 0.05, -0.02, 0.01, -0.005, 0.001, -0.2], dtype=torch.float64)
-    return probe.but(probe.name, advantages=level.unsqueeze(-1).expand_as(probe.mask).clone())
+    probe = _probe(rng, "", 4, current, behavior, proximal)
+    return probe.unmasked().paid(1.0, -0.7, -1.3, 0.6, 0.8, -1.1, -0.9, 1.2)
 
 
 def _likely(rng: np.random.Generator) -> Probe:
     """Tokens of a probability from .74 to .9999."""
     now, before, then = (-np.exp(rng.uniform(math.log(1e-4), math.log(0.3), (8, 6))) for _ in range(3))
-    return _probe(rng, LIKELY, 4, now, then, before)
+    return _probe(rng, "", 4, now, then, before)
 
 
 def _padded(probe: Probe) -> Probe:
@@ -137,7 +172,7 @@ def _lengths(seed: int, probe: Probe) -> Probe:
 def on_policy(probes: list[Probe]) -> list[Probe]:
     """The batches of different shapes with one and the same policy."""
     names = ("on policy", "one group", "pairs", "single tokens", "holes in the mask")
-    return [p.but(p.name, log_prob=p.behavior, proximal=p.behavior) for p in probes if p.name in names]
+    return [probe.of_one_policy() for probe in probes if probe.name in names]
 
 
 def by_name(probes: list[Probe], name: str) -> Probe:
@@ -176,8 +211,7 @@ def _balanced(rng: np.random.Generator) -> Probe:
     behavior = -7.0 - 3.0 * rng.random((8, 6))
     proximal = behavior + np.tile([1.8, -1.8], (8, 3)) + 3e-4 * rng.standard_normal((8, 6))
     current = proximal + np.where(np.arange(8)[:, None] < 4, 1e-4, 0.1) * rng.standard_normal((8, 6))
-    probe = _probe(rng, "balanced rows", 4, current, behavior, proximal)
-    return probe.but(probe.name, mask=torch.ones_like(probe.mask))
+    return _probe(rng, "balanced rows", 4, current, behavior, proximal).unmasked()
 
 
 def _outliers(rng: np.random.Generator) -> Probe:
@@ -185,8 +219,7 @@ def _outliers(rng: np.random.Generator) -> Probe:
     behavior = -7.0 - 3.0 * rng.random((8, 6))
     moved = behavior + 0.01 * rng.standard_normal((8, 6))
     moved[0, 1], moved[1, 0] = behavior[0, 1] + 0.15, behavior[1, 0] - 0.15
-    probe = _probe(rng, "outliers", 4, moved, behavior, behavior)
-    return probe.but(probe.name, mask=torch.ones_like(probe.mask))
+    return _probe(rng, "outliers", 4, moved, behavior, behavior).unmasked()
 
 
 def _probable(rng: np.random.Generator) -> Probe:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,23 +14,28 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.conformance._loss_methods import Change, Family, combinations, expected, expected_alone
-from asyncsim.conformance._loss_parts import Kink, tidy
+from asyncsim.conformance._loss_methods import (
+    Change,
+    Family,
+    combinations,
+    expected,
+    expected_alone,
+    fixed,
+    settings_of,
+)
+from asyncsim.conformance._loss_parts import Kink, fewest, tidy
 from asyncsim.conformance._loss_probes import Points
 from asyncsim.conformance._loss_subject import Probe
-from asyncsim.conformance.reports import shown
+from asyncsim.conformance.reports import called
 from asyncsim.methods._method import Method
 
 _REFUSED = (checks.InputError, NotImplementedError, KeyError, RuntimeError)
 
-
 _AT_ONCE = 20_000
 """Tokens that are weighed in one call, at most: what bounds the memory of a search."""
 
-
 BUDGET = 4_000
 """Calls of methods that a search may make, which bounds its time."""
-
 
 _NO_EVIDENCE = 1e-7
 """Weights below this share of that at ratio 1 count as 0."""
@@ -76,16 +82,16 @@ class Evidence:
 
     def fit(self, family: Family, settings: Mapping[str, Any]) -> Fit:
         """How well a method with these settings explains all of it."""
-        key = f"{family.name}{sorted(settings.items(), key=str)}"
+        key = _key(family, settings)
         if key not in self.cache:
             self.cache[key] = self._fit(family, dict(settings))
         return self.cache[key]
 
     def curve(self, family: Family, settings: Mapping[str, Any]) -> float:
         """Mean deviation on single tokens alone: a fifth of the work."""
-        key = f"{family.name}{sorted(settings.items(), key=str)}"
+        key = _key(family, settings)
         if key not in self.lines:
-            self.lines[key] = self._line(family.method(settings, self.aggregator))
+            self.lines[key] = (self._lines(family.method(settings, self.aggregator), 1) or [2.0])[0]
         return self.lines[key]
 
     def scan(self, family: Family, settings: Mapping[str, Any], rows: Sequence[Mapping[str, float]]) -> list[float]:
@@ -99,32 +105,23 @@ class Evidence:
 
     def _scanned(self, family: Family, settings: Mapping[str, Any], rows: Sequence[Mapping[str, float]]) -> list[float]:
         """Rows along the replicate axis: a number of each for every point; one by one where a method refuses that."""
-        K = len(self.alone)
-        columns = {name: np.repeat([row[name] for row in rows], K) for name in rows[0]}
+        columns = {name: np.repeat([row[name] for row in rows], len(self.alone)) for name in rows[0]}
         method = family.method({**settings, **columns}, self.aggregator) if len(rows) > 1 else None
-        if method is None:
-            return [self.curve(family, {**settings, **row}) for row in rows]
-        self.left[0] -= 1
-        try:
-            many = Points(*(x.repeat(len(rows)) for x in self.points))
-            wanted = expected_alone(self.full(method), many, self.pair).reshape(len(rows), K)
-        except _REFUSED:
-            return [self.curve(family, {**settings, **row}) for row in rows]
-        scale = torch.tensor([self._scale(self.alone, row, row) for row in wanted], dtype=wanted.dtype)
-        return [float(x) for x in apart(self.alone, scale.unsqueeze(-1) * wanted, self.floor).mean(-1)]
+        found = self._lines(method, len(rows)) if method is not None else None
+        return found or [self.curve(family, {**settings, **row}) for row in rows]
 
-    def _line(self, method: Method | None) -> float:
+    def _lines(self, method: Method | None, rows: int) -> list[float] | None:
+        """Mean deviations on single tokens of so many replicates of a method; None where it refuses them."""
         self.left[0] -= 1
         if method is None:
-            return 2.0
+            return None
+        many = Points(*(x.repeat(rows) for x in self.points))
         try:
-            return self._apart_on_curve(expected_alone(self.full(method), self.points, self.pair))
+            wanted = expected_alone(self.full(method), many, self.pair).reshape(rows, len(self.alone))
         except _REFUSED:
-            return 2.0
-
-    def _apart_on_curve(self, wanted: Tensor) -> float:
-        scale = self._scale(self.alone, wanted, wanted)
-        return float(apart(self.alone, scale * wanted, self.floor).mean())
+            return None
+        scales = [self._scale(self.alone, row, row) for row in wanted]
+        return [float(apart(self.alone, s * row, self.floor).mean()) for s, row in zip(scales, wanted, strict=True)]
 
     @property
     def floor(self) -> float:
@@ -132,11 +129,12 @@ class Evidence:
         unit = abs(float(self.alone[0]))
         return _NO_EVIDENCE * (unit if 0.0 < unit < np.inf else 1.0)
 
-    def residuals(self, family: Family, settings: Mapping[str, Any]) -> Tensor | None:
-        """Smooth deviations of all tokens, relative to the size of their weights; None where settings are refused."""
+    def residuals(self, family: Family, settings: Mapping[str, Any]) -> np.ndarray:
+        """Smooth deviations of all tokens, relative to the size of their weights; the largest for refused settings."""
         method = family.method(settings, self.aggregator)
         if method is None:
-            return None
+            generated = sum(int((probe.mask > 0).sum()) for probe in self.probes)
+            return np.full(generated + len(self.alone), 3.0)
         self.left[0] -= 1
         theirs, ours = self.both(self.full(method))
         found, wanted = torch.cat(theirs), torch.cat(ours)
@@ -148,17 +146,16 @@ class Evidence:
                 theirs[-1].abs().clamp(min=1e4 * self.floor),
             ]
         )
-        return ((scale * wanted - found) / size).clamp(-3.0, 3.0).nan_to_num(3.0)
+        smooth: np.ndarray = ((scale * wanted - found) / size).clamp(-3.0, 3.0).nan_to_num(3.0).numpy()
+        return smooth
 
     def _fit(self, family: Family, settings: dict[str, Any]) -> Fit:
         method = family.method(settings, self.aggregator)
-        if method is None:
-            return Fit(family, settings, 2.0, 2.0, 2.0, 1.0)
-        self.left[0] -= 5
-        try:
-            return self.compare(self.full(method), family, settings)
-        except _REFUSED:
-            return Fit(family, settings, 2.0, 2.0, 2.0, 1.0)
+        if method is not None:
+            self.left[0] -= 5
+            with suppress(*_REFUSED):
+                return self.compare(self.full(method), family, settings)
+        return Fit(family, settings, 2.0, 2.0, 2.0, 1.0)
 
     def both(self, method: Method) -> tuple[list[Tensor], list[Tensor]]:
         """Cotangents found and wanted: of the generated tokens of every batch, and last of the single tokens."""
@@ -168,14 +165,15 @@ class Evidence:
         ours = [(x * t)[k] for x, t, k in listed]
         return [*theirs, self.alone], [*ours, expected_alone(method, self.points, self.pair)]
 
-    def compare(self, method: Method, family: Family | None, settings: dict[str, Any]) -> Fit:
-        """How well one method explains all of it, in the scale of tokens at ratio 1."""
+    def compare(self, method: Method, family: Family | None = None, settings: dict[str, Any] | None = None) -> Fit:
+        """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1."""
         theirs, ours = self.both(method)
         scale = self._scale(torch.cat(theirs), torch.cat(ours), ours[-1])
         parts = [apart(f, scale * e) for f, e in zip(theirs[:-1], ours[:-1], strict=True)]
         batches, tokens = torch.cat(parts), apart(theirs[-1], scale * ours[-1], self.floor)
         largest = float(torch.maximum(batches.max(), tokens.max()))
-        return Fit(family, settings, float(tokens.mean()), float(batches.mean()), largest, scale)
+        own = settings_of(method) if settings is None else settings
+        return Fit(family or fixed(method), own, float(tokens.mean()), float(batches.mean()), largest, scale)
 
     def _scale(self, found: Tensor, wanted: Tensor, alone: Tensor) -> float:
         """The factor at ratio 1, where every method has the weight A; else the one that most tokens agree on."""
@@ -188,7 +186,7 @@ class Evidence:
 class Fit:
     """A method with settings: mean deviation on single tokens and on batches, the largest one, the factor found."""
 
-    family: Family | None
+    family: Family
     settings: dict[str, Any]
     curve: float
     batches: float
@@ -203,8 +201,7 @@ class Fit:
     @property
     def label(self) -> str:
         """The call that makes it."""
-        inside = ", ".join(f"{name}={shown(value)}" for name, value in self.settings.items())
-        return f"{self.family.name if self.family else 'method'}({inside})"
+        return called(self.family.name, self.settings)
 
     def exact(self, tolerance: float) -> bool:
         """Whether no token deviates."""
@@ -233,17 +230,13 @@ def scale_of(found: Tensor, wanted: Tensor) -> float:
 
 _NEAREST, _REFINED, _STEPS = 12, 5, 25
 
-
 _HOPELESS, _NOTHING, _SUBSETS = 0.9, 1e-8, 5
-
 
 _CHOICES, _DESCENTS = 3, 8
 """Named choices of a method whose constants are read off, and methods that go on behind the first round, at most."""
 
-
 _KINKS = 24
 """Kinks whose constants are tried, at most."""
-
 
 _JOINT, _PAIRS = 6, 400
 """Methods whose constants are tried two at once, and pairs of each, at most."""
@@ -292,21 +285,20 @@ def search(
     elif smooth and not known and best.score < _HOPELESS:
         for fit in sorted(found, key=by)[:_REFINED]:
             found.append(_refined(evidence, fit))
-    return sorted({_key(fit): fit for fit in found}.values(), key=by)
+    return sorted({_key(fit.family, fit.settings): fit for fit in found}.values(), key=by)
 
 
 def order(fit: Fit, aggregator: str | None, first: str | None = None) -> tuple[Any, ...]:
     """Nearest first; then the method that was asked for, and the one of which least has to be changed or left out."""
     family = fit.family
-    assert family is not None
     changed = len(fit.settings) + family.trimmed + (not math.isclose(fit.scale, 1.0, rel_tol=1e-6))
     other = aggregator is not None and family.aggregator != aggregator
     # Rounding does not choose between equal methods.
     return round(fit.score, 9), family.name != first, changed, other, family.source, len(family.numbers), family.name
 
 
-def _key(fit: Fit) -> str:
-    return f"{fit.family.name if fit.family else ''}{sorted(fit.settings.items(), key=str)}"
+def _key(family: Family, settings: Mapping[str, Any]) -> str:
+    return f"{family.name}{sorted(settings.items(), key=str)}"
 
 
 _Listed = tuple[float, Family, dict[str, Any]]
@@ -398,7 +390,6 @@ def _descended(
 
 def _bare(evidence: Evidence, fit: Fit) -> Fit:
     """The fit with as few settings as explain the loss as well."""
-    assert fit.family is not None
     names = list(fit.settings)
     for size in range(len(names) if len(names) <= _SUBSETS else 0):
         for kept in itertools.combinations(names, size):
@@ -417,7 +408,7 @@ def _alike(evidence: Evidence, families: Sequence[Family], best: Fit) -> list[Fi
     for family in families:
         for settings in combinations(family):
             shared = {k: v for k, v in best.settings.items() if k in family.numbers}
-            if not shared or (best.family is not None and family.name == best.family.name):
+            if not shared or family.name == best.family.name:
                 continue
             if evidence.curve(family, {**settings, **shared}) <= 1e-6:
                 found.append(evidence.fit(family, {**settings, **shared}))
@@ -429,7 +420,6 @@ def _refined(evidence: Evidence, fit: Fit) -> Fit:
     from scipy.optimize import least_squares
 
     family = fit.family
-    assert family is not None
     values = {name: fit.settings.get(name, default) for name, default in family.numbers.items()}
     names = [name for name, value in values.items() if isinstance(value, (int, float))]
     start = np.array([value for value in values.values() if isinstance(value, (int, float))], dtype=np.float64)
@@ -440,8 +430,7 @@ def _refined(evidence: Evidence, fit: Fit) -> Fit:
         return {**fit.settings, **{name: round_to(float(v)) for name, v in zip(names, x, strict=True)}}
 
     def residuals(x: np.ndarray) -> np.ndarray:
-        found = evidence.residuals(family, settings(x))
-        return np.full(_size(evidence), 3.0) if found is None else found.numpy()
+        return evidence.residuals(family, settings(x))
 
     found = least_squares(residuals, start, diff_step=1e-6, max_nfev=_STEPS, xtol=1e-14, ftol=1e-14, gtol=1e-14)
     plain, moved = (evidence.fit(family, settings(found.x, near)) for near in (_near, float))
@@ -451,11 +440,4 @@ def _refined(evidence: Evidence, fit: Fit) -> Fit:
 
 def _near(value: float) -> float:
     """What was meant by a fitted number."""
-    for digits in range(1, 6):
-        if abs(float(f"{value:.{digits}g}") - value) <= 1e-5 * abs(value):
-            return float(f"{value:.{digits}g}")
-    return value
-
-
-def _size(evidence: Evidence) -> int:
-    return int(sum(int((probe.mask > 0).sum()) for probe in evidence.probes)) + len(evidence.alone)
+    return fewest(value, 5, 1e-5 * abs(value)) or value

@@ -17,58 +17,24 @@ DOCUMENTED = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantages"
 """The five tensors in the order in which a loss without known names gets them."""
 
 
-_LOG_PROB = {"log", "logs", "prob", "probs", "logprob", "logprobs", "logp", "logps", "lp", "lps", "logpi"}
+def _known(words: str) -> frozenset[str]:
+    return frozenset(words.split())
 
 
-_POLICIES: Mapping[str, set[str]] = {
-    "log_prob": {"current", "curr", "cur", "new", "now", "pi", "live", "trainer", "training", "learner"},
-    "behavior_log_prob": {
-        "behavior",
-        "behaviour",
-        "behav",
-        "mu",
-        "rollout",
-        "rollouts",
-        "sampler",
-        "sampling",
-        "sampled",
-        "inference",
-        "infer",
-        "generator",
-        "generation",
-        "gen",
-        "vllm",
-        "sglang",
-    },
-    "proximal_log_prob": {"proximal", "prox", "snapshot", "recomputed"},
-    "old": {"old", "previous", "prev"},
+_LOG_PROB = _known("log logs prob probs logprob logprobs logp logps lp lps logpi")
+_POLICIES = {
+    "log_prob": _known("current curr cur new now pi live trainer training learner"),
+    "behavior_log_prob": _known(
+        "behavior behaviour behav mu rollout rollouts sampler sampling sampled inference infer "
+        "generator generation gen vllm sglang"
+    ),
+    "proximal_log_prob": _known("proximal prox snapshot recomputed"),
+    "old": _known("old previous prev"),
 }
-
-
-_FILLERS = {
-    "per",
-    "token",
-    "tokens",
-    "policy",
-    "model",
-    "action",
-    "actions",
-    "response",
-    "responses",
-    "completion",
-    "completions",
-}
-
-
-_ADVANTAGES = {"advantage", "advantages", "adv", "advs"}
-
-
-_MASKS = {"mask", "masks"}
-
-
-_MASKED = _FILLERS | {"loss", "valid", "label", "labels", "assistant", "sequence", "sequences", "seq"}
-
-
+_FILLERS = _known("per token tokens policy model action actions response responses completion completions")
+_ADVANTAGES = _known("advantage advantages adv advs")
+_MASKS = _known("mask masks")
+_MASKED = _FILLERS | _known("loss valid label labels assistant sequence sequences seq")
 _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCUMENTED)}: ..."
 
 
@@ -203,7 +169,6 @@ def _defaults(left: Sequence[inspect.Parameter]) -> tuple[str, ...]:
 Loss = Callable[..., Any]
 """fn(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar, every tensor `[B, T]`."""
 
-
 TENSORS = ("log_prob", "behavior", "proximal", "advantages", "mask")
 
 
@@ -229,6 +194,19 @@ class Probe:
         """The same batch with other tensors."""
         return replace(self, name=name, **changes)
 
+    def paid(self, *advantages: float) -> Probe:
+        """The same batch with these advantages of its rows."""
+        rows = torch.tensor(advantages, dtype=torch.float64).unsqueeze(-1)
+        return self.but(self.name, advantages=rows.repeat(1, self.mask.shape[1]))
+
+    def unmasked(self) -> Probe:
+        """The same batch where every token was generated."""
+        return self.but(self.name, mask=torch.ones_like(self.mask))
+
+    def of_one_policy(self) -> Probe:
+        """The same batch where all policies agree."""
+        return self.but(self.name, log_prob=self.behavior, proximal=self.behavior)
+
     def rows(self, index: Any, name: str = "") -> Probe:
         """Some of its sequences, as one group."""
         picked = {key: getattr(self, key)[index] for key in TENSORS}
@@ -252,7 +230,6 @@ class Subject:
     fn: Loss
     mutated: list[str] = field(default_factory=list)
     attached: list[str] = field(default_factory=list)
-    calls: int = 0
 
     def __post_init__(self) -> None:
         remedy = "give a function (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar"
@@ -281,7 +258,6 @@ class Subject:
         return Answer(float(value.detach()), found, finite, masked)
 
     def _value(self, passed: Sequence[Tensor]) -> Tensor:
-        self.calls += 1
         try:
             value = self.binding(*passed)
         except checks.InputError:

@@ -7,7 +7,13 @@ settings it needs; `trl` and `torchrl` take settings and ask the losses of those
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -17,6 +23,54 @@ from asyncsim.base import checks
 from asyncsim.conformance._loss_subject import Loss
 
 __all__ = ["areal", "openrlhf", "roll", "torchrl", "trl", "verl"]
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a trainer calls its losses: what each argument gets, where "old" is the log-probs that the caller says."""
+
+    given: Mapping[str, str]
+    optional: Mapping[str, str]
+    """What only some losses have an argument for."""
+    mask: Callable[[Tensor], Tensor] = lambda mask: mask
+    by_position: int = 0
+    known_by: int = 4
+    """First arguments that tell a loss of this style."""
+
+    @property
+    def begins(self) -> tuple[str, ...]:
+        """Their names."""
+        return (*self.given, *self.optional)[: self.known_by]
+
+
+STYLES = {
+    "verl": Style(
+        {"old_log_prob": "old", "log_prob": "log_prob", "advantages": "advantages", "response_mask": "mask"}, {}
+    ),
+    "areal": Style(
+        {
+            "logprobs": "log_prob",
+            "proximal_logprobs": "proximal",
+            "old_logprobs": "behavior",
+            "advantages": "advantages",
+            "eps_clip": "eps_clip",
+            "loss_mask": "mask",
+        },
+        {},
+        mask=lambda mask: mask > 0,
+        known_by=5,
+    ),
+    "roll": Style(
+        {"log_probs": "log_prob", "old_log_probs": "old", "advantages": "advantages", "response_mask": "mask"},
+        {"infer_log_probs": "behavior"},
+        mask=Tensor.long,
+    ),
+    "openrlhf": Style(
+        {"log_probs": "log_prob", "old_log_probs": "old", "advantages": "advantages"},
+        {"action_mask": "mask", "rollout_log_probs": "behavior"},
+        by_position=3,
+    ),
+}
 
 
 def verl(fn: Callable[..., Any], old: str = "proximal", cap: float | None = None, **settings: Any) -> Loss:
@@ -33,21 +87,7 @@ def verl(fn: Callable[..., Any], old: str = "proximal", cap: float | None = None
     >>> check_loss(verl(compute_policy_loss), like="ppo_clip", bias=False).anchor
     'proximal'
     """
-    _callable(fn)
-    _choice(old)
-    _own("verl", fn, ("old_log_prob", "log_prob", "advantages", "response_mask"), settings)
-
-    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        given = {
-            "old_log_prob": proximal if old == "proximal" else behavior,
-            "log_prob": log_prob,
-            "advantages": advantages,
-            "response_mask": mask,
-        }
-        weights = {} if cap is None else {"rollout_is_weights": _truncated(proximal, behavior, mask, cap)}
-        return _first(fn(**given, **weights, **settings))
-
-    return _said(loss, old)
+    return _adapted("verl", fn, old, settings, cap)
 
 
 def areal(fn: Callable[..., Any], eps_clip: float = 0.2, **settings: Any) -> Loss:
@@ -55,21 +95,7 @@ def areal(fn: Callable[..., Any], eps_clip: float = 0.2, **settings: Any) -> Los
 
     `old_logprobs` are those of the behavior policy, the mask is boolean; `settings` go to fn.
     """
-    _callable(fn)
-    given_names = ("logprobs", "proximal_logprobs", "old_logprobs", "advantages", "loss_mask")
-    _own("areal", fn, given_names, settings)
-
-    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        given = {
-            "logprobs": log_prob,
-            "proximal_logprobs": proximal,
-            "old_logprobs": behavior,
-            "advantages": advantages,
-            "loss_mask": mask > 0,
-        }
-        return _first(fn(**given, eps_clip=eps_clip, **settings))
-
-    return _said(loss, "proximal")
+    return _adapted("areal", fn, "proximal", settings, eps_clip=eps_clip)
 
 
 def roll(fn: Callable[..., Any], old: str = "proximal", **settings: Any) -> Loss:
@@ -78,20 +104,7 @@ def roll(fn: Callable[..., Any], old: str = "proximal", **settings: Any) -> Loss
     Where fn has an argument `infer_log_probs`, it gets those of the behavior policy; the mask holds integers. `old`:
     "proximal" or "behavior"; `settings` go to fn.
     """
-    _callable(fn)
-    _choice(old)
-    _own("roll", fn, ("log_probs", "old_log_probs", "advantages", "response_mask", "infer_log_probs"), settings)
-
-    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        given = {
-            "log_probs": log_prob,
-            "old_log_probs": proximal if old == "proximal" else behavior,
-            "advantages": advantages,
-            "response_mask": mask.long(),
-        }
-        return _first(fn(**given, **_taken(fn, {"infer_log_probs": behavior}), **settings))
-
-    return _said(loss, old)
+    return _adapted("roll", fn, old, settings)
 
 
 def openrlhf(module: Callable[..., Any], old: str = "proximal", **settings: Any) -> Loss:
@@ -101,18 +114,7 @@ def openrlhf(module: Callable[..., Any], old: str = "proximal", **settings: Any)
     `settings` go to the call. For the command line, make the module in the file and name the instance: with
     `loss = PolicyLoss(0.3)` in file.py, `asyncsim conformance file.py:loss --adapter openrlhf`.
     """
-    _callable(module)
-    _choice(old)
-    given_names = ("log_probs", "old_log_probs", "advantages", "action_mask", "rollout_log_probs")
-    _own("openrlhf", module, given_names, settings)
-
-    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        before = proximal if old == "proximal" else behavior
-        called = getattr(module, "forward", module)
-        named = _taken(called, {"action_mask": mask, "rollout_log_probs": behavior})
-        return _first(module(log_prob, before, advantages, **named, **settings))
-
-    return _said(loss, old)
+    return _adapted("openrlhf", module, old, settings)
 
 
 def trl(loss_type: str = "dapo", **settings: Any) -> Loss:
@@ -121,9 +123,7 @@ def trl(loss_type: str = "dapo", **settings: Any) -> Loss:
     Further settings: `old`, "proximal" (several updates on a batch) or "behavior"; `cap`, with the correction of the
     sampler's log-probs, pi_prox over mu truncated there. Nothing that needs a model or a reference can be set.
     """
-    from asyncsim.conformance import _adapter_trl
-
-    loss = _said(_adapter_trl.loss(loss_type, **settings), settings.get("old", "proximal"))
+    loss = _trl(loss_type, **settings)
     vars(loss)["advantages_per"] = "sequence"  # its trainer makes one for each
     return loss
 
@@ -134,9 +134,26 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
     `old`: the log-probs that it gets as those of the samples; `settings` go to ClipPPOLoss (clip_epsilon, ...).
     """
     _choice(old)
-    from asyncsim.conformance import _adapter_torchrl
+    with _package("torchrl"):
+        from tensordict import TensorDict
+        from torchrl.objectives import ClipPPOLoss
+    known = {name for kind in ClipPPOLoss.__mro__[:2] for name in inspect.signature(kind.__init__).parameters}
+    for name in settings:
+        remedy = "settings of this adapter are old, and the arguments of ClipPPOLoss"
+        checks.require(name in known, f"torchrl {name}", settings[name], "an argument of ClipPPOLoss", remedy)
+    with _understood("torchrl", settings, "ClipPPOLoss", "see its arguments"):
+        objective = ClipPPOLoss(_Actor(), None, functional=False, entropy_bonus=False, **settings)
+    objective.set_keys(sample_log_prob="old", action="action", advantage="advantage")
 
-    return _said(_adapter_torchrl.loss(old, **settings), old)
+    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        kept = mask > 0
+        before = proximal if old == "proximal" else behavior
+        tokens = {"log_prob": log_prob[kept], "old": before[kept].detach(), "advantage": advantages[kept].unsqueeze(-1)}
+        tokens["action"] = torch.zeros_like(before[kept])
+        found: Tensor = objective(TensorDict(tokens, batch_size=[int(kept.sum())]))["loss_objective"]
+        return found
+
+    return _said(loss, old)
 
 
 ADAPTERS: Mapping[str, Callable[..., Loss]] = {"verl": verl, "areal": areal, "roll": roll, "openrlhf": openrlhf}
@@ -145,8 +162,48 @@ INSTALLED: Mapping[str, Callable[..., Loss]] = {"trl": trl, "torchrl": torchrl}
 """Losses of packages, by name."""
 
 
-def _callable(fn: Any) -> None:
+def own_settings(name: str) -> list[str]:
+    """What the adapter itself can be told, beside settings of the loss."""
+    first = 1 if name in ADAPTERS else 0
+    parameters = list(inspect.signature({**ADAPTERS, **INSTALLED}[name]).parameters.values())[first:]
+    return [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+
+
+def refuse(fn: Any) -> None:
+    """Raise `InputError` for a loss in the style of a trainer without its adapter, which knows whose the old
+    log-probs are: its tensors would be taken for others."""
+    try:
+        names = tuple(inspect.signature(getattr(fn, "forward", fn)).parameters)
+    except (TypeError, ValueError):  # what is not callable is refused with the other losses
+        return
+    names = names[1:] if names[:1] == ("self",) else names
+    style = next((one for one, known in STYLES.items() if names[: len(known.begins)] == known.begins), None)
+    name = getattr(fn, "__name__", type(fn).__name__)
+    bound = f"wrapped, for its arguments are those of losses of {style}"
+    remedy = f"write adapters.{style}({name}), or on the command line add --adapter {style}"
+    checks.require(style is None, "loss", name, bound, remedy)
+
+
+def _adapted(
+    name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: float | None = None, **always: Any
+) -> Loss:
+    """The loss of a caller in a style: its settings are checked, `always` are those that the style itself gives."""
     checks.require(callable(fn), "loss", fn, "a function or module", "hand over the loss itself")
+    _choice(old)
+    style, parameters = STYLES[name], inspect.signature(getattr(fn, "forward", fn)).parameters
+    _own(name, parameters, settings)
+    taken = dict(style.given) | {key: of for key, of in style.optional.items() if key in parameters}
+
+    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        known = {"log_prob": log_prob, "behavior": behavior, "proximal": proximal, "advantages": advantages, **always}
+        known |= {"old": known[old], "mask": style.mask(mask)}
+        given = {key: known[of] for key, of in taken.items()}
+        first = [given.pop(key) for key in list(given)[: style.by_position]]
+        if cap is not None:
+            given["rollout_is_weights"] = _truncated(proximal, behavior, mask, cap, 20.0)
+        return _first(fn(*first, **given, **settings))
+
+    return _said(loss, old)
 
 
 def _choice(old: str) -> None:
@@ -159,18 +216,11 @@ def _said(loss: Loss, old: str) -> Loss:
     return loss
 
 
-def own_settings(name: str) -> list[str]:
-    """What the adapter itself can be told, beside settings of the loss."""
-    first = 1 if name in ADAPTERS else 0
-    parameters = list(inspect.signature({**ADAPTERS, **INSTALLED}[name]).parameters.values())[first:]
-    return [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-
-
-def _own(name: str, fn: Callable[..., Any], given: Sequence[str], settings: Mapping[str, Any]) -> None:
+def _own(name: str, parameters: Mapping[str, inspect.Parameter], settings: Mapping[str, Any]) -> None:
     """Refuse settings that neither the adapter nor the function has."""
-    parameters = inspect.signature(getattr(fn, "forward", fn)).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         return
+    given = (*STYLES[name].given, *STYLES[name].optional)
     left = [each for each in parameters if each not in (*given, *own_settings(name))]
     remedy = f"settings of {name} are {', '.join(own_settings(name))}"
     remedy += f"; those of the loss {', '.join(left)}" if left else "; the loss has none"
@@ -185,13 +235,140 @@ def _first(value: Any) -> Any:
     return value["loss"] if isinstance(value, Mapping) and "loss" in value else value
 
 
-def _taken(fn: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that the function has an argument for."""
-    parameters = inspect.signature(fn).parameters
-    return {name: value for name, value in values.items() if name in parameters}
-
-
-def _truncated(above: Tensor, below: Tensor, mask: Tensor, cap: float) -> Tensor:
-    """Ratio of two detached policies, truncated from above."""
+def _truncated(above: Tensor, below: Tensor, mask: Tensor, cap: float, limit: float = math.inf) -> Tensor:
+    """Ratio of two detached policies, truncated from above; its log is stopped at `limit`."""
     gap = torch.where(mask > 0, above - below, torch.zeros_like(mask))
-    return gap.clamp(-20.0, 20.0).exp().clamp(max=cap).detach()
+    return gap.clamp(-limit, limit).exp().clamp(max=cap).detach()
+
+
+@contextmanager
+def _package(name: str) -> Iterator[None]:
+    """What is imported inside must be installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise checks.InputError(name, None, "installed", f"run `pip install {name}`") from error
+
+
+@contextmanager
+def _understood(name: str, settings: Mapping[str, Any], of: str, remedy: str) -> Iterator[None]:
+    """What is made inside must take these settings."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise checks.InputError(f"{name} settings", settings, f"those of {of} ({error})", remedy) from error
+
+
+class _Told:
+    """A distribution with given log-probs."""
+
+    def __init__(self, log_prob: Tensor) -> None:
+        self.value = log_prob
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """What it was told."""
+        return self.value
+
+
+class _Actor(torch.nn.Module):
+    """A policy that reads its log-probs from the batch, for ClipPPOLoss."""
+
+    in_keys = ("log_prob",)
+    out_keys = ("action",)
+
+    def get_dist(self, batch: Any) -> _Told:
+        """The distribution at every token."""
+        return _Told(batch["log_prob"])
+
+
+_MODELED = ("beta", "top_entropy_quantile", "use_liger_kernel", "entropy_coef", "use_adaptive_entropy")
+"""Settings of GRPOConfig that need a model."""
+
+
+class _Alone:
+    """An accelerator of one process."""
+
+    num_processes = 1
+    sync_gradients = True
+    is_main_process = True
+
+    def gather(self, value: Tensor) -> Tensor:
+        """The tensor itself."""
+        return value.detach().reshape(-1)
+
+    gather_for_metrics = gather
+
+    def reduce(self, value: Tensor, reduction: str = "sum") -> Tensor:
+        """The tensor itself."""
+        return value
+
+
+def _trl(loss_type: str, old: str = "proximal", cap: float | None = None, **settings: Any) -> Loss:
+    """The trainer's own method on given log-probs, called on an object with what that method reads."""
+    _choice(old)
+    trainer_class, arguments = _grpo(loss_type, settings)
+
+    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        trainer = _trainer(trainer_class, arguments, log_prob, cap is not None)
+        before = proximal if old == "proximal" else behavior
+        inputs = {
+            "prompt_ids": torch.zeros(len(mask), 1, dtype=torch.long),
+            "prompt_mask": torch.ones(len(mask), 1, dtype=torch.long),
+            "completion_ids": torch.zeros(mask.shape, dtype=torch.long),
+            "completion_mask": mask,
+            "advantages": advantages[:, 0],
+            "old_per_token_logps": before,
+            "sampling_per_token_logps": behavior,
+            "num_items_in_batch": mask.sum(),
+        }
+        if cap is not None:
+            inputs["importance_sampling_ratio"] = _truncated(before, behavior, mask, cap)
+        found: Tensor = trainer._compute_loss(trainer.model, inputs)
+        return found
+
+    return _said(loss, old)
+
+
+def _grpo(loss_type: str, settings: dict[str, Any]) -> tuple[Any, Any]:
+    """The installed trainer's class, and its arguments."""
+    with _package("trl"):
+        from trl import GRPOConfig
+        from trl.trainer.grpo_trainer import GRPOTrainer
+    for name in settings:
+        remedy = "leave it out: it needs a model"
+        checks.require(name not in _MODELED, f"trl {name}", settings[name], "left out", remedy)
+    remedy = "settings of this adapter are loss_type, old, cap, and the fields of GRPOConfig"
+    quiet: dict[str, Any] = {"output_dir": "unused", "report_to": "none", "bf16": False, "use_cpu": True}
+    with _understood("trl", settings, "GRPOConfig", remedy), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of its own defaults
+        return GRPOTrainer, GRPOConfig(**quiet, loss_type=loss_type, **settings)
+
+
+def _trainer(trainer_class: Any, arguments: Any, log_prob: Tensor, corrected: bool) -> Any:
+    """An object of the trainer's class that was never initialized, with the attributes that its loss reads."""
+    trainer = object.__new__(trainer_class)
+    high = arguments.epsilon if arguments.epsilon_high is None else arguments.epsilon_high
+    steps = arguments.steps_per_generation or arguments.gradient_accumulation_steps
+    trainer.__dict__.update(
+        args=SimpleNamespace(**{**vars(arguments), "steps_per_generation": steps}),
+        model=SimpleNamespace(training=True),
+        accelerator=_Alone(),
+        _metrics={"train": defaultdict(list), "eval": defaultdict(list)},
+        loss_type=arguments.loss_type,
+        epsilon_low=arguments.epsilon,
+        epsilon_high=high,
+        beta=0.0,
+        importance_sampling_level=arguments.importance_sampling_level,
+        top_entropy_quantile=1.0,
+        max_completion_length=log_prob.shape[1],
+        off_policy_mask_threshold=arguments.off_policy_mask_threshold,
+        use_vllm=corrected,
+        vllm_importance_sampling_correction=corrected,
+        aux_loss_enabled=False,
+        current_gradient_accumulation_steps=steps,
+        _entropy_bonus_enabled=False,
+        use_adaptive_entropy=False,
+    )
+    rows = log_prob, torch.zeros_like(log_prob), None
+    trainer.__dict__["_get_per_token_logps_and_entropies"] = lambda *_, **__: rows
+    return trainer

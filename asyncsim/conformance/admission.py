@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from asyncsim.base import checks
-from asyncsim.conformance._controllers import tickets_of
-from asyncsim.conformance._ledger import LOSSES, Rules, Run
-from asyncsim.conformance._mistakes import likely
+from asyncsim.conformance._admission_laws import likely
+from asyncsim.conformance._admission_runs import LOSSES, Rules, Run, tickets_of
 from asyncsim.conformance.controller import Names
 from asyncsim.conformance.reports import Failure, Report
 
 if TYPE_CHECKING:
-    from asyncsim.conformance._machine import Search
+    from asyncsim.conformance._admission_search import Search
 
 ENFORCED = ("admission", "training")
 _SHARE = 4
@@ -55,12 +54,22 @@ def check_admission(
     Returns a report with a failing run of which no event can be left out. Raises `InputError`, and `ConformanceError`
     with `check`. Source: AReaL (2505.24298).
 
-    >>> from asyncsim.conformance._controllers import VersionCounter
-    >>> check_admission(lambda: VersionCounter(4, 1), batch_size=4, max_staleness=1, examples=20).passed
+    >>> class Tickets:
+    ...     def __init__(self, eta):
+    ...         self.free = 4 * (eta + 1)
+    ...     def capacity(self):
+    ...         return self.free
+    ...     def submitted(self, n):
+    ...         self.free -= n
+    ...     def accepted(self, n):
+    ...         pass
+    ...     def published(self, version):
+    ...         self.free += 4
+    >>> check_admission(lambda: Tickets(1), batch_size=4, max_staleness=1, examples=20).passed
     True
-    >>> report = check_admission(lambda: VersionCounter(2, 1), batch_size=2, max_staleness=0, examples=20)
+    >>> report = check_admission(lambda: Tickets(1), batch_size=4, max_staleness=0, examples=20)
     >>> print(report.failure)
-    bounded staleness: capacity 4 with 0 running, 0 accepted, 0 taken since the last publish; at most 2 in all, ...
+    bounded staleness: capacity 8 with 0 running, 0 accepted, 0 taken since the last publish; at most 4 in all, ...
       (before any event)
     behaves like: off by one version: (h + 2) M
     """
@@ -121,7 +130,7 @@ def _unchecked(run: Run, rules: Rules) -> tuple[str, ...]:
 
 def _search(rules: Rules, controller: Callable[[], Any], names: Names) -> Search:
     try:
-        from asyncsim.conformance._machine import Search
+        from asyncsim.conformance._admission_search import Search
     except ImportError as error:
         remedy = "run `pip install 'asyncsim[conformance]'`: hypothesis chooses the events"
         raise checks.InputError("hypothesis", None, "installed", remedy) from error

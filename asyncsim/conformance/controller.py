@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from asyncsim.base import checks
@@ -49,16 +50,13 @@ class Hooks:
             target = names.get(name, name)
             function = _method(controller, name, target, kind, given=name in names)
             if function is not None:
-                self._found[name] = (function, *_arity(function, leading=callable(target)))
+                bound = partial(function, controller) if callable(target) else function
+                self._found[name] = (bound, *_arity(function, leading=callable(target)))
         for name in NEEDED:
             remedy = f"give names={{{name!r}: 'your_method'}}, on the command line --names {name}=your_method"
             checks.require(name in self._found, "controller", kind, f"an object with a method {name}", remedy)
         if "failed" not in self._found and "rejected" in self._found:
             self._found["failed"] = self._found["rejected"]
-        self._bound = controller
-        self._free = {name for name, target in names.items() if callable(target)}
-        if "failed" not in names and "rejected" in self._free:
-            self._free.add("failed")
 
     def has(self, name: str) -> bool:
         """Whether the controller takes part in this call."""
@@ -71,11 +69,11 @@ class Hooks:
     def capacity(self, version: int) -> Any:
         """What the controller answers at this version."""
         function, needed, _ = self._found["capacity"]
-        return self._call("capacity", function, version) if needed else self._call("capacity", function)
+        return function(version) if needed else function()
 
     def version(self) -> Any:
         """The version that the controller believes in."""
-        return self._call("version", self._found["version"][0])
+        return self._found["version"][0]()
 
     def tell(self, event: str, *values: int) -> None:
         """Tell an event with as many of the values as the method takes."""
@@ -84,12 +82,9 @@ class Hooks:
         function, _, most = self._found[event]
         if event in COUNTED and most == 0:
             for _ in range(values[0]):
-                self._call(event, function)
+                function()
         else:
-            self._call(event, function, *values[: int(min(most, len(values)))])
-
-    def _call(self, name: str, function: Callable[..., Any], *values: int) -> Any:
-        return function(self._bound, *values) if name in self._free else function(*values)
+            function(*values[: int(min(most, len(values)))])
 
 
 def _method(

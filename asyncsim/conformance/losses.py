@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -14,11 +13,11 @@ from torch import Tensor
 from asyncsim import advantages, tasks
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks, plugins
-from asyncsim.conformance import _loss_beyond, _loss_bugs, _loss_methods
+from asyncsim.conformance import _loss_findings, _loss_methods, adapters
 from asyncsim.conformance._loss_case import Case, measured
-from asyncsim.conformance._loss_methods import SNAPSHOT, bare, expected, families, fixed, reason, settings_of
+from asyncsim.conformance._loss_methods import SNAPSHOT, bare, expected, families, reason, settings_of
 from asyncsim.conformance._loss_probes import LIMITS
-from asyncsim.conformance._loss_search import Fit, apart
+from asyncsim.conformance._loss_search import Fit
 from asyncsim.conformance._loss_subject import Loss, Probe
 from asyncsim.conformance.reports import BiasRow, Disagreement, LossReport, Match
 from asyncsim.learning import oracle
@@ -28,7 +27,6 @@ from asyncsim.methods._method import ANCHORS, Method
 from asyncsim.methods._weights import Weight
 
 PER = ("token", "sequence")
-
 
 _SAME = 5
 """Methods with the same gradient that a report names, at most."""
@@ -82,11 +80,11 @@ def check_loss(
     checks.real("tolerance", tolerance, "give the largest relative deviation of a token", 0.0, 0.5, open_low=True)
     checks.integer("seed", seed, 0, "give a whole number")
     for name in allow:
-        checks.one_of("allow", name, _loss_bugs.NAMES, "name findings as a report does")
+        checks.one_of("allow", name, _loss_findings.NAMES, "name findings as a report does")
     per = getattr(fn, "advantages_per", "token") if advantages_per is None else advantages_per
     checks.one_of("advantages_per", per, PER, "say whether advantages differ inside a row")
     wanted = _asked(like, anchor)
-    refuse(fn)
+    adapters.refuse(fn)
     with _threads(1):
         case, fits = measured(fn, wanted, tolerance, seed, per == "token")
         either = anchor == "either" or (anchor is None and isinstance(like, str))
@@ -140,7 +138,7 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
     fits = fits if best is fits[0] else [best, *fits]
     alike = [_match(fit, case) for fit in fits if fit.exact(tolerance)]
     same = {match.method: match.label for match in reversed(alike) if match.method != alike[0].method}
-    findings = tuple(_loss_bugs.findings(case))
+    findings = tuple(_loss_findings.findings(case))
     counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
     left = tuple(f"{name}: {why}" for name, why in families()[1].items())
     match = _match(best, case)
@@ -151,14 +149,14 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
         match=match,
         same=tuple(reversed(list(same.values())))[:_SAME],
         scale=target.scale,
-        aggregator=case.divisor.name if case.divisor else "unknown",
+        aggregator=case.divisor.name,
         anchor=case.anchor,
         coupling=case.coupling,
         kinks=_told(case),
         disagreement=None if target.exact(tolerance) and case.conforms else _first(case),
         findings=findings,
         bias=(),
-        unchecked=(*_loss_beyond.unchecked(case), *LIMITS, *left),
+        unchecked=(*case.unchecked(), *LIMITS, *left),
         uncompared=left,
         excepted=case.excepted,
         distance=max([target.largest, *map(case.farthest, case.further)]),
@@ -174,9 +172,8 @@ def _parts_beside(case: Case) -> dict[str, str]:
 
 
 def _match(fit: Fit, case: Case) -> Match:
-    assert fit.family is not None
     settings = dict(fit.settings)
-    if case.divisor and fit.family.aggregator != case.divisor.aggregator:
+    if case.divisor.aggregator and fit.family.aggregator != case.divisor.aggregator:
         settings["aggregator"] = case.divisor.aggregator
     beside = _parts(fit.family.asked) if fit.family.asked else _parts_beside(case)
     words = " and ".join(_loss_methods.masking(factor) for factor in case.evidence.factors)
@@ -211,17 +208,11 @@ def _first(case: Case) -> Disagreement | None:
     probes = case.probes if case.like else case.evidence.probes
     wanted = expected(method, probes)
     for probe, ours, theirs in zip(probes, wanted, case.evidence.answers, strict=True):
-        times = case.divisor.times(probe) if case.divisor and not case.like else 1.0
-        off = (apart(theirs, fit.scale * times * ours) > case.tolerance) & (probe.mask > 0)
-        if bool(off.any()):
-            row, token = (int(x) for x in off.nonzero()[0])
-            return Disagreement(
-                probe.name, row, token, float(fit.scale * times * ours[row, token]), float(theirs[row, token])
-            )
-    for group in case.further:
-        if not case.holds(group) and (where := case.first_off(group, method, raw=True)):
-            return Disagreement(group, where.sequence, where.token, where.wanted, where.found)
-    return None
+        times = 1.0 if case.like else case.divisor.times(probe)
+        if off := case.off(probe, fit.scale * times * ours, theirs):
+            return off
+    held = (case.first_off(group, method, raw=True) for group in case.further if not case.holds(group))
+    return next((off for off in held if off), None)
 
 
 def _with_bias(report: LossReport, case: Case, advantage: Advantage) -> LossReport:
@@ -253,7 +244,8 @@ def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
         return case, ""
     if anchor == like.anchor:
         return case, ""
-    return case.at(anchor), f"anchor={anchor!r}, {why}; that of {like.name} is {like.anchor!r} unless it is named"
+    beside = case.explained(case.evidence, case.best, like.replace(anchor=anchor))
+    return beside, f"anchor={anchor!r}, {why}; that of {like.name} is {like.anchor!r} unless it is named"
 
 
 def _at_the_snapshot(case: Case, declared: str | None) -> tuple[Case, str]:
@@ -264,14 +256,12 @@ def _at_the_snapshot(case: Case, declared: str | None) -> tuple[Case, str]:
     turned = case.explained(case.evidence, case.best, method)
     if not turned.target.exact(case.tolerance):
         return case, ""
-    best = replace(turned.target, family=fixed(method), settings=settings_of(method))
     why = "pi_prox in the place of mu, for the adapter hands over its log-probs as the old ones"
-    return case.explained(case.evidence, best, method), why
+    return case.explained(case.evidence, turned.target, method), why
 
 
 _SETTINGS = ((2, 2, 4), (3, 2, 2), (2, 3, 3))
 """Arms, tokens and samples; one arm ends the sequence, so that lengths differ."""
-
 
 _DISPLACEMENTS = (0.0, 0.5, 1.0)
 
@@ -323,31 +313,3 @@ def _moments(task: tasks._task.Task, method: Method, now: np.ndarray, then: np.n
     mean = float(np.linalg.norm(moments.mean))
     cosine = float(moments.mean @ moments.exact) / (mean * size) if mean > 0 else float("nan")
     return [float(np.linalg.norm(moments.bias)) / size, moments.variance / size**2, cosine]
-
-
-_STYLES = {
-    "verl": ("old_log_prob", "log_prob", "advantages", "response_mask"),
-    "areal": ("logprobs", "proximal_logprobs", "old_logprobs", "advantages", "eps_clip"),
-    "roll": ("log_probs", "old_log_probs", "advantages", "response_mask"),
-    "openrlhf": ("log_probs", "old_log_probs", "advantages", "action_mask"),
-}
-"""First arguments of trainers' losses: their adapters know which log-probs the old ones are, and settings."""
-
-
-def refuse(fn: Any) -> None:
-    """Raise `InputError` for a loss that would take its tensors for others, naming the adapter."""
-    style = _style(fn)
-    name = getattr(fn, "__name__", type(fn).__name__)
-    bound = f"wrapped, for its arguments are those of losses of {style}"
-    remedy = f"write adapters.{style}({name}), or on the command line add --adapter {style}"
-    checks.require(style is None, "loss", name, bound, remedy)
-
-
-def _style(fn: Any) -> str | None:
-    called = getattr(fn, "forward", fn)
-    try:
-        names = tuple(inspect.signature(called).parameters)
-    except (TypeError, ValueError):  # what is not callable is refused with the other losses
-        return None
-    names = names[1:] if names[:1] == ("self",) else names
-    return next((style for style, known in _STYLES.items() if names[: len(known)] == known), None)

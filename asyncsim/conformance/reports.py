@@ -73,7 +73,6 @@ class Report:
 
 KINDS = ("bug", "hazard", "note")
 
-
 _KINKS = 16
 """Lines on kinks, at most."""
 
@@ -84,6 +83,12 @@ def shown(value: Any) -> str:
         return repr(value)
     short = f"{value:.4g}"
     return repr(value) if float(short) == value else short
+
+
+def called(name: str, settings: Mapping[str, Any]) -> str:
+    """The call of a function with these settings; masks and penalties are written as the calls that make them."""
+    calls = ("penalties", "factors")
+    return f"{name}({', '.join(f'{k}={v if k in calls else shown(v)}' for k, v in settings.items())})"
 
 
 @dataclass(frozen=True)
@@ -121,11 +126,7 @@ class Match:
     @property
     def label(self) -> str:
         """The call that makes the method."""
-        # Masks and penalties are written as the calls that make them.
-        written = ("penalties", "factors")
-        told = {name: value if name in written else shown(value) for name, value in self.settings.items()}
-        call = f"{self.method}({', '.join(f'{name}={value}' for name, value in told.items())})"
-        return f"{call} {self.around}".rstrip()
+        return f"{called(self.method, self.settings)} {self.around}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -164,19 +165,15 @@ class BiasRow:
     @property
     def same(self) -> bool:
         """Whether the loss and the method agree."""
-        pairs = (self.bias, self.method_bias), (self.variance, self.method_variance), (self.cosine, self.method_cosine)
-        return all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-9) for a, b in pairs)
+        return all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-9) for _, a, b in self._pairs)
+
+    @property
+    def _pairs(self) -> list[tuple[str, float, float]]:
+        return [(name, getattr(self, name), getattr(self, f"method_{name}")) for name in ("bias", "variance", "cosine")]
 
     def line(self, beside: bool) -> str:
         """The row as text."""
-        numbers = [
-            f"{name} {a:.4g}" + (f" [{b:.4g}]" if beside else "")
-            for name, a, b in (
-                ("bias", self.bias, self.method_bias),
-                ("variance", self.variance, self.method_variance),
-                ("cosine", self.cosine, self.method_cosine),
-            )
-        ]
+        numbers = [f"{name} {a:.4g}" + (f" [{b:.4g}]" if beside else "") for name, a, b in self._pairs]
         return f"  {self.task}, N = {self.samples}, displacement {self.displacement:g}: {'  '.join(numbers)}"
 
 

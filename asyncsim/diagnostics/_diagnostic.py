@@ -27,11 +27,11 @@ class Metric:
     """A number per replicate and recorded update.
 
     `outputs`: policy outputs that it reads; `enumerates`: whether it needs exact values; `default`: whether it is
-    recorded unless the spec says otherwise; `range`: least and largest value that it can have, for one that does not
-    stand in `_ranges`; `doc`: what `help` shows of it, in a plug-in file that of the module. `subject`: what it
-    describes. "step": the samples that the update trains on, so that groups which the method drops do not count and an
-    update without groups has no value (NaN). "batch": the data as generated, dropped groups too. "policy": parameters,
-    method or gradient, whatever was drawn. `of`: of which ratios there is one, the first of which it is now.
+    recorded unless the spec says otherwise; `range`: least and largest value that it can have, unbounded unless given;
+    `doc`: what `help` shows of it, in a plug-in file that of the module. `subject`: what it describes. "step": the
+    samples that the update trains on, so that groups which the method drops do not count and an update without groups
+    has no value (NaN). "batch": the data as generated, dropped groups too. "policy": parameters, method or gradient,
+    whatever was drawn. `of`: of which ratios there is one, the first of which it is now.
     """
 
     name: str

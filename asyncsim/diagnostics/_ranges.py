@@ -1,7 +1,7 @@
-"""The range of every number that a trace may hold: those of diagnostics, and what links and methods report.
+"""Ranges of numbers that a trace may hold: words for those of metrics, and those of what links and methods report.
 
-An interval of a bounded number ends at its bound, and its axis shows the whole range. What stands nowhere here (nor in
-the `range` of its own `Metric`) is taken to be unbounded.
+An interval of a bounded number ends at its bound, and its axis shows the whole range. A metric states its own (`range`
+of `Metric`); what stands nowhere is taken to be unbounded.
 """
 
 from __future__ import annotations
@@ -20,74 +20,6 @@ POSITIVE: Range = (0.0, math.inf)
 ANY: Range = (-math.inf, math.inf)
 
 RANGES: dict[str, Range] = {
-    # Effective sample sizes over their number, and shares; a metric with settings has them behind its name.
-    **dict.fromkeys(
-        (
-            "ess",
-            "ess_applied",
-            "ess_frames",
-            "ess_mismatch",
-            "ess_staleness",
-            "ess_token",
-            "ess_token_clamped*",
-            "ess_within",
-            "max_applied_share",
-            "max_weight_share",
-            "clip_active",
-            "clip_dual",
-            "clip_outside*",
-            "gradient_cosine_valid",
-            "masked_sequences",
-            "masked_tokens",
-            "mixed_versions",
-            "ratio_above*",
-            "ratio_below*",
-            "zero_loss_sequences",
-        ),
-        SHARE,
-    ),
-    **dict.fromkeys(("exact_cosine", "gradient_cosine"), COSINE),
-    **dict.fromkeys(
-        (
-            "applied_mean",
-            "bias",
-            "episodes",
-            "exact_gradient_norm",
-            "gradient_norm",
-            "kl",
-            "kl_k2",
-            "log_ratio_variance",
-            "m2_all",
-            "m2_harmful",
-            "mean_weight",
-            "mismatch_variance",
-            "ratio_sd*",
-            "staleness",
-            "staleness_*",
-            "tail_index",
-            "token_ratio_mean",
-            "update_staleness",
-            "variance",
-        ),
-        POSITIVE,
-    ),
-    **dict.fromkeys(("chi_square", "chi_square_token"), (-1.0, math.inf)),
-    # A divergence estimated in a batch may be negative, and so may the entropy of a density.
-    **dict.fromkeys(
-        (
-            "batch_return",
-            "entropy",
-            "episode_return",
-            "exact_return",
-            "kl_k1",
-            "kl_reverse",
-            "log_ratio_max*",
-            "log_ratio_mean",
-            "log_ratio_min*",
-            "log_ratio_quantile*",
-        ),
-        ANY,
-    ),
     # What links report.
     **dict.fromkeys(
         (
@@ -126,10 +58,10 @@ RANGES: dict[str, Range] = {
 
 
 def of(name: str) -> Range | None:
-    """The range of a metric or reported number by its name in a trace; None where none is declared.
+    """The range of a reported number by its name in a trace; None where none is declared.
 
-    >>> of("ess"), of("ratio_above_8.0"), of("my_metric")
-    ((0.0, 1.0), (0.0, 1.0), None)
+    >>> of("align_cosine"), of("mine_dropped"), of("my_number")
+    ((-1.0, 1.0), (0.0, 1.0), None)
     """
     exact = RANGES.get(name)
     return exact or next((value for pattern, value in RANGES.items() if fnmatchcase(name, pattern)), None)

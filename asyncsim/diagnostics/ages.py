@@ -10,10 +10,11 @@ from torch import Tensor
 from asyncsim.diagnostics._ages import ages, over_samples
 from asyncsim.diagnostics._diagnostic import head_staleness, metric
 from asyncsim.diagnostics._levels import sample_share, token_share
+from asyncsim.diagnostics._ranges import POSITIVE, SHARE
 from asyncsim.learning.step import Step
 
 
-@metric(default=True)
+@metric(default=True, range=POSITIVE)
 def staleness(step: Step) -> Tensor:
     """Mean staleness of the batch's first tokens, in versions.
 
@@ -24,7 +25,7 @@ def staleness(step: Step) -> Tensor:
     return head_staleness(step)
 
 
-@metric
+@metric(range=POSITIVE)
 def staleness_head(step: Step) -> Tensor:
     """Mean staleness of each trajectory's oldest token, in versions.
 
@@ -35,7 +36,7 @@ def staleness_head(step: Step) -> Tensor:
     return over_samples(step, ages(step).oldest)
 
 
-@metric
+@metric(range=POSITIVE)
 def staleness_newest(step: Step) -> Tensor:
     """Mean staleness of each trajectory's newest token, in versions.
 
@@ -46,7 +47,7 @@ def staleness_newest(step: Step) -> Tensor:
     return over_samples(step, ages(step).newest)
 
 
-@metric
+@metric(range=POSITIVE)
 def staleness_mean(step: Step) -> Tensor:
     """Mean staleness over all tokens of the step, in versions.
 
@@ -57,7 +58,7 @@ def staleness_mean(step: Step) -> Tensor:
     return (token_share(step) * ages(step).token).sum((1, 2, 3))
 
 
-@metric
+@metric(range=POSITIVE)
 def staleness_max(step: Step) -> Tensor:
     """Staleness of the oldest token of the step, in versions.
 
@@ -69,7 +70,7 @@ def staleness_max(step: Step) -> Tensor:
     return torch.where(present, oldest, torch.full((), -math.inf, dtype=oldest.dtype)).amax((1, 2))
 
 
-@metric
+@metric(range=POSITIVE)
 def staleness_span(step: Step) -> Tensor:
     """Mean spread of staleness inside a trajectory, in versions.
 
@@ -81,7 +82,7 @@ def staleness_span(step: Step) -> Tensor:
     return over_samples(step, found.oldest - found.newest)
 
 
-@metric
+@metric(range=SHARE)
 def mixed_versions(step: Step) -> Tensor:
     """Share of trajectories whose tokens come from more than one version.
 
@@ -93,7 +94,7 @@ def mixed_versions(step: Step) -> Tensor:
     return over_samples(step, torch.where(torch.isnan(span), span, (span > 0).double()))
 
 
-@metric
+@metric(range=POSITIVE)
 def update_staleness(step: Step) -> Tensor:
     """Staleness of the oldest token of the step, in optimizer updates.
 

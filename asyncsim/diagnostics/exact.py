@@ -5,11 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import metric
+from asyncsim.diagnostics._ranges import ANY, COSINE, POSITIVE
 from asyncsim.learning import oracle, ratios
 from asyncsim.learning.step import Step
 
 
-@metric(enumerates=True, subject="policy")
+@metric(enumerates=True, subject="policy", range=ANY)
 def exact_return(step: Step) -> Tensor:
     """Expected reward of the current policy.
 
@@ -19,7 +20,7 @@ def exact_return(step: Step) -> Tensor:
     return step.exact[0]
 
 
-@metric(enumerates=True, subject="policy")
+@metric(enumerates=True, subject="policy", range=POSITIVE)
 def exact_gradient_norm(step: Step) -> Tensor:
     """Norm of the exact gradient at the current parameters.
 
@@ -30,7 +31,7 @@ def exact_gradient_norm(step: Step) -> Tensor:
     return step.exact[1].norm(dim=-1)
 
 
-@metric(enumerates=True, subject="policy")
+@metric(enumerates=True, subject="policy", range=COSINE)
 def exact_cosine(step: Step) -> Tensor:
     """Cosine between the batch gradient and the exact gradient.
 
@@ -41,7 +42,7 @@ def exact_cosine(step: Step) -> Tensor:
     return ratios.cosine(step.gradient, step.exact[1])
 
 
-@metric(enumerates=True, subject="policy")
+@metric(enumerates=True, subject="policy", range=POSITIVE)
 def bias(step: Step) -> Tensor:
     """Norm of the method's population gradient minus the exact gradient.
 
@@ -53,7 +54,7 @@ def bias(step: Step) -> Tensor:
     return (oracle.population(step) - step.exact[1]).norm(dim=-1)
 
 
-@metric(outputs=("log_prob",), enumerates=True, subject="policy")
+@metric(outputs=("log_prob",), enumerates=True, subject="policy", range=POSITIVE)
 def variance(step: Step) -> Tensor:
     """Total variance of the method's gradient over all batches, by enumeration.
 

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import metric
+from asyncsim.diagnostics._ranges import COSINE, POSITIVE, SHARE
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 
 
-@metric(default=True, subject="policy")
+@metric(default=True, subject="policy", range=POSITIVE)
 def gradient_norm(step: Step) -> Tensor:
     """Norm of the gradient before the update chain.
 
@@ -20,7 +21,7 @@ def gradient_norm(step: Step) -> Tensor:
     return step.gradient.double().norm(dim=-1)
 
 
-@metric(default=True, subject="policy")
+@metric(default=True, subject="policy", range=COSINE)
 def gradient_cosine(step: Step) -> Tensor:
     """Cosine between this gradient and the one an update before; NaN where there is none.
 
@@ -32,7 +33,7 @@ def gradient_cosine(step: Step) -> Tensor:
     return ratios.cosine(step.gradient, step.previous)
 
 
-@metric(subject="policy")
+@metric(subject="policy", range=SHARE)
 def gradient_cosine_valid(step: Step) -> Tensor:
     """Whether `gradient_cosine` has a value: 0 or 1.
 

@@ -10,11 +10,12 @@ from torch import Tensor
 from asyncsim.base import checks
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import OF, Bound, advantages, checked, named, ratios_of, token_share, weights_of
+from asyncsim.diagnostics._ranges import ANY, POSITIVE
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=ANY)
 def log_ratio_mean(step: Step) -> Tensor:
     """Mean sequence log ratio of the batch.
 
@@ -24,7 +25,7 @@ def log_ratio_mean(step: Step) -> Tensor:
     return ratios.log_moments(step.sequence_log_ratio, step.step_mass)[0]
 
 
-@metric(outputs=("log_prob",), default=True, of=OF)
+@metric(outputs=("log_prob",), default=True, of=OF, range=POSITIVE)
 def log_ratio_variance(step: Step, of: str = "sequence") -> Tensor:
     """Variance of the sequence log ratio in the batch.
 
@@ -74,7 +75,7 @@ def log_ratio_min(level: str = "sequence") -> Metric:
     'log_ratio_min_token'
     """
     name = named("log_ratio_min", level=(checked(level), "sequence"))
-    return Metric(name, Bound(_quantile, (0.0, level)), outputs=("log_prob",))
+    return Metric(name, Bound(_quantile, (0.0, level)), outputs=("log_prob",), range=ANY)
 
 
 def log_ratio_max(level: str = "sequence") -> Metric:
@@ -90,7 +91,7 @@ def log_ratio_max(level: str = "sequence") -> Metric:
     'log_ratio_max_token'
     """
     name = named("log_ratio_max", level=(checked(level), "sequence"))
-    return Metric(name, Bound(_quantile, (1.0, level)), outputs=("log_prob",))
+    return Metric(name, Bound(_quantile, (1.0, level)), outputs=("log_prob",), range=ANY)
 
 
 def log_ratio_quantile(q: float = 0.5, level: str = "sequence") -> Metric:
@@ -108,10 +109,10 @@ def log_ratio_quantile(q: float = 0.5, level: str = "sequence") -> Metric:
     """
     share = checks.real("q", q, "give the share of ratios that lie below", 0.0, 1.0)
     name = named("log_ratio_quantile", q=(share, 0.5), level=(checked(level), "sequence"))
-    return Metric(name, Bound(_quantile, (share, level)), outputs=("log_prob",))
+    return Metric(name, Bound(_quantile, (share, level)), outputs=("log_prob",), range=ANY)
 
 
-@metric(outputs=("log_prob",), default=True)
+@metric(outputs=("log_prob",), default=True, range=POSITIVE)
 def kl(step: Step) -> Tensor:
     """Mean divergence of behavior from current policy per sequence, k3 estimate on the batch.
 
@@ -122,7 +123,7 @@ def kl(step: Step) -> Tensor:
     return step.mean(step.sequence_log_ratio.expm1() - step.sequence_log_ratio)
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=ANY)
 def kl_k1(step: Step) -> Tensor:
     """Mean divergence of behavior from current policy per sequence, k1 estimate on the batch.
 
@@ -133,7 +134,7 @@ def kl_k1(step: Step) -> Tensor:
     return -step.mean(step.sequence_log_ratio)
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=POSITIVE)
 def kl_k2(step: Step) -> Tensor:
     """Mean divergence of behavior from current policy per sequence, k2 estimate on the batch.
 
@@ -144,7 +145,7 @@ def kl_k2(step: Step) -> Tensor:
     return step.mean(0.5 * step.sequence_log_ratio**2)
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=ANY)
 def kl_reverse(step: Step) -> Tensor:
     """Mean divergence of current from behavior policy per sequence, estimated on the batch.
 
@@ -157,7 +158,7 @@ def kl_reverse(step: Step) -> Tensor:
     return step.mean((log_weight.exp() * log_weight).where(log_weight != -math.inf, log_weight.new_zeros(())))
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=POSITIVE)
 def m2_all(step: Step) -> Tensor:
     """Mean squared token log ratio.
 
@@ -168,7 +169,7 @@ def m2_all(step: Step) -> Tensor:
     return (token_share(step) * step.log_ratio**2).sum((1, 2, 3))
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=POSITIVE)
 def m2_harmful(step: Step) -> Tensor:
     """Mean squared token log ratio over harmful tokens: those moved in the direction of their advantage.
 

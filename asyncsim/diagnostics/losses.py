@@ -13,12 +13,13 @@ from asyncsim.base.knobs import per_sample
 from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import Bound, advantages, masked, named, over_tokens, stopped
+from asyncsim.diagnostics._ranges import SHARE
 from asyncsim.learning.step import Step
 from asyncsim.methods._surrogates import DualClip
 from asyncsim.methods._weights import Clip
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=SHARE)
 def clip_active(step: Step) -> Tensor:
     """Share of tokens whose gradient the method's weight stops although they have an advantage.
 
@@ -65,10 +66,10 @@ def clip_outside(low: float | None = None, high: float | None = None) -> Metric:
         low = checks.real("low", low, "the lower bound is 1 - low", 0.0, 1.0)
         high = checks.real("high", high, "the upper bound is 1 + high", 0.0)
     name = named("clip_outside", low=(low, None), high=(high, None))
-    return Metric(name, Bound(_outside, (low, high)), outputs=("log_prob",))
+    return Metric(name, Bound(_outside, (low, high)), outputs=("log_prob",), range=SHARE)
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=SHARE)
 def clip_dual(step: Step) -> Tensor:
     """Share of tokens that a dual clip stops: ratios above its bound with a negative advantage.
 
@@ -82,7 +83,7 @@ def clip_dual(step: Step) -> Tensor:
     return over_tokens(step, (step.anchored.exp() > per_sample(weight.dual)) & (advantages(step) < 0))
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=SHARE)
 def masked_tokens(step: Step) -> Tensor:
     """Share of tokens that masks take out of the loss.
 
@@ -93,7 +94,7 @@ def masked_tokens(step: Step) -> Tensor:
     return over_tokens(step, masked(step))
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=SHARE)
 def masked_sequences(step: Step) -> Tensor:
     """Share of samples of which masks leave no token.
 
@@ -104,7 +105,7 @@ def masked_sequences(step: Step) -> Tensor:
     return over_samples(step, gone.all(-1).double())
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=SHARE)
 def zero_loss_sequences(step: Step) -> Tensor:
     """Share of samples that contribute nothing to the gradient.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import finished, metric, token_average
+from asyncsim.diagnostics._ranges import ANY, POSITIVE
 from asyncsim.learning.step import Step
 
 
-@metric(outputs=("log_prob",), default=True, subject="batch")
+@metric(outputs=("log_prob",), default=True, subject="batch", range=ANY)
 def batch_return(step: Step) -> Tensor:
     """Mean reward of the batch, under the behavior policy.
 
@@ -20,7 +21,7 @@ def batch_return(step: Step) -> Tensor:
     return step.batch_mean(step.task.reward(step.batch, step.current))
 
 
-@metric(subject="batch")
+@metric(subject="batch", range=ANY)
 def episode_return(step: Step) -> Tensor:
     """Mean return of the episodes that ended in the batch.
 
@@ -31,7 +32,7 @@ def episode_return(step: Step) -> Tensor:
     return finished(step)[1]
 
 
-@metric(subject="batch")
+@metric(subject="batch", range=POSITIVE)
 def episodes(step: Step) -> Tensor:
     """Episodes that ended in the batch.
 
@@ -41,7 +42,7 @@ def episodes(step: Step) -> Tensor:
     return finished(step)[0]
 
 
-@metric(outputs=("entropy",), default=True)
+@metric(outputs=("entropy",), default=True, range=ANY)
 def entropy(step: Step) -> Tensor:
     """Mean entropy of the current policy at the batch's states.
 

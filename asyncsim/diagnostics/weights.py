@@ -15,11 +15,12 @@ from asyncsim.base import checks
 from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import OF, Bound, checked, named, ratios_of, token_share, weights_of
+from asyncsim.diagnostics._ranges import POSITIVE, SHARE
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 
 
-@metric(outputs=("log_prob",), default=True, of=OF)
+@metric(outputs=("log_prob",), default=True, of=OF, range=SHARE)
 def ess(step: Step, of: str = "sequence") -> Tensor:
     """Effective sample size of the sequence ratios over the number of samples, whole step.
 
@@ -76,7 +77,7 @@ ess_mismatch = ess(
 )
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=SHARE)
 def ess_within(step: Step) -> Tensor:
     """Effective sample size of the token ratios inside each sample, averaged over samples.
 
@@ -87,7 +88,7 @@ def ess_within(step: Step) -> Tensor:
     return over_samples(step, ratios.ess_along(step.log_ratio, step.batch.mask.double(), -1))
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=SHARE)
 def ess_frames(step: Step) -> Tensor:
     """Effective sample size of the token ratios across samples, averaged over positions.
 
@@ -129,10 +130,10 @@ def ess_token_clamped(high: float = 2.0, low: float | None = None, level: str = 
     lower = None if low is None else checks.real("low", low, "the lower bound of the clamp", 0.0, 1.0)
     name = named("ess_token_clamped", high=(upper, 2.0), low=(lower, None), level=(checked(level), "token"))
     least = 1.0 / upper if lower is None else lower
-    return Metric(name, Bound(_clamped, (upper, least, level)), outputs=("log_prob",))
+    return Metric(name, Bound(_clamped, (upper, least, level)), outputs=("log_prob",), range=SHARE)
 
 
-@metric(outputs=("log_prob",), default=True, of=OF)
+@metric(outputs=("log_prob",), default=True, of=OF, range=POSITIVE)
 def mean_weight(step: Step, of: str = "sequence") -> Tensor:
     """Mean sequence ratio: 1 when the logged probabilities are those sampled from.
 
@@ -167,7 +168,7 @@ applied_mean = mean_weight(
 )
 
 
-@metric(outputs=("log_prob",), of=OF)
+@metric(outputs=("log_prob",), of=OF, range=SHARE)
 def max_weight_share(step: Step, of: str = "sequence") -> Tensor:
     """Largest share of one sample in the total weight of the step.
 
@@ -189,7 +190,7 @@ max_applied_share = max_weight_share(
 )
 
 
-@metric(outputs=("log_prob",), of=OF)
+@metric(outputs=("log_prob",), of=OF, range=(-1.0, math.inf))
 def chi_square(step: Step, of: str = "sequence") -> Tensor:
     """Second moment of the sequence ratios minus one.
 
@@ -229,7 +230,7 @@ def ratio_sd(level: str = "sequence") -> Metric:
     'ratio_sd_token'
     """
     name = named("ratio_sd", level=(checked(level), "sequence"))
-    return Metric(name, Bound(_deviation, (level,)), outputs=("log_prob",))
+    return Metric(name, Bound(_deviation, (level,)), outputs=("log_prob",), range=POSITIVE)
 
 
 def _above(step: Step, bound: float, level: str) -> Tensor:
@@ -251,7 +252,7 @@ def ratio_above(bound: float = 2.0, level: str = "sequence") -> Metric:
     """
     limit = checks.real("bound", bound, "give a positive ratio", 0.0, open_low=True)
     name = named("ratio_above", bound=(limit, 2.0), level=(checked(level), "sequence"))
-    return Metric(name, Bound(_above, (limit, level)), outputs=("log_prob",))
+    return Metric(name, Bound(_above, (limit, level)), outputs=("log_prob",), range=SHARE)
 
 
 def _below(step: Step, bound: float, level: str) -> Tensor:
@@ -272,10 +273,10 @@ def ratio_below(bound: float = 0.5, level: str = "sequence") -> Metric:
     """
     limit = checks.real("bound", bound, "give a positive ratio", 0.0, open_low=True)
     name = named("ratio_below", bound=(limit, 0.5), level=(checked(level), "sequence"))
-    return Metric(name, Bound(_below, (limit, level)), outputs=("log_prob",))
+    return Metric(name, Bound(_below, (limit, level)), outputs=("log_prob",), range=SHARE)
 
 
-@metric(outputs=("log_prob",))
+@metric(outputs=("log_prob",), range=POSITIVE)
 def tail_index(step: Step) -> Tensor:
     """Hill estimate of the tail exponent of the step's sequence ratios; NaN for counts and populations.
 

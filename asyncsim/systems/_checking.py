@@ -221,15 +221,14 @@ def _age(s: Any) -> None:
         "a number where age_action is wait",
         "an open loop always has a group to wait for; give tickets",
     )
-    if s.tickets is not None:
-        least = math.ceil(s.tickets / (s.groups_per_batch * s.batches_per_publish)) - 1
-        checks.require(
-            (s.max_age or 0) >= least,
-            "max_age",
-            s.max_age,
-            f"at least {least} with {s.tickets} tickets",
-            "so many versions pass before the last of the tickets is trained; raise the bound or lower the tickets",
-        )
+    least = math.ceil(s.tickets / (s.groups_per_batch * s.batches_per_publish)) - 1
+    checks.require(
+        s.max_age >= least,
+        "max_age",
+        s.max_age,
+        f"at least {least} with {s.tickets} tickets",
+        "so many versions pass before the last of the tickets is trained; raise the bound or lower the tickets",
+    )
 
 
 def _admission(s: Any) -> None:
@@ -277,7 +276,7 @@ def _epoch(s: Any, loses: bool) -> None:
     checks.require(
         s.max_uses == 1, "max_uses", s.max_uses, "1 in epochs", "an epoch asks every prompt once; choose one of them"
     )
-    groups = int(s.epoch or 0) * s.groups_per_batch
+    groups = s.epoch * s.groups_per_batch
     checks.require(
         groups % s.quantum == 0 and (s.quantum == 1 or not loses),
         "quantum",

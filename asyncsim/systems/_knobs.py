@@ -1,10 +1,14 @@
-"""What presets share: reading knobs, places that are all alike, systems that differ in a setting or two."""
+"""What presets share: arguments that a trainer's knobs do not name, reading knobs, places that are all alike."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
 import math
+import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypedDict, get_type_hints
 
 from asyncsim.base import checks, plugins
 from asyncsim.base.laws import Law
@@ -12,6 +16,72 @@ from asyncsim.systems._system import PLACES, System
 
 Length = Law | float | str
 Time = Law | float | None
+
+Knobs = ParamSpec("Knobs")
+
+
+class Times(TypedDict, total=False):
+    """Arguments of every preset behind `length`: settings of a system, with their defaults there; see `preset`."""
+
+    load: float | None
+    train_time: Time
+    sync_time: float
+
+
+_SHARED = (
+    "`length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, "
+    "seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:"
+)
+"""What docstrings of presets say in the same words: of `length` and `Times`, and behind them."""
+
+
+def preset(make: Callable[Knobs, System]) -> Callable[Knobs, System]:
+    """A preset whose last arguments are `length` and `**times`: its signature and docstring name each of them.
+
+    Its docstring lists the trainer's own knobs ("Arguments: ... Source: ..."); one that speaks of `length` itself stays
+    as it is. Raises `TypeError` for arguments that are not in the signature.
+    """
+    signature = _spelled_out(make)
+
+    @functools.wraps(make)
+    def made(*knobs: Knobs.args, **given: Knobs.kwargs) -> System:
+        for name in given:
+            if name not in signature.parameters:
+                raise TypeError(f"{make.__name__}() got an unexpected keyword argument {name!r}")
+        return make(*knobs, **given)
+
+    made.__signature__ = signature  # type: ignore[attr-defined]
+    made.__doc__ = _filled_in(inspect.getdoc(make) or "")
+    return made
+
+
+def _spelled_out(make: Callable[..., Any]) -> inspect.Signature:
+    """The signature with each of `Times` in place of `**times`; types are text where they are in the preset's file."""
+    signature = inspect.signature(make)
+    *own, _ = signature.parameters.values()
+    text = isinstance(signature.return_annotation, str)
+    types = inspect.get_annotations(Times) if text else get_type_hints(Times)
+    defaults = {field.name: field.default for field in dataclasses.fields(System)}
+    times = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=defaults[name],
+            annotation=kind.__forward_arg__ if text else kind,
+        )
+        for name, kind in types.items()
+    ]
+    return signature.replace(parameters=[*own, *times])
+
+
+def _filled_in(doc: str) -> str:
+    """The docstring whose paragraph of arguments ends with what all presets say."""
+    paragraphs = doc.split("\n\n")
+    for number, paragraph in enumerate(paragraphs):
+        if paragraph.startswith("Arguments:") and "`length`" not in paragraph:
+            knobs, _, source = " ".join(paragraph.split()).partition(". Source:")
+            paragraphs[number] = textwrap.fill(f"{knobs}; {_SHARED}{source}", 116, break_on_hyphens=False)
+    return "\n\n".join(paragraphs)
 
 
 def count(name: str, value: Any, low: int = 1, remedy: str = "count groups", high: int = PLACES) -> int:

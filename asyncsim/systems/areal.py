@@ -1,19 +1,20 @@
 """AReaL: generation runs ahead by a bounded number of versions and is interrupted by new weights, not restarted."""
 
-from asyncsim.base import checks
-from asyncsim.base.laws import Law, as_law
-from asyncsim.systems._system import PLACES, System
+from typing import Unpack
+
+from asyncsim.base.laws import as_law
+from asyncsim.systems._knobs import Length, Times, count, preset
+from asyncsim.systems._system import System
 
 
+@preset
 def areal(
     max_head_offpolicyness: int,
     consumer_batch_size: int,
     max_concurrent_rollouts: int | None = None,
     *,
-    length: Law | float | str,
-    load: float | None = None,
-    train_time: Law | float | None = None,
-    sync_time: float = 0.0,
+    length: Length,
+    **times: Unpack[Times],
 ) -> System:
     """K = (eta + 1) P tickets that return at the publish, oldest start first, running samples keep their tokens.
 
@@ -33,13 +34,9 @@ def areal(
     >>> system.schedule(8, 1, 1, 1, seed=0).staleness().mean(axis=(0, 2, 3, 4)).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
-    eta = checks.integer("max_head_offpolicyness", max_head_offpolicyness, 0, "give a number of versions", PLACES)
-    batch = checks.integer("consumer_batch_size", consumer_batch_size, 1, "count groups", PLACES)
-    places = (
-        batch
-        if max_concurrent_rollouts is None
-        else checks.integer("max_concurrent_rollouts", max_concurrent_rollouts, 1, "count groups", PLACES)
-    )
+    eta = count("max_head_offpolicyness", max_head_offpolicyness, 0, "give a number of versions")
+    batch = count("consumer_batch_size", consumer_batch_size)
+    places = batch if max_concurrent_rollouts is None else count("max_concurrent_rollouts", max_concurrent_rollouts)
     knobs = {"max_head_offpolicyness": eta, "consumer_batch_size": batch, "max_concurrent_rollouts": places}
     return System(
         "areal",
@@ -51,7 +48,5 @@ def areal(
         release="publish",
         order="oldest_start",
         mode="reprefill",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, optional
+from asyncsim.systems._knobs import Length, Times, alike, count, optional, preset
 from asyncsim.systems._system import System
 
 
+@preset
 def nemo_rl_legacy(
     num_prompts_per_step: int,
     max_trajectory_age_steps: int = 1,
     in_flight_weight_updates: bool = False,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """NeMo-RL's first asynchronous GRPO: every group is generated for one training step ahead.
 
@@ -29,9 +28,7 @@ def nemo_rl_legacy(
     it is meant for; a step is a publish. A refit waits for running samples unless weights move in flight.
 
     Arguments: `num_prompts_per_step` P in groups; `max_trajectory_age_steps` N >= 1 in steps;
-    `in_flight_weight_updates`, whether samples go on under new weights; `length`, law of a sample's work at one unit a
-    second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a
-    publish. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+    `in_flight_weight_updates`, whether samples go on under new weights. Source: NVIDIA NeMo-RL.
 
     >>> nemo_rl_legacy(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -47,23 +44,16 @@ def nemo_rl_legacy(
         knobs,
         "max_trajectory_age_steps",
         length=length,
-        load=load,
-        train_time=train_time,
-        sync_time=sync_time,
         low=1,
         order="target",
         mode="keep" if moves else "drain",
+        **times,
     )
 
 
+@preset
 def nemo_rl_in_order(
-    num_prompts_per_step: int,
-    max_lookahead_versions: int = 1,
-    *,
-    length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    num_prompts_per_step: int, max_lookahead_versions: int = 1, *, length: Length, **times: Unpack[Times]
 ) -> System:
     """NeMo-RL, sampler in_order: batches are trained in the order of their dispatch.
 
@@ -73,34 +63,18 @@ def nemo_rl_in_order(
     (`systems/hard-bounds`). NeMo-RL stamps the weight version at the start and the step a group is meant for, in
     publishes.
 
-    Arguments: `num_prompts_per_step` P in groups; `max_lookahead_versions` N in versions; `length`, law of a sample's
-    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+    Arguments: `num_prompts_per_step` P in groups; `max_lookahead_versions` N in versions. Source: NVIDIA NeMo-RL.
 
     >>> nemo_rl_in_order(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
     """
     knobs = {"num_prompts_per_step": num_prompts_per_step, "max_lookahead_versions": max_lookahead_versions}
-    return _gated(
-        "nemo_rl_in_order",
-        knobs,
-        "max_lookahead_versions",
-        length=length,
-        load=load,
-        train_time=train_time,
-        sync_time=sync_time,
-        order="target",
-    )
+    return _gated("nemo_rl_in_order", knobs, "max_lookahead_versions", length=length, order="target", **times)
 
 
+@preset
 def nemo_rl_ready_first(
-    num_prompts_per_step: int,
-    max_staleness_versions: int = 1,
-    *,
-    length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    num_prompts_per_step: int, max_staleness_versions: int = 1, *, length: Length, **times: Unpack[Times]
 ) -> System:
     """NeMo-RL, sampler ready_first: whatever is finished is trained.
 
@@ -109,34 +83,18 @@ def nemo_rl_ready_first(
     Law `systems/cap-binds`; single groups are unbounded (`systems/straggler-tail` plus the queue). Stamped with the
     weight version at the start, in publishes.
 
-    Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions; `length`, law of a sample's
-    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+    Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions. Source: NVIDIA NeMo-RL.
 
     >>> nemo_rl_ready_first(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
     knobs = {"num_prompts_per_step": num_prompts_per_step, "max_staleness_versions": max_staleness_versions}
-    return _gated(
-        "nemo_rl_ready_first",
-        knobs,
-        "max_staleness_versions",
-        length=length,
-        load=load,
-        train_time=train_time,
-        sync_time=sync_time,
-        order="done",
-    )
+    return _gated("nemo_rl_ready_first", knobs, "max_staleness_versions", length=length, order="done", **times)
 
 
+@preset
 def nemo_rl_weight_fifo(
-    num_prompts_per_step: int,
-    max_staleness_versions: int = 1,
-    *,
-    length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    num_prompts_per_step: int, max_staleness_versions: int = 1, *, length: Length, **times: Unpack[Times]
 ) -> System:
     """NeMo-RL, sampler weight_fifo: the groups of an older weight version go first.
 
@@ -146,9 +104,7 @@ def nemo_rl_weight_fifo(
     dispatched batches their tickets would be lost; order and gate together leave none. Stamped with the weight version
     at the start, in publishes.
 
-    Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions; `length`, law of a sample's
-    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish. Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+    Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions. Source: NVIDIA NeMo-RL.
 
     >>> nemo_rl_weight_fifo(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
@@ -159,15 +115,14 @@ def nemo_rl_weight_fifo(
         knobs,
         "max_staleness_versions",
         length=length,
-        load=load,
-        train_time=train_time,
-        sync_time=sync_time,
         order="version_strict",
         max_age=max_staleness_versions,
         release_dropped="never",
+        **times,
     )
 
 
+@preset
 def nemo_rl_windowed(
     num_prompts_per_step: int,
     max_staleness_versions: int = 1,
@@ -176,9 +131,7 @@ def nemo_rl_windowed(
     max_buffered_rollouts: int | None = None,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """NeMo-RL, sampler windowed: generation never waits for the trainer, what ages out of the window is dropped.
 
@@ -190,9 +143,7 @@ def nemo_rl_windowed(
 
     Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions; `sample_freshest_first`,
     whether the latest start goes first; `max_inflight_prompts` C in groups (P unless given); `max_buffered_rollouts`,
-    groups that the buffer holds ((N + 1) P unless given); `length`, law of a sample's work at one unit a second;
-    `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish.
-    Returns a system. Raises `InputError`. Source: NVIDIA NeMo-RL.
+    groups that the buffer holds ((N + 1) P unless given). Source: NVIDIA NeMo-RL.
 
     >>> nemo_rl_windowed(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
@@ -223,30 +174,17 @@ def nemo_rl_windowed(
         age_action="drop",
         age_reach="all",
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 
-def _gated(
-    name: str,
-    knobs: dict[str, Any],
-    ahead: str,
-    *,
-    length: Length,
-    load: float | None,
-    train_time: Time,
-    sync_time: float,
-    mode: str = "keep",
-    **more: Any,
-) -> System:
+def _gated(name: str, knobs: dict[str, Any], ahead: str, *, length: Length, low: int = 0, **settings: Any) -> System:
     """NeMo-RL's gate: batch i of prompts starts once version i - N is installed, N the knob `ahead`.
 
     K = (N + 1) P tickets that return at the publish, asked for P at a time, a place for each.
     """
     batch = count("num_prompts_per_step", knobs["num_prompts_per_step"])
-    versions = count(ahead, knobs[ahead], more.pop("low", 0), "give a number of versions")
+    versions = count(ahead, knobs[ahead], low, "give a number of versions")
     tickets = (versions + 1) * batch
     return System(
         name,
@@ -254,12 +192,8 @@ def _gated(
         as_law("length", length),
         alike(ahead, versions, tickets),
         groups_per_batch=batch,
-        train_time=train_time,
-        load=load,
         tickets=tickets,
         release="publish",
         quantum=batch,
-        mode=mode,
-        sync_time=sync_time,
-        **more,
+        **settings,
     )

@@ -1,20 +1,21 @@
 """open-instruct: several steps of prompts are out, batches are packed ahead, stale results are refilled."""
 
+from typing import Unpack
+
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count
+from asyncsim.systems._knobs import Length, Times, alike, count, preset
 from asyncsim.systems._system import System
 
 
+@preset
 def open_instruct(
     num_unique_prompts_rollout: int,
     async_steps: int = 8,
     inflight_updates: bool = True,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """K = a P tickets back at packing, a packed batches may wait, older than a is dropped at packing: 0 .. a, hard.
 
@@ -23,9 +24,7 @@ def open_instruct(
     engine got the prompt, compared with the step the batch is packed for; a step is a publish.
 
     Arguments: `num_unique_prompts_rollout` P in groups; `async_steps` a >= 1 in steps; `inflight_updates`, whether
-    samples go on under new weights, else they are drained; `length`, law of a sample's work at one unit a second;
-    `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish.
-    Returns a system. Raises `InputError`. Source: open-instruct.
+    samples go on under new weights, else they are drained. Source: open-instruct.
 
     >>> open_instruct(2, 2, length=1.0, train_time=1.5).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -50,7 +49,5 @@ def open_instruct(
         age_action="drop",
         age_reference="submit",
         mode="keep" if moves else "drain",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

@@ -1,20 +1,21 @@
 """OpenRLHF asynchronous: a queue of whole batches between generator and trainer."""
 
+from typing import Unpack
+
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count
+from asyncsim.systems._knobs import Length, Times, alike, count, preset
 from asyncsim.systems._system import System
 
 
+@preset
 def openrlhf(
     rollout_batch_size: int,
     async_queue_size: int = 1,
     partial_rollout_enable: bool = False,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """K = Q P tickets back at the dequeue, a batch at a time (q = C = P): staleness 1 .. Q after the first batch, hard.
 
@@ -23,9 +24,7 @@ def openrlhf(
     version, a batch is a publish.
 
     Arguments: `rollout_batch_size` P in groups; `async_queue_size` Q in batches; `partial_rollout_enable`, whether
-    weights move under running samples; `length`, law of a sample's work at one unit a second; `load`, generation over
-    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises
-    `InputError`. Source: OpenRLHF.
+    weights move under running samples. Source: OpenRLHF.
 
     >>> [openrlhf(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
     [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
@@ -45,7 +44,5 @@ def openrlhf(
         quantum=batch,
         order="done",
         mode="keep" if partial else "drain",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

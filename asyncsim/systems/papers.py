@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count
+from asyncsim.systems._knobs import Length, Times, alike, count, preset
 from asyncsim.systems._system import System
 
 
-def m2po(
-    train_batch_size: int,
-    stale_iteration: int = 64,
-    *,
-    length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
-) -> System:
+@preset
+def m2po(train_batch_size: int, stale_iteration: int = 64, *, length: Length, **times: Unpack[Times]) -> System:
     """The stale harness of M2PO: every batch is a fixed number of steps old.
 
     K = (k + 1) P tickets back at the publish, strictly in order: staleness min(version, k), exactly k batches.
@@ -25,9 +20,7 @@ def m2po(
     none yet: the recommended 4 epochs update on the whole batch instead, 4 k + j updates behind. The first k + 1
     batches all come from version 0.
 
-    Arguments: `train_batch_size` P in groups; `stale_iteration` k in batches; `length`, law of a sample's work at one
-    unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a
-    publish. Returns a system. Raises `InputError`. Source: M2PO (2510.01161).
+    Arguments: `train_batch_size` P in groups; `stale_iteration` k in batches. Source: M2PO (2510.01161).
 
     >>> m2po(2, 3, length="lognormal:1.0:0.8", load=1.5).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 3.0, 3.0]
@@ -46,22 +39,13 @@ def m2po(
         order="oldest_start",
         window=1,
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
         recommended={"epochs": 4},
     )
 
 
-def oapl(
-    groups_per_batch: int,
-    period: int,
-    *,
-    length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
-) -> System:
+@preset
+def oapl(groups_per_batch: int, period: int, *, length: Length, **times: Unpack[Times]) -> System:
     """OAPL: a period of batches from one version, then weights and buffer begin anew.
 
     K = M = L P tickets back at the publish, S = L, drain: staleness 0, in updates a sawtooth 0 .. L - 1.
@@ -69,9 +53,7 @@ def oapl(
     All groups of a period are generated under the weights with which it begins, and none is left at its end: law
     `systems/cap-binds` at K = M. Batch i of a period is i U updates old when it starts to train.
 
-    Arguments: `groups_per_batch` P; `period` L in batches; `length`, law of a sample's work at one unit a second;
-    `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish.
-    Returns a system. Raises `InputError`. Source: OAPL (2602.19362).
+    Arguments: `groups_per_batch` P; `period` L in batches. Source: OAPL (2602.19362).
 
     >>> oapl(2, 3, length=1.0, train_time=1.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -89,12 +71,11 @@ def oapl(
         release="publish",
         order="done",
         mode="drain",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 
+@preset
 def tba(
     groups_per_batch: int,
     sync_interval: int = 2,
@@ -102,9 +83,7 @@ def tba(
     n_searchers: int = 1,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """TBA: searchers fill a replay buffer, the trainer draws from what came last or from everything.
 
@@ -116,10 +95,8 @@ def tba(
     first P groups are there (`initial_fill`). Counted in updates by TBA, which stamps nothing; law
     `systems/mean-staleness-identity` does not hold for what is used twice.
 
-    Arguments: `groups_per_batch` P; `sync_interval` k in batches; `on_policy_prob` p; `n_searchers` C in groups;
-    `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: TBA
-    (2503.18929).
+    Arguments: `groups_per_batch` P; `sync_interval` k in batches; `on_policy_prob` p; `n_searchers` C in groups.
+    Source: TBA (2503.18929).
 
     >>> tba(2, 2, 1.0, 4, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
@@ -142,7 +119,5 @@ def tba(
         order="random",
         recent=recent,
         mode="drain",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

@@ -1,11 +1,14 @@
 """PipelineRL: weights move in flight, and a lag in samples limits how far generation runs ahead."""
 
+from typing import Unpack
+
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, groups_of, optional
+from asyncsim.systems._knobs import Length, Times, alike, count, groups_of, optional, preset
 from asyncsim.systems._system import System
 
 
+@preset
 def pipeline_rl(
     train_batch_size: int,
     max_lag: int | None = None,
@@ -18,9 +21,7 @@ def pipeline_rl(
     pop_old_data: bool = True,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """K = ceil(max_lag / attempts) + G tickets back at the publish of G groups: mean (K - G) / G when ahead.
 
@@ -33,9 +34,8 @@ def pipeline_rl(
     Arguments: `train_batch_size`, samples of an optimizer step of P groups; `max_lag` in samples, or None;
     `weight_update_interval` in samples, S steps; `attempts`, samples of a group, as in the run; `llm_max_rollouts`
     samples at once in each of `llms` engines; `ring_buffer_size`, samples of the open loop's queue (a batch at least);
-    `max_ready_samples_per_lead`, samples that await the trainer; `pop_old_data`, whether a full ring drops; `length`,
-    law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
-    batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: PipelineRL (2509.19128).
+    `max_ready_samples_per_lead`, samples that await the trainer; `pop_old_data`, whether a full ring drops. Source:
+    PipelineRL (2509.19128).
 
     >>> pipeline_rl(4, 8, attempts=2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -78,7 +78,5 @@ def pipeline_rl(
         overflow="drop_oldest" if drops else "block",
         order="done",
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

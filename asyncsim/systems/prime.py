@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, groups_of, renamed
+from asyncsim.systems._knobs import Length, Times, alike, count, groups_of, preset, renamed
 from asyncsim.systems._system import System
 
 
 @renamed(rollouts_per_example="group_size")
+@preset
 def prime_rl(
     batch_size: int,
     max_off_policy_steps: int = 8,
@@ -16,9 +19,7 @@ def prime_rl(
     group_size: int = 1,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """prime-rl since May 2026: an open loop with a fixed lead, which drops what is too many steps off-policy.
 
@@ -31,9 +32,7 @@ def prime_rl(
     Its concurrency adapts below the ceiling; here it is the ceiling.
 
     Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`,
-    samples of a group, as in the run (`rollouts_per_example` in earlier revisions); `length`, law of a sample's work at
-    one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds
-    of a publish. Returns a system. Raises `InputError`. Source: prime-rl.
+    samples of a group, as in the run (`rollouts_per_example` in earlier revisions). Source: prime-rl.
 
     >>> prime_rl(4, 8, 8, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 2.0, 1.0, 2.0]
@@ -58,21 +57,18 @@ def prime_rl(
         age_checks=("pack", "publish"),
         age_reach="all",
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 
+@preset
 def prime_rl_before(
     batch_size: int,
     max_async_level: int = 1,
     strict_async_level: bool = False,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """prime-rl until May 2026: whole batches of rollouts, each for one step, a bounded number of steps ahead.
 
@@ -83,9 +79,7 @@ def prime_rl_before(
     once. Law `systems/hard-bounds`; a step is a publish.
 
     Arguments: `batch_size` P in groups; `max_async_level` L in steps; `strict_async_level`, whether batches use no
-    newer weights than they must; `length`, law of a sample's work at one unit a second; `load`, generation over
-    training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises
-    `InputError`. Source: prime-rl.
+    newer weights than they must. Source: prime-rl.
 
     >>> [prime_rl_before(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
     [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
@@ -106,7 +100,5 @@ def prime_rl_before(
         quantum=batch,
         order="target",
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

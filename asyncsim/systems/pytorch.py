@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, optional, share
+from asyncsim.systems._knobs import Length, Times, alike, count, optional, preset, share
 from asyncsim.systems._system import System
 
 
+@preset
 def torchforge(
     batch_size: int,
     max_policy_age: int = 1,
@@ -18,9 +20,7 @@ def torchforge(
     rollout_threads: int = 1,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """torchforge: a replay buffer sampled at random, from which what is older than a step or so is evicted.
 
@@ -31,9 +31,7 @@ def torchforge(
     before it takes new weights (drain), so all tokens of a sample have it.
 
     Arguments: `batch_size` P in groups; `max_policy_age` m in versions; `max_buffer_size` in groups, P at least, or
-    None; `max_resample_count`, how often a group may be used again; `rollout_threads` C in groups; `length`, law of a
-    sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch;
-    `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: torchforge.
+    None; `max_resample_count`, how often a group may be used again; `rollout_threads` C in groups. Source: torchforge.
 
     >>> torchforge(2, rollout_threads=2, length=1.0, train_time=2.5).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
@@ -63,15 +61,14 @@ def torchforge(
         max_age=limit,
         age_action="drop",
         mode="drain",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 
 _FRACTION = 0.3
 
 
+@preset
 def torchtitan(
     num_prompts_per_train_step: int,
     target_offpolicy_steps: int,
@@ -79,9 +76,7 @@ def torchtitan(
     windowed_fifo_batches: int | str | None = "unset",
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """torchtitan RL: an active buffer sized by the target age, consumed first in first out within a window.
 
@@ -94,9 +89,7 @@ def torchtitan(
 
     Arguments: `num_prompts_per_train_step` P in groups; `target_offpolicy_steps` S' in steps; `window_fraction` f in 0
     .. 1, or None; `windowed_fifo_batches` w in batches, or None, or "unset" for the earlier revision, beside which f
-    has its default; `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or
-    `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:
-    torchtitan; the window is that of MiniMax (2605.26494).
+    has its default. Source: torchtitan; the window is that of MiniMax (2605.26494).
 
     >>> torchtitan(4, 2, None, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -122,9 +115,7 @@ def torchtitan(
         order="oldest_start",
         window=window,
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, share
+from asyncsim.systems._knobs import Length, Times, alike, count, preset, share
 from asyncsim.systems._system import System
 
 
+@preset
 def roll_single_turn(
     rollout_batch_size: int,
     async_generation_ratio: float = 1,
@@ -17,9 +19,7 @@ def roll_single_turn(
     max_additional_running_prompts: int = 16,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """ROLL Flash, single turn: prompts of the oldest step first, and what is older than the ratio is aborted.
 
@@ -30,9 +30,8 @@ def roll_single_turn(
     that happens with additional prompts only, which K grows by. ROLL stamps the step at which sampling was asked for.
 
     Arguments: `rollout_batch_size` P in groups; `async_generation_ratio` a >= 1 in batches;
-    `is_use_additional_prompts`, whether `max_additional_running_prompts` more groups run; `length`, law of a sample's
-    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish. Returns a system. Raises `InputError`. Source: ROLL Flash (2510.11345).
+    `is_use_additional_prompts`, whether `max_additional_running_prompts` more groups run. Source: ROLL Flash
+    (2510.11345).
 
     >>> roll_single_turn(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -63,12 +62,11 @@ def roll_single_turn(
         age_reach="all",
         age_reference="submit",
         mode="reprefill",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 
+@preset
 def roll_environment_groups(
     num_env_groups: int,
     max_traj_per_env: int = 1,
@@ -76,9 +74,7 @@ def roll_environment_groups(
     group_size_redundancy: int = 0,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of whole steps.
 
@@ -90,10 +86,8 @@ def roll_environment_groups(
     whole batches that never happens.
 
     Arguments: `num_env_groups` E; `max_traj_per_env` T, episodes of an environment in a batch; `async_generation_ratio`
-    a >= 1 in whole steps; `group_size_redundancy`, 0, since a group of this model waits for all of its samples;
-    `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: ROLL Flash
-    (2510.11345).
+    a >= 1 in whole steps; `group_size_redundancy`, 0, since a group of this model waits for all of its samples. Source:
+    ROLL Flash (2510.11345).
 
     >>> roll_environment_groups(3, 1, 2, length=1.0, train_time=3.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -122,7 +116,5 @@ def roll_environment_groups(
         age_reach="all",
         age_reference="submit",
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

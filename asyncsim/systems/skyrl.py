@@ -1,11 +1,14 @@
 """SkyRL fully asynchronous: a capacity that grows with every publish, workers that never stop."""
 
+from typing import Unpack
+
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, optional
+from asyncsim.systems._knobs import Length, Times, alike, count, optional, preset
 from asyncsim.systems._system import System
 
 
+@preset
 def skyrl(
     policy_mini_batch_size: int = 256,
     max_staleness_steps: int = 4,
@@ -13,9 +16,7 @@ def skyrl(
     num_steps_per_epoch: int | None = None,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """K = (S' + 1) P tickets back at the publish, C workers, first done first trained: mean staleness S' at most.
 
@@ -27,9 +28,7 @@ def skyrl(
 
     Arguments: `policy_mini_batch_size` P in groups; `max_staleness_steps` S' in steps;
     `num_parallel_generation_workers` C in groups, within P .. P (S' + 1); `num_steps_per_epoch` E, prompts of the data
-    set over P, or None for an epoch without an end; `length`, law of a sample's work at one unit a second; `load`,
-    generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a
-    system. Raises `InputError`. Source: SkyRL.
+    set over P, or None for an epoch without an end. Source: SkyRL.
 
     >>> skyrl(4, 2, 12, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -63,7 +62,5 @@ def skyrl(
         epoch=epoch,
         order="done",
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

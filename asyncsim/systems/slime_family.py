@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, optional, share
+from asyncsim.systems._knobs import Length, Times, alike, count, optional, preset, share
 from asyncsim.systems._system import System
 
 
+@preset
 def slime_train_async(
-    rollout_batch_size: int,
-    update_weights_interval: int = 1,
-    *,
-    length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    rollout_batch_size: int, update_weights_interval: int = 1, *, length: Length, **times: Unpack[Times]
 ) -> System:
     """slime train_async: the next rollout runs while this one trains, weights move every few of them.
 
@@ -24,9 +21,7 @@ def slime_train_async(
     Only the first rollout behind a publish was generated before it; in batches the age cycles through 1 .. n. Hard, law
     `systems/cap-binds` with K = M / n at the dequeue. slime stamps no version here, it counts rollouts.
 
-    Arguments: `rollout_batch_size` P in groups; `update_weights_interval` n in rollouts; `length`, law of a sample's
-    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish. Returns a system. Raises `InputError`. Source: slime.
+    Arguments: `rollout_batch_size` P in groups; `update_weights_interval` n in rollouts. Source: slime.
 
     >>> slime_train_async(2, 3, length=1.0, train_time=1.0).staleness(9, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
@@ -46,21 +41,18 @@ def slime_train_async(
         quantum=batch,
         order="done",
         mode="drain",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 
+@preset
 def slime_fully_async(
     rollout_batch_size: int,
     sglang_server_concurrency: int = 512,
     engines: int = 1,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """slime fully asynchronous: a fixed number of groups is always in flight, no version is looked at.
 
@@ -71,9 +63,8 @@ def slime_fully_async(
     the groups outstanding at a publish, below 2 C by the two bounds. No age is checked. slime stamps the versions of
     engine calls when they return.
 
-    Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C, P at least; `length`,
-    law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a
-    batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: slime.
+    Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C, P at least. Source:
+    slime.
 
     >>> slime_fully_async(2, 4, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 2.0, 3.0]
@@ -101,12 +92,11 @@ def slime_fully_async(
         overflow="close",
         order="done",
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 
+@preset
 def miles(
     rollout_batch_size: int,
     max_weight_staleness: int | None = None,
@@ -116,9 +106,7 @@ def miles(
     async_max_concurrent_samples: int | None = None,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls.
 
@@ -131,9 +119,7 @@ def miles(
 
     Arguments: `rollout_batch_size` P in groups; `max_weight_staleness` m in publishes, or None;
     `async_data_buffer_capacity_factor` c >= 1 in batches; `async_unused_samples_handler`, drop or retry;
-    `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples` C in groups (else P); `length`, law of
-    a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch;
-    `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: miles.
+    `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples` C in groups (else P). Source: miles.
 
     >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
@@ -167,7 +153,5 @@ def miles(
         age_action="drop" if after == "drop" else "requeue",
         age_reference="end",
         mode="reprefill" if pause == "retract" else "keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from asyncsim.base import checks
 from asyncsim.base.laws import Law, as_law
-from asyncsim.systems._knobs import Length, Time, alike, count
-from asyncsim.systems._system import PLACES, System
+from asyncsim.systems._knobs import Length, Times, alike, count, preset
+from asyncsim.systems._system import System
 
 
 def synchronous(
@@ -28,11 +28,10 @@ def synchronous(
     >>> float(synchronous(4).schedule(6, 2, 1, 1, seed=0).staleness().max())
     0.0
     """
-    batch = checks.integer("groups_per_batch", groups_per_batch, 1, "count groups", PLACES)
-    knobs = {"groups_per_batch": groups_per_batch}
+    batch = count("groups_per_batch", groups_per_batch)
     return System(
         "synchronous",
-        knobs,
+        {"groups_per_batch": batch},
         as_law("length", length),
         (1.0,) * batch,
         groups_per_batch=batch,
@@ -45,15 +44,8 @@ def synchronous(
     )
 
 
-def fixed_lag(
-    lag: int,
-    groups_per_batch: int = 1,
-    *,
-    length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
-) -> System:
+@preset
+def fixed_lag(lag: int, groups_per_batch: int = 1, *, length: Length, **times: Unpack[Times]) -> System:
     """Fixed lag: every batch is exactly so many versions old.
 
     Staleness min(version, L) of every token's head: K = (L + 1) P^pub, a place for each, strictly in order (W = 1).
@@ -61,9 +53,7 @@ def fixed_lag(
     Law `systems/hard-bounds`: nobody overtakes and the cap always binds, so batch b was admitted with version b - L.
     Where no clock is wanted, `schedules.fixed` imposes the same staleness.
 
-    Arguments: `lag` L in versions; `groups_per_batch` P; `length`, law of a sample's work at one unit a second; `load`,
-    generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a
-    system. Raises `InputError`. Source: textbook.
+    Arguments: `lag` L in versions; `groups_per_batch` P. Source: textbook.
 
     >>> fixed_lag(2, 3, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -82,9 +72,7 @@ def fixed_lag(
         order="oldest_start",
         window=1,
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count
+from asyncsim.systems._knobs import Length, Times, alike, count, preset
 from asyncsim.systems._system import System
 
 
+@preset
 def tinker_cookbook(
-    groups_per_batch: int,
-    max_steps_off_policy: int,
-    *,
-    length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    groups_per_batch: int, max_steps_off_policy: int, *, length: Length, **times: Unpack[Times]
 ) -> System:
     """tinker-cookbook asynchronous: workers that never stop; a prompt whose answer is too old is asked again.
 
@@ -25,9 +22,7 @@ def tinker_cookbook(
     (`systems/age-cut-length-bias`); a slow generator is at `systems/cap-idle`. A sample keeps the sampling client that
     it started with (pin), whose step is its stamp; a step is a publish.
 
-    Arguments: `groups_per_batch` P in groups; `max_steps_off_policy` m in steps; `length`, law of a sample's work at
-    one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds
-    of a publish. Returns a system. Raises `InputError`. Source: tinker-cookbook.
+    Arguments: `groups_per_batch` P in groups; `max_steps_off_policy` m in steps. Source: tinker-cookbook.
 
     >>> tinker_cookbook(4, 1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
@@ -45,21 +40,13 @@ def tinker_cookbook(
         max_age=limit,
         age_action="requeue",
         mode="pin",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 
+@preset
 def tinker_cookbook_pipelined(
-    groups_per_batch: int,
-    max_steps_off_policy: int,
-    pipeline_depth: int = 1,
-    *,
-    length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    groups_per_batch: int, max_steps_off_policy: int, pipeline_depth: int = 1, *, length: Length, **times: Unpack[Times]
 ) -> System:
     """tinker-cookbook with a pipeline of batches, as proposed: the trainer waits for the oldest instead of dropping it.
 
@@ -69,10 +56,8 @@ def tinker_cookbook_pipelined(
     sampling client that it started with (pin), whose step is its stamp; a step is a publish. From a pull request,
     number 822, that was not checked against running code.
 
-    Arguments: `groups_per_batch` P in groups; `max_steps_off_policy` m >= k in steps; `pipeline_depth` k in steps;
-    `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:
-    tinker-cookbook.
+    Arguments: `groups_per_batch` P in groups; `max_steps_off_policy` m >= k in steps; `pipeline_depth` k in steps.
+    Source: tinker-cookbook.
 
     >>> tinker_cookbook_pipelined(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
@@ -101,7 +86,5 @@ def tinker_cookbook_pipelined(
         max_age=limit,
         age_action="wait",
         mode="pin",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

@@ -1,14 +1,17 @@
 """TRL AsyncGRPO: an open loop of generation tasks before a queue of samples, which discards stale ones."""
 
+from typing import Unpack
+
 from asyncsim.base import checks
 from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, groups_of
+from asyncsim.systems._knobs import Length, Times, alike, count, groups_of, preset
 from asyncsim.systems._system import System
 
 _SCORING = 18
 """Groups that TRL keeps between generation and a full queue: 16 to be scored, one being scored, one that waits."""
 
 
+@preset
 def trl(
     samples_per_step: int,
     max_staleness: int = 4,
@@ -18,9 +21,7 @@ def trl(
     num_generations: int = 8,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """An open loop of tasks before a queue that closes it, older than m is discarded at the dequeue: 0 .. m, hard.
 
@@ -32,9 +33,7 @@ def trl(
     Arguments: `samples_per_step`, samples of an optimizer step (TRL: device batch x accumulation x processes), P = that
     / num_generations groups; `max_staleness` m in publishes; `max_inflight_tasks` in samples, -1 for m steps of them
     (with m = 0 TRL starts no task, so give a number); `queue_maxsize` in samples; `weight_sync_steps` S;
-    `num_generations`, samples of a group, as in the run; `length`, law of a sample's work at one unit a second; `load`,
-    generation over training rate, or `train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a
-    system. Raises `InputError`. Source: TRL.
+    `num_generations`, samples of a group, as in the run. Source: TRL.
 
     >>> trl(2, 2, num_generations=1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -78,7 +77,5 @@ def trl(
         age_action="drop",
         age_reference="submit",
         mode="keep",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )

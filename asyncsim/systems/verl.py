@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 from asyncsim.base import checks
 from asyncsim.base.laws import Law, as_law
-from asyncsim.systems._knobs import Length, Time, alike, count, groups_of, share
-from asyncsim.systems._system import PLACES, System
+from asyncsim.systems._knobs import Length, Times, alike, count, groups_of, preset, share
+from asyncsim.systems._system import System
 
 
+@preset
 def verl_fully_async(
     ppo_mini_batch_size: int,
     staleness_threshold: float = 0.1,
@@ -20,9 +21,7 @@ def verl_fully_async(
     replicas: int = 1,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """verl fully asynchronous: generation runs ahead by a fraction of a publish window.
 
@@ -36,9 +35,8 @@ def verl_fully_async(
 
     Arguments: `ppo_mini_batch_size` times `require_batches`, P in groups; `staleness_threshold` tau >= 0;
     `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;
-    `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most; `length`, law of a sample's
-    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish. Returns a system. Raises `InputError`. Source: verl's fully asynchronous policy.
+    `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most. Source: verl's fully
+    asynchronous policy.
 
     >>> verl_fully_async(2, 0.5, 2, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
@@ -52,9 +50,38 @@ def verl_fully_async(
         "concurrent_samples_per_replica": concurrent_samples_per_replica,
         "replicas": replicas,
     }
-    return _verl("verl_fully_async", knobs, length=length, load=load, train_time=train_time, sync_time=sync_time)
+    batch = count("ppo_mini_batch_size", ppo_mini_batch_size)
+    parts = count("require_batches", require_batches)
+    every = count("trigger_parameter_sync_step", trigger_parameter_sync_step, 1, "count batches")
+    partial = checks.boolean("partial_rollout", partial_rollout, "say whether samples go on after a publish")
+    each = count("concurrent_samples_per_replica", concurrent_samples_per_replica)
+    replicas = count("replicas", replicas, 1, "count inference replicas")
+    tau = share("staleness_threshold", staleness_threshold, "give the share of a publish window to run ahead")
+    # In the order of verl's factors, whose rounding decides on the last ticket.
+    tickets = int(batch * parts * (tau + 1) * every)
+    bound = f"such that at most {checks.LARGEST} groups are out"
+    checks.require(tickets <= checks.LARGEST, "staleness_threshold", tau, bound, "give the share of a window")
+    places = min(each * replicas, tickets)
+    return System(
+        "verl_fully_async",
+        knobs,
+        as_law("length", length),
+        alike("concurrent_samples_per_replica", each, places),
+        groups_per_batch=batch * parts,
+        batches_per_publish=every,
+        servers=min(replicas, places),
+        tickets=tickets,
+        release="publish",
+        release_dropped="publish",
+        capacity=tickets,
+        overflow="drop_oldest",
+        order="done",
+        mode="reprefill" if partial else "drain",
+        **times,
+    )
 
 
+@preset
 def verl_separate_async(
     train_batch_size: int,
     num_warmup_batches: int = 1,
@@ -63,9 +90,7 @@ def verl_separate_async(
     max_off_policy_strategy: str = "drop",
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """verl v1 with separate generators: some batches of warm-up, then one for one, with a limit on a sample's versions.
 
@@ -76,10 +101,8 @@ def verl_separate_async(
     no batch while a sample in flight is due, mean w. Laws `systems/cap-binds` and `systems/hard-bounds`.
 
     Arguments: `train_batch_size` M, groups of a publish, in mini-batches of P = M / S; `num_warmup_batches` w;
-    `parameter_sync_step` S in batches; `max_off_policy_threshold` in versions; `max_off_policy_strategy`, drop or wait;
-    `length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`,
-    seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: verl's v1
-    trainer, separate_async.
+    `parameter_sync_step` S in batches; `max_off_policy_threshold` in versions; `max_off_policy_strategy`, drop or wait.
+    Source: verl's v1 trainer, separate_async.
 
     >>> verl_separate_async(4, 2, 1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -115,9 +138,7 @@ def verl_separate_async(
         max_age=limit,
         age_action=how,
         mode="reprefill",
-        train_time=train_time,
-        load=load,
-        sync_time=sync_time,
+        **times,
     )
 
 
@@ -139,23 +160,23 @@ def one_step_off(
     >>> one_step_off(4).schedule(4, 2, 1, 1, seed=0).staleness().max(axis=(0, 2, 3, 4)).tolist()
     [0.0, 1.0, 1.0, 1.0]
     """
-    places = checks.integer("groups_per_batch", groups_per_batch, 1, "count groups", PLACES)
-    knobs = {"groups_per_batch": groups_per_batch}
+    batch = count("groups_per_batch", groups_per_batch)
     return System(
         "one_step_off",
-        knobs,
+        {"groups_per_batch": batch},
         as_law("length", length),
-        (1.0,) * places,
-        groups_per_batch=groups_per_batch,
-        tickets=groups_per_batch,
+        (1.0,) * batch,
+        groups_per_batch=batch,
+        tickets=batch,
         release="dequeue",
-        quantum=groups_per_batch,
+        quantum=batch,
         mode="drain",
         train_time=train_time,
         sync_time=sync_time,
     )
 
 
+@preset
 def vcpo(
     ppo_mini_batch_size: int,
     staleness_threshold: float = 128,
@@ -166,9 +187,7 @@ def vcpo(
     replicas: int = 1,
     *,
     length: Length,
-    load: float | None = None,
-    train_time: Time = None,
-    sync_time: float = 0.0,
+    **times: Unpack[Times],
 ) -> System:
     """VCPO: the fully asynchronous recipe of verl, published after every batch, run far ahead.
 
@@ -180,57 +199,20 @@ def vcpo(
 
     Arguments: `ppo_mini_batch_size` times `require_batches`, P in groups; `staleness_threshold` k >= 0 (up to 128 in
     the recipes); `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;
-    `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most; `length`, law of a sample's
-    work at one unit a second; `load`, generation over training rate, or `train_time`, seconds of a batch; `sync_time`,
-    seconds of a publish. Returns a system. Raises `InputError`. Source: VCPO (2602.17616).
+    `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most. Source: VCPO (2602.17616).
 
     >>> vcpo(2, 3, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 3.0, 3.0]
     """
-    knobs = {
-        "ppo_mini_batch_size": ppo_mini_batch_size,
-        "staleness_threshold": staleness_threshold,
-        "trigger_parameter_sync_step": trigger_parameter_sync_step,
-        "require_batches": require_batches,
-        "partial_rollout": partial_rollout,
-        "concurrent_samples_per_replica": concurrent_samples_per_replica,
-        "replicas": replicas,
-    }
-    return _verl("vcpo", knobs, length=length, load=load, train_time=train_time, sync_time=sync_time)
-
-
-def _verl(
-    name: str, knobs: dict[str, Any], *, length: Length, load: float | None, train_time: Time, sync_time: float
-) -> System:
-    """verl's fully asynchronous recipe: K = int((1 + tau) M) tickets back at the publish, M = P S."""
-    batch = count("ppo_mini_batch_size", knobs["ppo_mini_batch_size"])
-    parts = count("require_batches", knobs["require_batches"])
-    every = count("trigger_parameter_sync_step", knobs["trigger_parameter_sync_step"], 1, "count batches")
-    partial = checks.boolean("partial_rollout", knobs["partial_rollout"], "say whether samples go on after a publish")
-    each = count("concurrent_samples_per_replica", knobs["concurrent_samples_per_replica"])
-    replicas = count("replicas", knobs["replicas"], 1, "count inference replicas")
-    tau = share("staleness_threshold", knobs["staleness_threshold"], "give the share of a publish window to run ahead")
-    # In the order of verl's factors, whose rounding decides on the last ticket.
-    tickets = int(batch * parts * (tau + 1) * every)
-    bound = f"such that at most {checks.LARGEST} groups are out"
-    checks.require(tickets <= checks.LARGEST, "staleness_threshold", tau, bound, "give the share of a window")
-    places = min(each * replicas, tickets)
-    return System(
-        name,
-        knobs,
-        as_law("length", length),
-        alike("concurrent_samples_per_replica", each, places),
-        groups_per_batch=batch * parts,
-        batches_per_publish=every,
-        servers=min(replicas, places),
-        train_time=train_time,
-        load=load,
-        tickets=tickets,
-        release="publish",
-        release_dropped="publish",
-        capacity=tickets,
-        overflow="drop_oldest",
-        order="done",
-        mode="reprefill" if partial else "drain",
-        sync_time=sync_time,
+    recipe = verl_fully_async(
+        ppo_mini_batch_size,
+        staleness_threshold,
+        trigger_parameter_sync_step,
+        require_batches,
+        partial_rollout,
+        concurrent_samples_per_replica,
+        replicas,
+        length=length,
+        **times,
     )
+    return recipe.replace(name="vcpo")

@@ -8,6 +8,7 @@ None, the fraction of its tokens that is token 0.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -55,6 +56,22 @@ def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> n
         moved.flat[k] += 1j * tiny
         columns.append(np.imag(function(moved)) / tiny)
     return np.stack(columns, axis=-1)
+
+
+def compositions(total: int, parts: int) -> np.ndarray:
+    """All ways to split a number into so many parts, `[K, parts]`: bars between stars.
+
+    >>> compositions(2, 2).tolist()
+    [[0, 2], [1, 1], [2, 0]]
+    """
+    if parts == 3:
+        # By far the fastest where many are asked for.
+        first, second = (x.ravel() for x in np.indices((total + 1, total + 1)))
+        return np.stack([first, second, total - first - second], axis=1)[first + second <= total]
+    bars = np.array(list(itertools.combinations(range(total + parts - 1), parts - 1)), dtype=np.int64)
+    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
+    edges[:, -1] = total + parts - 1
+    return np.diff(edges, axis=1) - 1
 
 
 class Arms(Declared):

@@ -13,6 +13,7 @@ and the report read the same lines.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
@@ -90,6 +91,13 @@ class Integer(Parameter[int]):
     def domain(self) -> str:
         """Its interval."""
         return f"integer >= {self.low}" if self.high is None else f"integer in [{self.low}, {self.high}]"
+
+
+class Count(Integer):
+    """A whole number of what its `doc` names."""
+
+    def __init__(self, low: int, high: int | None = None, *, doc: str, **about: Any) -> None:
+        super().__init__(low, high, **{"doc": doc, "remedy": f"count the {doc}", **about})
 
 
 class Staleness(Integer):
@@ -247,6 +255,13 @@ class Declared:
             value = point.get(name)
             vars(self)[name] = None if value is None else parameter.read(value)
         self.joint()
+
+    def but(self, **values: Any) -> Self:
+        """The same point with other values of some parameters, as formulas take them."""
+        other = copy.copy(self)
+        vars(other).update(values)
+        other.joint()
+        return other
 
     def joint(self) -> None:
         """Rules that one parameter sets for another. Raises `InputError` where one is broken."""

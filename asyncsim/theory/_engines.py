@@ -9,7 +9,7 @@ from typing import Any
 
 from asyncsim.base.laws import Law
 from asyncsim.theory import _lengths, _work
-from asyncsim.theory._declared import Choice, Declared, Draw, Flag, Integer, Parsed, Real
+from asyncsim.theory._declared import Choice, Count, Declared, Draw, Flag, Integer, Parsed, Real
 
 WORKS = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "pareto:1:1.5", "empirical:1:2:2:7")
 """Typical works of a sample: one value, light and heavy tails, few values."""
@@ -17,6 +17,16 @@ WORKS = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "pareto:
 
 class Engines(Declared):
     """A point of an event system; a parameter without `typical` depends on others, and a subclass draws it."""
+
+    @property
+    def group(self: Any) -> float:
+        """E[T], mean seconds of a group at rate 1: those of the longest of its samples."""
+        return _work.longest(self.length, self.samples_per_group)
+
+    @property
+    def group_by_quantiles(self: Any) -> float:
+        """The same by a second route."""
+        return _work.longest_by_quantiles(self.length, self.samples_per_group)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -26,41 +36,44 @@ class Engines(Declared):
 
 def places(**about: Any) -> Integer:
     """Groups in generation at once."""
-    return _count(1, None, "groups", "groups in generation", about)
+    return Count(1, None, **{"unit": "groups", "doc": "groups in generation", **about})
 
 
 def tickets(high: int | None = None, **about: Any) -> Integer:
     """Groups that may be out at once."""
-    return _count(1, high, "groups", "groups that are out", about)
+    return Count(1, high, **{"unit": "groups", "doc": "groups that are out", **about})
 
 
 def groups(low: int = 1, high: int | None = None, **about: Any) -> Integer:
     """Groups of a batch."""
-    return _count(low, high, "groups", "groups of a batch", about)
+    return Count(low, high, **{"unit": "groups", "doc": "groups of a batch", **about})
 
 
 def batches(high: int | None = None, **about: Any) -> Integer:
     """Batches of a publish."""
-    return _count(1, high, "batches", "batches of a publish", about)
+    return Count(1, high, **{"unit": "batches", "doc": "batches of a publish", **about})
 
 
 def samples(high: int | None = None, **about: Any) -> Integer:
     """Samples of a group."""
-    return _count(1, high, "samples", "samples of a group", about)
+    return Count(1, high, **{"unit": "samples", "doc": "samples of a group", **about})
 
 
 def slots(low: int = 1, **about: Any) -> Integer:
     """Samples decoded at once."""
-    return _count(low, None, "samples", "samples decoded at once", about)
+    return Count(low, None, **{"unit": "samples", "doc": "samples decoded at once", **about})
 
 
 def capacity(**about: Any) -> Integer:
     """Room of the buffer."""
-    return _count(1, None, "groups", "finished groups that the buffer holds", about)
+    return Count(1, None, **{"unit": "groups", "doc": "finished groups that the buffer holds", **about})
 
 
-def _count(low: int, high: int | None, unit: str, doc: str, about: dict[str, Any]) -> Integer:
-    return Integer(low, high, **{"unit": unit, "doc": doc, "remedy": f"count the {doc}", **about})
+def cells(most: int | None = None, **about: Any) -> Integer:
+    """Cells of a law."""
+    return Integer(
+        1, most, **{"doc": "cells of the law that are asked for", "remedy": "ask for at least one cell", **about}
+    )
 
 
 def work(**about: Any) -> Parsed[Law]:

@@ -22,7 +22,7 @@ HEAVY = (*LIGHT, "pareto:0.5:1.5")
 """Typical lengths, without and with one that has no variance."""
 
 SIGMAS, SHAPES, HEAVIEST = (0.05, 3.0), (0.1, 100.0), 1.1
-_PANELS, _NODES = 240, 16
+_PANELS = 240
 
 
 def read_law(field: str, value: Any) -> laws.Law:
@@ -85,11 +85,16 @@ def expectation(
     """
     frozen, low, high = _density(law, power)
     inner = [math.log(b) for b in breaks if b > 0.0 and low < math.log(b) < high]
-    edges = np.unique(np.concatenate([np.linspace(low, high, _PANELS + 1), inner]))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    log_x, weights = panels(np.unique(np.concatenate([np.linspace(low, high, _PANELS + 1), inner])))
+    x = np.exp(log_x)
+    return float(weights @ (frozen.pdf(x) * x * function(x)))
+
+
+def panels(edges: np.ndarray, nodes: int = 16) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of Gauss and Legendre in every panel between neighboring edges, `[panels * nodes]` each."""
+    places, weights = np.polynomial.legendre.leggauss(nodes)
     half = np.diff(edges) / 2.0
-    x = np.exp(((edges[:-1] + half)[:, None] + half[:, None] * nodes).ravel())
-    return float((half[:, None] * weights).ravel() @ (frozen.pdf(x) * x * function(x)))
+    return ((edges[:-1] + half)[:, None] + half[:, None] * places).ravel(), (half[:, None] * weights).ravel()
 
 
 def _density(law: laws.Law, power: float) -> tuple[Any, float, float]:

@@ -15,7 +15,7 @@ from scipy.stats import poisson
 
 from asyncsim.base import checks
 from asyncsim.base.laws import Law
-from asyncsim.theory import _work
+from asyncsim.theory import _lengths, _work
 from asyncsim.theory._declared import Draw, Integer
 
 STEADY = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "empirical:1:2:2:7")
@@ -23,7 +23,6 @@ STEADY = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "empiri
 _RARE = 3e-3
 """Chance of an empty or full buffer below which it costs less than that share of the throughput."""
 _PERIODS = np.arange(1, 400)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 Nodes = tuple[np.ndarray, np.ndarray]
 
@@ -73,9 +72,7 @@ def _panels(law: Law, n: int, kinks: Callable[[int], np.ndarray], unit: float) -
     while float(law.survival(top * unit)) * n > 1e-17:
         top *= 1.5
     grid = np.concatenate([[0.0], np.geomspace(top * 1e-14, top, 1800), kinks(int(top) + 2)])
-    edges = np.unique(grid[(grid >= 0.0) & (grid <= top)])
-    half = np.diff(edges) / 2.0
-    return ((edges[:-1] + half)[:, None] + half[:, None] * _NODES).ravel(), (half[:, None] * _WEIGHTS).ravel()
+    return _lengths.panels(np.unique(grid[(grid >= 0.0) & (grid <= top)]))
 
 
 def refuse_far(law: Law, n: int, unit: float) -> None:

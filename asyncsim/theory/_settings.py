@@ -67,8 +67,13 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
     if isinstance(other, str):
         reasons = [other] if s.tickets is None else dict.fromkeys([why_no_mean, crowded, other])
         return PredictedStaleness(None, reason="; ".join(reasons))
-    support = None if other.pmf is None or max(other.pmf) < 1.0 else (len(other.pmf) - 1,) * 2
+    support = _single(other.pmf)
     return PredictedStaleness(other.claim, other.mean, support, other.pmf, None, other.approximate, (), other.reason)
+
+
+def _single(pmf: tuple[float, ...] | None) -> tuple[int, int] | None:
+    """The support of a law of one value."""
+    return None if pmf is None or max(pmf) < 1.0 else (len(pmf) - 1,) * 2
 
 
 def _always_in_use(s: Facts, bound: _bounded.Bound | None) -> PredictedStaleness:
@@ -77,10 +82,8 @@ def _always_in_use(s: Facts, bound: _bounded.Bound | None) -> PredictedStaleness
     reason = f"{s.tickets} tickets are in use at every install, {s.publish} groups are trained between two"
     arrivals = _unticketed.found(s) if s.instant and s.publish == 1 and s.tickets == s.places else ""
     if isinstance(arrivals, _unticketed.Found):
-        support = None if arrivals.pmf is None or max(arrivals.pmf) < 1.0 else (len(arrivals.pmf) - 1,) * 2
-        return PredictedStaleness(
-            arrivals.claim, mean, support, arrivals.pmf, None, 0.0, ("systems/cap-binds",), arrivals.reason
-        )
+        claim, _, pmf, _, reason = arrivals
+        return PredictedStaleness(claim, mean, _single(pmf), pmf, None, 0.0, ("systems/cap-binds",), reason)
     if bound is None:
         tail = _stragglers(s)
         also = () if tail is None else ("systems/straggler-tail",)

@@ -80,13 +80,13 @@ def _arrivals(s: Facts) -> Found | str:
     memoryless = s.law.kind == "exponential" and s.samples == 1 and s.rate_curve is None
     plain = memoryless and s.difficulty is None and s.environment is None and s.reward is None and not s.failure_rate
     rates = tuple(float(r) for r in s.rates) if isinstance(s.rates, list | tuple) else None
+    point: dict[str, Any] = {"workers": s.places} | ({"rates": rates} if rates else {})
     if s.publish > 1:
-        point = {"workers": s.places, "groups_per_batch": s.publish, "law": s.length, "cells": _cells(s, rates, plain)}
-        return _of_claim("systems/arrivals-per-update", point | ({"rates": rates} if rates else {}), "mean")
+        point |= {"groups_per_batch": s.publish, "law": s.length, "cells": _cells(s, rates, plain)}
+        return _of_claim("systems/arrivals-per-update", point, "mean")
     if plain:
-        point = {"workers": s.places, "cells": _cells(s, rates, True)} | ({"rates": rates} if rates else {})
-        return _of_claim("systems/geometric", point, None, s.places - 1.0)
-    point = {"workers": s.places, "law": s.length} | ({"rates": rates} if rates else {})
+        return _of_claim("systems/geometric", point | {"cells": _cells(s, rates, True)}, None, s.places - 1.0)
+    point |= {"law": s.length}
     same = s.law.kind == "constant" and s.rate is not None and s.difficulty is None and s.environment is None
     result = _of_claim("systems/update-on-arrival", point, "mean")
     if isinstance(result, Found) and same and s.reward is None and s.rate_curve is None and not s.failure_rate:
@@ -120,6 +120,12 @@ def _clocked(s: Facts) -> Found | str:
     return _trainer_busy(s, period * rate, ratio)
 
 
+def _open_loop(s: Facts, period: float) -> dict[str, Any]:
+    """A point of the claims on open loops."""
+    sizes = {"places": s.places, "groups_per_batch": s.batch, "samples_per_group": s.samples}
+    return {**sizes, "length": s.length, "train_time": period}
+
+
 def _generators_busy(s: Facts, period: float, ratio: float) -> Found | str:
     if s.lead is not None and s.lead < 1 + s.prefetch // s.batches:
         return f"admission waits while packed batches lead by more than {s.lead}"
@@ -129,14 +135,7 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> Found | str:
             _openloop.refuse_chance(ratio, s.batch, limit)
     except checks.InputError as refusal:
         return f"places may stand still: {refusal}"
-    point = {
-        "places": s.places,
-        "groups_per_batch": s.batch,
-        "samples_per_group": s.samples,
-        "length": s.length,
-        "train_time": period,
-    }
-    result = _of_claim("systems/cap-idle", point, "mean")
+    result = _of_claim("systems/cap-idle", _open_loop(s, period), "mean")
     if isinstance(result, str):
         return result
     exact = s.law.kind == "exponential" and s.samples == 1 and not limits
@@ -157,15 +156,7 @@ def _trainer_busy(s: Facts, period: float, ratio: float) -> Found | str:
     if s.overflow == "drop_oldest":
         if s.batches > 1 or s.order != "done" or s.prefetch:
             return "a full buffer drops its oldest group"
-        point = {
-            "places": s.places,
-            "groups_per_batch": s.batch,
-            "samples_per_group": s.samples,
-            "length": s.length,
-            "train_time": period,
-            "capacity": s.capacity,
-        }
-        result = _of_claim("systems/open-loop-mean", point, "mean")
+        result = _of_claim("systems/open-loop-mean", _open_loop(s, period) | {"capacity": s.capacity}, "mean")
         return result if isinstance(result, str) else result._replace(approximate=_SHARE * result.mean)
     return _all_full(s, ratio)
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import methods, schedules, tasks, validation
+from asyncsim import tasks
 from asyncsim.base.records import Point
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import running
 from asyncsim.learning.batch import Batch
-from asyncsim.learning.spec import Spec
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Act
-from asyncsim.trials._plants import Displace, PolicyDefect
-from asyncsim.trials._trial import Plant
-from asyncsim.updates._link import chain
+from asyncsim.trials._plants import PolicyDefect
+from asyncsim.trials._runs import displaced, mean_of, run, second_moment_of
+from asyncsim.trials._trial import Estimate, Plant, units_for
 
 SAMPLES, BATCHES = 2048, 3
 """Samples of a batch, and batches of a replicate behind the displacement."""
+_ROUNDING = 1e-10
 MOST = 6_000_000
 """Samples that a trial takes at most."""
 
@@ -51,24 +51,14 @@ class Chain:
         self, diagnostics: list[Any], replicates: int, seed: int, plant: Plant, method: Method | None = None
     ) -> Trace:
         """Fresh batches generated at behavior and scored at the current policy."""
-        spec = Spec(
-            self.task,
-            schedules.frozen(),
-            method or methods.full_is(),
-            chain(Displace(tuple(self.current - self.behavior))),
-            samples_per_group=SAMPLES,
-            updates=BATCHES + 1,
-            replicates=replicates,
-            initial=self.behavior,
-            diagnostics=diagnostics,
-        )
-        return running.run(plant(spec), seed=seed, progress=False)
+        places = self.behavior, self.current
+        return run(displaced(self.task, places, diagnostics, (SAMPLES, BATCHES, replicates), method), seed, plant)
 
 
 def replicates_for(spread: float, effect: float, comparisons: int) -> int:
     """Replicates for a relative effect, from the relative standard deviation of one sample."""
     each = spread / math.sqrt(SAMPLES * BATCHES)
-    return max(32, validation.sample_size(each, effect, 1.0, 1e-3, 0.05, comparisons))
+    return max(32, units_for(each, effect, comparisons))
 
 
 def too_many(spread: float, effect: float, comparisons: int) -> str | None:
@@ -78,19 +68,38 @@ def too_many(spread: float, effect: float, comparisons: int) -> str | None:
     return None
 
 
-def ess_allowance(second: float, third: float, fourth: float) -> float:
-    """Allowance for the relative bias of a batch's ESS: twice its leading term, from moments of the weights."""
-    return 2.0 * abs(second + fourth / second**2 - 2.0 * third / second) / SAMPLES
-
-
-def ess_beyond(second: float) -> str | None:
-    """Why a batch's ESS says nothing: weights with log E W^2 above (1/4) log N hide their tail from N samples."""
-    most = 0.25 * math.log(SAMPLES)
-    return None if second <= math.exp(most) else f"log E W^2 at most {most:.2f} for batches of {SAMPLES}"
-
-
 AFFINITY = Metric("affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",))
 """E W^(1/2)."""
+MOMENTS = ["ess", "chi_square", AFFINITY]
+"""Metrics that `moments` reads."""
+
+
+def moments(trace: Trace, moment: Callable[[float], float]) -> dict[str, Estimate]:
+    """ESS per sample, E W^2 and E W^(1/2); `moment(p)` is E W^p.
+
+    A batch's ESS is biased: it is allowed twice the leading term, from moments of the weights. Rounding is what an
+    affinity of equal policies has.
+    """
+    ess, (second, third, fourth) = mean_of(trace, "ess"), (moment(p) for p in (2.0, 3.0, 4.0))
+    bias = 2.0 * abs(second + fourth / second**2 - 2.0 * third / second) / SAMPLES
+    return {
+        "ess": ess._replace(tolerance=bias * ess.value),
+        "second_moment": second_moment_of(trace),
+        "affinity": mean_of(trace, "affinity", _ROUNDING),
+    }
+
+
+def spread_of_square(moment: Callable[[float], float]) -> float:
+    """Relative standard deviation of one squared weight."""
+    return math.sqrt(max(moment(4.0) / moment(2.0) ** 2 - 1.0, 1e-6))
+
+
+def moments_beyond(moment: Callable[[float], float], effect: float, comparisons: int) -> str | None:
+    """Why moments cannot be measured: weights with log E W^2 above (1/4) log N hide their tail from N samples."""
+    most = 0.25 * math.log(SAMPLES)
+    if moment(2.0) > math.exp(most):
+        return f"log E W^2 at most {most:.2f} for batches of {SAMPLES}"
+    return too_many(spread_of_square(moment), effect, comparisons)
 
 
 class OneNumber(PolicyDefect):
@@ -98,7 +107,7 @@ class OneNumber(PolicyDefect):
 
     def act(self, view: Any, seen: Any, draws: Any, token: int, *more: Any) -> Act:
         """The wrapped policy's action for token 0."""
-        found: Act = self._policy.act(view, seen, draws, 0, *more)
+        found: Act = self._inner.act(view, seen, draws, 0, *more)
         return found
 
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:

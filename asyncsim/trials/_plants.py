@@ -21,21 +21,16 @@ from asyncsim.learning.step import Step
 from asyncsim.learning.versions import View
 from asyncsim.methods._weights import NoRatio, Weight
 from asyncsim.policies._policy import Forward
+from asyncsim.trials._trial import Plant, Wrapped
 from asyncsim.updates._link import Chain, Record, State
 
 
-class OffByOne:
+class OffByOne(Wrapped):
     """A system whose tokens are generated one version earlier than it says."""
-
-    def __init__(self, system: Any) -> None:
-        self._system = system
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._system, name)
 
     def schedule(self, *arguments: Any) -> records.Schedule:
         """The system's schedule with every version one less (0 at least)."""
-        made = self._system.schedule(*arguments)
+        made = self._inner.schedule(*arguments)
         return dataclasses.replace(made, version=np.maximum(made.version - 1, 0).astype(np.int32))
 
 
@@ -44,9 +39,13 @@ def off_by_one_version(spec: Spec) -> Spec:
     return spec.replace(system=OffByOne(spec.system))
 
 
-def dropped_ratio(spec: Spec) -> Spec:
-    """The method without its ratio."""
-    return spec.replace(method=spec.method.replace(weight=NoRatio()))
+def with_method(**settings: Any) -> Plant:
+    """A plant: the same spec, its method with other settings."""
+    return lambda spec: spec.replace(method=spec.method.replace(**settings))
+
+
+dropped_ratio = with_method(weight=NoRatio())
+"""The method without its ratio."""
 
 
 def momentum_inserted(spec: Spec) -> Spec:
@@ -54,14 +53,8 @@ def momentum_inserted(spec: Spec) -> Spec:
     return spec.replace(update=Chain((updates.momentum(0.5), *spec.update.links)))
 
 
-class PolicyDefect:
+class PolicyDefect(Wrapped):
     """A policy whose forward pass returns altered log-probs; everything else is the wrapped policy's."""
-
-    def __init__(self, policy: Any) -> None:
-        self._policy = policy
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._policy, name)
 
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
         """What is returned for `log_prob`."""
@@ -69,7 +62,7 @@ class PolicyDefect:
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """The wrapped policy's outputs with altered log-probs."""
-        outputs, pullback = self._policy.forward(view, batch, names)
+        outputs, pullback = self._inner.forward(view, batch, names)
         return Forward({k: self.altered(v, batch) if k == "log_prob" else v for k, v in outputs.items()}, pullback)
 
 
@@ -114,20 +107,14 @@ class Masked(Weight):
         return self.applied(step) * advantage
 
 
-class FourthPower:
+class FourthPower(Wrapped):
     """An optimal baseline whose weights are squared twice: the score norm already contains the ratio."""
-
-    def __init__(self, advantage: Any) -> None:
-        self._advantage = advantage
 
     def __call__(self, step: Step) -> Tensor:
         """The advantage with score norms multiplied by the squared weight once more."""
         wrong = copy.copy(step)
         wrong.score_norm = step.score_norm * step.sample_weight**2
-        return self._advantage(wrong)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._advantage, name)
+        return self._inner(wrong)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import schedules, tasks
+from asyncsim import tasks
 from asyncsim.base.records import Estimate, Point
 from asyncsim.learning.spec import Spec
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Ratio
+from asyncsim.trials._runs import population
 from asyncsim.trials._trial import Plant
-from asyncsim.updates._link import chain
 
 ROUNDING = 1e-10
 BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
@@ -35,7 +35,7 @@ def sequence_point(dependence: str, horizon: int, rows: int, **more: float | Non
 def planted(point: Point, method: Method, plant: Plant) -> Spec:
     """The spec of a point after planting."""
     task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
-    return plant(Spec(task, schedules.frozen(), method, chain(), sampling="enumerate"))
+    return plant(population(task, method))
 
 
 def places(point: Point) -> tuple[np.ndarray, np.ndarray]:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import methods, tasks, updates
+from asyncsim import tasks, updates
 from asyncsim.base import checks
-from asyncsim.base.records import Estimate
 from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
-from asyncsim.updates._link import chain
+from asyncsim.trials._runs import descent
+from asyncsim.trials._trial import Estimate
 
 GRID = 48
 PERIODS = 24
@@ -23,15 +23,12 @@ RESOLUTION = 0.005
 
 def noiseless_descent(curvatures: tuple[float, ...], system: Any) -> Callable[[tuple[float, ...], int], Spec]:
     """A `build` for `largest_stable_step`: descent on a quadratic from next to its minimum."""
-    task = tasks.quadratic(curvatures, noise=0.0, start=1e-6)
 
     def build(steps: tuple[float, ...], count: int) -> Spec:
-        return Spec(
-            task,
+        return descent(
+            tasks.quadratic(curvatures, noise=0.0, start=1e-6),
             system,
-            methods.gradient(),
-            chain(updates.sgd(steps)),
-            samples_per_group=1,
+            updates.sgd(steps),
             updates=count,
             replicates=len(steps),
             sampling="enumerate",

@@ -6,13 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from asyncsim import validation
 from asyncsim.base.records import Estimate, Point
 
 Plant = Callable[[Any], Any]
 """A change of a product component: from the spec (or system) that a trial is about to run to a defective one."""
 
+FALSE_FAIL, FALSE_PASS = 1e-3, 0.05
+"""Error rates of a verification: a true claim called violated, and one that is off by the trial's effect held."""
 SIZES = {"quick": 1.0, "full": 0.5}
 """Size of a verification, and the factor on the effect that it must see."""
+
+
+class Wrapped:
+    """A component of the product with some of its methods replaced; whatever else is asked of it, it has."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,6 @@ class Trial:
     measure. `loose`: terms of a bound that no point is known to attain.
     """
 
-    claim: str
     points: tuple[Point, ...]
     measure: Callable[[Point, float, int, Plant], dict[str, Estimate]]
     defects: Mapping[str, Defect]
@@ -56,3 +68,14 @@ class Trial:
 def untouched(spec: Any) -> Any:
     """The plant that plants nothing."""
     return spec
+
+
+def replaced(**settings: Any) -> Plant:
+    """A plant: the same spec or system but for some settings."""
+    return lambda ran: ran.replace(**settings)
+
+
+def units_for(spread: float, effect: float, comparisons: int, kind: str = "expectation", scale: float = 1.0) -> int:
+    """Replicates or realizations, `spread` the standard deviation of one, that see the effect at a verification's
+    error rates in each of so many comparisons."""
+    return validation.sample_size(spread, effect, scale, FALSE_FAIL, FALSE_PASS, comparisons, kind)

@@ -37,7 +37,7 @@ def test_every_record_has_the_mistake() -> None:
     record, schedule = wrong.timeline(BATCHES), wrong.schedule(BATCHES, 1, 1, 1, seed=0)
     assert len(record.publishes["version"]) == BATCHES - 1
     assert np.array_equal(schedule.staleness()[0, :, :, 0, 0], heads(wrong))
-    assert record.header["mistake"] == "version"
+    assert record.header["mistake"] == "version_off_by_one"
 
 
 @pytest.mark.parametrize("times", [1, 5])

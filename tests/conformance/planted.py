@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from asyncsim.conformance._controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
+from tests.conformance.controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
 
 
 class Provider:

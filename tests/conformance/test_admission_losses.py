@@ -8,9 +8,9 @@ import pytest
 
 from asyncsim.base.checks import InputError
 from asyncsim.conformance import check_admission
-from asyncsim.conformance._controllers import ResetAtPublish, TicketsAtPublish
-from asyncsim.conformance._ledger import Rules, Run
+from asyncsim.conformance._admission_runs import Rules, Run
 from tests.conformance import planted
+from tests.conformance.controllers import ResetAtPublish, TicketsAtPublish
 
 STARVES, BURSTS = "no starvation", "bounded staleness"
 

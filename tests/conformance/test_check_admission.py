@@ -9,12 +9,13 @@ import sys
 
 import pytest
 
+from asyncsim import conformance
 from asyncsim.base.checks import InputError
 from asyncsim.conformance import ConformanceError, check_admission
-from asyncsim.conformance._controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
-from asyncsim.conformance._ledger import Rules, Run, replayed
-from asyncsim.conformance._mistakes import BASES, MISTAKES, Law, Shadow, laws
+from asyncsim.conformance._admission_laws import BASES, MISTAKES, Law, Shadow, laws
+from asyncsim.conformance._admission_runs import Rules, Run, replayed
 from tests.conformance import planted
+from tests.conformance.controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
 
 STARVES, BURSTS = "no starvation", "bounded staleness"
 
@@ -306,7 +307,7 @@ def test_refused(name):
 
 
 def test_without_hypothesis_the_remedy_is_named(monkeypatch):
-    monkeypatch.delitem(sys.modules, "asyncsim.conformance._machine", raising=False)
+    monkeypatch.delitem(sys.modules, "asyncsim.conformance._admission_search", raising=False)
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(InputError, match="pip install"):
         check_admission(lambda: VersionCounter(4, 1), 4, 1)
@@ -315,6 +316,10 @@ def test_without_hypothesis_the_remedy_is_named(monkeypatch):
 def test_the_package_is_light_until_it_is_used():
     code = "import sys, asyncsim.conformance; print([m for m in ('hypothesis', 'torch', 'numba') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_every_public_name_is_there():
+    assert all(hasattr(conformance, name) for name in (*conformance.__all__, "adapters"))
 
 
 def test_a_call_can_be_left_out():

@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.base.laws import lognormal
-from asyncsim.conformance._controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
 from asyncsim.systems._system import StalledError, System
 from tests.conformance import planted
+from tests.conformance.controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
 from tests.systems.settings import EIGHTHS, SMOOTH, some
 
 COMPLETED, TRAINED, INSTALLED = range(3)

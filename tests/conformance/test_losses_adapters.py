@@ -8,7 +8,6 @@ import torch
 import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.conformance import adapters, check_loss
-from asyncsim.conformance._loss_bugs import SWAPPED, UNUSED
 from tests.conformance import trainers
 
 
@@ -101,7 +100,7 @@ def test_a_style_is_spoken(name):
 
 def test_a_correction_that_is_configured_and_left_out_is_found():
     report = checked(adapters.areal(areal_style), "decoupled_ppo")
-    assert report.bugs == (UNUSED,) and report.name == "ppo_clip(anchor='proximal')", report
+    assert report.bugs == ("behavior weight not applied",) and report.name == "ppo_clip(anchor='proximal')", report
 
 
 @pytest.mark.parametrize(
@@ -224,7 +223,9 @@ def test_a_loss_of_trl_around_the_snapshot_is_told(trl):
     assert report.conforms and report.bugs == () and report.shows("the lag is invisible")
     assert report.name == "vespo() with pi_prox in the place of mu"
     # Who makes the method says that its ratios are those to mu.
-    assert checked(trl("vespo"), sim.methods.vespo(), tolerance=1e-5).bugs == (SWAPPED,)
+    assert checked(trl("vespo"), sim.methods.vespo(), tolerance=1e-5).bugs == (
+        "ratio to the snapshot in place of behavior",
+    )
 
 
 def test_settings_of_trl_that_need_a_model_are_refused(trl):

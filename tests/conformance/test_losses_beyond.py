@@ -8,20 +8,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.conformance import _loss_beyond, _loss_bugs, _loss_parts, adapters, check_loss
-from asyncsim.conformance import _loss_parts as read
-from asyncsim.conformance._loss_probes import (
-    BESIDE,
-    INSIDE,
-    LARGEST,
-    LENGTHS,
-    LIKELY,
-    LONG,
-    LONGEST,
-    PADDED,
-    SMALL,
-    beyond,
-)
+from asyncsim.conformance import _loss_findings, adapters, check_loss
+from asyncsim.conformance._loss_probes import INSIDE, LARGEST, LONG, LONGEST, beyond
 from tests.conformance import field, planted_losses, trainers
 from tests.conformance.planted_losses import clipped
 from tests.conformance.test_losses import WRONG
@@ -35,55 +23,69 @@ def checked(loss, like=None, **settings):
 
 PLANTED = {
     # name: (bug, loss, what of the method is found all the same)
-    "first token's advantage": (read.ONE_TOKEN, clipped(lambda a, m: a[:, :1].expand_as(a)), RIGHT),
-    "last token's advantage": (read.ONE_TOKEN, clipped(planted_losses.last_of_row), RIGHT),
-    "mean advantage": (read.AVERAGED, clipped(planted_losses.row_mean), RIGHT),
-    "first token's sign": (read.ONE_SIGN, clipped(lambda a, m: a.abs() * a[:, :1].sign()), RIGHT),
-    "first token's side of the clip": (_loss_beyond.SIDE, planted_losses.side_of_the_first, RIGHT),
-    "first token's side of the dual clip": (_loss_beyond.ROWS, planted_losses.dual_of_the_first, RIGHT),
-    "clamped at 2": (read.CLAMPED, clipped(lambda a, m: a.clamp(-2, 2)), RIGHT),
-    "clamped at 5": (read.CLAMPED, clipped(lambda a, m: a.clamp(-5, 5)), RIGHT),
-    "clamped above 1/2 alone": (read.CLAMPED, clipped(lambda a, m: a.clamp(max=0.5)), RIGHT),
-    "squashed": (read.CHANGED, clipped(lambda a, m: a.tanh()), "unknown"),
-    "other clip for large ones": (_loss_beyond.BIG, planted_losses.narrower_for_large, "dapo()"),
-    "live clamp at 8.2": (_loss_beyond.LIMITED, clipped(limit=8.2), RIGHT),
-    "live clamp at 15": (_loss_beyond.LIMITED, clipped(limit=15.0), RIGHT),
-    "rows beyond 16": (_loss_beyond.CUT, clipped(keep=planted_losses.first_sixteen), RIGHT),
+    "first token's advantage": (
+        "one token's advantage for the whole row",
+        clipped(lambda a, m: a[:, :1].expand_as(a)),
+        RIGHT,
+    ),
+    "last token's advantage": ("one token's advantage for the whole row", clipped(planted_losses.last_of_row), RIGHT),
+    "mean advantage": ("advantages averaged over the row", clipped(planted_losses.row_mean), RIGHT),
+    "first token's sign": (
+        "one token's sign for the whole row",
+        clipped(lambda a, m: a.abs() * a[:, :1].sign()),
+        RIGHT,
+    ),
+    "first token's side of the clip": (
+        "one token's sign decides for the whole row",
+        planted_losses.side_of_the_first,
+        RIGHT,
+    ),
+    "first token's side of the dual clip": (
+        "other weights where advantages differ inside a row",
+        planted_losses.dual_of_the_first,
+        RIGHT,
+    ),
+    "clamped at 2": ("advantages are clamped", clipped(lambda a, m: a.clamp(-2, 2)), RIGHT),
+    "clamped at 5": ("advantages are clamped", clipped(lambda a, m: a.clamp(-5, 5)), RIGHT),
+    "clamped above 1/2 alone": ("advantages are clamped", clipped(lambda a, m: a.clamp(max=0.5)), RIGHT),
+    "squashed": ("advantages are changed", clipped(lambda a, m: a.tanh()), "unknown"),
+    "other clip for large ones": ("other weights for large advantages", planted_losses.narrower_for_large, "dapo()"),
+    "live clamp at 8.2": ("log ratio clamped live", clipped(limit=8.2), RIGHT),
+    "live clamp at 15": ("log ratio clamped live", clipped(limit=15.0), RIGHT),
+    "rows beyond 16": ("tokens far back in a row are left out", clipped(keep=planted_losses.first_sixteen), RIGHT),
     "length of 16": (
-        _loss_beyond.LONGER,
+        "other weights in long rows",
         planted_losses.length_of_sixteen,
         "ppo_clip(high=0.28, dual=3.0, aggregator='sequence_mean')",
     ),
-    "shifted": (_loss_parts.FIRST, planted_losses.shifted, RIGHT),
-    "cut short": (_loss_parts.LAST, planted_losses.without_the_last, RIGHT),
-    "first token by the mask": (_loss_parts.FIRST, clipped(keep=planted_losses.behind_the_first), RIGHT),
-    "cap below 1": (_loss_bugs.CAPPED, field.closed_cispo(0, 0, cap=0.2), "cispo(high=-0.8, anchor='proximal')"),
+    "shifted": ("first token left out", planted_losses.shifted, RIGHT),
+    "cut short": ("last token left out", planted_losses.without_the_last, RIGHT),
+    "first token by the mask": ("first token left out", clipped(keep=planted_losses.behind_the_first), RIGHT),
+    "cap below 1": ("cap below 1", field.closed_cispo(0, 0, cap=0.2), "cispo(high=-0.8, anchor='proximal')"),
 }
-
-
-def other(group):
-    return _loss_beyond.OTHERS[group][0]
-
 
 without = planted_losses.without
 RARE = {
     # name: (bug, loss), each as right as can be on all other batches
     "rows with a ratio below 1e-4": (
-        other(BESIDE),
+        "other weights beside a far token",
         without(lambda gap, p, a, m: gap.amin(-1, keepdim=True) >= math.log(1e-4)),
     ),
     "rows with a ratio above 100": (
-        other(BESIDE),
+        "other weights beside a far token",
         without(lambda gap, p, a, m: gap.amax(-1, keepdim=True) <= math.log(100.0)),
     ),
-    "advantages below .1": (other(SMALL), without(lambda gap, p, a, m: a.abs() >= 0.1)),
-    "advantages below .002": (other(SMALL), without(lambda gap, p, a, m: a.abs() >= 0.002)),
-    "probabilities above .97": (other(LIKELY), without(lambda gap, p, a, m: p < -0.03)),
-    "the longest row": (other(PADDED), planted_losses.longest_row),
-    "an odd row": (other(PADDED), without(planted_losses.even_rows)),
-    "rows of 17 to 31": (other(LENGTHS), without(lambda gap, p, a, m: (m.sum(-1, keepdim=True) - 24).abs() > 7)),
+    "advantages below .1": ("other weights for small advantages", without(lambda gap, p, a, m: a.abs() >= 0.1)),
+    "advantages below .002": ("other weights for small advantages", without(lambda gap, p, a, m: a.abs() >= 0.002)),
+    "probabilities above .97": ("other weights for likely tokens", without(lambda gap, p, a, m: p < -0.03)),
+    "the longest row": ("other weights in odd batches with padding", planted_losses.longest_row),
+    "an odd row": ("other weights in odd batches with padding", without(planted_losses.even_rows)),
+    "rows of 17 to 31": (
+        "other weights at some lengths",
+        without(lambda gap, p, a, m: (m.sum(-1, keepdim=True) - 24).abs() > 7),
+    ),
     "large advantages far back": (
-        other(LENGTHS),
+        "other weights at some lengths",
         without(lambda gap, p, a, m: ~((torch.arange(m.shape[1]) > 20) & (a.abs() > 3.0))),
     ),
 }
@@ -98,7 +100,7 @@ def test_what_is_wrong_in_rare_batches_alone_is_named_by_them(name):
 
 def test_rows_that_are_left_out_are_no_tokens_far_back():
     report = checked(without(lambda gap, p, a, m: m.sum(-1, keepdim=True) <= 16))
-    assert not report.conforms and report.bugs == (_loss_beyond.LONGER,)
+    assert not report.conforms and report.bugs == ("other weights in long rows",)
 
 
 def test_a_loss_without_weights_at_ratio_1_is_unlike_every_method():
@@ -121,7 +123,7 @@ def test_a_mistake_is_named_beside_the_method(name):
     report = checked(loss)
     assert not report.conforms and report.bugs == (bug,), report
     assert method in (report.name, *report.same), report
-    assert str(report).splitlines()[2] == f"bugs: {bug}" and bug in _loss_bugs.NAMES
+    assert str(report).splitlines()[2] == f"bugs: {bug}" and bug in _loss_findings.NAMES
     assert BOUNDS.get(name, "") in report.findings[0].evidence
 
 
@@ -141,7 +143,7 @@ def test_it_deviates_from_the_asked_method_and_no_name_allows_it(name):
     like = sim.methods.ppo_clip(high=0.28, dual=3.0)
     report = checked(loss, like, allow=(bug,))
     assert not report.conforms and report.bugs == (bug,)
-    assert report.distance > 0.1 or bug == _loss_parts.FIRST
+    assert report.distance > 0.1 or bug == "first token left out"
 
 
 def test_one_advantage_for_each_row_is_a_way_to_be_asked():
@@ -155,7 +157,7 @@ def test_one_advantage_for_each_row_is_a_way_to_be_asked():
 
 def test_a_live_ratio_of_the_row_averages_and_that_is_a_note():
     named = checked(trainers.gspo(), sim.methods.gspo(low=0.01, high=0.02))
-    assert named.conforms and named.bugs == () and named.shows(read.AVERAGED)
+    assert named.conforms and named.bugs == () and named.shows("advantages averaged over the row")
 
     def detached(log_prob, behavior, proximal, advantages, mask):
         mean = trainers.log_ratio(log_prob, behavior, mask).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True)
@@ -163,7 +165,7 @@ def test_a_live_ratio_of_the_row_averages_and_that_is_a_note():
         return -trainers.mean_of(trainers.surrogate(ratio, advantages, 0.01, 0.02), mask, "sequence_mean")
 
     own = checked(detached, sim.methods.gspo(low=0.01, high=0.02))
-    assert own.conforms and not own.shows(read.AVERAGED)
+    assert own.conforms and not own.shows("advantages averaged over the row")
 
 
 KNOWN = {
@@ -179,21 +181,21 @@ def test_a_clamp_that_trainers_have_is_told_as_what_it_is(name):
     loss, said = KNOWN[name]
     report = checked(loss)
     assert report.conforms
-    found = [f for f in report.findings if f.name == _loss_beyond.LIMITED]
+    found = [f for f in report.findings if f.name == "log ratio clamped live"]
     # With a dual clip no weight is left at 20.
     assert [f.kind for f in found] == ([] if said is None else ["note"])
     assert all(said in f.evidence and "asyncsim keeps that of e^20" in f.evidence for f in found)
 
 
 def test_a_clamp_at_ten_is_no_custom_of_token_ratios():
-    assert checked(clipped(limit=10.0)).bugs == (_loss_beyond.LIMITED,)
+    assert checked(clipped(limit=10.0)).bugs == ("log ratio clamped live",)
 
 
 def test_a_large_dual_clip_and_a_large_cap_are_no_clamps():
     report = checked(trainers.ppo(dual=4000.0))
-    assert report.conforms and report.name == "ppo_clip(dual=4000.0)" and not report.shows(_loss_beyond.LIMITED)
+    assert report.conforms and report.name == "ppo_clip(dual=4000.0)" and not report.shows("log ratio clamped live")
     report = checked(trainers.truncated(1e5))
-    assert report.conforms and "1e+05" in report.name and not report.shows(_loss_beyond.LIMITED)
+    assert report.conforms and "1e+05" in report.name and not report.shows("log ratio clamped live")
 
 
 def test_what_is_not_probed_is_listed():
@@ -220,7 +222,11 @@ def test_a_loss_that_fails_in_long_rows_deviates_instead_of_ending_the_check():
         return trainers.ppo()(log_prob, behavior, proximal, advantages, mask)
 
     report = checked(fails)
-    assert not report.conforms and report.bugs == (_loss_beyond.LONGER,) and report.excepted == (LONG, LENGTHS)
+    assert (
+        not report.conforms
+        and report.bugs == ("other weights in long rows",)
+        and report.excepted == (LONG, "rows of other lengths")
+    )
 
 
 def test_losses_of_trl_take_one_advantage_for_each_row():

@@ -7,19 +7,19 @@ import sys
 from pathlib import Path
 
 from asyncsim.conformance import check_admission
-from asyncsim.conformance._controllers import VersionCounter
+from tests.conformance import controllers
+from tests.conformance.controllers import VersionCounter
 
 USE = """
 from asyncsim.conformance import check_admission
-from asyncsim.conformance._controllers import VersionCounter
-import mine
+from mine import VersionCounter
 
-assert check_admission(lambda: VersionCounter(4, 1), batch_size=4, max_staleness=1, examples=mine.EXAMPLES).passed
+assert check_admission(lambda: VersionCounter(4, 1), batch_size=4, max_staleness=1, examples=5).passed
 """
 
 
 def test_no_folder_of_hypothesis_is_made(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("EXAMPLES = 5")
+    (tmp_path / "mine.py").write_text(Path(controllers.__file__).read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "use.py").write_text(USE)
     command = [sys.executable, "-B", "use.py"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=120)

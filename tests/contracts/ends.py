@@ -100,3 +100,23 @@ ENDS = {
     "mixed_versions": ends_of_ages([(OLD, 0.0), (MIXED, 1.0)]),
     "update_staleness": lambda n: (measure(n)[0], 0.0, measure(n, system=FROZEN, updates=6)[5], 5.0),
 }
+
+
+def batches():
+    """What bounded metrics are asked of: log ratios of all sizes, methods that clip and mask, ages, no reward."""
+    for method in (None, PPO, DUAL, FULL, MASK, CAPPED):
+        for level in (-60.0, -3.0, -1.0, 0.0, 0.1, 1.0, 2.0, 60.0):
+            yield {"log_ratio": flat(level, T=2), "method": method}
+        for heavy, rest in ((60.0, 0.0), (20.0, -20.0), (-60.0, 60.0)):
+            yield {"log_ratio": one(heavy, rest, T=2), "method": method}
+    yield {"log_ratio": ALONE * 60.0}
+    yield {"log_ratio": ALONE.swapaxes(2, 3)}
+    yield {"log_ratio": flat(0.3), "reward": 0.0}
+    for version in (FRESH, OLD, MIXED):
+        yield {"log_ratio": flat(0.0, 2, 2), "version": [[version]]}
+
+
+def spanned(metric):
+    """Least and largest value of a metric over these batches; NaN where it has none."""
+    values = np.concatenate([np.ravel(on(metric, **batch)) for batch in batches()])
+    return np.nanmin(values), np.nanmax(values)

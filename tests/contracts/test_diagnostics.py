@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import partial
 
@@ -92,10 +93,39 @@ ENDS = {
     **ends.ENDS,
 }
 
+ELSEWHERE = {"exact_cosine", "gradient_cosine", "ess_mismatch"}
+"""Bounded metrics of gradients and of a sampler that rounds, which batches of log ratios do not move."""
+
+
+def bounded(name):
+    """Whether a metric states a least and a largest value."""
+    made = make("diagnostics", name)
+    return isinstance(made, Metric) and made.range is not None and np.isfinite(made.range).all()
+
+
+def driven(metric):
+    """Whether the batches move a metric inside its range, up to the upper end of that."""
+    (low, high), (least, most) = metric.range, ends.spanned(metric)
+    return low - 1e-9 <= least < most - 0.1 and abs(most - high) < 1e-9
+
 
 def test_every_diagnostic_has_its_ends():
-    missing = set(ENDS) ^ set(names("diagnostics"))
+    missing = {name for name in set(ENDS) ^ set(names("diagnostics")) if name in ENDS or not bounded(name)}
     assert not missing, f"write both ends of {missing} into tests/contracts/ends.py"
+
+
+@pytest.mark.parametrize("name", [n for n in names("diagnostics") if bounded(n) and n not in ELSEWHERE])
+def test_a_bounded_metric_is_driven_to_its_upper_end(name):
+    assert driven(make("diagnostics", name)), (
+        f"write both ends of {name} into tests/contracts/ends.py, or widen `batches`"
+    )
+
+
+def test_a_metric_that_stands_still_or_states_too_much_is_not_driven():
+    ess = make("diagnostics", "ess")
+    assert driven(ess) and not driven(dataclasses.replace(ess, range=(0.0, 2.0)))
+    assert not driven(dataclasses.replace(ess, range=(0.5, 1.0)))
+    assert not driven(dataclasses.replace(ess, measure=lambda step: torch.ones(1, dtype=torch.float64)))
 
 
 @pytest.mark.parametrize("name", [n for n in ENDS if ENDS[n]])

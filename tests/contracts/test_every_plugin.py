@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import json
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.base import plugins
+from asyncsim.base import checks, plugins
 from tests.contracts.families import gathered
 from tests.contracts.laboratory import (
     KINDS,
@@ -194,26 +196,50 @@ def test_contradictory_infinities_fail_closed(method):
 
 # Knobs: one number per replicate equals separate runs to the bit.
 
-KNOBS = gathered("KNOBS")
+LADDER = (0.0, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 1.5, 2.0, 4.0)
+GIVEN = gathered("KNOBS")
 
 
-def test_every_knob_is_tried():
-    for kind, name in EVERY:
-        if kind in ("methods", "advantages", "factors", "penalties", "updates"):
-            # A weight that is not truncated has a field for a cap that it leaves empty.
-            empty = kind == "methods" and getattr(make(kind, name).weight, "cap", 0.0) is None
-            tried = set(KNOBS.get((kind, name), {})) | ({"cap"} if empty else set())
-            # A method's default advantage brings its own knobs, tried as that advantage.
-            value, inherited = make(kind, name), set()
-            if kind == "methods":
-                parts = (value.advantage, *value.factors, *value.penalties)
-                inherited = set().union(*(knob_fields(part) for part in parts))
-            missing = (knob_fields(value) - inherited) ^ tried
-            assert not missing, f"{name}: a row of KNOBS in tests/contracts/families/ with three values of {missing}"
+def own_knobs(kind, name):
+    """Names of the settings of a part that may be one number per replicate."""
+    value, inherited = make(kind, name), set()
+    if kind == "methods":
+        # A default advantage brings its own knobs, tried as that advantage.
+        inherited = set().union(*(knob_fields(part) for part in (value.advantage, *value.factors, *value.penalties)))
+        # A weight that is never truncated has a field for a cap all the same.
+        takes = inspect.signature(plugins.load("asyncsim.methods", name, "method")).parameters
+        inherited |= {"cap"} - set(takes) if getattr(value.weight, "cap", 0.0) is None else set()
+    return knob_fields(value) - inherited
 
 
-@pytest.mark.parametrize(("kind", "name"), KNOBS)
+def three(kind, name, knob):
+    """Least, middle and largest of the ladder's values that the part accepts for a knob."""
+    accepted = []
+    for rung in LADDER:
+        with contextlib.suppress(checks.InputError):
+            make(kind, name, **{knob: rung})
+            accepted.append(rung)
+    assert len(accepted) >= 3, f"{name}: give three values of {knob} in KNOBS of tests/contracts/families/"
+    return [accepted[0], accepted[len(accepted) // 2], accepted[-1]]
+
+
+KNOBBED = [
+    (kind, name)
+    for kind, name in EVERY
+    if kind in ("methods", "advantages", "factors", "penalties", "updates") and own_knobs(kind, name)
+]
+
+
+def test_values_that_are_given_are_of_knobs():
+    """And the ladder serves the others; most parts with knobs are found."""
+    assert set(GIVEN) <= set(KNOBBED) and len(KNOBBED) >= 60
+    assert all(set(row) == own_knobs(kind, name) for (kind, name), row in GIVEN.items())
+
+
+@pytest.mark.parametrize(("kind", "name"), KNOBBED)
 def test_knobs_per_replicate_equal_separate_runs(kind, name):
+    values = GIVEN.get((kind, name)) or {knob: three(kind, name, knob) for knob in own_knobs(kind, name)}
+
     def trace(changes):
         value = make(kind, name, **changes)
         spec = spec_of(kind, name)
@@ -227,9 +253,11 @@ def test_knobs_per_replicate_equal_separate_runs(kind, name):
             spec = spec.replace(update=sim.chain(sim.updates.sgd(1.5), value))
         return sim.run(spec, seed=4)
 
-    together = trace({k: np.array(v) for k, v in KNOBS[kind, name].items()})
-    runs = [trace({k: v[r] for k, v in KNOBS[kind, name].items()}) for r in range(3)]
-    assert (runs[0].parameters[0] != runs[2].parameters[0]).any(), "the knob does nothing"
+    together = trace({k: np.array(v) for k, v in values.items()})
+    runs = [trace({k: v[r] for k, v in values.items()}) for r in range(3)]
+    assert (runs[0].parameters[0] != runs[2].parameters[0]).any(), (
+        f"no knob does anything at {values}: give KNOBS of tests/contracts/families/ others"
+    )
     for r, alone in enumerate(runs):
         np.testing.assert_array_equal(together.parameters[r], alone.parameters[r])
         for key, values in alone.metrics.items():

@@ -115,6 +115,7 @@ LINKS = {
         lambda: [formulas.align(-0.2, 0.3), formulas.momentum(0.5)],
         [lambda u: u.align(-0.2, 0.3), lambda u: u.momentum(0.5)],
     ),
+    **gathered("LINKS"),
 }
 
 ADVANTAGES = {
@@ -158,9 +159,9 @@ def test_every_advantage_and_link_is_compared():
     # Those of single tokens and of a critic are compared in test_gae.py and the tests of their families.
     known = {*formulas.ADVANTAGES, "gae", "returns_to_go", *gathered("ADVANTAGES")}
     missing = known ^ set(plugins.summaries("asyncsim.advantages"))
-    assert not missing, f"write {missing} as a plain formula into ADVANTAGES of tests/core/formulas.py"
+    assert not missing, f"write {missing} as a plain formula into ADVANTAGES of a file of tests/contracts/families/"
     missing = {name.partition(" ")[0] for name in LINKS} ^ set(plugins.summaries("asyncsim.updates"))
-    assert not missing, f"give {missing} a plain formula in tests/core/formulas.py and a row in LINKS of this file"
+    assert not missing, f"give {missing} a plain formula in LINKS of a file of tests/contracts/families/"
 
 
 @pytest.mark.parametrize("epochs", [1, 2])

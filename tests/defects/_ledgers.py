@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from asyncsim.conformance._controllers import VersionCounter
 from asyncsim.learning.batch import Batch
 from asyncsim.learning.step import Step
 from asyncsim.learning.versions import tensor
 from asyncsim.policies._language_sampling import Distribution
 from asyncsim.policies._language_scoring import Scoring
+from tests.conformance.controllers import VersionCounter
 from tests.defects.plants import plant
 
 SAMPLERS = "tests/contracts/test_samplers.py::test_an_unchanged_policy_has_ratio_one"

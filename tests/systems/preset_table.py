@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
+from asyncsim import systems as presets
+
 FASTER, SLOWER = 0.3, 4.0
 """Seconds of training a batch with which generation of mean 1 is the slower, and the faster side."""
 UNEVEN = "lognormal:1.0:0.8"
-
-REQUIRED = {
-    "areal": (2, 4),
-    "buffered": (5, 2),
-    "fixed_lag": (2,),
-    "m2po": (4,),
-    "miles": (4,),
-    "nemo_rl_in_order": (4,),
-    "nemo_rl_legacy": (4,),
-    "nemo_rl_ready_first": (4,),
-    "nemo_rl_weight_fifo": (4,),
-    "nemo_rl_windowed": (4,),
-    "oapl": (4, 3),
-    "one_step_off": (),
-    "open_instruct": (4,),
-    "openrlhf": (4,),
-    "pipeline_rl": (32,),
-    "prime_rl": (4,),
-    "prime_rl_before": (4,),
-    "roll_environment_groups": (3,),
-    "roll_single_turn": (4,),
-    "skyrl": (),
-    "slime_fully_async": (4,),
-    "slime_train_async": (4,),
-    "synchronous": (),
-    "tba": (4,),
-    "tinker_cookbook": (4, 2),
-    "tinker_cookbook_pipelined": (4, 2),
-    "torchforge": (4,),
-    "torchtitan": (4, 2),
-    "trl": (32,),
-    "update_on_arrival": (5,),
-    "vcpo": (4,),
-    "verl_fully_async": (10,),
-    "verl_separate_async": (8,),
-}
-"""Arguments without a default, by preset."""
 
 
 def ahead(tickets, batch, places=None, **more):
@@ -63,7 +30,7 @@ OLDEST = {"order": "oldest_start"}
 READ = {"mode": "reprefill"}
 DRAIN = {"mode": "drain"}
 
-# name, positional knobs, knobs by name, settings
+# name, positional knobs, knobs by name, settings; the first of a preset begins with the knobs that have no default
 ROWS = [
     ("synchronous", (3,), {}, gate(3, 3, mode="drain")),
     ("one_step_off", (3,), {}, gate(3, 3, release="dequeue", mode="drain")),
@@ -246,6 +213,25 @@ ROWS = [
     ("buffered", (5, 2), {}, {"places": 5, "groups_per_batch": 2, "mode": "pin"}),
 ]
 
+
+def parameters(name):
+    """The arguments of a preset."""
+    return inspect.signature(getattr(presets, name)).parameters
+
+
+def own_knobs(name):
+    """The trainer's own knobs of a preset."""
+    return [p for p in parameters(name).values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+def _required(name, arguments):
+    """The first arguments, those of knobs without a default."""
+    return arguments[: sum(p.default is p.empty for p in own_knobs(name))]
+
+
+REQUIRED = {name: _required(name, arguments) for name, arguments, _, _ in reversed(ROWS)}
+"""Values for knobs without a default, by preset: those of its first row."""
+
 AHEAD = [
     ("verl_fully_async", (3, 0.5, 2), {}),
     ("verl_fully_async", (3, 0.5, 2), {"partial_rollout": False}),
@@ -297,66 +283,49 @@ EXACT = [
     ("vcpo", (3, 0), {"partial_rollout": False}, 0),
 ]
 
+# What a knob of its type can never be is tried for every preset unasked; here stand bounds of its own.
 BAD_KNOBS = [
     ("verl_fully_async", (2, -0.1), {}, "staleness_threshold"),
     ("verl_fully_async", (0,), {}, "ppo_mini_batch_size"),
     ("verl_fully_async", (2, 0.1, 0), {}, "trigger_parameter_sync_step"),
     ("verl_fully_async", (2, 1000000000.0), {}, "staleness_threshold"),
     ("verl_fully_async", (2,), {"require_batches": 0}, "require_batches"),
-    ("verl_fully_async", (2,), {"partial_rollout": 1}, "partial_rollout"),
     ("verl_fully_async", (2,), {"concurrent_samples_per_replica": 0}, "concurrent_samples_per_replica"),
     ("verl_fully_async", (2,), {"replicas": 0}, "replicas"),
-    ("vcpo", (2, float("nan")), {}, "staleness_threshold"),
     ("verl_separate_async", (7, 1, 2), {}, "train_batch_size"),
-    ("verl_separate_async", (8, -1), {}, "num_warmup_batches"),
     ("verl_separate_async", (8, 1, 0), {}, "parameter_sync_step"),
     ("verl_separate_async", (8, 1, 4, 0), {}, "max_off_policy_threshold"),
     ("verl_separate_async", (8, 2, 4, 2, "wait"), {}, "max_off_policy_threshold"),
-    ("verl_separate_async", (8, 1, 4, 8, "hope"), {}, "max_off_policy_strategy"),
-    ("areal", (-1, 2), {}, "max_head_offpolicyness"),
     ("areal", (1, 0), {}, "consumer_batch_size"),
     ("areal", (1, 2, 0), {}, "max_concurrent_rollouts"),
     ("skyrl", (0,), {}, "policy_mini_batch_size"),
     ("skyrl", (4, 2, 3), {}, "num_parallel_generation_workers"),
-    ("skyrl", (4, -1, 4), {}, "max_staleness_steps"),
     ("skyrl", (4, 2, 13), {}, "num_parallel_generation_workers"),
     ("skyrl", (4, 2, 8, 0), {}, "num_steps_per_epoch"),
     ("roll_single_turn", (0,), {}, "rollout_batch_size"),
     ("roll_single_turn", (4, 0.9), {}, "async_generation_ratio"),
-    ("roll_single_turn", (4, 1, 2), {}, "is_use_additional_prompts"),
-    ("roll_single_turn", (4, 1, True, -1), {}, "max_additional_running_prompts"),
     ("roll_environment_groups", (3, 1, 1.5), {}, "async_generation_ratio"),
     ("roll_environment_groups", (0,), {}, "num_env_groups"),
     ("roll_environment_groups", (3, 0), {}, "max_traj_per_env"),
     ("roll_environment_groups", (3, 1, 1, 1), {}, "group_size_redundancy"),
     ("prime_rl", (0,), {}, "batch_size"),
-    ("prime_rl", (4, -1), {}, "max_off_policy_steps"),
     ("prime_rl", (4, 8, 0), {}, "max_inflight"),
     ("prime_rl", (5, 8, 8, 2), {}, "batch_size"),
     ("prime_rl", (4, 8, 1, 2), {}, "max_inflight"),
-    ("prime_rl_before", (4, -1), {}, "max_async_level"),
-    ("prime_rl_before", (4, 1, "yes"), {}, "strict_async_level"),
     ("pipeline_rl", (12,), {}, "train_batch_size"),
-    ("pipeline_rl", (8, -1), {}, "max_lag"),
     ("pipeline_rl", (8, None, 0), {}, "weight_update_interval"),
     ("pipeline_rl", (8, None, 1, 8, 7), {}, "llm_max_rollouts"),
     ("pipeline_rl", (8,), {"llms": 0}, "llms"),
     ("pipeline_rl", (8,), {"ring_buffer_size": 0}, "ring_buffer_size"),
-    ("pipeline_rl", (8,), {"max_ready_samples_per_lead": -1}, "max_ready_samples_per_lead"),
-    ("pipeline_rl", (8,), {"pop_old_data": 1}, "pop_old_data"),
     ("pipeline_rl", (8,), {"attempts": 0}, "attempts"),
     ("slime_train_async", (4, 0), {}, "update_weights_interval"),
     ("slime_train_async", (0,), {}, "rollout_batch_size"),
     ("slime_fully_async", (4, 3), {}, "sglang_server_concurrency"),
     ("slime_fully_async", (4, 4, 0), {}, "engines"),
     ("miles", (0,), {}, "rollout_batch_size"),
-    ("miles", (4, -1), {}, "max_weight_staleness"),
     ("miles", (4, None, 0.9), {}, "async_data_buffer_capacity_factor"),
-    ("miles", (4, None, 2.0, "hope"), {}, "async_unused_samples_handler"),
-    ("miles", (4, None, 2.0, "drop", "hope"), {}, "pause_generation_mode"),
     ("miles", (4, None, 2.0, "drop", "retract", 0), {}, "async_max_concurrent_samples"),
     ("openrlhf", (4, 0), {}, "async_queue_size"),
-    ("openrlhf", (4, 1, 1), {}, "partial_rollout_enable"),
     ("nemo_rl_in_order", (0,), {}, "num_prompts_per_step"),
     ("nemo_rl_weight_fifo", (0,), {}, "num_prompts_per_step"),
     ("nemo_rl_ready_first", (0,), {}, "num_prompts_per_step"),
@@ -368,17 +337,11 @@ BAD_KNOBS = [
     ("prime_rl", (4,), {"rollouts_per_example": 2}, "rollouts_per_example"),
     ("nemo_rl_legacy", (4, 0), {}, "max_trajectory_age_steps"),
     ("nemo_rl_legacy", (0,), {}, "num_prompts_per_step"),
-    ("nemo_rl_legacy", (4, 1, 1), {}, "in_flight_weight_updates"),
-    ("nemo_rl_in_order", (4, -1), {}, "max_lookahead_versions"),
     ("nemo_rl_in_order", (1 << 19, 3), {}, "max_lookahead_versions"),
-    ("nemo_rl_weight_fifo", (4, -1), {}, "max_staleness_versions"),
     ("nemo_rl_ready_first", (4, 0.5), {}, "max_staleness_versions"),
-    ("nemo_rl_windowed", (4, -1), {}, "max_staleness_versions"),
-    ("nemo_rl_windowed", (4, 1, 1), {}, "sample_freshest_first"),
     ("nemo_rl_windowed", (4, 1, False, 0), {}, "max_inflight_prompts"),
     ("nemo_rl_windowed", (4, 1, False, 4, 3), {}, "max_buffered_rollouts"),
     ("trl", (9,), {}, "samples_per_step"),
-    ("trl", (8, -1), {}, "max_staleness"),
     ("trl", (8, 4, 7), {}, "max_inflight_tasks"),
     ("trl", (8, 0), {}, "max_inflight_tasks"),
     ("trl", (8, 4, 0), {}, "max_inflight_tasks"),
@@ -387,38 +350,28 @@ BAD_KNOBS = [
     ("trl", (8,), {"num_generations": 0}, "num_generations"),
     ("open_instruct", (4, 0), {}, "async_steps"),
     ("open_instruct", (0,), {}, "num_unique_prompts_rollout"),
-    ("open_instruct", (4, 1, 0), {}, "inflight_updates"),
-    ("tinker_cookbook", (4, -1), {}, "max_steps_off_policy"),
     ("tinker_cookbook", (4, None), {}, "max_steps_off_policy"),
     ("tinker_cookbook", (0, 1), {}, "groups_per_batch"),
     ("tinker_cookbook_pipelined", (4, 1, 2), {}, "max_steps_off_policy"),
-    ("tinker_cookbook_pipelined", (4, 1, -1), {}, "pipeline_depth"),
     ("tinker_cookbook_pipelined", (0, 1), {}, "groups_per_batch"),
-    ("buffered", (2, 2, -1.0), {}, "service"),
     ("torchtitan", (0, 1), {}, "num_prompts_per_train_step"),
-    ("torchtitan", (4, -1), {}, "target_offpolicy_steps"),
     ("torchtitan", (4, 1, 1.5), {}, "window_fraction"),
     ("torchtitan", (4, 1, -0.5), {}, "window_fraction"),
     ("torchtitan", (4, 1, 0.5, 2), {}, "window_fraction"),
     ("torchtitan", (4, 1, 0.3, 0), {}, "windowed_fifo_batches"),
     ("torchforge", (0,), {}, "batch_size"),
-    ("torchforge", (4, -1), {}, "max_policy_age"),
     ("torchforge", (4, 1, 3), {}, "max_buffer_size"),
-    ("torchforge", (4, 1, 4, -1), {}, "max_resample_count"),
     ("torchforge", (4, 1, 4, 0, 0), {}, "rollout_threads"),
     ("tba", (4, 0), {}, "sync_interval"),
     ("tba", (4, 2, 1.1), {}, "on_policy_prob"),
     ("tba", (4, 2, 0.5, 0), {}, "n_searchers"),
     ("tba", (0,), {}, "groups_per_batch"),
-    ("m2po", (4, -1), {}, "stale_iteration"),
     ("m2po", (0,), {}, "train_batch_size"),
     ("oapl", (4, 0), {}, "period"),
     ("oapl", (0, 4), {}, "groups_per_batch"),
     ("buffered", (0, 2), {}, "workers"),
     ("buffered", (2, 0), {}, "buffer_size"),
     ("buffered", (2, 2, 1.0, [1.0]), {}, "rates"),
-    ("buffered", (2, 2, 1.0, None, 1), {}, "stagger"),
-    ("fixed_lag", (-1,), {}, "lag"),
     ("fixed_lag", (1 << 20,), {}, "lag"),
     ("fixed_lag", (1, 0), {}, "groups_per_batch"),
     ("synchronous", (0,), {}, "groups_per_batch"),

@@ -18,7 +18,19 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems._system import System
 from tests.statistics import assert_rate
-from tests.systems.preset_table import AHEAD, BAD_KNOBS, BOUNDED, EXACT, FASTER, REQUIRED, ROWS, SLOWER, UNEVEN
+from tests.systems.preset_table import (
+    AHEAD,
+    BAD_KNOBS,
+    BOUNDED,
+    EXACT,
+    FASTER,
+    REQUIRED,
+    ROWS,
+    SLOWER,
+    UNEVEN,
+    own_knobs,
+    parameters,
+)
 
 
 @pytest.mark.parametrize("law", [constant(1.0), lognormal(1.0, 0.8), pareto(0.5, 1.5)])
@@ -188,7 +200,7 @@ def test_saved_records_come_back_and_broken_files_are_named(tmp_path):
 
 def built(name, arguments=(), train_time=1.0, length="lognormal:1.0:0.8", **knobs):
     """A preset with a law of lengths, where it takes one."""
-    if name not in ("update_on_arrival", "buffered"):
+    if "length" in parameters(name):
         knobs = {"length": length, "train_time": train_time} | knobs
     return getattr(presets, name)(*arguments, **knobs)
 
@@ -209,8 +221,8 @@ def wanted(row):
 
 
 def test_every_preset_is_in_the_table():
-    names = set(plugins.summaries("asyncsim.systems"))
-    assert names == set(REQUIRED) == {row[0] for row in ROWS}
+    missing = set(plugins.summaries("asyncsim.systems")) ^ set(REQUIRED)
+    assert not missing, f"give {missing} a row in ROWS of tests/systems/preset_table.py: its settings, by hand"
 
 
 def test_the_page_of_presets_knows_every_preset():
@@ -225,18 +237,39 @@ def test_the_page_of_presets_knows_every_preset():
 def test_defaults_build_and_every_knob_is_recorded(name):
     system = built(name, REQUIRED[name])
     assert system.name == name and json.dumps(system.describe())
-    knobs = inspect.signature(getattr(presets, name)).parameters.values()
-    assert list(system.knobs) == [p.name for p in knobs if p.kind is p.POSITIONAL_OR_KEYWORD]
-    if name not in ("update_on_arrival", "buffered"):
+    assert list(system.knobs) == [p.name for p in own_knobs(name)]
+    if "length" in parameters(name):
         timed = built(name, REQUIRED[name], train_time=2.5, length=3.0, sync_time=0.25)
         assert (timed.length, timed.train_time, timed.sync_time, timed.load) == (constant(3.0), 2.5, 0.25, None)
-    if name not in ("update_on_arrival", "buffered", "synchronous", "one_step_off"):
+    if "load" in parameters(name):
         loaded = built(name, REQUIRED[name], train_time=None, load=1.5)
         assert (loaded.load, loaded.train_time) == (1.5, None)
         with pytest.raises(InputError, match=r"updates_per_batch = 3: must be left out; .* sim\.Spec\("):
             built(name, REQUIRED[name], train_time=None, load=1.5, updates_per_batch=3)
         with pytest.raises(InputError, match="load, train_time"):
             built(name, REQUIRED[name], load=1.5)
+
+
+@pytest.mark.parametrize("name", [name for name in REQUIRED if "load" in parameters(name)])
+def test_what_presets_share_stands_in_every_signature_and_docstring(name):
+    *_, length, load, train_time, sync_time = parameters(name).values()
+    shared = (length, load, train_time, sync_time)
+    assert [p.name for p in shared] == ["length", "load", "train_time", "sync_time"]
+    assert [p.default for p in shared] == [inspect.Parameter.empty, None, None, 0.0]
+    assert {p.kind for p in shared} == {inspect.Parameter.KEYWORD_ONLY}
+    paragraphs = inspect.getdoc(getattr(presets, name)).split("\n\n")
+    told = next(" ".join(text.split()) for text in paragraphs if text.startswith("Arguments: "))
+    assert all(f"`{p.name}`" in told for p in shared)
+    assert "; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: " in told
+
+
+def test_a_preset_takes_no_setting_of_the_model_unasked():
+    """`**times` would hand on any setting of a system; only what the signature names may pass."""
+    for name in ("difficulty", "hope", "order"):
+        with pytest.raises(TypeError, match=rf"^tba\(\) got an unexpected keyword argument '{name}'$"):
+            built("tba", (4,), **{name: 1.0})
+    with pytest.raises(TypeError, match="required keyword-only argument: 'length'"):
+        presets.tba(4, load=1.0)
 
 
 @pytest.mark.parametrize(("name", "arguments", "knobs", "row"), ROWS, ids=[f"{r[0]}-{i}" for i, r in enumerate(ROWS)])
@@ -449,13 +482,19 @@ def test_a_bad_knob_is_refused_by_its_own_name(name, arguments, knobs, field):
     assert caught.value.field == field and caught.value.remedy
 
 
-def test_every_knob_is_tried_with_a_bad_value():
-    # Those of `vcpo` are read by the code of `verl_fully_async`; `arrivals` serves both presets without training time.
-    elsewhere = {"vcpo": "verl_fully_async", "update_on_arrival": "buffered"}
-    tried = {(name, field) for name, _, _, field in BAD_KNOBS}
-    missing = set()
-    for name in REQUIRED:
-        knobs = inspect.signature(getattr(presets, name)).parameters.values()
-        names = {p.name for p in knobs if p.kind is p.POSITIONAL_OR_KEYWORD}
-        missing |= {(name, k) for k in names if not tried & {(name, k), (elsewhere.get(name), k)}}
-    assert not missing
+def never(default):
+    """What no knob with this default can be."""
+    if isinstance(default, bool):
+        return [1]
+    least = default if isinstance(default, (int, float)) else 0
+    return ["hope", float("nan"), min(least, 0) - 1]
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_every_knob_refuses_what_it_can_never_be_by_its_own_name(name):
+    given = dict(zip((p.name for p in own_knobs(name)), REQUIRED[name], strict=False))
+    for knob in own_knobs(name):
+        for bad in never(knob.default):
+            with pytest.raises(InputError) as caught:
+                built(name, **{**given, knob.name: bad})
+            assert caught.value.field == knob.name and caught.value.remedy

@@ -15,8 +15,8 @@ from asyncsim.base.checks import InputError
 from asyncsim.tasks._tabular import TabularTask
 from asyncsim.trials._chains import AFFINITY, BATCHES, SAMPLES, Chain, OneNumber
 from asyncsim.trials._plants import with_policy
+from asyncsim.trials._runs import mean_of
 from asyncsim.trials._trial import untouched
-from asyncsim.trials.ratio._displaced import mean_of
 from asyncsim.trials.sequence.gradient import _MeanGradient
 
 POINT = {"horizon": 40, "behavior_margins": (0.5, 1.3), "current_margins": (0.7, 1.5), "fraction": 0.75}

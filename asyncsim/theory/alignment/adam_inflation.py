@@ -21,8 +21,8 @@ from scipy.integrate import quad
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Choice, Declared, Integer, Real
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -74,8 +74,7 @@ def _projected(s: _Setting, overlap: float, lost: float) -> dict[str, float]:
     return _quantities(s, 1.0 - s.strength * overlap, left / (s.energy + s.dimension))
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _projected(s, _overlap(s), 2.0 * s.strength - s.strength**2)
 
 
@@ -94,8 +93,7 @@ def _integrated(s: _Setting) -> float:
     return float(sum(quad(integrand, *piece, epsabs=1e-15, epsrel=1e-13, limit=200)[0] for piece in pieces))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     size = max(s.dimension, 2)
     mean = np.where(np.arange(size) < s.dimension, math.sqrt(s.signal), 0.0)
     along = mean / np.linalg.norm(mean)
@@ -112,29 +110,17 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _quantities(s, float(along @ matrix @ along), share)
 
 
-def _signal_law(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _signal_law(s: _Setting) -> dict[str, float]:
     behind = 1.0 - s.strength * _overlap(s)
     return _quantities(s, behind, (1.0 - s.strength) ** 2 if s.strength < 1.0 else behind**2)
 
 
-def _raw_moment(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities(s, 1.0 - s.strength * _overlap(s), 1.0)
-
-
-def _other_reference(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _other_reference(s: _Setting) -> dict[str, float]:
     overlap = 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal)
     return _projected(s, overlap, 2.0 * s.strength - s.strength**2)
 
 
-def _noise_kept(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _projected(s, _overlap(s), 0.0)
-
-
-claim = Claim(
+claim = stated(
     id="alignment/adam-inflation",
     statement="projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient",
     kind="expectation",
@@ -145,8 +131,8 @@ claim = Claim(
     reference="derived; arXiv 2604.22407 for the signal-dominated case",
     formula_defects={
         "1/(1 - strength) at any signal": _signal_law,
-        "second moment of the unprojected gradient": _raw_moment,
+        "second moment of the unprojected gradient": lambda s: _quantities(s, 1.0 - s.strength * _overlap(s), 1.0),
         "noise of the reference ignored or invented": _other_reference,
-        "noise along the reference kept": _noise_kept,
+        "noise along the reference kept": lambda s: _projected(s, _overlap(s), 0.0),
     },
 )

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Draw, Positive, Real, Staleness
 from asyncsim.theory._delay import covariance_share, critical, excess, stable_share
 from asyncsim.theory._recursion import autocovariance
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -52,30 +52,18 @@ def _quantities(s: _Setting, amplification: float, signal: float) -> dict[str, f
     return {"amplification": amplification} | shares
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     q = excess(s.share, s.staleness)
     return _quantities(s, 1.0 + q, q / (1.0 + q))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     power, seen = autocovariance(s.curvature, s.step, s.noise, s.staleness, s.lags)
     values = {f"corr[{k}]": value / power for k, value in zip(s.lags, seen, strict=True)}
     return {"amplification": power / s.noise**2} | values
 
 
-def _noise_dropped(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities(s, excess(s.share, s.staleness), 1.0)
-
-
-def _no_amplification(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities(s, 1.0, excess(s.share, s.staleness))
-
-
-claim = Claim(
+claim = stated(
     id="alignment/lag1-closed-form",
     statement="gradient energy and autocorrelation up to the staleness follow in closed form from step * curvature",
     kind="identity",
@@ -85,7 +73,7 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived; continuous limit Kuechler and Mensch 1992 (Stochastics 40)",
     formula_defects={
-        "noise dropped from the denominator": _noise_dropped,
-        "gradient energy taken as noise alone": _no_amplification,
+        "noise dropped from the denominator": lambda s: _quantities(s, excess(s.share, s.staleness), 1.0),
+        "gradient energy taken as noise alone": lambda s: _quantities(s, 1.0, excess(s.share, s.staleness)),
     },
 )

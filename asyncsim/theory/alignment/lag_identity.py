@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Draw, Positive, Real, Staleness, Vector
 from asyncsim.theory._delay import critical, excess, stable_share
 from asyncsim.theory._recursion import autocovariance
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -56,34 +56,17 @@ def _weighted(s: _Setting) -> float:
     return s.step * float(s.curvatures @ energy / energy.sum())
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _flip(s, _weighted(s))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     modes = [autocovariance(h, s.step, s.noise, s.staleness, s.lags) for h in s.curvatures]
     power = sum(mode[0] for mode in modes)
     return {f"corr[{lag}]": sum(mode[1][k] for mode in modes) / power for k, lag in enumerate(s.lags)}
 
 
-def _plain_mean(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _flip(s, s.step * float(s.curvatures.mean()))
-
-
-def _no_half(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _flip(s, 2.0 * _weighted(s))
-
-
-def _sign(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _flip(s, -_weighted(s))
-
-
-claim = Claim(
+claim = stated(
     id="alignment/lag-identity",
     statement="stationary gradients correlate at +a/2 across the staleness and at -a/2 one update later",
     kind="identity",
@@ -93,8 +76,8 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: 2 E<x,g> = step E|g|^2",
     formula_defects={
-        "plain instead of energy-weighted mean curvature": _plain_mean,
-        "factor 1/2 forgotten": _no_half,
-        "sign of the flip": _sign,
+        "plain instead of energy-weighted mean curvature": lambda s: _flip(s, s.step * float(s.curvatures.mean())),
+        "factor 1/2 forgotten": lambda s: _flip(s, 2.0 * _weighted(s)),
+        "sign of the flip": lambda s: _flip(s, -_weighted(s)),
     },
 )

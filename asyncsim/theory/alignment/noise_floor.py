@@ -14,8 +14,8 @@ from scipy.integrate import quad
 from scipy.special import betainc, gammaln, ndtr
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Integer, Real
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -46,16 +46,14 @@ def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, fl
     return {"mean_size": mean_size, "square": square, "exceeds": exceeds}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     d, threshold = s.dimension, s.threshold
     size = math.exp(gammaln(d / 2.0) - gammaln((d + 1) / 2.0)) / math.sqrt(math.pi)
     half = (d - 1) / 2.0
     return _quantities(size, 1.0 / d, float(betainc(half, half, (1.0 - threshold) / 2.0)))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     d, threshold = s.dimension, s.threshold
     # Beyond twelve standard deviations of the angle nothing is left; a wider range would hide the peak.
     reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
@@ -71,19 +69,12 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _quantities(size, square, far / total)
 
 
-def _asymptote(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _asymptote(s: _Setting) -> dict[str, float]:
     d, threshold = s.dimension, s.threshold
     return _quantities(math.sqrt(2.0 / (math.pi * d)), 1.0 / d, float(ndtr(-threshold * math.sqrt(d))))
 
 
-def _one_fewer(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    d, threshold = s.dimension, s.threshold
-    return _predict({"dimension": d + 1, "threshold": threshold})
-
-
-claim = Claim(
+claim = stated(
     id="alignment/noise-floor",
     statement="cosines of unrelated gradients follow a Beta law of the dimension: chance alone makes them 1/sqrt(d)",
     kind="distribution",
@@ -92,5 +83,8 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="elementary: one coordinate of a uniform direction",
-    formula_defects={"normal law of variance 1/d": _asymptote, "one dimension too many": _one_fewer},
+    formula_defects={
+        "normal law of variance 1/d": _asymptote,
+        "one dimension too many": lambda s: _predict(s.but(dimension=s.dimension + 1)),
+    },
 )

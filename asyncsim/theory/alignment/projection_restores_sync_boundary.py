@@ -27,9 +27,9 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory._declared import Choice, Declared, Integer, Positive, Staleness
+from asyncsim.theory._declared import Choice, Count, Declared, Positive, Staleness
 from asyncsim.theory._delay import critical
+from asyncsim.theory._stated import stated
 
 _FLIPS = 6
 
@@ -40,13 +40,7 @@ class _Setting(Declared):
     )
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
-    others = Integer(
-        1,
-        typical=(1, 100),
-        example=7,
-        doc="coordinates that carry noise alone",
-        remedy="count the coordinates that carry noise alone",
-    )
+    others = Count(1, typical=(1, 100), example=7, doc="coordinates that carry noise alone")
     step = Positive(typical=(0.01, 2.0), example=0.3, unit="parameter per gradient", doc="learning rate")
     reference = Choice(
         "raw", "applied", example="raw", doc="direction that is remembered, as it came or as it was applied"
@@ -68,8 +62,7 @@ def _quantities(s: _Setting, step: float, factor: float, fall: float) -> dict[st
     return {"step": step, "factor": factor} | ({} if s.share > 1.0 else {"fall": fall})
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     a, energy = s.share, s.others * s.noise**2
     limit = 2.0 if s.reference == "raw" else critical(s.staleness // 2)
     return _quantities(s, limit / s.curvature, abs(1.0 - a), 2.0 * a * energy / s.curvature**2)
@@ -104,8 +97,7 @@ def _left(s: _Setting) -> float:
     return 2.0 * s.share * share * s.noise**2 / s.curvature**2
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     tau = s.staleness
     if s.reference == "raw":
         neutral = brentq(lambda a: math.log(_multiplied(a, tau)), 1.25, 3.5, xtol=1e-14, rtol=1e-14)
@@ -114,27 +106,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _quantities(s, neutral / s.curvature, _multiplied(s.share, s.staleness), _left(s))
 
 
-def _uncontrolled(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _predict(point) | {"step": critical(s.staleness) / s.curvature}
-
-
-def _twice(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _predict(point) | {"step": 2.0 * critical(s.staleness) / s.curvature}
-
-
-def _every_update(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities(s, 2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), _predict(point).get("fall", 0.0))
-
-
-def _one_coordinate(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _predict(dict(point) | {"others": s.others + 1})
-
-
-claim = Claim(
+claim = stated(
     id="alignment/projection-restores-sync-boundary",
     statement="projection on the previous raw gradient lets a stale mode far away take steps up to 2 / curvature",
     kind="threshold",
@@ -144,9 +116,11 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived; family of arXiv 2603.01501",
     formula_defects={
-        "boundary without control": _uncontrolled,
-        "twice the uncontrolled boundary": _twice,
-        "one full step per update": _every_update,
-        "noise of the mode counted among the others": _one_coordinate,
+        "boundary without control": lambda s: _predict(s) | {"step": critical(s.staleness) / s.curvature},
+        "twice the uncontrolled boundary": lambda s: _predict(s) | {"step": 2.0 * critical(s.staleness) / s.curvature},
+        "one full step per update": lambda s: _quantities(
+            s, 2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), _predict(s).get("fall", 0.0)
+        ),
+        "noise of the mode counted among the others": lambda s: _predict(s.but(others=s.others + 1)),
     },
 )

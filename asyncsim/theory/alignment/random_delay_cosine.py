@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Draw, Positive, Real, Vector
 from asyncsim.theory._delay import critical
+from asyncsim.theory._stated import stated
 from asyncsim.theory.alignment import _random
 
 _LONGEST = 40
@@ -64,8 +64,7 @@ def _correlations(s: _Setting, phi: np.ndarray) -> dict[str, float]:
     return {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in _lags(s)}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
     return {"amplification": float(2.0 * (phi[0] - phi[1]) / _random.slack(s.law, s.share)), **_correlations(s, phi)}
 
@@ -87,17 +86,12 @@ def _products(s: _Setting, own_noise: bool = True) -> dict[str, float]:
     return values
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    return _products(_Setting(point))
+def _cross_check(s: _Setting) -> dict[str, float]:
+    return _products(s)
 
 
-def _no_own_noise(point: Point) -> dict[str, float]:
-    return _products(_Setting(point), own_noise=False)
-
-
-def _always_largest(point: Point) -> dict[str, float]:
+def _always_largest(s: _Setting) -> dict[str, float]:
     """The largest delay instead of the law, at half of the step where that would diverge."""
-    s = _Setting(point)
     constant = np.eye(len(s.law))[-1]
     a = s.share
     while _random.slack(constant, a) <= 0.0:
@@ -106,14 +100,13 @@ def _always_largest(point: Point) -> dict[str, float]:
     return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
 
 
-def _averaged_gradient(point: Point) -> dict[str, float]:
+def _averaged_gradient(s: _Setting) -> dict[str, float]:
     """Noise of the draw left out: right correlations, too little energy."""
-    s = _Setting(point)
     phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
     return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
 
 
-claim = Claim(
+claim = stated(
     id="alignment/random-delay-cosine",
     statement="with a delay drawn anew for every update gradients correlate as in the averaged recursion",
     kind="identity",
@@ -123,7 +116,7 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: the draw of the delay is white noise to the averaged recursion",
     formula_defects={
-        "an update's own noise forgotten": _no_own_noise,
+        "an update's own noise forgotten": lambda s: _products(s, own_noise=False),
         "largest delay taken as constant": _always_largest,
         "noise of the drawn delay dropped": _averaged_gradient,
     },

@@ -16,19 +16,12 @@ import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory._declared import Declared, Draw, Integer, Positive, Real
+from asyncsim.theory._declared import Count, Declared, Draw, Positive, Real
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
-    updates = Integer(
-        1,
-        typical=(1, 16),
-        example=4,
-        unit="updates",
-        doc="updates between two publishes",
-        remedy="count the updates between two publishes",
-    )
+    updates = Count(1, typical=(1, 16), example=4, unit="updates", doc="updates between two publishes")
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient")
     step = Positive(example=0.15, unit="parameter per gradient", doc="learning rate")
@@ -61,16 +54,14 @@ def _quantities(s: _Setting, energy: float, inside: float, across: float, lag1: 
     return values
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     n, a = s.updates, s.share
     rho = a / (2.0 - (n - 1) * a)
     return _quantities(s, (2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
+def _cross_check(s: _Setting) -> dict[str, float]:
     """The state (x, published x) through every update of a cycle, with the last publish folded in."""
-    s = _Setting(point)
     n = s.updates
     moves = [np.array([[1.0, -s.share], [0.0, 1.0]])] * n
     moves[-1] = np.array([[1.0, 0.0], [1.0, 0.0]]) @ moves[-1]
@@ -94,21 +85,20 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _quantities(s, power / s.noise**2, own, float(across.mean()), float(products[:, 1].mean()))
 
 
-def _refresh_ignored(point: Point) -> dict[str, float]:
+def _refresh_ignored(s: _Setting) -> dict[str, float]:
     """Neighbors across a publish counted as if they were of one cycle."""
-    right = _predict(point)
+    right = _predict(s)
     return right | ({"lag1": -right["across"]} if "lag1" in right else {"across": -right["across"]})
 
 
-def _largest_delay(point: Point) -> dict[str, float]:
+def _largest_delay(s: _Setting) -> dict[str, float]:
     """One update fewer in the cycle."""
-    s = _Setting(point)
     n, a = s.updates, s.share
     rho = a / (2.0 - n * a)
     return _quantities(s, (2.0 - n * a) / (2.0 - (n + 1) * a), rho, -rho, (n - 1) * rho / (n + 1))
 
 
-claim = Claim(
+claim = stated(
     id="alignment/sawtooth-cosine",
     statement="gradients correlate at a/(2-(s-1)a) inside a publish cycle of s updates and at minus that with the next",
     kind="identity",

@@ -15,8 +15,8 @@ import math
 import numpy as np
 from scipy.special import gammaln, hyp1f1
 
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory._declared import Declared, Integer, Positive
+from asyncsim.theory._declared import Count, Declared, Integer, Positive
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -25,7 +25,7 @@ class _Setting(Declared):
     )
     signal = Positive(typical=(0.05, 5.0), example=0.8, unit="gradient", doc="length of the mean gradient")
     noise = Positive(typical=(0.1, 3.0), example=2.0, unit="gradient", doc="noise of one sample in each coordinate")
-    samples = Integer(1, typical=(1, 16), example=4, doc="samples of a batch", remedy="count the samples of a batch")
+    samples = Count(1, typical=(1, 16), example=4, doc="samples of a batch")
 
 
 def _ratio(s: _Setting, spread: float) -> float:
@@ -33,16 +33,14 @@ def _ratio(s: _Setting, spread: float) -> float:
     return s.signal**2 / (s.signal**2 + spread)
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     d, kappa = s.dimension, s.signal * math.sqrt(s.samples) / s.noise
     front = kappa / math.sqrt(2.0) * math.exp(gammaln((d + 1) / 2.0) - gammaln(d / 2.0 + 1.0))
     direction = front * float(hyp1f1(0.5, d / 2.0 + 1.0, -(kappa**2) / 2.0))
     return {"corr[1]": _ratio(s, d * s.noise**2 / s.samples), "cosine": direction**2}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     d, b, m = s.dimension, s.samples, s.signal
     # Of B^2 pairs of samples B are a sample with itself.
     energy = (b * (m**2 + d * s.noise**2) + b * (b - 1) * m**2) / b**2
@@ -68,21 +66,12 @@ def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.nd
     return window
 
 
-def _batch_forgotten(point: Point) -> dict[str, float]:
-    return _predict({**point, "samples": 1})
-
-
-def _cosine_is_ratio(point: Point) -> dict[str, float]:
-    right = _predict(point)
+def _cosine_is_ratio(s: _Setting) -> dict[str, float]:
+    right = _predict(s)
     return {"corr[1]": right["corr[1]"], "cosine": right["corr[1]"]}
 
 
-def _one_coordinate(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _predict(point) | {"corr[1]": _ratio(s, s.noise**2 / s.samples)}
-
-
-claim = Claim(
+claim = stated(
     id="alignment/snr",
     statement="with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness",
     kind="expectation",
@@ -92,8 +81,10 @@ claim = Claim(
     cross_check=_cross_check,
     reference="elementary: independent batches factor",
     formula_defects={
-        "batch size forgotten": _batch_forgotten,
+        "batch size forgotten": lambda s: _predict(s.but(samples=1)),
         "ratio of averages read as mean cosine": _cosine_is_ratio,
-        "noise of one coordinate instead of all": _one_coordinate,
+        "noise of one coordinate instead of all": lambda s: (
+            _predict(s) | {"corr[1]": _ratio(s, s.noise**2 / s.samples)}
+        ),
     },
 )

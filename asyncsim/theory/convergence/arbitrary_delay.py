@@ -18,9 +18,9 @@ import math
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Draw, Integer, Positive, Real
 from asyncsim.theory._recursion import unless_exceeded
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -83,12 +83,11 @@ def _bound(s: _Setting, delay: float = 2.0, noise: float = 1.0, descent: float =
     return {"bound": descent * gap / (s.step * s.updates) + (noise * a + delay * a**2 * s.mean) * s.noise**2}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return _bound(_Setting(point))
+def _predict(s: _Setting) -> dict[str, float]:
+    return _bound(s)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     kick = (s.step * s.noise) ** 2
     spent = []
     for update in range(s.updates):
@@ -101,31 +100,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, math.floor(s.mean), s.updates)}
 
 
-def _no_delay_noise(point: Point) -> dict[str, float]:
-    return _bound(_Setting(point), delay=0.0)
-
-
-def _half_noise(point: Point) -> dict[str, float]:
-    return _bound(_Setting(point), noise=0.5)
-
-
-def _half_descent(point: Point) -> dict[str, float]:
-    return _bound(_Setting(point), descent=1.0)
-
-
-def _descent(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_Setting(point), descent=2.0 * factor)
-
-
-def _noise(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_Setting(point), noise=factor)
-
-
-def _delay(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_Setting(point), delay=2.0 * factor)
-
-
-claim = Claim(
+claim = stated(
     id="convergence/arbitrary-delay",
     statement="delays fixed in advance: bound 2 Delta/(step T) + step L s^2 + 2 (step L)^2 s^2 mean delay",
     kind="bound",
@@ -135,9 +110,13 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived; form of arXiv 2206.08307",
     formula_defects={
-        "noise carried by the delay omitted": _no_delay_noise,
-        "noise term halved": _half_noise,
-        "initial gap counted once": _half_descent,
+        "noise carried by the delay omitted": lambda s: _bound(s, delay=0.0),
+        "noise term halved": lambda s: _bound(s, noise=0.5),
+        "initial gap counted once": lambda s: _bound(s, descent=1.0),
     },
-    terms={"initial gap": _descent, "fresh noise": _noise, "noise of the delays": _delay},
+    terms={
+        "initial gap": lambda s, factor: _bound(s, descent=2.0 * factor),
+        "fresh noise": lambda s, factor: _bound(s, noise=factor),
+        "noise of the delays": lambda s, factor: _bound(s, delay=2.0 * factor),
+    },
 )

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import softmax
 from asyncsim.theory._declared import Declared, Integer, Vector
+from asyncsim.theory._stated import stated
 
 _ARMS = 64
 """Most arms: the second route lists triples."""
@@ -48,17 +48,16 @@ def _components(s: _Setting) -> tuple[float, float]:
     return first, float(pi @ centered**2 - gradient @ gradient)
 
 
-def _variance(s: _Setting, single: float = 1.0, pair: float = 1.0) -> dict[str, float]:
+def _variance(s: _Setting, pair: float = 1.0) -> dict[str, float]:
     first, second = _components(s)
-    return {"variance": (single * 4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
+    return {"variance": (4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return _variance(_Setting(point))
+def _predict(s: _Setting) -> dict[str, float]:
+    return _variance(s)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     n, arms = s.samples, np.eye(s.rewards.size)
     kernel = (s.rewards[:, None] - s.rewards)[..., None] * (arms[:, None] - arms) / 2.0
     same = np.einsum("a,b,abk,abk->", s.policy, s.policy, kernel, kernel)
@@ -71,25 +70,14 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"variance": float(square - mean @ mean)}
 
 
-def _scaled_pair(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _variance(s, pair=1.0 / s.samples)
-
-
-def _independent(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"variance": 2.0 * _components(s)[1] / (s.samples * (s.samples - 1))}
-
-
-def _exact_baseline(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _exact_baseline(s: _Setting) -> dict[str, float]:
     centered = s.rewards - s.policy @ s.rewards
     scores = 1.0 - 2.0 * s.policy + s.policy @ s.policy
     gradient = s.policy * centered
     return {"variance": float(s.policy @ (centered**2 * scores) - gradient @ gradient) / s.samples}
 
 
-claim = Claim(
+claim = stated(
     id="convergence/bandit-noise",
     statement="a leave-one-out gradient on a softmax bandit has total variance [4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))",
     kind="identity",
@@ -99,8 +87,8 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: Hoeffding's decomposition of U-statistics",
     formula_defects={
-        "part of pairs divided by N": _scaled_pair,
-        "pairs taken as independent": _independent,
+        "part of pairs divided by N": lambda s: _variance(s, pair=1.0 / s.samples),
+        "pairs taken as independent": lambda s: {"variance": 2.0 * _components(s)[1] / (s.samples * (s.samples - 1))},
         "exact baseline instead of the others' mean": _exact_baseline,
     },
 )

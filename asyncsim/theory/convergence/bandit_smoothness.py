@@ -16,8 +16,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Vector
+from asyncsim.theory._stated import stated
 
 _DRAWN = 64
 """Policies on all arms at which the second route looks for more."""
@@ -36,8 +36,8 @@ class _Setting(Declared):
         checks.require(differ, "rewards", given, "rewards that differ", "without that J is constant")
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return {"bound": float(np.ptp(_Setting(point).rewards)) / (3.0 * math.sqrt(3.0))}
+def _predict(s: _Setting) -> dict[str, float]:
+    return {"bound": float(np.ptp(s.rewards)) / (3.0 * math.sqrt(3.0))}
 
 
 def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
@@ -49,8 +49,8 @@ def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
     return float(np.abs(np.linalg.eigvalsh(hessian)).max())
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    rewards = _Setting(point).rewards
+def _cross_check(s: _Setting) -> dict[str, float]:
+    rewards = s.rewards
     worst, best = np.argmin(rewards), np.argmax(rewards)
 
     def on_two(p: float) -> float:
@@ -64,20 +64,12 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"bound": max(-float(found.fun), *(_norm(p, rewards) for p in drawn))}
 
 
-def _of_difference(point: Point) -> dict[str, float]:
-    return {"bound": _predict(point)["bound"] / 2.0}
-
-
-def _once_normalized(point: Point) -> dict[str, float]:
-    return {"bound": _predict(point)["bound"] / math.sqrt(2.0)}
-
-
-def _above_the_mean(point: Point) -> dict[str, float]:
-    rewards = _Setting(point).rewards
+def _above_the_mean(s: _Setting) -> dict[str, float]:
+    rewards = s.rewards
     return {"bound": float(rewards.max() - rewards.mean()) / (3.0 * math.sqrt(3.0))}
 
 
-claim = Claim(
+claim = stated(
     id="convergence/bandit-smoothness",
     statement="the Hessian of a softmax bandit's expected reward is at most (max r - min r)/(3 sqrt 3) in the logits",
     kind="bound",
@@ -87,8 +79,8 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived; arXiv 2005.06392 for 5/2",
     formula_defects={
-        "constant for the difference of logits": _of_difference,
-        "difference of logits normalized once": _once_normalized,
+        "constant for the difference of logits": lambda s: {"bound": _predict(s)["bound"] / 2.0},
+        "difference of logits normalized once": lambda s: {"bound": _predict(s)["bound"] / math.sqrt(2.0)},
         "best reward above the mean instead of the range": _above_the_mean,
     },
 )

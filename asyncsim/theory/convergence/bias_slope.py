@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Counts, Declared, Draw, Flag, Integer, Positive, Real, Staleness, Vector
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -96,13 +96,11 @@ def _square(s: _Setting, drift_power: int, noise_power: int) -> np.ndarray:
     return square
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _slope(s.varied, np.sqrt(_square(s, 2, 1)))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     rms = []
     for step in s.sizes:
         reached = {0: 0.0}
@@ -114,17 +112,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"slope": float(np.polyfit(np.log(s.varied), np.log(rms), 1)[0])}
 
 
-def _mean_square(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _slope(s.varied, _square(s, 2, 1))
-
-
-def _diffusive(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _slope(s.varied, np.sqrt(_square(s, 1, 1) if len(s.ages) > 1 else s.sizes))
-
-
-claim = Claim(
+claim = stated(
     id="convergence/bias-slope",
     statement="rms bias of a stale gradient has slope 1 in the step, and of sqrt(S^2 drift^2 + S noise^2) in staleness",
     kind="exponent",
@@ -133,5 +121,8 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="arXiv 2607.01083 (bound); exact law derived",
-    formula_defects={"mean square in place of root mean square": _mean_square, "square-root law": _diffusive},
+    formula_defects={
+        "mean square in place of root mean square": lambda s: _slope(s.varied, _square(s, 2, 1)),
+        "square-root law": lambda s: _slope(s.varied, np.sqrt(_square(s, 1, 1) if len(s.ages) > 1 else s.sizes)),
+    },
 )

@@ -17,9 +17,9 @@ import math
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Draw, Integer, Positive, Real, Staleness
 from asyncsim.theory._recursion import unless_exceeded
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -62,12 +62,11 @@ def _bound(s: _Setting, descent: float = 2.0, noise: float = 1.0, delay: float =
     return {"bound": descent * gap / (s.step * s.updates) + floor}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return _bound(_Setting(point))
+def _predict(s: _Setting) -> dict[str, float]:
+    return _bound(s)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     kick = (s.step * s.noise) ** 2
     spent = []
     for _ in range(s.updates):
@@ -78,37 +77,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, s.staleness, s.updates)}
 
 
-def _no_delay_noise(point: Point) -> dict[str, float]:
-    return _bound(_Setting(point), delay=0.0)
-
-
-def _half_noise(point: Point) -> dict[str, float]:
-    return _bound(_Setting(point), noise=0.5)
-
-
-def _half_descent(point: Point) -> dict[str, float]:
-    return _bound(_Setting(point), descent=1.0)
-
-
-def _descent(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_Setting(point), descent=2.0 * factor)
-
-
-def _noise(point: Point, factor: float) -> dict[str, float]:
-    return _bound(_Setting(point), noise=factor)
-
-
-def _delay_of_one(point: Point, factor: float) -> dict[str, float]:
-    s = _Setting(point)
-    return _bound(s, delay=factor if s.staleness == 1 else 1.0)
-
-
-def _delay_of_several(point: Point, factor: float) -> dict[str, float]:
-    s = _Setting(point)
-    return _bound(s, delay=factor if s.staleness > 1 else 1.0)
-
-
-claim = Claim(
+claim = stated(
     id="convergence/constant-delay",
     statement="under staleness tau the mean squared gradient is <= 2 Delta/(step T) + step L s^2 + (step L)^2 tau s^2",
     kind="bound",
@@ -118,14 +87,14 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived; compare arXiv 1909.05350",
     formula_defects={
-        "noise carried by the delay omitted": _no_delay_noise,
-        "noise term halved": _half_noise,
-        "initial gap counted once": _half_descent,
+        "noise carried by the delay omitted": lambda s: _bound(s, delay=0.0),
+        "noise term halved": lambda s: _bound(s, noise=0.5),
+        "initial gap counted once": lambda s: _bound(s, descent=1.0),
     },
     terms={
-        "initial gap": _descent,
-        "fresh noise": _noise,
-        "noise of one update of delay": _delay_of_one,
-        "noise of several updates of delay": _delay_of_several,
+        "initial gap": lambda s, factor: _bound(s, descent=2.0 * factor),
+        "fresh noise": lambda s, factor: _bound(s, noise=factor),
+        "noise of one update of delay": lambda s, factor: _bound(s, delay=factor if s.staleness == 1 else 1.0),
+        "noise of several updates of delay": lambda s, factor: _bound(s, delay=factor if s.staleness > 1 else 1.0),
     },
 )

@@ -11,21 +11,21 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Real
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
     clamp = Real(1.0, typical=(1.0, 50.0), example=2.0, doc="upper clamp C of [1/C, C]")
 
 
-def _predict(point: Point) -> dict[str, float]:
-    c = _Setting(point).clamp
+def _predict(s: _Setting) -> dict[str, float]:
+    c = s.clamp
     return {"largest_inverse": (c + 1.0 / c) ** 2 / 4.0}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    c = _Setting(point).clamp
+def _cross_check(s: _Setting) -> dict[str, float]:
+    c = s.clamp
 
     def lowest(share: float, middle: float) -> float:
         """Smallest ESS/N over the fraction at C when `share` of the weights sit at `middle`."""
@@ -44,17 +44,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"largest_inverse": 1.0 / floor}
 
 
-def _no_square(point: Point) -> dict[str, float]:
-    c = _Setting(point).clamp
-    return {"largest_inverse": (c + 1.0 / c) / 2.0}
-
-
-def _clamped_below_at_one(point: Point) -> dict[str, float]:
-    c = _Setting(point).clamp
-    return {"largest_inverse": (1.0 + c) ** 2 / (4.0 * c)}
-
-
-claim = Claim(
+claim = stated(
     id="ess/clamp-floor",
     statement="weights clamped to [1/C, C] have ESS/N >= 4/(C + 1/C)^2, that is N/ESS <= (C + 1/C)^2/4",
     kind="bound",
@@ -63,5 +53,8 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="Kantorovich inequality",
-    formula_defects={"square forgotten": _no_square, "weights taken to lie in [1, C]": _clamped_below_at_one},
+    formula_defects={
+        "square forgotten": lambda s: {"largest_inverse": (s.clamp + 1.0 / s.clamp) / 2.0},
+        "weights taken to lie in [1, C]": lambda s: {"largest_inverse": (1.0 + s.clamp) ** 2 / (4.0 * s.clamp)},
+    },
 )

@@ -12,7 +12,6 @@ same transforms along a ray of the complex plane. Source: derived; Kong 1992 for
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import NamedTuple
 
@@ -20,9 +19,9 @@ import numpy as np
 from scipy.special import gammaln, log_softmax, logsumexp
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory._bandit import PolicyPair
+from asyncsim.theory._bandit import PolicyPair, compositions
 from asyncsim.theory._declared import Integer
+from asyncsim.theory._stated import stated
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20
@@ -55,23 +54,11 @@ class _Setting(PolicyPair):
         near = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
         given = self.current_logits.tolist()
         checks.require(spread <= _SPREAD, "current_logits", given, near, "move them closer")
-        counts = _counts(horizon, actions)
+        counts = compositions(horizon, actions)
         weight = counts @ (log_pi - log_mu)
         mass = gammaln(horizon + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
         order = np.argsort(weight, kind="stable")
         self.law = _Law(weight[order], mass[order], self.samples)
-
-
-def _counts(total: int, parts: int) -> np.ndarray:
-    """All ways to split a number into so many parts, `[K, parts]`: bars between stars."""
-    if parts == 3:
-        # By far the fastest where many are asked for.
-        first, second = (x.ravel() for x in np.indices((total + 1, total + 1)))
-        return np.stack([first, second, total - first - second], axis=1)[first + second <= total]
-    bars = np.array(list(itertools.combinations(range(total + parts - 1), parts - 1)))
-    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
-    edges[:, -1] = total + parts - 1
-    return np.diff(edges, axis=1) - 1
 
 
 def _nodes(law: _Law, power: float, turn: float) -> tuple[np.ndarray, float]:
@@ -132,12 +119,12 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     return found
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return _integrals(_Setting(point).law)
+def _predict(s: _Setting) -> dict[str, float]:
+    return _integrals(s.law)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    law = _Setting(point).law
+def _cross_check(s: _Setting) -> dict[str, float]:
+    law = s.law
     # Sequences of equal weight are one cell.
     start = np.flatnonzero(np.diff(law.log_weight, prepend=-np.inf) > 1e-12)
     log_w = law.log_weight[start]
@@ -145,7 +132,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     N = law.samples
     if math.comb(N + len(start) - 1, N) > _COMPOSITIONS:
         return _integrals(law, turn=math.pi / 5.0)
-    counts = _counts(N, len(start)) if len(start) > 1 else np.full((1, 1), N)
+    counts = compositions(N, len(start))
     chance = np.exp(gammaln(N + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mass)
     with np.errstate(divide="ignore"):
         lean = np.log(counts)
@@ -157,24 +144,24 @@ def _cross_check(point: Point) -> dict[str, float]:
     }
 
 
-def _ratio_of_means(point: Point) -> dict[str, float]:
-    law = _Setting(point).law
+def _ratio_of_means(s: _Setting) -> dict[str, float]:
+    law = s.law
     below = np.cumsum(np.exp(law.log_mass)) ** law.samples
     largest = float(np.diff(below, prepend=0.0) @ np.exp(law.log_weight))
     return {"ess": math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass)), "largest_share": largest / law.samples}
 
 
-def _low_instead_of_high(point: Point) -> dict[str, float]:
-    limit, found = _ratio_of_means(point), _predict(point)
+def _low_instead_of_high(s: _Setting) -> dict[str, float]:
+    limit, found = _ratio_of_means(s), _predict(s)
     return {name: 2.0 * limit[name] - found[name] for name in found}
 
 
-def _drawn_from_current(point: Point) -> dict[str, float]:
-    law = _Setting(point).law
+def _drawn_from_current(s: _Setting) -> dict[str, float]:
+    law = s.law
     return _integrals(law._replace(log_mass=law.log_mass + law.log_weight))
 
 
-claim = Claim(
+claim = stated(
     id="ess/finite-sample",
     statement="the ESS of N samples exceeds its large-batch value on average, by an exact integral",
     kind="expectation",

@@ -13,35 +13,31 @@ import math
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PolicyPair, softmax
+from asyncsim.theory._stated import stated
 
 
-def _chi_square(point: Point) -> float:
-    mu, pi = (softmax(logits) for logits in PolicyPair(point).logits)
+def _chi_square(s: PolicyPair) -> float:
+    mu, pi = (softmax(logits) for logits in s.logits)
     return float(((pi - mu) ** 2 / mu).sum())
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return {"ess": 1.0 / (1.0 + _chi_square(point))}
+def _predict(s: PolicyPair) -> dict[str, float]:
+    return {"ess": 1.0 / (1.0 + _chi_square(s))}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    log_mu, log_pi = (log_softmax(logits) for logits in PolicyPair(point).logits)
+def _cross_check(s: PolicyPair) -> dict[str, float]:
+    log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
     log_w, counts = log_pi - log_mu, np.exp(log_mu)
     return {"ess": float(np.exp(2.0 * logsumexp(log_w, b=counts) - logsumexp(2.0 * log_w, b=counts)))}
 
 
-def _first_order(point: Point) -> dict[str, float]:
-    return {"ess": 1.0 - _chi_square(point)}
-
-
-def _relative_entropy(point: Point) -> dict[str, float]:
-    log_mu, log_pi = (log_softmax(logits) for logits in PolicyPair(point).logits)
+def _relative_entropy(s: PolicyPair) -> dict[str, float]:
+    log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
     return {"ess": math.exp(-float(np.exp(log_pi) @ (log_pi - log_mu)))}
 
 
-claim = Claim(
+claim = stated(
     id="ess/limit",
     statement="the effective sample size per sample of a large batch is 1/(1 + chi^2)",
     kind="expectation",
@@ -50,5 +46,8 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="Kong 1992 (University of Chicago technical report 348)",
-    formula_defects={"first order, 1 - chi^2": _first_order, "exp(-KL) in place of 1/(1 + chi^2)": _relative_entropy},
+    formula_defects={
+        "first order, 1 - chi^2": lambda s: {"ess": 1.0 - _chi_square(s)},
+        "exp(-KL) in place of 1/(1 + chi^2)": _relative_entropy,
+    },
 )

@@ -10,56 +10,46 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory._bandit import (
-    Enumeration,
-    PaidSequencePair,
-    enumerate_sequences,
-    exact_gradient,
-    sequence_scores,
-    share_that_pays,
-)
-from asyncsim.theory._points import indexed
+from asyncsim.theory import _bandit
+from asyncsim.theory._stated import indexed, stated
 
 
-class _Setting(PaidSequencePair):
-    success = share_that_pays(0.6)
+class _Setting(_bandit.PaidSequencePair):
+    success = _bandit.share_that_pays(0.6)
 
 
-def _open(point: Point) -> tuple[_Setting, Enumeration, np.ndarray]:
-    """The policies, all sequences, and their probability under behavior times reward `[Y]`."""
-    pair = _Setting(point)
-    every = enumerate_sequences(pair)
-    return pair, every, pair.paid(every)
+def _listed(s: _Setting) -> tuple[_bandit.Enumeration, np.ndarray]:
+    """All sequences, and their probability under behavior times reward `[Y]`."""
+    every = _bandit.enumerate_sequences(s)
+    return every, s.paid(every)
 
 
-def _predict(point: Point) -> dict[str, float]:
-    _, every, paid = _open(point)
+def _predict(s: _Setting) -> dict[str, float]:
+    every, paid = _listed(s)
     return indexed("grad", (paid * every.ratio) @ every.score)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    pair = _Setting(point)
-    return indexed("grad", exact_gradient(pair, pair.current_logits, pair.success))
+def _cross_check(s: _Setting) -> dict[str, float]:
+    return indexed("grad", _bandit.exact_gradient(s, s.current_logits, s.success))
 
 
-def _no_ratio(point: Point) -> dict[str, float]:
-    _, every, paid = _open(point)
+def _no_ratio(s: _Setting) -> dict[str, float]:
+    every, paid = _listed(s)
     return indexed("grad", paid @ every.score)
 
 
-def _short_product(point: Point) -> dict[str, float]:
-    _, every, paid = _open(point)
+def _short_product(s: _Setting) -> dict[str, float]:
+    every, paid = _listed(s)
     ratio = np.exp((every.log_current - every.log_behavior)[:, :-1].sum(axis=1))
     return indexed("grad", (paid * ratio) @ every.score)
 
 
-def _score_at_behavior(point: Point) -> dict[str, float]:
-    pair, every, paid = _open(point)
-    return indexed("grad", (paid * every.ratio) @ sequence_scores(pair, pair.behavior_logits, every.tokens))
+def _score_at_behavior(s: _Setting) -> dict[str, float]:
+    every, paid = _listed(s)
+    return indexed("grad", (paid * every.ratio) @ _bandit.sequence_scores(s, s.behavior_logits, every.tokens))
 
 
-claim = Claim(
+claim = stated(
     id="estimator/full-is",
     statement="the mean of (sequence ratio) * reward * score under behavior is the gradient at the current policy",
     kind="expectation",

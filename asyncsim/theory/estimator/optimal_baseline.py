@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PolicyPair, score_norm_squared, softmax
 from asyncsim.theory._declared import Positive, Vector
+from asyncsim.theory._stated import stated
 
 
 class _Setting(PolicyPair):
@@ -43,8 +43,7 @@ def _minimizer(s: _Setting) -> float:
     return float((mass @ s.rewards - signal @ drift) / (mass.sum() - drift @ drift))
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return {"baseline": _minimizer(s), "opob": _quotient(s, 2)}
 
 
@@ -53,8 +52,7 @@ def _vertex(parabola: Callable[[float], float], scale: float) -> float:
     return scale * 0.5 * (left - right) / (left - 2.0 * middle + right)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     scores = np.eye(s.rewards.size) - s.pi
     scale = float(np.abs(s.rewards).max()) or 1.0
 
@@ -69,22 +67,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"baseline": _vertex(variance, scale), "opob": _vertex(second_moment, scale)}
 
 
-def _weight_twice(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"baseline": _quotient(s, 4), "opob": _quotient(s, 4)}
-
-
-def _behavior_mean(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"baseline": float(s.mu @ s.rewards), "opob": float(s.mu @ s.rewards)}
-
-
-def _drift_ignored(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"baseline": _quotient(s, 2), "opob": _quotient(s, 2)}
-
-
-claim = Claim(
+claim = stated(
     id="estimator/optimal-baseline",
     statement="the best constant baseline is E[w^2|s|^2 R]/E[w^2|s|^2]; truncated weights add their drift to it",
     kind="identity",
@@ -94,8 +77,8 @@ claim = Claim(
     cross_check=_cross_check,
     reference="arXiv 2602.17616 (untruncated); truncated form derived",
     formula_defects={
-        "weight to the fourth power": _weight_twice,
-        "mean reward under behavior": _behavior_mean,
-        "drift of truncated weights ignored": _drift_ignored,
+        "weight to the fourth power": lambda s: {"baseline": _quotient(s, 4), "opob": _quotient(s, 4)},
+        "mean reward under behavior": lambda s: {"baseline": float(s.mu @ s.rewards), "opob": float(s.mu @ s.rewards)},
+        "drift of truncated weights ignored": lambda s: {"baseline": _quotient(s, 2), "opob": _quotient(s, 2)},
     },
 )

@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PaidSequencePair, enumerate_sequences, exact_gradient
 from asyncsim.theory._declared import Positive
-from asyncsim.theory._points import indexed
+from asyncsim.theory._stated import indexed, stated
 
 
 class _Setting(PaidSequencePair):
@@ -30,33 +29,21 @@ class _Setting(PaidSequencePair):
         self.paid_mass = self.paid(self.every)
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return indexed("bias", -(s.paid_mass * np.maximum(s.every.ratio - s.cap, 0.0)) @ s.every.score)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     truncated = (s.paid_mass * np.minimum(s.every.ratio, s.cap)) @ s.every.score
     return indexed("bias", truncated - exact_gradient(s, s.current_logits, s.success))
 
 
-def _masked(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return indexed("bias", -(s.paid_mass * s.every.ratio * (s.every.ratio > s.cap)) @ s.every.score)
-
-
-def _tokens_first(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _tokens_first(s: _Setting) -> dict[str, float]:
     product = np.minimum(np.exp(s.every.log_current - s.every.log_behavior), s.cap).prod(axis=1)
     return indexed("bias", (s.paid_mass * (product - s.every.ratio)) @ s.every.score)
 
 
-def _sign(point: Point) -> dict[str, float]:
-    return {name: -value for name, value in _predict(point).items()}
-
-
-claim = Claim(
+claim = stated(
     id="estimator/truncation-bias",
     statement="truncating the sequence ratio at C biases the gradient by -E_mu[(W-C)_+ R S]",
     kind="identity",
@@ -66,9 +53,11 @@ claim = Claim(
     cross_check=_cross_check,
     reference="elementary",
     formula_defects={
-        "masking in place of truncation": _masked,
+        "masking in place of truncation": lambda s: indexed(
+            "bias", -(s.paid_mass * s.every.ratio * (s.every.ratio > s.cap)) @ s.every.score
+        ),
         "token factors truncated before the product": _tokens_first,
-        "sign": _sign,
+        "sign": lambda s: {name: -value for name, value in _predict(s).items()},
     },
     relative_to="norm",
 )

@@ -15,10 +15,9 @@ from scipy.optimize import brentq
 from scipy.special import wrightomega
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import softmax
 from asyncsim.theory._declared import Declared, Real, Vector
-from asyncsim.theory._points import indexed
+from asyncsim.theory._stated import indexed, stated
 
 
 class _Setting(Declared):
@@ -60,8 +59,8 @@ def _project(x: np.ndarray) -> np.ndarray:
     return np.maximum(x - shift, 0.0)
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return indexed("pi", _project(_Setting(point).target))
+def _predict(s: _Setting) -> dict[str, float]:
+    return indexed("pi", _project(s.target))
 
 
 def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarray:
@@ -85,8 +84,8 @@ def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarra
     return np.where(p > 0.0, np.log(np.where(p > 0.0, p, 1.0)), linear)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    x = _Setting(point).target
+def _cross_check(s: _Setting) -> dict[str, float]:
+    x = s.target
     theta, length = np.zeros(x.size), 1.0
     for _ in range(45):
         theta = _implicit_step(theta, x, length)
@@ -94,21 +93,12 @@ def _cross_check(point: Point) -> dict[str, float]:
     return indexed("pi", softmax(theta))
 
 
-def _reward_projected(point: Point) -> dict[str, float]:
-    return indexed("pi", _project(_Setting(point).rewards))
-
-
-def _clip_and_rescale(point: Point) -> dict[str, float]:
-    kept = np.maximum(_Setting(point).target, 0.0)
+def _clip_and_rescale(s: _Setting) -> dict[str, float]:
+    kept = np.maximum(s.target, 0.0)
     return indexed("pi", kept / kept.sum())
 
 
-def _best_arm(point: Point) -> dict[str, float]:
-    rewards = _Setting(point).rewards
-    return indexed("pi", np.arange(rewards.size) == rewards.argmax())
-
-
-claim = Claim(
+claim = stated(
     id="optimum/asymre-projection",
     statement="REINFORCE on frozen behavior, baseline V < V_mu, tends to the simplex projection of mu(r-V)/(V_mu-V)",
     kind="identity",
@@ -118,9 +108,9 @@ claim = Claim(
     cross_check=_cross_check,
     reference="arXiv 2506.20520 (method); limit derived",
     formula_defects={
-        "rewards projected in place of mu(r-V)/(V_mu-V)": _reward_projected,
+        "rewards projected in place of mu(r-V)/(V_mu-V)": lambda s: indexed("pi", _project(s.rewards)),
         "negative entries clipped and the rest rescaled": _clip_and_rescale,
-        "best arm": _best_arm,
+        "best arm": lambda s: indexed("pi", np.arange(s.rewards.size) == s.rewards.argmax()),
     },
     relative_to="norm",
 )

@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._chain import ChainPair, Chains, bits, log_ratios, probabilities
 from asyncsim.theory._declared import Vector
+from asyncsim.theory._stated import indexed, stated
 
 _LONGEST = 24
 _CLEAR = 1e-9
@@ -33,7 +32,7 @@ class _Setting(Chains):
 
 
 def _quantities(mean: float, variance: float, below: np.ndarray) -> dict[str, float]:
-    return {"mean_log": float(mean), "var_log": float(variance)} | _points.indexed("cdf", below)
+    return {"mean_log": float(mean), "var_log": float(variance)} | indexed("cdf", below)
 
 
 def _split(pair: ChainPair, level: float) -> float:
@@ -54,8 +53,7 @@ def _split(pair: ChainPair, level: float) -> float:
     return total
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     right, wrong = log_ratios(s.pair)
     p = probabilities(s.pair.behavior)
     mean = (p * right + (1.0 - p) * wrong).sum()
@@ -85,19 +83,17 @@ def _joined(pair: ChainPair, levels: np.ndarray) -> np.ndarray:
     return np.array([mean, variance, *below])
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     mean, variance, *below = _joined(s.pair, s.levels)
     return _quantities(mean, variance, np.array(below))
 
 
-def _sign(point: Point) -> dict[str, float]:
-    found = _predict(point)
+def _sign(s: _Setting) -> dict[str, float]:
+    found = _predict(s)
     return found | {"mean_log": -found["mean_log"]}
 
 
-def _under_current(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _under_current(s: _Setting) -> dict[str, float]:
     right, wrong = log_ratios(s.pair)
     p = probabilities(s.pair.current)
     swapped = -_joined(ChainPair(s.pair.current, s.pair.behavior), -s.levels)
@@ -105,7 +101,7 @@ def _under_current(point: Point) -> dict[str, float]:
     return _quantities(mean, variance, 1.0 + swapped[2:])
 
 
-claim = Claim(
+claim = stated(
     id="ratio/chain-law",
     statement="the log ratio of a chain of bits is a sum of independent two-valued terms with an exact law",
     kind="distribution",

@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._chain import Chains, log_moment, probabilities
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Chains):
@@ -31,30 +31,30 @@ def _quantities(log_second: float, half: float) -> dict[str, float]:
     return {"ess": 1.0 / second, "second_moment": second, "affinity": half}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    pair = _Setting(point).pair
+def _predict(s: _Setting) -> dict[str, float]:
+    pair = s.pair
     return _quantities(log_moment(pair, 2.0), math.exp(log_moment(pair, 0.5)))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    mu, pi = (probabilities(m) for m in _Setting(point).pair)
+def _cross_check(s: _Setting) -> dict[str, float]:
+    mu, pi = (probabilities(m) for m in s.pair)
     affinity = np.sqrt(pi * mu) + np.sqrt((1.0 - pi) * (1.0 - mu))
     return _quantities(float(np.log1p((pi - mu) ** 2 / (mu * (1.0 - mu))).sum()), float(affinity.prod()))
 
 
-def _under_current(point: Point) -> dict[str, float]:
-    pair = _Setting(point).pair
+def _under_current(s: _Setting) -> dict[str, float]:
+    pair = s.pair
     return _quantities(log_moment(pair, 3.0), math.exp(log_moment(pair, 1.5)))
 
 
-def _sum_of_chi_squares(point: Point) -> dict[str, float]:
-    pair = _Setting(point).pair
+def _sum_of_chi_squares(s: _Setting) -> dict[str, float]:
+    pair = s.pair
     mu, pi = (probabilities(m) for m in pair)
     total = float(((pi - mu) ** 2 / (mu * (1.0 - mu))).sum())
     return _quantities(math.log1p(total), math.exp(log_moment(pair, 0.5)))
 
 
-claim = Claim(
+claim = stated(
     id="ratio/chain-moments",
     statement="E W^p of a chain of bits is a product over bits, and a large batch has ESS/N = 1/E W^2",
     kind="expectation",

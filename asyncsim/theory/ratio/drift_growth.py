@@ -17,17 +17,15 @@ has f = 1 and no N. Source: derived; Hoeffding 1948 for the covariance.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 from scipy.special import gammaln, log_softmax
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory._bandit import Arms, complex_gradient, fisher, softmax
+from asyncsim.theory._bandit import Arms, complex_gradient, compositions, fisher, softmax
 from asyncsim.theory._declared import Choice, Counts, Integer, Real, Vector
+from asyncsim.theory._stated import stated
 
 _LIMIT = 2500
 """Most compositions of a group that are enumerated."""
@@ -111,21 +109,20 @@ def _named(s: _Setting, growth: np.ndarray, identity: float) -> dict[str, float]
     return {**cells, "slope": float(x @ y / (x @ x)), "identity": identity}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    noise, drift = _shares(s, *_moments(s), fisher(s.mu))
+def _grown(s: _Setting, noise: float, drift: float) -> dict[str, float]:
     age = np.array(s.stalenesses, dtype=np.float64)
     return _named(s, noise * age + drift * age**2, 1.0)
+
+
+def _predict(s: _Setting) -> dict[str, float]:
+    return _grown(s, *_shares(s, *_moments(s), fisher(s.mu)))
 
 
 def _compositions(s: _Setting) -> tuple[np.ndarray, np.ndarray]:
     """Every distinct gradient of a group `[Y, A]`, from the definition of the baseline, and its probability `[Y]`."""
     assert s.group is not None
-    N, K = s.group, len(s.mass)
-    bars = np.array(list(itertools.combinations(range(N + K - 1), K - 1)), dtype=np.int64).reshape(-1, K - 1)
-    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
-    edges[:, -1] = N + K - 1
-    counts = np.diff(edges, axis=1) - 1
+    N = s.group
+    counts = compositions(N, len(s.mass))
     mass = np.exp(gammaln(N + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.mass))
     others = ((counts @ s.reward)[:, None] - s.reward) / (N - 1)
     gradient = (counts * (s.reward - others)) @ (s.arm - s.mu) / N
@@ -142,8 +139,7 @@ def _spread(s: _Setting, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     scale = s.step**2
     if s.group is None:
         velocity = complex_gradient(lambda logits: softmax(logits) @ s.means, s.logits)
@@ -158,33 +154,21 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _named(s, age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / moved))
 
 
-def _wrong(growth: Callable[[_Setting, np.ndarray], np.ndarray]) -> Callable[[Point], dict[str, float]]:
-    def formula(point: Point) -> dict[str, float]:
-        s = _Setting(point)
-        return _named(s, growth(s, np.array(s.stalenesses, dtype=np.float64)), 1.0)
-
-    return formula
-
-
-def _normalizer_ignored(s: _Setting, age: np.ndarray) -> np.ndarray:
-    noise, drift = _shares(s, *_moments(s), np.diag(s.mu))
-    return noise * age + drift * age**2
-
-
-def _baseline_known(s: _Setting, age: np.ndarray) -> np.ndarray:
+def _baseline_known(s: _Setting) -> dict[str, float]:
     mean, covariance = _moments(s)
     if s.group is not None:
         one = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - mean
         covariance = one.T @ (s.mass[:, None] * one) / s.group
-    noise, drift = _shares(s, mean, covariance, fisher(s.mu))
-    return noise * age + drift * age**2
+    return _grown(s, *_shares(s, mean, covariance, fisher(s.mu)))
 
 
-def _power(exponent: float) -> Callable[[_Setting, np.ndarray], np.ndarray]:
-    return lambda s, age: sum(_shares(s, *_moments(s), fisher(s.mu))) * age**exponent
+def _power(s: _Setting, exponent: float) -> dict[str, float]:
+    """All of the first update's variance grows with this power of the staleness."""
+    age = np.array(s.stalenesses, dtype=np.float64)
+    return _named(s, sum(_shares(s, *_moments(s), fisher(s.mu))) * age**exponent, 1.0)
 
 
-claim = Claim(
+claim = stated(
     id="ratio/drift-growth",
     statement="E Var_mu(log pi/mu) after S updates is v_1 ((1 - f) S + f S^2), f the share of the drift in v_1",
     kind="expectation",
@@ -194,9 +178,9 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived; Hoeffding 1948 for the covariance",
     formula_defects={
-        "normalizer ignored": _wrong(_normalizer_ignored),
-        "S^2 where updates are noise": _wrong(_power(2.0)),
-        "S where updates are drift": _wrong(_power(1.0)),
-        "baseline taken as known": _wrong(_baseline_known),
+        "normalizer ignored": lambda s: _grown(s, *_shares(s, *_moments(s), np.diag(s.mu))),
+        "S^2 where updates are noise": lambda s: _power(s, 2.0),
+        "S where updates are drift": lambda s: _power(s, 1.0),
+        "baseline taken as known": _baseline_known,
     },
 )

@@ -15,8 +15,8 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Real
+from asyncsim.theory._stated import stated
 
 _SCORES = (-1, 0, 1)
 
@@ -39,13 +39,13 @@ def _quantities(mean: float, variance: float, second: float, cdf: Callable[[int]
     return {"mean_log": mean, "var_log": variance, "second_moment": second} | cells
 
 
-def _predict(point: Point) -> dict[str, float]:
-    d = _Setting(point).shift
+def _predict(s: _Setting) -> dict[str, float]:
+    d = s.shift
     return _quantities(-(d**2) / 2.0, d**2, math.exp(d**2), norm.cdf)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    d = _Setting(point).shift
+def _cross_check(s: _Setting) -> dict[str, float]:
+    d = s.shift
 
     def log_ratio(u: float) -> float:
         return float(norm.logpdf(u, loc=d) - norm.logpdf(u))
@@ -73,22 +73,17 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _quantities(mean, variance, integral(2, lambda u: 1.0), below)
 
 
-def _sign(point: Point) -> dict[str, float]:
-    d = _Setting(point).shift
+def _sign(s: _Setting) -> dict[str, float]:
+    d = s.shift
     return _quantities(d**2 / 2.0, d**2, math.exp(d**2), lambda z: norm.cdf(z - d))
 
 
-def _half_exponent(point: Point) -> dict[str, float]:
-    d = _Setting(point).shift
-    return _quantities(-(d**2) / 2.0, d**2, math.exp(d**2 / 2.0), norm.cdf)
-
-
-def _spread_for_variance(point: Point) -> dict[str, float]:
-    d = _Setting(point).shift
+def _spread_for_variance(s: _Setting) -> dict[str, float]:
+    d = s.shift
     return _quantities(-(d**2) / 2.0, d, math.exp(d**2), lambda z: norm.cdf(z * math.sqrt(d)))
 
 
-claim = Claim(
+claim = stated(
     id="ratio/gaussian-shift",
     statement="the log ratio of normal policies delta standard deviations apart is N(-delta^2/2, delta^2)",
     kind="distribution",
@@ -99,7 +94,7 @@ claim = Claim(
     reference="textbook",
     formula_defects={
         "sign of the mean log ratio": _sign,
-        "second moment exp(delta^2/2)": _half_exponent,
+        "second moment exp(delta^2/2)": lambda s: _predict(s) | {"second_moment": math.exp(s.shift**2 / 2.0)},
         "standard deviation taken for variance": _spread_for_variance,
     },
 )

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.special import log_softmax
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import SequencePair, drawn_tables
 from asyncsim.theory._declared import Declared, Draw, Integer
+from asyncsim.theory._stated import stated
 
 _LONGEST = 4096
 
@@ -71,13 +71,13 @@ def _quantities(log_second: float, log_half: float) -> dict[str, float]:
     return {"ess": math.exp(-log_second), "second_moment": math.exp(log_second), "affinity": math.exp(log_half)}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    pair = _Setting(point).pair
+def _predict(s: _Setting) -> dict[str, float]:
+    pair = s.pair
     return _quantities(_log_moment(pair, 2.0), _log_moment(pair, 0.5))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    pair = _Setting(point).pair
+def _cross_check(s: _Setting) -> dict[str, float]:
+    pair = s.pair
     mu, pi = np.exp(pair.behavior), np.exp(pair.current)
     return _quantities(_log_coefficient(pi**2 / mu, pair.horizon), _log_coefficient(np.sqrt(pi * mu), pair.horizon))
 
@@ -93,19 +93,14 @@ def _log_coefficient(heavy: np.ndarray, horizon: int) -> float:
     return math.log(coefficient) - (horizon - 1) * math.log(radius)
 
 
-def _under_current(point: Point) -> dict[str, float]:
-    pair = _Setting(point).pair
-    return _quantities(_log_moment(pair, 3.0), _log_moment(pair, 1.5))
-
-
-def _start_row_throughout(point: Point) -> dict[str, float]:
-    pair = _Setting(point).pair
+def _start_row_throughout(s: _Setting) -> dict[str, float]:
+    pair = s.pair
     rows = np.zeros(len(pair.behavior), dtype=np.int64)
     same = _Pair(pair.behavior[rows], pair.current[rows], pair.horizon)
     return _quantities(_log_moment(same, 2.0), _log_moment(same, 0.5))
 
 
-claim = Claim(
+claim = stated(
     id="ratio/markov-moments",
     statement="E W^p of Markov tokens follows a vector recursion, and a large batch has ESS/N = 1/E W^2",
     kind="expectation",
@@ -115,7 +110,9 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived",
     formula_defects={
-        "moments taken under the current policy": _under_current,
+        "moments taken under the current policy": lambda s: _quantities(
+            _log_moment(s.pair, 3.0), _log_moment(s.pair, 1.5)
+        ),
         "row of the first token throughout": _start_row_throughout,
     },
 )

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import SequencePair, enumerate_sequences, softmax
+from asyncsim.theory._stated import stated
 
 
 def _transfer(pair: SequencePair, moment: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
@@ -27,26 +27,22 @@ def _transfer(pair: SequencePair, moment: Callable[[np.ndarray, np.ndarray], np.
     return float((terms[0] @ np.linalg.matrix_power(terms[1:], pair.horizon - 1)).sum())
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return {"second_moment": _transfer(SequencePair(point), lambda pi, mu: pi**2 / mu)}
+def _predict(s: SequencePair) -> dict[str, float]:
+    return {"second_moment": _transfer(s, lambda pi, mu: pi**2 / mu)}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    every = enumerate_sequences(SequencePair(point))
+def _cross_check(s: SequencePair) -> dict[str, float]:
+    every = enumerate_sequences(s)
     return {"second_moment": math.fsum(every.mass * every.ratio**2)}
 
 
-def _under_current(point: Point) -> dict[str, float]:
-    return {"second_moment": _transfer(SequencePair(point), lambda pi, mu: pi**3 / mu**2)}
-
-
-def _sum_of_chi_squares(point: Point) -> dict[str, float]:
-    every = enumerate_sequences(SequencePair(point))
+def _sum_of_chi_squares(s: SequencePair) -> dict[str, float]:
+    every = enumerate_sequences(s)
     token = np.exp(2.0 * (every.log_current - every.log_behavior))
     return {"second_moment": 1.0 + float(every.mass @ (token - 1.0).sum(axis=1))}
 
 
-claim = Claim(
+claim = stated(
     id="ratio/sequence-product",
     statement="E W^2 of a sequence is (1 + chi^2)^T for independent tokens and a matrix product for Markov tokens",
     kind="identity",
@@ -56,7 +52,9 @@ claim = Claim(
     cross_check=_cross_check,
     reference="arXiv 1511.01437; Markov form derived",
     formula_defects={
-        "moment taken under the current policy": _under_current,
+        "moment taken under the current policy": lambda s: {
+            "second_moment": _transfer(s, lambda pi, mu: pi**3 / mu**2)
+        },
         "sum of chi-squares in place of the product": _sum_of_chi_squares,
     },
 )

@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import complex_gradient
 from asyncsim.theory._chain import PaidChains, bits, count_law, probabilities
-from asyncsim.theory._points import indexed
+from asyncsim.theory._stated import indexed, stated
 
 
 class _Setting(PaidChains):
@@ -33,29 +32,21 @@ def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
     return p * (1.0 - p) * short
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return indexed("grad", _slope(s.pair.current, s.needed))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     current = s.pair.current
     return indexed("grad", complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[s.needed :].sum(), current))
 
 
-def _at_behavior(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return indexed("grad", _slope(s.pair.behavior, s.needed))
-
-
-def _own_bit_counted(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _own_bit_counted(s: _Setting) -> dict[str, float]:
     p = probabilities(s.pair.current)
     return indexed("grad", p * (1.0 - p) * count_law(p)[s.needed])
 
 
-claim = Claim(
+claim = stated(
     id="sequence/gradient",
     statement="the gradient of a chain's success probability in a bit is p (1 - p) P(the others are one short)",
     kind="expectation",
@@ -64,6 +55,9 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook (score identity)",
-    formula_defects={"taken at the behavior policy": _at_behavior, "own bit among the others": _own_bit_counted},
+    formula_defects={
+        "taken at the behavior policy": lambda s: indexed("grad", _slope(s.pair.behavior, s.needed)),
+        "own bit among the others": _own_bit_counted,
+    },
     relative_to="norm",
 )

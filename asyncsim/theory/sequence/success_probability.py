@@ -12,41 +12,35 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._chain import PaidChains, bits, count_law, fourier_law, probabilities
+from asyncsim.theory._stated import stated
 
 
 class _Setting(PaidChains):
     horizon = bits(60)
 
 
-def _tails(point: Point, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
-    s = _Setting(point)
+def _tails(s: _Setting, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
     behavior, current = (float(law(probabilities(m))[s.needed + extra :].sum()) for m in s.pair)
     return {"stale_return": behavior, "weighted_return": current}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return _tails(point, count_law)
+def _predict(s: _Setting) -> dict[str, float]:
+    return _tails(s, count_law)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    return _tails(point, fourier_law)
+def _cross_check(s: _Setting) -> dict[str, float]:
+    return _tails(s, fourier_law)
 
 
-def _more_than_needed(point: Point) -> dict[str, float]:
-    return _tails(point, count_law, 1)
-
-
-def _normal_tail(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _normal_tail(s: _Setting) -> dict[str, float]:
     tails = []
     for p in map(probabilities, s.pair):
         tails.append(float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))))
     return {"stale_return": tails[0], "weighted_return": tails[1]}
 
 
-claim = Claim(
+claim = stated(
     id="sequence/success-probability",
     statement="a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted",
     kind="expectation",
@@ -55,5 +49,8 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook (Poisson binomial)",
-    formula_defects={"more than the needed bits": _more_than_needed, "normal tail without half a bit": _normal_tail},
+    formula_defects={
+        "more than the needed bits": lambda s: _tails(s, count_law, 1),
+        "normal tail without half a bit": _normal_tail,
+    },
 )

@@ -15,9 +15,9 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Real, Staleness, Vector
 from asyncsim.theory._delay import critical
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -50,8 +50,7 @@ def _boundary(tau: int, beta: float) -> float:
     return 2.0 * math.sin(phi / 2.0) * math.hypot(1.0 - beta, 2.0 * math.sqrt(beta) * math.sin(phi / 2.0))
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return {"step": _boundary(s.staleness, s.momentum) / s.curvature}
 
 
@@ -63,29 +62,17 @@ def _excess(a: float, s: _Setting) -> float:
     return float(np.abs(np.roots(roots)).max()) - 1.0
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     low = 0.5 * (1.0 - s.momentum) / (1 + s.staleness)
     return {"step": float(brentq(_excess, low, 4.5, args=(s,), xtol=1e-15, rtol=1e-14)) / s.curvature}
 
 
-def _without(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"step": critical(s.staleness) / s.curvature}
-
-
-def _averaged(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"step": _boundary(s.staleness, s.momentum) / (1.0 - s.momentum) / s.curvature}
-
-
-def _as_delay(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _as_delay(s: _Setting) -> dict[str, float]:
     longer = s.staleness + s.momentum / (1.0 - s.momentum)
     return {"step": 2.0 * (1.0 - s.momentum) * math.sin(math.pi / (2.0 * (2.0 * longer + 1.0))) / s.curvature}
 
 
-claim = Claim(
+claim = stated(
     id="staleness/heavy-ball",
     statement="heavy-ball momentum beta raises the largest stable step of fresh gradients, from 2 to 2 (1 + beta), and "
     "lowers it for every staleness >= 1, from 1 to 1 - beta at 1",
@@ -96,8 +83,10 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived; qualitatively arXiv 1909.12340",
     formula_defects={
-        "momentum forgotten": _without,
-        "factor 1 - beta assumed on the gradient": _averaged,
+        "momentum forgotten": lambda s: {"step": critical(s.staleness) / s.curvature},
+        "factor 1 - beta assumed on the gradient": lambda s: {
+            "step": _boundary(s.staleness, s.momentum) / (1.0 - s.momentum) / s.curvature
+        },
         "momentum taken as a delay longer by beta / (1 - beta)": _as_delay,
     },
 )

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._arrivals import lags_and_ages, order
 from asyncsim.theory._declared import Declared, Integer, Parsed
+from asyncsim.theory._stated import stated
 
 
 def _text(name: str, value: Any) -> str:
@@ -33,25 +33,16 @@ class _Setting(Declared):
     updates = Integer(1, typical=(1, 200), example=500, unit="updates", doc="length of a run")
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return {"total_per_update": float(_Setting(point).workers - 1)}
+def _predict(s: _Setting) -> dict[str, float]:
+    return {"total_per_update": float(s.workers - 1)}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     lags, ages = lags_and_ages(s.workers, order(s.workers, s.updates))
     return {"total_per_update": int(lags.sum() + ages.sum()) / s.updates}
 
 
-def _own_counted(point: Point) -> dict[str, float]:
-    return {"total_per_update": float(_Setting(point).workers)}
-
-
-def _half(point: Point) -> dict[str, float]:
-    return {"total_per_update": (_Setting(point).workers - 1) / 2.0}
-
-
-claim = Claim(
+claim = stated(
     id="staleness/mean-staleness",
     statement="with N workers updating on arrival, delays applied plus ages in flight sum to N-1 per update",
     kind="identity",
@@ -60,5 +51,8 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: exchange of the sums over workers and updates",
-    formula_defects={"a worker's own update counted as delay": _own_counted, "mean over the rotation, (N-1)/2": _half},
+    formula_defects={
+        "a worker's own update counted as delay": lambda s: {"total_per_update": float(s.workers)},
+        "mean over the rotation, (N-1)/2": lambda s: {"total_per_update": (s.workers - 1) / 2.0},
+    },
 )

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import Arms, complex_gradient, fisher, softmax
 from asyncsim.theory._declared import Integer, Positive, Vector
 from asyncsim.theory._delay import critical
 from asyncsim.theory._recursion import marginal_step
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Arms):
@@ -41,13 +41,11 @@ def _step(curvature: float, tau: int) -> dict[str, float]:
     return {"step": critical(tau) / curvature}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _step(s.kl * float(np.linalg.eigvalsh(fisher(s.optimum))[-1]), s.workers - 1)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     theta = s.reference_logits.copy()
     for _ in range(200):
         gain = s.rewards - s.kl * (theta - s.reference_logits)
@@ -64,27 +62,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"step": marginal_step(basis.T @ complex_gradient(field, theta) @ basis, s.workers - 1)}
 
 
-def _quarter(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _step(s.kl / 4.0, s.workers - 1)
-
-
-def _unit(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _step(s.kl, s.workers - 1)
-
-
-def _at_reference(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _step(s.kl * float(np.linalg.eigvalsh(fisher(softmax(s.reference_logits)))[-1]), s.workers - 1)
-
-
-def _off_by_one(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _step(s.kl * float(np.linalg.eigvalsh(fisher(s.optimum))[-1]), s.workers)
-
-
-claim = Claim(
+claim = stated(
     id="staleness/soft-optimum-step",
     statement="a KL-regularized softmax bandit fed by N workers in rotation is stable near its optimum iff "
     "step < a_c(N-1) / (kl lambda_max(F(pi*)))",
@@ -95,9 +73,13 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: Hessian -kl F(pi*) of the regularized return, then the delayed linear boundary",
     formula_defects={
-        "Fisher eigenvalue replaced by 1/4": _quarter,
-        "Fisher eigenvalue replaced by 1": _unit,
-        "Fisher at the reference policy": _at_reference,
-        "staleness equal to the number of workers": _off_by_one,
+        "Fisher eigenvalue replaced by 1/4": lambda s: _step(s.kl / 4.0, s.workers - 1),
+        "Fisher eigenvalue replaced by 1": lambda s: _step(s.kl, s.workers - 1),
+        "Fisher at the reference policy": lambda s: _step(
+            s.kl * float(np.linalg.eigvalsh(fisher(softmax(s.reference_logits)))[-1]), s.workers - 1
+        ),
+        "staleness equal to the number of workers": lambda s: _step(
+            s.kl * float(np.linalg.eigvalsh(fisher(s.optimum))[-1]), s.workers
+        ),
     },
 )

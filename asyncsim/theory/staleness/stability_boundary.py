@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._declared import Declared, Staleness, Vector
 from asyncsim.theory._delay import critical
 from asyncsim.theory._recursion import marginal_step
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -22,27 +22,15 @@ class _Setting(Declared):
     curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return {"step": critical(s.staleness) / float(s.curvatures.max())}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     return {"step": min(marginal_step(np.array([[-h]]), s.staleness) for h in np.unique(s.curvatures))}
 
 
-def _off_by_one(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"step": critical(s.staleness + 1) / float(s.curvatures.max())}
-
-
-def _sufficient(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"step": 1.0 / (float(s.curvatures.max()) * (1 + s.staleness))}
-
-
-claim = Claim(
+claim = stated(
     id="staleness/stability-boundary",
     statement="under staleness tau gradient descent is stable iff step * largest curvature < 2 sin(pi/(2(2 tau+1)))",
     kind="threshold",
@@ -52,7 +40,9 @@ claim = Claim(
     cross_check=_cross_check,
     reference="Levin and May 1976 (Theor. Popul. Biol. 9); arXiv 1910.05124",
     formula_defects={
-        "staleness one too large": _off_by_one,
-        "sufficient condition 1/(L(1+tau)) as boundary": _sufficient,
+        "staleness one too large": lambda s: {"step": critical(s.staleness + 1) / float(s.curvatures.max())},
+        "sufficient condition 1/(L(1+tau)) as boundary": lambda s: {
+            "step": 1.0 / (float(s.curvatures.max()) * (1 + s.staleness))
+        },
     },
 )

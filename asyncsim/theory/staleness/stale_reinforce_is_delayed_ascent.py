@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._bandit import PolicyPair, complex_gradient, softmax
 from asyncsim.theory._declared import Draw, Integer, Positive, Staleness, Vector
-from asyncsim.theory._points import indexed
+from asyncsim.theory._stated import indexed, stated
 
 
 class _Setting(PolicyPair):
@@ -62,8 +61,7 @@ def _closed(s: _Setting, tau: int, factor: float, pi: np.ndarray) -> dict[str, f
     return _quantities(_ascent(s, tau), factor * mu * (s.rewards - mean), mu * s.rewards - mean * pi)
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _closed(s, s.staleness, (s.samples - 1) / s.samples, softmax(s.current_logits))
 
 
@@ -76,8 +74,7 @@ def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: flo
     return field
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     path = [s.initial_logits]
     for t in range(s.updates):
         field = _pair_field(softmax(path[max(t - s.staleness, 0)]), softmax(path[-1]), s.rewards, 1.0)
@@ -88,22 +85,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _quantities(path[-1], group, none)
 
 
-def _no_factor(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _closed(s, s.staleness, 1.0, softmax(s.current_logits))
-
-
-def _score_at_behavior(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _closed(s, s.staleness, (s.samples - 1) / s.samples, softmax(s.behavior_logits))
-
-
-def _off_by_one(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _closed(s, s.staleness + 1, (s.samples - 1) / s.samples, softmax(s.current_logits))
-
-
-claim = Claim(
+claim = stated(
     id="staleness/stale-reinforce-is-delayed-ascent",
     statement="group-baselined REINFORCE without ratios on a softmax bandit is gradient ascent with delayed gradients, "
     "whatever the current policy; without a baseline the current policy enters",
@@ -114,9 +96,13 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: centered rewards sum to zero over a group",
     formula_defects={
-        "factor (N-1)/N of the group mean forgotten": _no_factor,
-        "score at the behavior policy": _score_at_behavior,
-        "staleness one too large": _off_by_one,
+        "factor (N-1)/N of the group mean forgotten": lambda s: _closed(s, s.staleness, 1.0, softmax(s.current_logits)),
+        "score at the behavior policy": lambda s: _closed(
+            s, s.staleness, (s.samples - 1) / s.samples, softmax(s.behavior_logits)
+        ),
+        "staleness one too large": lambda s: _closed(
+            s, s.staleness + 1, (s.samples - 1) / s.samples, softmax(s.current_logits)
+        ),
     },
     relative_to="norm",
 )

@@ -20,9 +20,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _lengths
 from asyncsim.theory._declared import Draw, Integer
+from asyncsim.theory._stated import stated
 
 _GROUPS = 16
 _Moments = Callable[["_Setting", float], tuple[float, float]]
@@ -84,8 +84,7 @@ def _quantities(s: _Setting, period: float, moments: _Moments) -> dict[str, floa
     return {"kept": kept, "mean_length": length / kept, "period": period}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
 
     def surplus(log_period: float) -> float:
         period = float(np.exp(log_period))
@@ -99,8 +98,7 @@ def _predict(point: Point) -> dict[str, float]:
     return _quantities(s, period, _moments)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     low = high = s.uncut
     while high * _integrals(s, high)[0] < s.uncut:
         low, high = high, 2.0 * high
@@ -110,27 +108,17 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _quantities(s, 0.5 * (low + high), _integrals)
 
 
-def _uncut_clock(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities(s, s.uncut, _moments)
-
-
-def _no_bias(point: Point) -> dict[str, float]:
-    return _predict(point) | {"mean_length": _Setting(point).length.mean()}
-
-
-def _sharp(point: Point) -> dict[str, float]:
+def _sharp(s: _Setting) -> dict[str, float]:
     """All kept up to (m + 1) tau and none beyond: the phase forgotten."""
-    s = _Setting(point)
 
     def sharp(s: _Setting, period: float) -> tuple[float, float]:
         limit = (s.max_age + 1) * period
         return _lengths.moment_below(s.length, 0, limit), _lengths.moment_below(s.length, 1, limit)
 
-    return _quantities(s, _predict(point)["period"], sharp)
+    return _quantities(s, _predict(s)["period"], sharp)
 
 
-claim = Claim(
+claim = stated(
     id="systems/age-cut-length-bias",
     statement="an age cut m keeps a sample of length L with probability clip(m+1-L/tau, 0, 1), tau realized",
     kind="expectation",
@@ -140,8 +128,8 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: uniform phase",
     formula_defects={
-        "the period without the cut": _uncut_clock,
-        "lengths taken to be unbiased": _no_bias,
+        "the period without the cut": lambda s: _quantities(s, s.uncut, _moments),
+        "lengths taken to be unbiased": lambda s: _predict(s) | {"mean_length": s.length.mean()},
         "the phase of the start forgotten": _sharp,
     },
 )

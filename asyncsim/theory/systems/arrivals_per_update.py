@@ -15,22 +15,13 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory import _points
 from asyncsim.theory._arrivals import Workers, order, service
-from asyncsim.theory._declared import Integer
+from asyncsim.theory._declared import Count, Integer
+from asyncsim.theory._stated import indexed, stated
 
 
 class _Setting(Workers):
-    groups_per_batch = Integer(
-        1,
-        4096,
-        typical=(1, 6),
-        example=2,
-        unit="groups",
-        doc="deliveries of an update",
-        remedy="count the deliveries of an update",
-    )
+    groups_per_batch = Count(1, 4096, typical=(1, 6), example=2, unit="groups", doc="deliveries of an update")
     law = service(typical=("exponential:1",), example="exponential:1")
     cells = Integer(
         0,
@@ -50,7 +41,7 @@ class _Setting(Workers):
 
 def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
     """The mean, cells and what is left, from P(s >= k) for k = 0 .. cells."""
-    law = _points.indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])} if len(tails) > 1 else {}
+    law = indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])} if len(tails) > 1 else {}
     return {"mean": float(mean)} | law
 
 
@@ -61,15 +52,13 @@ def _tails(s: _Setting, first: np.ndarray, groups: int) -> np.ndarray:
     return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _quantities(
         (s.workers - 1) / s.groups_per_batch, _tails(s, np.arange(s.groups_per_batch), s.groups_per_batch)
     )
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     path = np.concatenate([order(s.workers, 20 * s.workers, s.shares), np.arange(s.workers)])
     tails = np.zeros(s.cells + 1)
     for p in s.shares:
@@ -100,23 +89,12 @@ def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
     return np.asarray(1.0 - np.cumsum(delivered))
 
 
-def _always_empty(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities((s.workers - 1) / s.groups_per_batch, _tails(s, np.zeros(1, dtype=int), s.groups_per_batch))
-
-
-def _each_an_update(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities(s.workers - 1, _tails(s, np.zeros(1, dtype=int), 1))
-
-
-def _geometric_of_the_mean(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _geometric_of_the_mean(s: _Setting) -> dict[str, float]:
     mean = (s.workers - 1) / s.groups_per_batch
     return _quantities(mean, (mean / (1.0 + mean)) ** np.arange(s.cells + 1))
 
 
-claim = Claim(
+claim = stated(
     id="systems/arrivals-per-update",
     statement="with P deliveries an update mean staleness is (N-1)/P, its law the floor of (uniform + geometric)/P",
     kind="distribution",
@@ -126,8 +104,12 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: mean-staleness identity; memoryless service",
     formula_defects={
-        "deliveries that wait at the restart forgotten": _always_empty,
-        "every delivery counted as an update": _each_an_update,
+        "deliveries that wait at the restart forgotten": lambda s: _quantities(
+            (s.workers - 1) / s.groups_per_batch, _tails(s, np.zeros(1, dtype=int), s.groups_per_batch)
+        ),
+        "every delivery counted as an update": lambda s: _quantities(
+            s.workers - 1, _tails(s, np.zeros(1, dtype=int), 1)
+        ),
         "geometric law of the same mean": _geometric_of_the_mean,
     },
     relative_to="norm",

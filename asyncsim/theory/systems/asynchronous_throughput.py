@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _events, _openloop, _work
 from asyncsim.theory._declared import Choice, Draw, Flag, Real
+from asyncsim.theory._stated import stated
 
 _APART = 1.25
 """Ratio of the two rates outside of which chance no longer matters; inside it the law is too high."""
@@ -48,7 +47,7 @@ class _Setting(_engines.Engines):
 
     def joint(self) -> None:
         """Near the knee, and with a buffer too small for what comes while the trainer is away, chance decides."""
-        group = _work.longest(self.length, self.samples_per_group)
+        group = self.group
         away = 0.0 if self.generator_pauses else self.sync_time
         publish = self.groups_per_batch * self.batches_per_publish
         ratio = (group / self.places) / (self.train_time / self.groups_per_batch + away / publish)
@@ -93,15 +92,18 @@ class _Setting(_engines.Engines):
         return max(writing, training) + stop if pauses else max(writing, training + stop)
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"groups_per_second": 1.0 / s.seconds(_work.longest(s.length, s.samples_per_group), s.generator_pauses)}
+def _at(seconds: float) -> dict[str, float]:
+    """The rate at so many seconds for each trained group."""
+    return {"groups_per_second": 1.0 / seconds}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
+def _predict(s: _Setting) -> dict[str, float]:
+    return _at(s.seconds(s.group, s.generator_pauses))
+
+
+def _cross_check(s: _Setting) -> dict[str, float]:
     """Constant times: after one rotation of all places everything repeats after `places` publishes."""
-    s = _Setting(point)
-    group = _work.longest_by_quantiles(s.length, s.samples_per_group)
+    group = s.group_by_quantiles
     settings = _events.Settings(
         s.places,
         s.groups_per_batch,
@@ -118,15 +120,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"groups_per_second": period * s.groups_per_batch / float(ends[-1] - ends[-1 - period])}
 
 
-def _defect(seconds: Callable[[_Setting, float], float]) -> Callable[[Point], dict[str, float]]:
-    def wrong(point: Point) -> dict[str, float]:
-        s = _Setting(point)
-        return {"groups_per_second": 1.0 / seconds(s, _work.longest(s.length, s.samples_per_group))}
-
-    return wrong
-
-
-claim = Claim(
+claim = stated(
     id="systems/asynchronous-throughput",
     statement="away from the knee an open loop trains min(C/T, P/t_T) groups a second, less what synchronizing stops",
     kind="expectation",
@@ -136,12 +130,10 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: renewals of the places, and a trainer that never waits",
     formula_defects={
-        "generation and training in turn": _defect(
-            lambda s, t: s.seconds(t, s.generator_pauses) + min(t / s.places, s.train_time / s.groups_per_batch)
+        "generation and training in turn": lambda s: _at(
+            s.seconds(s.group, s.generator_pauses) + min(s.group / s.places, s.train_time / s.groups_per_batch)
         ),
-        "mean sample instead of the longest of a group": _defect(
-            lambda s, t: s.seconds(s.length.mean(), s.generator_pauses)
-        ),
-        "synchronization taken to stop the other side only": _defect(lambda s, t: s.seconds(t, not s.generator_pauses)),
+        "mean sample instead of the longest of a group": lambda s: _at(s.seconds(s.length.mean(), s.generator_pauses)),
+        "synchronization taken to stop the other side only": lambda s: _at(s.seconds(s.group, not s.generator_pauses)),
     },
 )

@@ -22,9 +22,9 @@ import numpy as np
 
 from asyncsim.base import checks, laws, rng
 from asyncsim.base.laws import Law
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _few_places
 from asyncsim.theory._declared import Choice, Declared, Draw, Flag, Integer, Parsed, Positive
+from asyncsim.theory._stated import stated
 
 _UNUSED = 1e-3
 """Versions by which tickets without a place may lower the mean."""
@@ -119,14 +119,12 @@ class _Setting(Declared):
         return point | work | {"zero_train_time": False, "places": places}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return {"mean": s.tickets / s.publish_groups - (0.0 if s.early and not s.zero_train_time else 1.0)}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
+def _cross_check(s: _Setting) -> dict[str, float]:
     """Groups train in order of start, each (end, version at start); after one rotation all batches have one mean."""
-    s = _Setting(point)
     if s.queue is not None:
         return {"mean": _queued(s, s.queue)}
     generator, warm = np.random.default_rng(0), s.tickets // s.publish_groups + 1
@@ -171,11 +169,7 @@ def _queued(s: _Setting, queue: _Queue) -> float:
     return float(np.mean(stamps))
 
 
-def _no_minus(point: Point) -> dict[str, float]:
-    return {"mean": _predict(point)["mean"] + 1.0}
-
-
-claim = Claim(
+claim = stated(
     id="systems/cap-binds",
     statement="with K tickets always in use and M groups per publish, mean staleness is K/M-1 (release at publish) "
     "or K/M (release at dequeue)",
@@ -185,5 +179,5 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: mean-staleness identity with a constant number outstanding",
-    formula_defects={"one publish too many": _no_minus},
+    formula_defects={"one publish too many": lambda s: {"mean": _predict(s)["mean"] + 1.0}},
 )

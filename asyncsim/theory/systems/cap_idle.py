@@ -22,9 +22,9 @@ from scipy.special import lambertw
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _lengths
 from asyncsim.theory._declared import Draw, Integer, Positive, Real
+from asyncsim.theory._stated import stated
 
 _BUSIEST, _MODERATE, _PLACES_PER_GROUP = 0.95, 0.6, 4
 
@@ -80,13 +80,11 @@ def _waiting(s: _Setting) -> float:
     return math.fsum(excess / n)
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return {"mean": s.places / s.groups_per_batch + s.busy + _waiting(s) / s.groups_per_batch}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     turns = np.exp(2j * np.pi * np.arange(1, s.groups_per_batch) / s.groups_per_batch)
     roots = -lambertw(-s.busy * math.exp(-s.busy) * turns) / s.busy
     ready = s.groups_per_batch * s.busy / 2.0 + s.busy / (2.0 * (1.0 - s.busy)) - (s.groups_per_batch - 1) / 2.0
@@ -94,21 +92,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"mean": (s.places + ready) / s.groups_per_batch}
 
 
-def _places_only(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"mean": s.places / s.groups_per_batch}
-
-
-def _no_chance(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"mean": s.places / s.groups_per_batch + s.busy}
-
-
-def _own_batch(point: Point) -> dict[str, float]:
-    return {"mean": _predict(point)["mean"] + 1.0}
-
-
-claim = Claim(
+claim = stated(
     id="systems/cap-idle",
     statement="with C places the slower side, mean staleness is C/P + rho, and what waits by chance, whatever the cap",
     kind="expectation",
@@ -118,8 +102,8 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)",
     formula_defects={
-        "groups that finish during training forgotten": _places_only,
-        "chance queueing forgotten": _no_chance,
-        "the batch in training counted as outstanding": _own_batch,
+        "groups that finish during training forgotten": lambda s: {"mean": s.places / s.groups_per_batch},
+        "chance queueing forgotten": lambda s: {"mean": s.places / s.groups_per_batch + s.busy},
+        "the batch in training counted as outstanding": lambda s: {"mean": _predict(s)["mean"] + 1.0},
     },
 )

@@ -12,15 +12,14 @@ exponential; so equality also shows that only the mean enters. Source: derived; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _closed, _engines, _work
 from asyncsim.theory._declared import Draw, Parsed
+from asyncsim.theory._stated import stated
 
 
 def _exponential(field: str, value: Any) -> float:
@@ -59,45 +58,21 @@ def _trained(s: _Setting, busy: float) -> dict[str, float]:
     return {"groups_per_second": busy / s.train_time}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _trained(s, _closed.busy(s.tickets, s.train_time / _work.longest(s.length, s.samples_per_group)))
+def _predict(s: _Setting) -> dict[str, float]:
+    return _trained(s, _closed.busy(s.tickets, s.train_time / s.group))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _trained(
-        s, _closed.busy_by_balance(s.tickets, _work.longest_by_quantiles(s.length, s.samples_per_group), s.train_time)
-    )
+def _cross_check(s: _Setting) -> dict[str, float]:
+    return _trained(s, _closed.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
 
 
-def _defect(inverse_idle: Callable[[int, float], float]) -> Callable[[Point], dict[str, float]]:
-    def wrong(point: Point) -> dict[str, float]:
-        s = _Setting(point)
-        return _trained(
-            s, 1.0 - 1.0 / inverse_idle(s.tickets, s.train_time / _work.longest(s.length, s.samples_per_group))
-        )
-
-    return wrong
+def _one_queue(s: _Setting, at_once: int) -> dict[str, float]:
+    """`at_once` groups generated at all times, whatever is in training: a queue of one server."""
+    load = at_once * (s.train_time / s.group)
+    return _trained(s, 1.0 - 1.0 / float((load ** np.arange(s.tickets + 1)).sum()))
 
 
-def _bounds(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    cycle = _work.longest(s.length, s.samples_per_group) + s.train_time
-    return {"groups_per_second": min(1.0 / s.train_time, s.tickets / cycle)}
-
-
-def _open_arrivals(tickets: int, ratio: float) -> float:
-    """Groups in generation taken to be all K at all times."""
-    return float(((tickets * ratio) ** np.arange(tickets + 1)).sum())
-
-
-def _one_server(tickets: int, ratio: float) -> float:
-    """Groups generated one at a time."""
-    return float((ratio ** np.arange(tickets + 1)).sum())
-
-
-claim = Claim(
+claim = stated(
     id="systems/closed-loop",
     statement="a closed loop of K tickets with exponential training trains (1-p0)/t_T groups a second, "
     "1/p0 = sum K!/(K-n)! (t_T/T)^n, whatever the law of generation",
@@ -108,8 +83,10 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: product form of a delay station and an exponential server",
     formula_defects={
-        "the bound min(1/t_T, K/(T + t_T)) taken for the value": _bounds,
-        "arrivals at the rate of K groups always": _defect(_open_arrivals),
-        "generation one group at a time": _defect(_one_server),
+        "the bound min(1/t_T, K/(T + t_T)) taken for the value": lambda s: {
+            "groups_per_second": min(1.0 / s.train_time, s.tickets / (s.group + s.train_time))
+        },
+        "arrivals at the rate of K groups always": lambda s: _one_queue(s, s.tickets),
+        "generation one group at a time": lambda s: _one_queue(s, 1),
     },
 )

@@ -14,57 +14,49 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import poisson
 
-from asyncsim.base.records import Claim, Point
+from asyncsim.theory import _engines, _lengths
 from asyncsim.theory._arrivals import Workers
-from asyncsim.theory._declared import Integer
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Workers):
-    cells = Integer(
-        1, typical=(1, 6), example=12, doc="cells of the law that are asked for", remedy="ask for at least one cell"
-    )
+    cells = _engines.cells(typical=(1, 6), example=12)
 
 
 def _quantities(s: _Setting, cell: Callable[[int], float], tail: float) -> dict[str, float]:
     return {f"p[{k}]": float(cell(k)) for k in range(s.cells)} | {"tail": float(tail)}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     p, q = s.shares, 1.0 - s.shares
     return _quantities(s, lambda k: (p**2 * q**k).sum(), (p * q**s.cells).sum())
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    nodes, weights = np.polynomial.legendre.leggauss(24)
+def _cross_check(s: _Setting) -> dict[str, float]:
     counts = np.arange(s.cells)[:, None]
     cells, tail = np.zeros(s.cells), 0.0
     for p in s.shares:
         # Time in units of the mean gap between arrivals; e^{-60} of the mass lies beyond the end, and panels that widen
         # with time stay finer than the spread of a Poisson count.
         edges = np.concatenate([[0.0], np.geomspace(0.05, 60.0 / p, 80)])
-        half = np.diff(edges) / 2.0
-        time = ((edges[:-1] + half)[:, None] + half[:, None] * nodes).ravel()
-        density = (half[:, None] * weights).ravel() * p * np.exp(-p * time)
+        time, weights = _lengths.panels(edges, 24)
+        density = weights * p * np.exp(-p * time)
         cells += p * (poisson.pmf(counts, (1.0 - p) * time) @ density)
         tail += p * float(poisson.sf(s.cells - 1, (1.0 - p) * time) @ density)
     return _quantities(s, lambda k: cells[k], tail)
 
 
-def _off_by_one(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _off_by_one(s: _Setting) -> dict[str, float]:
     p, q = s.shares, 1.0 - s.shares
     return _quantities(s, lambda k: (p**2 * q ** (k + 1)).sum(), (p * q ** (s.cells + 1)).sum())
 
 
-def _poisson(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _poisson(s: _Setting) -> dict[str, float]:
     mean = s.workers - 1
     return _quantities(s, lambda k: poisson.pmf(k, mean), poisson.sf(s.cells - 1, mean))
 
 
-claim = Claim(
+claim = stated(
     id="systems/geometric",
     statement="staleness of exponential workers updating on arrival has the mixed geometric law sum_i p_i^2 (1-p_i)^k",
     kind="distribution",

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines
 from asyncsim.theory._declared import Draw, Integer, Parsed, Positive
+from asyncsim.theory._stated import stated
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
@@ -122,8 +122,7 @@ def _largest(s: _Setting) -> int:
     return (s.tickets + s.window - 2) // s.consumed
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _bounds(s, _largest(s))
 
 
@@ -216,8 +215,7 @@ def _chance(seed: int) -> Callable[[_Game], list[int]]:
     return pick
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     publishes = _warm_up(s) + 4 * (_largest(s) + s.tickets // s.consumed + 2)
     # Residues of one publish cover every position of a group in its version and in its batch.
     picks = [_stragglers(residue, s) for residue in range(s.consumed)] + [_chance(seed) for seed in range(4)]
@@ -225,34 +223,22 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"largest": float(max(seen))} | ({"spread": float(max(seen) - min(seen))} if s.strict else {})
 
 
-def _whole_batches(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _bounds(s, -(-s.tickets // s.consumed) - 1 + (s.rule.number - 1) // s.consumed)
-
-
-def _mean_as_bound(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _bounds(s, -(-s.tickets // s.consumed) - 1)
-
-
-def _own_batch_out(point: Point) -> dict[str, float]:
+def _own_batch_out(s: _Setting) -> dict[str, float]:
     """Tickets of the groups of one publish taken to be those in training."""
-    s = _Setting(point)
     return _bounds(s, _largest(s) - 1)
 
 
-def _of(regime: str) -> Callable[[Point, float], dict[str, float]]:
+def _of(regime: str) -> Callable[[_Setting, float], dict[str, float]]:
     """The bounds with those of one regime, which has a formula or an order of its own, multiplied by a factor."""
 
-    def scaled(point: Point, factor: float) -> dict[str, float]:
-        s = _Setting(point)
+    def scaled(s: _Setting, factor: float) -> dict[str, float]:
         own = "window:1" if s.rule == ("window", 1) else s.rule.name
         return {name: value * (factor if own == regime else 1.0) for name, value in _bounds(s, _largest(s)).items()}
 
     return scaled
 
 
-claim = Claim(
+claim = stated(
     id="systems/hard-bounds",
     statement="no group exceeds (K+W-2)//M under a window W, ceil(K/M)-1 in strict order or drain, m under wait(m)",
     kind="bound",
@@ -262,8 +248,10 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: counting of the groups that can overtake",
     formula_defects={
-        "window rounded down to whole batches": _whole_batches,
-        "the mean taken for the bound": _mean_as_bound,
+        "window rounded down to whole batches": lambda s: _bounds(
+            s, -(-s.tickets // s.consumed) - 1 + (s.rule.number - 1) // s.consumed
+        ),
+        "the mean taken for the bound": lambda s: _bounds(s, -(-s.tickets // s.consumed) - 1),
         "the groups in training taken out of the tickets": _own_batch_out,
     },
     terms={regime: _of(regime) for regime in ("window:1", "window", "wait", *_STRICT)},

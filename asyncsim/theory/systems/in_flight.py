@@ -16,28 +16,20 @@ import math
 import numpy as np
 from scipy.integrate import quad
 
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory import _lengths, _points
+from asyncsim.theory import _engines, _lengths
 from asyncsim.theory._clocked import Clocked
-from asyncsim.theory._declared import Integer
+from asyncsim.theory._stated import indexed, stated
 
 _MOST = 64
 
 
 class _Setting(Clocked):
-    cells = Integer(
-        1,
-        _MOST,
-        typical=(1, 8),
-        example=6,
-        doc="cells of the law that are asked for",
-        remedy="ask for at least one cell",
-    )
+    cells = _engines.cells(_MOST, typical=(1, 8), example=6)
 
 
 def _quantities(mean: float, tails: list[float]) -> dict[str, float]:
     """Mean, cells and what is left, from P(D >= k) for k = 0 .. cells."""
-    return {"mean": mean} | _points.indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])}
+    return {"mean": mean} | indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])}
 
 
 def _tail(s: _Setting, k: int) -> float:
@@ -49,14 +41,12 @@ def _tail(s: _Setting, k: int) -> float:
     return inside / s.period - (k - 1) * weight + float(s.length.survival(high))
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     mean = _lengths.moment_below(s.length, 1, math.inf) / s.period
     return _quantities(mean, [1.0] + [_tail(s, k) for k in range(1, s.cells + 1)])
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     # Where the survival has its kink, and near 0 on the scale of the law, the phase is cut.
     cuts = [c / s.period for c in (s.length.parameters[0], 1e-2 * s.length.mean())]
 
@@ -72,33 +62,30 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _quantities(mean, [1.0] + [by_phase(k) for k in range(1, s.cells + 1)])
 
 
-def _phase_zero(point: Point) -> dict[str, float]:
+def _phase_zero(s: _Setting) -> dict[str, float]:
     """Starts taken to coincide with publishes: D = floor(x)."""
-    s = _Setting(point)
     tails = [float(s.length.survival(k * s.period)) for k in range(s.cells + 1)]
-    return _quantities(_predict(point)["mean"] - 0.5, tails)
+    return _quantities(_predict(s)["mean"] - 0.5, tails)
 
 
-def _rounded_up(point: Point) -> dict[str, float]:
+def _rounded_up(s: _Setting) -> dict[str, float]:
     """Every sample taken to end in a version later than it started: D = floor(x) + 1."""
-    s = _Setting(point)
     tails = [1.0] + [float(s.length.survival((k - 1) * s.period)) for k in range(1, s.cells + 1)]
-    return _quantities(_predict(point)["mean"] + 0.5, tails)
+    return _quantities(_predict(s)["mean"] + 0.5, tails)
 
 
-def _length_biased(point: Point) -> dict[str, float]:
+def _length_biased(s: _Setting) -> dict[str, float]:
     """All samples replaced by those in generation at a publish."""
-    s = _Setting(point)
     law, mean = s.length, s.length.mean()
     weighted = [1.0]
     for k in range(1, s.cells + 1):
         low, high = (k - 1) * s.period, k * s.period
         first, second = (_lengths.moment_below(law, p, high) - _lengths.moment_below(law, p, low) for p in (1, 2))
         weighted.append((second / s.period - (k - 1) * first - _lengths.moment_below(law, 1, high)) / mean + 1.0)
-    return _quantities(_predict(point)["mean"], weighted)
+    return _quantities(_predict(s)["mean"], weighted)
 
 
-claim = Claim(
+claim = stated(
     id="systems/in-flight",
     statement="with publishes every tau seconds and any start phase, in-flight staleness is floor((L + phi)/tau)",
     kind="distribution",

@@ -20,8 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _work
+from asyncsim.theory._stated import stated
 
 
 class _Setting(_engines.Engines):
@@ -63,11 +63,10 @@ class _Setting(_engines.Engines):
 _TERMS = ("extremes", "load", "straggler", "random straggler", "training", "synchronization")
 
 
-def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
+def _scaled(term: str) -> Callable[[_Setting, float], dict[str, float]]:
     """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
 
-    def bounds(point: Point, factor: float) -> dict[str, float]:
-        s = _Setting(point)
+    def bounds(s: _Setting, factor: float) -> dict[str, float]:
         parts = s.parts(s.share)
         lost = (1.0 - factor) * parts.get(term, 0.0)
         found = s.bounds(s.share)
@@ -79,8 +78,7 @@ def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
     return bounds
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return s.bounds(s.share)
 
 
@@ -92,9 +90,8 @@ def _scheduled(works: np.ndarray, slots: int) -> float:
     return max(free)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
+def _cross_check(s: _Setting) -> dict[str, float]:
     """The largest ratios over instances that attain them, and over random ones, which must not exceed them."""
-    s = _Setting(point)
     generator, k = np.random.default_rng(0), s.slots
     instances = [np.ones(n * k + 1) for n in (1, 3)] + [np.append(np.ones(k * (k - 1)), k), np.ones(2 * k)]
     instances += [_work.draws(s.length, generator, (int(generator.integers(1, 4 * k)),)) for _ in range(20)]
@@ -110,21 +107,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"excess": excess, "load": load, "longest": longest, "step_seconds": step}
 
 
-def _no_straggler(point: Point) -> dict[str, float]:
-    return _Setting(point).bounds(0.0)
-
-
-def _half_way(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return s.bounds(s.share / 2.0)
-
-
-def _idle_slots(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return s.bounds(s.share, s.share)
-
-
-claim = Claim(
+claim = stated(
     id="systems/list-scheduling",
     statement="samples on k slots end between max(sum/k, longest) and sum/k + (1-1/k) longest",
     kind="bound",
@@ -134,9 +117,9 @@ claim = Claim(
     cross_check=_cross_check,
     reference="Graham, SIAM J. Appl. Math. 17 (1969)",
     formula_defects={
-        "perfect balance, no straggler": _no_straggler,
-        "the longest starts half way before the end": _half_way,
-        "one slot taken to be always idle": _idle_slots,
+        "perfect balance, no straggler": lambda s: s.bounds(0.0),
+        "the longest starts half way before the end": lambda s: s.bounds(s.share / 2.0),
+        "one slot taken to be always idle": lambda s: s.bounds(s.share, s.share),
     },
     terms={term: _scaled(term) for term in _TERMS},
 )

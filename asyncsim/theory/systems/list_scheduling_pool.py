@@ -16,23 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _work
-from asyncsim.theory._declared import Integer
+from asyncsim.theory._declared import Count
+from asyncsim.theory._stated import stated
 
 
 class _Setting(_engines.Engines):
     slots = _engines.slots(typical=(1, 12), example=16)
     groups_per_batch = _engines.groups(typical=(1, 6), example=4)
     samples_per_group = _engines.samples(typical=(1, 6), example=8)
-    ahead = Integer(
-        0,
-        typical=(0, 4),
-        example=1,
-        unit="batches",
-        doc="batches out besides the one that is needed next",
-        remedy="count the batches out besides the one that is needed next",
-    )
+    ahead = Count(0, typical=(0, 4), example=1, unit="batches", doc="batches out besides the one that is needed next")
     length = _engines.work(example="lognormal:1.0:0.8")
     train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
 
@@ -55,42 +48,30 @@ class _Setting(_engines.Engines):
         return {f"{name} of a pool" if self.ahead else name: value for name, value in found.items()}
 
 
-def _parts(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _parts(s: _Setting) -> dict[str, float]:
     return s.parts(s.length.mean(), _work.longest(s.length, s.samples * (s.ahead + 1)))
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return {"batch_seconds": math.fsum(_parts(point).values())}
+def _predict(s: _Setting) -> dict[str, float]:
+    return {"batch_seconds": math.fsum(_parts(s).values())}
 
 
-def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
+def _scaled(term: str) -> Callable[[_Setting, float], dict[str, float]]:
     """The bound with one term multiplied by a factor."""
 
-    def bound(point: Point, factor: float) -> dict[str, float]:
-        parts = _parts(point)
+    def bound(s: _Setting, factor: float) -> dict[str, float]:
+        parts = _parts(s)
         return {"batch_seconds": math.fsum(x * (factor if name == term else 1.0) for name, x in parts.items())}
 
     return bound
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     longest = _work.longest_by_quantiles(s.length, s.samples * (s.ahead + 1))
     return s.sum(_work.longest_by_quantiles(s.length, 1), longest)
 
 
-def _maximum(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return {"batch_seconds": max(_predict(point)["batch_seconds"] - s.train_time, s.train_time)}
-
-
-def _no_straggler(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return s.sum(s.length.mean(), 0.0)
-
-
-claim = Claim(
+claim = stated(
     id="systems/list-scheduling-pool",
     statement="a pool of a+1 batches on k slots takes at most Q mu/k + E[longest of the pool]/(a+1) + t_T a batch",
     kind="bound",
@@ -99,7 +80,12 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="derived at a = 0; a conjecture beyond",
-    formula_defects={"training hidden behind generation": _maximum, "perfect balance, no straggler": _no_straggler},
+    formula_defects={
+        "training hidden behind generation": lambda s: {
+            "batch_seconds": max(_predict(s)["batch_seconds"] - s.train_time, s.train_time)
+        },
+        "perfect balance, no straggler": lambda s: s.sum(s.length.mean(), 0.0),
+    },
     terms={
         name: _scaled(name)
         for part in ("load", "straggler", "random straggler", "training")

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _closed, _engines, _events, _work
 from asyncsim.theory._declared import Draw, Flag, Integer, Parsed
+from asyncsim.theory._stated import stated
 
 _BATCHES = 40
 
@@ -84,12 +84,10 @@ def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
     return {"in_flight": in_flight, "outstanding": outstanding}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     if not s.closed:
         return _ratios(1.0, 1.0)
-    generation = _work.longest(s.length, s.samples_per_group)
-    return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.train_time.mean / generation), generation)
+    return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.train_time.mean / s.group), s.group)
 
 
 def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
@@ -100,8 +98,7 @@ def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
     return float((levels[:-1] * np.diff(times[order])).sum()) / horizon
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     generator, total = np.random.default_rng(0), _BATCHES * s.groups_per_batch
     works = _work.draws(s.length, generator, (total, s.samples_per_group)).max(axis=1)
     training = generator.exponential(s.train_time.mean, _BATCHES) if s.train_time.mean else np.zeros(_BATCHES)
@@ -120,21 +117,16 @@ def _cross_check(point: Point) -> dict[str, float]:
     )
     if not s.closed:
         return ratios
-    generation = _work.longest_by_quantiles(s.length, s.samples_per_group)
+    generation = s.group_by_quantiles
     return ratios | s.levels(_closed.busy_by_balance(s.tickets, generation, s.train_time.mean), generation)
 
 
-def _per_sample(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _predict(point) | _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
-
-
-def _with_training(point: Point) -> dict[str, float]:
-    s, right = _Setting(point), _predict(point)
+def _with_training(s: _Setting) -> dict[str, float]:
+    right = _predict(s)
     return right | ({"delay": right["delay"] + s.train_time.mean} if s.closed else {})
 
 
-claim = Claim(
+claim = stated(
     id="systems/little",
     statement="groups in generation and outstanding are, in the time average, throughput times mean seconds",
     kind="identity",
@@ -144,7 +136,9 @@ claim = Claim(
     cross_check=_cross_check,
     reference="Little, Oper. Res. 9 (1961)",
     formula_defects={
-        "samples a second for groups a second": _per_sample,
+        "samples a second for groups a second": lambda s: (
+            _predict(s) | _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
+        ),
         "the group's own training counted as delay": _with_training,
     },
 )

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
+from asyncsim.base.records import Point
 from asyncsim.theory._declared import Declared
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
@@ -24,13 +25,11 @@ class _Setting(Declared):
         checks.require(isinstance(point, Mapping), "point", point, "a mapping", "give the parameters by name")
 
 
-def _predict(point: Point) -> dict[str, float]:
-    _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return {"ratio": 1.0}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     generator, publishes = np.random.default_rng(0), 200
     begun = generator.uniform(0, publishes, 1000)
     done = np.minimum(begun + generator.pareto(1.2, 1000), publishes)
@@ -40,11 +39,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"ratio": int(staleness.sum()) / sum(outstanding)}
 
 
-def _half(point: Point) -> dict[str, float]:
-    return {"ratio": 0.5}
-
-
-claim = Claim(
+claim = stated(
     id="systems/mean-staleness-identity",
     statement="the staleness of all groups sums to the groups outstanding at all publishes",
     kind="identity",
@@ -53,5 +48,5 @@ claim = Claim(
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: exchange of the sums over groups and publishes",
-    formula_defects={"an outstanding group counted as half a version": _half},
+    formula_defects={"an outstanding group counted as half a version": lambda s: {"ratio": 0.5}},
 )

@@ -28,9 +28,9 @@ import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
-from asyncsim.theory import _engines, _openloop, _work
+from asyncsim.theory import _engines, _openloop
 from asyncsim.theory._declared import Draw, Flag, Positive, Real
+from asyncsim.theory._stated import stated
 
 _SLOW, _FAST = 0.6, 1.5
 _CLEAR = 0.25
@@ -50,7 +50,7 @@ class _Setting(_engines.Engines):
     def joint(self) -> None:
         """Between the two domains, and with small buffers or few places, chance decides."""
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
-        group = _work.longest(self.length, self.samples_per_group)
+        group = self.group
         ratio = self.ratio = self.places * self.train_time / (self.groups_per_batch * group)
         checks.require(
             ratio <= _SLOW or ratio >= _FAST,
@@ -101,8 +101,7 @@ class _Setting(_engines.Engines):
         return (filled - 1.0) / self.ratio, filled / self.ratio
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     if s.ratio < 1.0:
         return {"mean": s.places / s.groups_per_batch + s.ratio}
     total = _openloop.mean_floor_by_thresholds(s.length, s.samples_per_group, s.train_time, *s.ages)
@@ -112,10 +111,9 @@ def _predict(point: Point) -> dict[str, float]:
     return {"mean": 1.0 + total, "in_queue": 1.0 + waited}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     if s.ratio < 1.0:
-        group = _work.longest_by_quantiles(s.length, s.samples_per_group)
+        group = s.group_by_quantiles
         period = s.groups_per_batch * group / s.places
         flying = _openloop.mean_floor_by_density(s.length, s.samples_per_group, period, 0.0, 1.0)
         arrivals = s.train_time / group * s.places
@@ -130,27 +128,14 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"mean": 1.0 + total, "in_queue": 1.0 + waited}
 
 
-def _closed(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _waited(s: _Setting, waiting: float) -> dict[str, float]:
+    """So many periods in the buffer, and a mean time of generation, neither of them rounded."""
     if s.ratio < 1.0:
-        return _predict(point)
-    waiting = (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
+        return _predict(s)
     return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
 
 
-def _own_publish(point: Point) -> dict[str, float]:
-    return {name: value - 1.0 for name, value in _predict(point).items()}
-
-
-def _not_dropped(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    if s.ratio < 1.0:
-        return _predict(point)
-    waiting = s.capacity / s.groups_per_batch
-    return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
-
-
-claim = Claim(
+claim = stated(
     id="systems/open-loop-mean",
     statement="an open loop that drops its oldest has mean staleness C/P + rho below rho = 1, 1 + E floor(a+t) above",
     kind="expectation",
@@ -160,8 +145,10 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: ages at the dequeue; mean-staleness identity below rho = 1",
     formula_defects={
-        "rounding replaced by one half": _closed,
-        "the install before training forgotten": _own_publish,
-        "a full buffer waits q periods": _not_dropped,
+        "rounding replaced by one half": lambda s: _waited(
+            s, (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
+        ),
+        "the install before training forgotten": lambda s: {name: value - 1.0 for name, value in _predict(s).items()},
+        "a full buffer waits q periods": lambda s: _waited(s, s.capacity / s.groups_per_batch),
     },
 )

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _openloop, _work
 from asyncsim.theory._declared import Draw, Real
+from asyncsim.theory._stated import stated
 
 
 class _Setting(_engines.Engines):
@@ -30,7 +30,7 @@ class _Setting(_engines.Engines):
     def joint(self) -> None:
         """Near equality, and with a small buffer, the trainer waits by chance."""
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
-        ratio = self.ratio(_work.longest(self.length, self.samples_per_group))
+        ratio = self.ratio(self.group)
         checks.require(
             ratio >= 1.25,
             "train_time",
@@ -54,15 +54,13 @@ def _quantities(ratio: float, length: float) -> dict[str, float]:
     return {"dropped_fraction": 1.0 - 1.0 / ratio, "mean_length": length}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities(s.ratio(_work.longest(s.length, s.samples_per_group)), s.length.mean())
+def _predict(s: _Setting) -> dict[str, float]:
+    return _quantities(s.ratio(s.group), s.length.mean())
 
 
-def _cross_check(point: Point) -> dict[str, float]:
+def _cross_check(s: _Setting) -> dict[str, float]:
     """A fluid in place of groups: what enters in a period beyond the room that is left has run over."""
-    s = _Setting(point)
-    inflow = s.places / _work.longest_by_quantiles(s.length, s.samples_per_group) * s.train_time
+    inflow = s.places / s.group_by_quantiles * s.train_time
     level, lost = 0.0, 0.0
     while not lost:
         level, lost = min(level + inflow, s.capacity), max(level + inflow - s.capacity, 0.0)
@@ -71,22 +69,7 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"dropped_fraction": lost / inflow, "mean_length": _work.longest_by_quantiles(s.length, 1)}
 
 
-def _of_trained(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _predict(point) | {"dropped_fraction": s.ratio(_work.longest(s.length, s.samples_per_group)) - 1.0}
-
-
-def _kept(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _predict(point) | {"dropped_fraction": 1.0 / s.ratio(_work.longest(s.length, s.samples_per_group))}
-
-
-def _mean_for_longest(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities(s.ratio(s.length.mean()), s.length.mean())
-
-
-claim = Claim(
+claim = stated(
     id="systems/overflow",
     statement="a generator rho times as fast as the trainer loses 1-1/rho of its groups, lengths unbiased",
     kind="expectation",
@@ -96,8 +79,12 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: finished less trained",
     formula_defects={
-        "dropped groups counted against trained ones": _of_trained,
-        "kept share for dropped share": _kept,
-        "mean sample instead of the longest of a group": _mean_for_longest,
+        "dropped groups counted against trained ones": lambda s: (
+            _predict(s) | {"dropped_fraction": s.ratio(s.group) - 1.0}
+        ),
+        "kept share for dropped share": lambda s: _predict(s) | {"dropped_fraction": 1.0 / s.ratio(s.group)},
+        "mean sample instead of the longest of a group": lambda s: _quantities(
+            s.ratio(s.length.mean()), s.length.mean()
+        ),
     },
 )

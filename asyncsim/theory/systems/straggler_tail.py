@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines
 from asyncsim.theory._declared import Counts, Draw, Integer, Parsed, Positive
+from asyncsim.theory._stated import stated
 
 _GROUPS = 16
 _DEEPEST = 256
@@ -79,18 +79,16 @@ def _quantities(s: _Setting, tails: np.ndarray) -> dict[str, float]:
     return {f"tail[{k}]": float(tail) for k, tail in zip(s.levels, tails, strict=True)}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _quantities(s, s.survival((np.array(s.levels) - 1.0) * s.period))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
+def _cross_check(s: _Setting) -> dict[str, float]:
     """Mass 1 a version, admitted behind the batch of its publish; each batch takes mass 1 of what is ready, old first.
 
     Outstanding and not in training is K/P - 1, all of it version 0 at the start. One version behind the start-up is
     followed until the last level.
     """
-    s = _Setting(point)
     followed = 2 * math.ceil(s.cover) + 8
     last = followed + max(s.levels)
     ended = 1.0 - s.survival(np.arange(last + 1) * s.period)
@@ -110,26 +108,19 @@ def _cross_check(point: Point) -> dict[str, float]:
     return _quantities(s, np.array([left[followed + k - 1] for k in s.levels]))
 
 
-def _level_early(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _quantities(s, s.survival(np.array(s.levels) * s.period))
-
-
-def _any_phase(point: Point) -> dict[str, float]:
+def _any_phase(s: _Setting) -> dict[str, float]:
     """Starts spread over the period, as in an open loop."""
-    s = _Setting(point)
     phases = (np.arange(200) + 0.5) / 200.0
     ages = (np.array(s.levels)[:, None] - phases) * s.period
     return _quantities(s, s.survival(ages).mean(axis=1))
 
 
-def _queue_added(point: Point) -> dict[str, float]:
+def _queue_added(s: _Setting) -> dict[str, float]:
     """A straggler taken to queue behind what was ready before it, K/P - 2 publishes more."""
-    s = _Setting(point)
     return _quantities(s, s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period))
 
 
-claim = Claim(
+claim = stated(
     id="systems/straggler-tail",
     statement="with the oldest first and a trainer that never waits, P(s >= k) = P(T > (k-1) tau) for k >= K/P",
     kind="distribution",
@@ -139,7 +130,7 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: stragglers join the first batch after their end",
     formula_defects={
-        "a level early": _level_early,
+        "a level early": lambda s: _quantities(s, s.survival(np.array(s.levels) * s.period)),
         "starts spread over the period": _any_phase,
         "the queue added": _queue_added,
     },

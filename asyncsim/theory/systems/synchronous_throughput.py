@@ -12,9 +12,9 @@ Source: derived.
 from __future__ import annotations
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _work
 from asyncsim.theory._declared import Positive
+from asyncsim.theory._stated import stated
 
 
 class _Setting(_engines.Engines):
@@ -30,33 +30,20 @@ def _step(s: _Setting, work: float) -> dict[str, float]:
     return {"step_seconds": work / s.rate + s.train_time + s.sync_time}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     return _step(s, _work.longest(s.length, s.groups_per_batch * s.samples_per_group))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     return _step(s, _work.longest_by_quantiles(s.length, s.groups_per_batch * s.samples_per_group))
 
 
-def _mean_length(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _step(s, s.length.mean())
-
-
-def _one_group(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return _step(s, _work.longest(s.length, s.samples_per_group))
-
-
-def _overlapped(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _overlapped(s: _Setting) -> dict[str, float]:
     work = _work.longest(s.length, s.groups_per_batch * s.samples_per_group) / s.rate
     return {"step_seconds": max(work, s.train_time) + s.sync_time}
 
 
-claim = Claim(
+claim = stated(
     id="systems/synchronous-throughput",
     statement="a synchronous step lasts E[longest of all its samples]/rate + training + synchronization",
     kind="expectation",
@@ -66,8 +53,8 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: expectation of a maximum, renewal reward",
     formula_defects={
-        "mean sample instead of the longest": _mean_length,
-        "longest of one group instead of the batch": _one_group,
+        "mean sample instead of the longest": lambda s: _step(s, s.length.mean()),
+        "longest of one group instead of the batch": lambda s: _step(s, s.group),
         "training hidden behind generation": _overlapped,
     },
 )

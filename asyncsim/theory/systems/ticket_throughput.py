@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _work
 from asyncsim.theory._declared import Draw, Integer
+from asyncsim.theory._stated import stated
 
 
 class _Setting(_engines.Engines):
@@ -106,26 +106,23 @@ _TERMS = (
 )  # fmt: skip
 
 
-def _scaled(term: str) -> Callable[[Point, float], dict[str, float]]:
+def _scaled(term: str) -> Callable[[_Setting, float], dict[str, float]]:
     """The bound with the seconds of one term divided by the factor: a smaller factor makes it lower."""
 
-    def bound(point: Point, factor: float) -> dict[str, float]:
-        s = _Setting(point)
+    def bound(s: _Setting, factor: float) -> dict[str, float]:
         # Seconds without end let nothing through.
-        return s.rate(_work.longest(s.length, s.samples_per_group), max(factor, 1e-12), term)
+        return s.rate(s.group, max(factor, 1e-12), term)
 
     return bound
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return s.rate(_work.longest(s.length, s.samples_per_group))
+def _predict(s: _Setting) -> dict[str, float]:
+    return s.rate(s.group)
 
 
-def _cross_check(point: Point) -> dict[str, float]:
+def _cross_check(s: _Setting) -> dict[str, float]:
     """One publish: its batches train one behind the other, and every group adds the seconds that it must use."""
-    s = _Setting(point)
-    group = _work.longest_by_quantiles(s.length, s.samples_per_group)
+    group = s.group_by_quantiles
     begins = np.arange(s.batches_per_publish) * s.train_time
     install = s.batches_per_publish * s.train_time + (0.0 if s.generator_pauses else s.sync_time)
     used = {"places": 0.0, "trainer": install, "tickets": 0.0}
@@ -138,25 +135,17 @@ def _cross_check(point: Point) -> dict[str, float]:
     return {"groups_per_second": s.publish / seconds}
 
 
-def _in_turn(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    group = _work.longest(s.length, s.samples_per_group)
+def _in_turn(s: _Setting) -> dict[str, float]:
     stop = s.sync_time / s.publish
-    return {"groups_per_second": 1.0 / (group / s.places + s.train_time / s.groups_per_batch + stop)}
+    return {"groups_per_second": 1.0 / (s.group / s.places + s.train_time / s.groups_per_batch + stop)}
 
 
-def _slowest_of_batch(point: Point) -> dict[str, float]:
-    s = _Setting(point)
-    return s.rate(_work.longest(s.length, s.samples_per_group * s.groups_per_batch))
-
-
-def _all_batches(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _all_batches(s: _Setting) -> dict[str, float]:
     late = (s.batches_per_publish - 1) / 2.0 * s.train_time + (s.train_time if s.early else 0.0)
-    return s.rate(_work.longest(s.length, s.samples_per_group), late=late)
+    return s.rate(s.group, late=late)
 
 
-claim = Claim(
+claim = stated(
     id="systems/ticket-throughput",
     statement="groups a second are at most min(C/T, P/t_T, K/hold), hold the seconds for which a ticket is out",
     kind="bound",
@@ -167,7 +156,9 @@ claim = Claim(
     reference="derived: utilization law of places, trainer and tickets",
     formula_defects={
         "generation and training in turn": _in_turn,
-        "every group as slow as the slowest of its batch": _slowest_of_batch,
+        "every group as slow as the slowest of its batch": lambda s: s.rate(
+            _work.longest(s.length, s.samples_per_group * s.groups_per_batch)
+        ),
         "a ticket held through all training of its publish": _all_batches,
     },
     terms={term: _scaled(term) for term in _TERMS},

@@ -16,9 +16,9 @@ import math
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory import _engines, _lengths
 from asyncsim.theory._clocked import Clocked
+from asyncsim.theory._stated import stated
 
 _SIGMA = 1.5
 
@@ -39,14 +39,12 @@ def _quantities(sample: float, tokens: float) -> dict[str, float]:
     return {"sample_mean": sample, "token_mean": tokens, "sample_head": 2.0 * sample, "token_head": 2.0 * tokens}
 
 
-def _predict(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _predict(s: _Setting) -> dict[str, float]:
     first, second = (_lengths.moment_below(s.length, power, math.inf) for power in (1, 2))
     return _quantities(first / (2.0 * s.period), second / (2.0 * s.period * first))
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     law, period = s.length, s.period
     mean = _lengths.expectation(law, lambda x: x)
     return {
@@ -76,23 +74,23 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return tokens, heads
 
 
-def _head_for_all(point: Point) -> dict[str, float]:
-    found = _predict(point)
+def _head_for_all(s: _Setting) -> dict[str, float]:
+    found = _predict(s)
     return found | {"sample_mean": found["sample_head"], "token_mean": found["token_head"]}
 
 
-def _samples_for_tokens(point: Point) -> dict[str, float]:
-    found = _predict(point)
+def _samples_for_tokens(s: _Setting) -> dict[str, float]:
+    found = _predict(s)
     return _quantities(found["sample_mean"], found["sample_mean"])
 
 
-def _whole_periods(point: Point) -> dict[str, float]:
+def _whole_periods(s: _Setting) -> dict[str, float]:
     """A token's staleness rounded down, as if samples began at publishes."""
-    found = _predict(point)
+    found = _predict(s)
     return _quantities(max(found["sample_mean"] - 0.25, 0.0), max(found["token_mean"] - 0.25, 0.0))
 
 
-claim = Claim(
+claim = stated(
     id="systems/token-staircase",
     statement="a token with r seconds left has in-flight staleness r/tau: E[L]/(2 tau) over samples, "
     "E[L^2]/(2 tau E[L]) over tokens, half of the head's",

@@ -11,34 +11,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.base.records import Claim, Point
 from asyncsim.theory._arrivals import Workers, cyclic_mean_lag, order, service
+from asyncsim.theory._stated import stated
 
 
 class _Setting(Workers):
     law = service(typical=("constant:1", "exponential:1", "pareto:1:1.5"), example="exponential:1")
 
 
-def _predict(point: Point) -> dict[str, float]:
-    return {"mean": float(_Setting(point).workers - 1)}
+def _predict(s: _Setting) -> dict[str, float]:
+    return {"mean": float(s.workers - 1)}
 
 
-def _cross_check(point: Point) -> dict[str, float]:
-    s = _Setting(point)
+def _cross_check(s: _Setting) -> dict[str, float]:
     # One more delivery by each worker closes the cycle on an order in which nobody is missing.
     path = np.concatenate([order(s.workers, 100 * s.workers, s.rates), np.arange(s.workers)])
     return {"mean": cyclic_mean_lag(path)}
 
 
-def _own_counted(point: Point) -> dict[str, float]:
-    return {"mean": float(_Setting(point).workers)}
-
-
-def _half(point: Point) -> dict[str, float]:
-    return {"mean": (_Setting(point).workers - 1) / 2.0}
-
-
-claim = Claim(
+claim = stated(
     id="systems/update-on-arrival",
     statement="mean staleness of N workers that update on arrival is N-1, whatever the service law and the rates",
     kind="expectation",
@@ -48,7 +39,7 @@ claim = Claim(
     cross_check=_cross_check,
     reference="derived: mean-staleness identity with N-1 outstanding gradients",
     formula_defects={
-        "a worker's own update counted as staleness": _own_counted,
-        "mean over the rotation, (N-1)/2": _half,
+        "a worker's own update counted as staleness": lambda s: {"mean": float(s.workers)},
+        "mean over the rotation, (N-1)/2": lambda s: {"mean": (s.workers - 1) / 2.0},
     },
 )

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from asyncsim import diagnostics, methods, schedules, tasks, updates
-from asyncsim.base.trace import Trace
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
-from asyncsim.trials._trial import Plant
-from asyncsim.updates._link import chain
+import numpy as np
+
+from asyncsim import diagnostics, schedules, tasks, updates
+from asyncsim.trials._runs import descent, run
+from asyncsim.trials._trial import Plant, Point
 
 
-def run_linear(
-    curvatures: tuple[float, ...],
-    staleness: int,
-    step: float,
-    noise: float,
-    updates_: int,
-    after: int,
-    replicates: int,
-    seed: int,
-    plant: Plant,
-) -> Trace:
-    """A trace with the autocorrelogram up to lag staleness + 1, in stationarity."""
-    gathered = diagnostics.autocorrelogram(lags=staleness + 1, after=after)
-    spec = Spec(
-        tasks.quadratic(curvatures, noise=noise),
-        schedules.fixed(staleness),
-        methods.gradient(),
-        chain(updates.sgd(step)),
-        samples_per_group=1,
-        updates=updates_,
+def products(
+    point: Point, curvatures: tuple[float, ...], length: int, after: int, replicates: int, seed: int, plant: Plant
+) -> np.ndarray:
+    """Products of gradients up to lag staleness + 1 over `length` updates behind a warm-up."""
+    tau = point["staleness"]
+    spec = descent(
+        tasks.quadratic(curvatures, noise=point["noise"]),
+        schedules.fixed(tau),
+        updates.sgd(point["step"]),
+        updates=length + after,
         replicates=replicates,
-        diagnostics=[gathered],
+        diagnostics=[diagnostics.autocorrelogram(lags=tau + 1, after=after)],
     )
-    return running.run(plant(spec), seed=seed, progress=False)
+    return run(spec, seed, plant).accumulated["autocorrelogram"]
 
 
 def linear_reach(curvatures: tuple[float, ...], staleness: int, step: float, warm_up: int) -> str | None:

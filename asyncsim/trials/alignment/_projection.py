@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import methods, schedules, tasks
+from asyncsim import schedules, tasks
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
+from asyncsim.trials._runs import descent, run
 from asyncsim.trials._trial import Plant
 from asyncsim.updates._link import Chain, Link, Record, State
 from asyncsim.updates.align import Align, align
@@ -83,19 +84,17 @@ def constant_mean(
     Steps are so small that the gradient stays that of the start: sqrt(signal) in `dimension` coordinates, 0 in `idle`
     more, with noise 1 in all of them.
     """
-    spec = Spec(
+    spec = descent(
         tasks.quadratic((1.0,) * dimension + (IDLE,) * idle, noise=1.0),
         schedules.fixed(0),
-        methods.gradient(),
-        Chain(links),
-        samples_per_group=1,
+        *links,
         updates=updates_ + after,
         replicates=len(signal),
         diagnostics=[along(dimension)],
         every=after,
         initial=np.repeat(np.sqrt(signal)[:, None], dimension + idle, axis=1),
     )
-    trace = running.run(plant(spec), seed=seed, progress=False)
+    trace = run(spec, seed, plant)
     moved: np.ndarray = trace["along"][1] - trace.parameters[:, :dimension].mean(axis=1)
     return moved
 
@@ -106,12 +105,10 @@ def far_away(
 ) -> Spec:  # fmt: skip
     """One mode at a distance in units of n / curvature, n^2 = others noise^2, beside others that carry noise alone."""
     start = distance * float(np.sqrt(others)) * noise / curvature
-    return Spec(
+    return descent(
         tasks.quadratic((curvature,) + (IDLE * curvature,) * others, noise=noise, start=start),
         schedules.fixed(staleness),
-        methods.gradient(),
-        Chain(links),
-        samples_per_group=1,
+        *links,
         updates=updates_,
         replicates=replicates,
         diagnostics=[along(1)],

@@ -6,11 +6,8 @@ import math
 
 import numpy as np
 
-from asyncsim import validation
 from asyncsim.base import uncertainty
-from asyncsim.base.records import Estimate, Point
-from asyncsim.learning.spec import Spec
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 from asyncsim.trials.alignment._projection import changed, constant_mean, projection
 from asyncsim.updates._link import Chain
 from asyncsim.updates.adam import Adam, adam
@@ -29,7 +26,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     spread = _SPREAD / math.sqrt(_UPDATES * point["dimension"] * point["signal"])
     left = max(0.2, 1.0 - point["strength"] * min(1.0, point["signal"]))
     seen = effect - 2.0 * _BIAS
-    replicates = max(8, validation.sample_size(spread / left, seen, 1.0, 1e-3, 0.05, comparisons=12))
+    replicates = max(8, units_for(spread / left, seen, 12))
     inner, idle = adam(1e-8, 0.0, _BETA2, 0.0), int(point["reference"] == "known")
     control = projection(point["reference"], point["strength"], point["dimension"])
     signal = np.full(replicates, point["signal"])
@@ -42,15 +39,10 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {name: each._replace(tolerance=_BIAS * abs(each.value)) for name, each in found.items()}
 
 
-def _swapped(spec: Spec) -> Spec:
-    return spec.replace(update=Chain(spec.update.links[::-1]))
-
-
 _WEAK = {"dimension": 8, "signal": 0.5, "strength": 0.8, "reference": "previous"}
 _KNOWN = {"dimension": 4, "signal": 2.0, "strength": 0.5, "reference": "known"}
 
 trial = Trial(
-    claim="alignment/adam-inflation",
     points=(_WEAK, _KNOWN),
     more=(
         {**_KNOWN, "dimension": 1, "signal": 1.0},
@@ -59,7 +51,7 @@ trial = Trial(
     ),
     measure=_measure,
     defects={
-        "links swapped": Defect(_swapped, _KNOWN),
+        "links swapped": Defect(lambda spec: spec.replace(update=Chain(spec.update.links[::-1])), _KNOWN),
         "reference applied instead of raw": Defect(changed(Align, reference="applied"), _WEAK),
         "momentum in Adam": Defect(changed(Adam, beta1=0.9), _WEAK),
     },

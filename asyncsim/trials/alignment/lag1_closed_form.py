@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from asyncsim import validation
 from asyncsim.base import uncertainty
-from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.alignment._linear import linear_reach, run_linear
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
+from asyncsim.trials.alignment._linear import linear_reach, products
 
 _UPDATES = 800
 _SPREAD = 0.25
@@ -20,23 +18,16 @@ def _warm_up(staleness: int) -> int:
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = validation.sample_size(
-        _SPREAD * (1.8 if point["staleness"] > 4 else 1.0), effect, 1.0, 1e-3, 0.05, comparisons=8
-    )
+    replicates = units_for(_SPREAD * (1.8 if point["staleness"] > 4 else 1.0), effect, 8)
     tau = point["staleness"]
-    after = _warm_up(tau)
-    trace = run_linear(
-        (point["curvature"],), tau, point["step"], point["noise"], _UPDATES + after, after, replicates, seed, plant
-    )
-    products = trace.accumulated["autocorrelogram"]
-    found = {"amplification": uncertainty.between(products[0] / point["noise"] ** 2)}
-    return found | {f"corr[{k}]": uncertainty.ratio(products[k], products[0]) for k in range(1, max(1, tau) + 1)}
+    found = products(point, (point["curvature"],), _UPDATES, _warm_up(tau), replicates, seed, plant)
+    lags = {f"corr[{k}]": uncertainty.ratio(found[k], found[0]) for k in range(1, max(1, tau) + 1)}
+    return {"amplification": uncertainty.between(found[0] / point["noise"] ** 2)} | lags
 
 
 _AT_FOUR = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "step": 0.27}
 
 trial = Trial(
-    claim="alignment/lag1-closed-form",
     points=({"staleness": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, _AT_FOUR),
     more=(
         {"staleness": 0, "curvature": 2.0, "noise": 0.5, "step": 0.5},

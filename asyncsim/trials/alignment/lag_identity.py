@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from asyncsim import validation
 from asyncsim.base import uncertainty
-from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.alignment._linear import linear_reach, run_linear
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
+from asyncsim.trials.alignment._linear import linear_reach, products
 
 _UPDATES = 600
 _SPREAD = 0.3
@@ -20,23 +18,16 @@ def _warm_up(staleness: int) -> int:
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = validation.sample_size(
-        _SPREAD * (2 if point["staleness"] > 4 else 1), effect, 1.0, 1e-3, 0.05, comparisons=6
-    )
+    replicates = units_for(_SPREAD * (2 if point["staleness"] > 4 else 1), effect, 6)
     tau = point["staleness"]
-    after = _warm_up(tau)
-    trace = run_linear(
-        point["curvatures"], tau, point["step"], point["noise"], _UPDATES + after, after, replicates, seed, plant
-    )
-    products = trace.accumulated["autocorrelogram"]
+    found = products(point, point["curvatures"], _UPDATES, _warm_up(tau), replicates, seed, plant)
     lags = [tau + 1] if tau == 0 else [tau, tau + 1]
-    return {f"corr[{k}]": uncertainty.ratio(products[k], products[0]) for k in lags}
+    return {f"corr[{k}]": uncertainty.ratio(found[k], found[0]) for k in lags}
 
 
 _AT_FOUR = {"staleness": 4, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.28}
 
 trial = Trial(
-    claim="alignment/lag-identity",
     points=({"staleness": 0, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.6}, _AT_FOUR),
     more=({"staleness": 8, "curvatures": (1.0,), "noise": 0.5, "step": 0.15},),
     measure=_measure,

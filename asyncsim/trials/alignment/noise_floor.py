@@ -6,10 +6,8 @@ import math
 
 import numpy as np
 
-from asyncsim import validation
 from asyncsim.base import uncertainty
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 from asyncsim.trials.alignment._standing import batch_used_twice, off_center, run_standing
 
 _UPDATES = 130
@@ -20,7 +18,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     d, threshold = point["dimension"], point["threshold"]
     # Of one replicate's share of exceedances, which is the least precise; neighbors are independent of each other.
     spread = math.sqrt((1.0 - _RARE) / _RARE / (_UPDATES - 1)) * (1.0 if d * threshold**2 > 2.0 else 0.5)
-    replicates = validation.sample_size(spread, effect, 1.0, 1e-3, 0.05, comparisons=6)
+    replicates = units_for(spread, effect, 6)
     trace = run_standing(d, 0.0, 1.0, 1, _UPDATES, replicates, seed, plant)
     # The first gradient has none before it.
     cosine = np.asarray(trace["gradient_cosine"][1:]).T
@@ -40,7 +38,6 @@ def _reach(point: Point) -> str | None:
 _AT_FOUR = {"dimension": 4, "threshold": 0.5}
 
 trial = Trial(
-    claim="alignment/noise-floor",
     points=(_AT_FOUR, {"dimension": 20, "threshold": 0.3}),
     more=({"dimension": 100, "threshold": 0.2}, {"dimension": 2, "threshold": 0.3}),
     measure=_measure,

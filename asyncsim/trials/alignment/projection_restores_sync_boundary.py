@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 
-from asyncsim import updates, validation
-from asyncsim.base.records import Estimate, Point
+from asyncsim import updates
 from asyncsim.base.uncertainty import between
-from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._runs import run
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 from asyncsim.trials.alignment._projection import changed, far_away, largest_step
 from asyncsim.updates.align import Align, align
 
@@ -45,20 +44,20 @@ def _factor(point: Point, seed: int, plant: Plant) -> Estimate:
     """Per tau + 1 updates, over as many of them as leave the mode far above the noise."""
     a, period = point["step"] * point["curvature"], point["staleness"] + 1
     flips = 1 if a < 1.0 else max(1, min(6, int(math.log(1e2) / max(1e-9, -math.log(min(1.0, abs(1.0 - a)))))))
-    trace = running.run(plant(_spec(point, point["step"], 1e6, flips * period, 8)), seed=seed, progress=False)
+    trace = run(_spec(point, point["step"], 1e6, flips * period, 8), seed, plant)
     found = between(np.abs(trace.parameters[:, 0] / trace["along"][0]) ** (1.0 / flips))
     return found._replace(tolerance=1e-3 * found.value)
 
 
 def _fall(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
     spread = _SPREAD / math.sqrt(point["others"] * _FALLING)
-    replicates = max(8, validation.sample_size(spread, 0.8 * effect, 1.0, 1e-3, 0.05, comparisons=8))
+    replicates = max(8, units_for(spread, 0.8 * effect, 8))
     distance = 300.0 / (1.0 - point["step"] * point["curvature"])
     # From where no stale gradient is older than the flip.
     begin = 2 * (point["staleness"] + 1)
     count = begin * (1 + math.ceil(_FALLING / begin))
     spec = _spec(point, point["step"], distance, count, replicates, begin)
-    trace = running.run(plant(spec), seed=seed, progress=False)
+    trace = run(spec, seed, plant)
     found = between((trace["along"][1] ** 2 - trace.parameters[:, 0] ** 2) / (count - begin))
     return found._replace(tolerance=1e-3 * abs(found.value))
 
@@ -77,7 +76,6 @@ _UNDER = {**_OVER, "step": 0.7}
 _APPLIED = {**_OVER, "reference": "applied"}
 
 trial = Trial(
-    claim="alignment/projection-restores-sync-boundary",
     points=(_OVER, _UNDER, {**_OVER, "staleness": 1, "curvature": 2.0, "step": 1.1}, _APPLIED),
     more=(
         {**_APPLIED, "staleness": 7, "curvature": 0.5},

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from asyncsim import diagnostics, methods, schedules, tasks, updates, validation
+from asyncsim import diagnostics, schedules, tasks, updates
 from asyncsim.base import uncertainty
-from asyncsim.base.records import Estimate, Point
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.updates._link import chain
+from asyncsim.trials._runs import descent, run
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 
 _UPDATES = 600
 _COPIES = 8
@@ -25,17 +22,15 @@ def _warm_up(point: Point) -> int:
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     largest, after = len(point["law"]) - 1, _warm_up(point)
-    spec = Spec(
+    spec = descent(
         tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
         schedules.random(point["law"]),
-        methods.gradient(),
-        chain(updates.sgd(point["step"])),
-        samples_per_group=1,
+        updates.sgd(point["step"]),
         updates=_UPDATES + after,
-        replicates=validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=12),
+        replicates=units_for(_SPREAD, effect, 12),
         diagnostics=[diagnostics.autocorrelogram(lags=largest + 1, after=after)],
     )
-    trace = running.run(plant(spec), seed=seed, progress=False)
+    trace = run(spec, seed, plant)
     products, unit = trace.accumulated["autocorrelogram"], trace.realization
     found = {"amplification": uncertainty.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)}
     lags = range(1, largest + 2)
@@ -52,16 +47,10 @@ def _reach(point: Point) -> str | None:
     return None
 
 
-def _always_largest(spec: Spec) -> Spec:
-    """Staleness of the law's largest value throughout."""
-    return spec.replace(system=schedules.random([*[0.0] * (len(spec.system.knobs["law"]) - 1), 1.0]))
-
-
 _AT_FOUR = {"law": (0.2, 0.2, 0.2, 0.2, 0.2), "curvature": 1.0, "noise": 1.0, "step": 0.3}
 _UNEVEN = {"law": (0.3, 0.0, 0.3, 0.4), "curvature": 2.0, "noise": 0.5, "step": 0.2}
 
 trial = Trial(
-    claim="alignment/random-delay-cosine",
     points=(_AT_FOUR, _UNEVEN),
     more=(
         {"law": (1.0,), "curvature": 1.0, "noise": 1.0, "step": 0.7},
@@ -70,7 +59,10 @@ trial = Trial(
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _AT_FOUR),
-        "largest delay throughout": Defect(_always_largest, _AT_FOUR),
+        "largest delay throughout": Defect(
+            lambda spec: spec.replace(system=schedules.random([*[0.0] * (len(spec.system.knobs["law"]) - 1), 1.0])),
+            _AT_FOUR,
+        ),
     },
     effect=0.02,
     reach=_reach,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from asyncsim import methods, schedules, tasks, updates, validation
+from asyncsim import schedules, tasks, updates
 from asyncsim.base import uncertainty
-from asyncsim.base.records import Estimate, Point
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._runs import descent, run
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for
 from asyncsim.trials.alignment._cycles import Cycles
-from asyncsim.updates._link import chain
 
 _COPIES = 8
 """Equal coordinates: cheaper than as many replicates."""
@@ -24,17 +21,15 @@ _SPREAD = 0.11
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     length = point["updates"]
     gathered = Cycles(length, _WARM_UP * length)
-    spec = Spec(
+    spec = descent(
         tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
         schedules.sawtooth(length),
-        methods.gradient(),
-        chain(updates.sgd(point["step"])),
-        samples_per_group=1,
+        updates.sgd(point["step"]),
         updates=(_WARM_UP + _CYCLES) * length,
-        replicates=validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=12),
+        replicates=units_for(_SPREAD, effect, 12),
         diagnostics=[gathered],
     )
-    found = running.run(plant(spec), seed=seed, progress=False).accumulated
+    found = run(spec, seed, plant).accumulated
     values = {"amplification": uncertainty.between(found["energy"] / (_COPIES * point["noise"] ** 2))}
     names = {"across": "across", "inside": "inside", "lag1": "neighbors"}
     known = {name: found[key] for name, key in names.items() if key in found}
@@ -53,13 +48,12 @@ _SLOW = {**_AT_FOUR, "step": 0.2}
 """One cycle more of staleness would make larger steps diverge."""
 
 trial = Trial(
-    claim="alignment/sawtooth-cosine",
     points=(_AT_FOUR, {"updates": 8, "curvature": 2.0, "noise": 0.5, "step": 0.09}),
     more=({"updates": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, {**_AT_FOUR, "updates": 2, "step": 0.6}),
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _SLOW),
-        "published an update late": Defect(lambda spec: spec.replace(system=schedules.sawtooth(5)), _AT_FOUR),
+        "published an update late": Defect(replaced(system=schedules.sawtooth(5)), _AT_FOUR),
         "momentum inserted": Defect(momentum_inserted, _AT_FOUR),
     },
     effect=0.02,

@@ -6,11 +6,9 @@ import math
 
 import numpy as np
 
-from asyncsim import validation
 from asyncsim.base import uncertainty
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.alignment._standing import batch_used_twice, one_sample, run_standing
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for
+from asyncsim.trials.alignment._standing import batch_used_twice, run_standing
 
 _UPDATES = 102
 
@@ -20,7 +18,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     # One product of neighbors against its mean: noise against signal, and noise against noise over the dimension.
     power = d * noise**2 / samples / signal**2
     spread = 1.45 * math.sqrt((2.0 * power + power**2) / d / _UPDATES)
-    replicates = validation.sample_size(spread, effect, 1.0, 1e-3, 0.05, comparisons=4)
+    replicates = units_for(spread, effect, 4)
     trace = run_standing(d, signal, noise, samples, _UPDATES, replicates, seed, plant)
     products, cosine = trace.accumulated["autocorrelogram"], np.asarray(trace["gradient_cosine"][1:]).T
     return {"corr[1]": uncertainty.ratio(products[1], products[0]), "cosine": uncertainty.between(cosine)}
@@ -38,11 +36,13 @@ def _reach(point: Point) -> str | None:
 _WEAK = {"dimension": 3, "signal": 0.8, "noise": 2.0, "samples": 4}
 
 trial = Trial(
-    claim="alignment/snr",
     points=(_WEAK, {"dimension": 20, "signal": 2.0, "noise": 1.0, "samples": 2}),
     more=({"dimension": 100, "signal": 5.0, "noise": 1.0, "samples": 1},),
     measure=_measure,
-    defects={"batch of one sample": Defect(one_sample, _WEAK), "batch used twice": Defect(batch_used_twice, _WEAK)},
+    defects={
+        "batch of one sample": Defect(replaced(samples_per_group=1), _WEAK),
+        "batch used twice": Defect(batch_used_twice, _WEAK),
+    },
     effect=0.02,
     reach=_reach,
     through="loop",

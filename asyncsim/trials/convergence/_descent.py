@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import methods, tasks, updates, validation
+from asyncsim import tasks, updates
 from asyncsim.base.records import Estimate, Point
 from asyncsim.base.uncertainty import between
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
-from asyncsim.trials._trial import Plant
-from asyncsim.updates._link import chain
+from asyncsim.trials._runs import descent, run
+from asyncsim.trials._trial import Plant, units_for
 
 SPREAD = 0.12
 """Relative standard deviation of one replicate's mean square where a bound is tight: at most 0.09 (measured), and more
@@ -22,16 +20,14 @@ def mean_square(
 ) -> dict[str, Estimate]:
     """Squared norm of the exact gradient, averaged over the updates of a run under a schedule, then over replicates."""
     # Where the measurement is at 0.97 of the bound, a bound lower by the effect is exceeded by 0.02 at least.
-    replicates = validation.sample_size(SPREAD, 0.4 * effect, 1.0, 1e-3, 0.05, comparisons=comparisons, kind="bound")
-    spec = Spec(
+    replicates = units_for(SPREAD, 0.4 * effect, comparisons, kind="bound")
+    spec = descent(
         tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
         schedule,
-        methods.gradient(),
-        chain(updates.sgd(point["step"])),
-        samples_per_group=1,
+        updates.sgd(point["step"]),
         updates=point["updates"],
         replicates=replicates,
         diagnostics=["exact_gradient_norm"],
     )
-    trace = running.run(plant(spec), seed=seed, progress=False)
-    return {"bound": between((trace["exact_gradient_norm"] ** 2).mean(axis=0))}
+    norm = run(spec, seed, plant)["exact_gradient_norm"]
+    return {"bound": between((norm**2).mean(axis=0))}

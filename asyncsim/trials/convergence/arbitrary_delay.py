@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import schedules
-from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.trials.convergence._descent import mean_square
 
 
@@ -48,7 +47,6 @@ _CONSTANT = {**_TIGHT, "maximum": 4, "mean": 4.0, "in_flight": 4, "step": 0.16}
 _SAWTOOTH = {**_TIGHT, "maximum": 7, "mean": 3.5, "in_flight": 7, "step": 0.09, "updates": 800}
 
 trial = Trial(
-    claim="convergence/arbitrary-delay",
     points=(_TIGHT, {**_TIGHT, "start": 50.0, "updates": 4}, _DELAYED, _CONSTANT, _SAWTOOTH),
     more=({**_TIGHT, "curvature": 2.0, "step": 0.5, "updates": 1000},),
     measure=_measure,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim import advantages, methods, schedules, tasks
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning import oracle
 from asyncsim.learning.spec import Spec
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._plants import with_method
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.updates._link import chain
 
 _ROUNDING = 1e-12
@@ -31,25 +31,17 @@ def _reach(point: Point) -> str | None:
     return None if count <= _BATCHES else f"samples = {point['samples']}: must list <= {_BATCHES} batches; lower it"
 
 
-def _group_mean(spec: Spec) -> Spec:
-    """The mean over the whole group as baseline: every gradient shrinks by (N-1)/N."""
-    return spec.replace(method=spec.method.replace(advantage=advantages.group_mean()))
-
-
-def _no_baseline(spec: Spec) -> Spec:
-    """Raw rewards as advantages."""
-    return spec.replace(method=spec.method.replace(advantage=advantages.none()))
-
-
 _POINT = {"rewards": (0.0, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "samples": 4}
 
 trial = Trial(
-    claim="convergence/bandit-noise",
     points=(_POINT, {**_POINT, "samples": 2}, {"rewards": (0.0, 1.0), "behavior_logits": (0.0, 1.7), "samples": 8}),
     more=({"rewards": (0.2, 0.1, 0.9, 0.4), "behavior_logits": (0.0, 1.0, -1.0, 0.5), "samples": 6},),
     measure=_measure,
     reach=_reach,
-    defects={"mean of the whole group": Defect(_group_mean, _POINT), "no baseline": Defect(_no_baseline, _POINT)},
+    defects={
+        "mean of the whole group": Defect(with_method(advantage=advantages.group_mean()), _POINT),
+        "no baseline": Defect(with_method(advantage=advantages.none()), _POINT),
+    },
     effect=0.02,
     through="oracle",
     elsewhere=({"samples": 3}, {"rewards": (1.0, 1.0, 1.0)}),

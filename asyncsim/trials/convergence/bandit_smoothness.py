@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim import methods, schedules, tasks
 from asyncsim.base import rng
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.versions import Weights
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped
 from asyncsim.updates._link import chain
 
 _GRID, _DRAWN = 201, 400
@@ -42,34 +39,26 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {"bound": Estimate(float(ratio.max()), tolerance=1e-7)}
 
 
-class _Sharpened:
+class _Sharpened(Wrapped):
     """A policy that acts and scores at a lower temperature but leaves it out of the derivative."""
-
-    def __init__(self, policy: Any) -> None:
-        self._policy = policy
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._policy, name)
 
     def prepare(self, parameters: Tensor) -> Weights:
         """Tables of the logits divided by 0.9."""
-        prepared: Weights = self._policy.prepare(parameters / 0.9)
+        prepared: Weights = self._inner.prepare(parameters / 0.9)
         return prepared
-
-
-def _sharpened(spec: Spec) -> Spec:
-    """Temperature 0.9 forgotten in the pullback."""
-    return spec.replace(policy=_Sharpened(spec.trained_policy))
 
 
 _TWO = {"rewards": (0.0, 1.0)}
 
 trial = Trial(
-    claim="convergence/bandit-smoothness",
     points=(_TWO, {"rewards": (0.1, 0.4, 0.9)}, {"rewards": (0.0, 0.2, 0.5, 0.7, 1.0)}),
     more=({"rewards": tuple(np.linspace(-1.0, 2.0, 10).tolist())},),
     measure=_measure,
-    defects={"temperature forgotten in the derivative": Defect(_sharpened, _TWO)},
+    defects={
+        "temperature forgotten in the derivative": Defect(
+            lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy)), _TWO
+        )
+    },
     effect=0.05,
     through="oracle",
     elsewhere=({"rewards": (3.0, 0.0, 1.0)},),

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim import methods, schedules, tasks, updates, validation
+from asyncsim import schedules, tasks, updates
 from asyncsim.base import uncertainty
-from asyncsim.base.records import Estimate, Point
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import momentum_inserted
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.updates._link import chain
+from asyncsim.trials._runs import descent, run
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 
 _SPREAD = 1.0
 """Standard deviation of one replicate's linearized slope (measured: at most 0.9 at the points below)."""
@@ -19,21 +16,19 @@ _SPREAD = 1.0
 
 def _squares(point: Point, staleness: int, step: float, replicates: int, seed: int, plant: Plant) -> np.ndarray:
     """Squared bias `[R]` after `staleness` updates that all used data of version 0."""
-    spec = Spec(
+    spec = descent(
         tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
         schedules.sawtooth(staleness + 1),
-        methods.gradient(),
-        chain(updates.sgd(step)),
-        samples_per_group=1,
+        updates.sgd(step),
         updates=staleness + 1,
         replicates=replicates,
         diagnostics=["bias"],
     )
-    return running.run(plant(spec), seed=seed, progress=False)["bias"][-1] ** 2
+    return run(spec, seed, plant)["bias"][-1] ** 2
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = validation.sample_size(_SPREAD, effect, 0.5, 1e-3, 0.05, comparisons=4)
+    replicates = units_for(_SPREAD, effect, 4, scale=0.5)
     if "steps" in point:
         varied = point["steps"]
         rows = [_squares(point, point["staleness"], s, replicates, seed + k, plant) for k, s in enumerate(varied)]
@@ -49,7 +44,6 @@ _BASE = {"curvature": 1.0, "start": 1.0}
 _MIXED = {**_BASE, "noise": 3.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16, 32)}
 
 trial = Trial(
-    claim="convergence/bias-slope",
     points=(
         {**_BASE, "noise": 0.3, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16)},
         _MIXED,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from asyncsim import schedules
-from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.trials.convergence._descent import mean_square
 
 
@@ -22,7 +21,6 @@ _TWO_LATE = {**_TIGHT, "staleness": 2, "step": 0.39, "start": 0.0, "updates": 10
 _LATE = {**_TIGHT, "staleness": 16, "step": 0.0605, "start": 0.0, "updates": 2000}
 
 trial = Trial(
-    claim="convergence/constant-delay",
     points=(_TIGHT, _FROM_AFAR, _ONE_LATE, _TWO_LATE, _LATE),
     more=({**_TIGHT, "curvature": 2.0, "step": 0.5, "updates": 1000}, {**_TIGHT, "staleness": 4, "step": 0.2}),
     measure=_measure,

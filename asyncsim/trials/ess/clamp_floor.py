@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import rng
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning import ratios
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _SHARES = 2001
 
@@ -45,7 +44,6 @@ def _one_sided(statistic: Statistic) -> Statistic:
 
 
 trial = Trial(
-    claim="ess/clamp-floor",
     points=({"clamp": 2.0}, {"clamp": 5.0}),
     more=({"clamp": 8.0}, {"clamp": 1.3}),
     measure=_measure,

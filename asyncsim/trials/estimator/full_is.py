@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from asyncsim import advantages, methods
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning import oracle
 from asyncsim.trials._plants import dropped_ratio
 from asyncsim.trials._sequences import components, places, planted, sequence_point, token_level
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -18,7 +17,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 _MARKOV = sequence_point("markov", 4, 4, success=0.5)
 
 trial = Trial(
-    claim="estimator/full-is",
     points=(sequence_point("iid", 5, 1, success=None), sequence_point("position", 3, 3, success=1.0), _MARKOV),
     more=(sequence_point("markov", 7, 4, success=0.7),),
     measure=_measure,

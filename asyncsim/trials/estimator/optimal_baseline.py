@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim import advantages, methods, schedules, tasks
-from asyncsim.base.records import Estimate, Point
+from asyncsim import advantages, methods, tasks
 from asyncsim.learning import oracle
-from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import FourthPower
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.updates._link import chain
+from asyncsim.trials._runs import population
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _ROUNDING = 1e-9
 
@@ -23,7 +21,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         if cap is None
         else methods.truncated_is(cap=cap, advantage=advantages.opob(), aggregator="sequence_sum")
     )
-    spec = plant(Spec(task, schedules.frozen(), weighted, chain(), sampling="enumerate"))
+    spec = plant(population(task, weighted))
     places = (np.array(point["current_logits"]), np.array(point["behavior_logits"]))
     # The variance is a parabola in a constant baseline: three exact values give its vertex.
     low, middle, high = (
@@ -36,19 +34,18 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {"baseline": Estimate(vertex, tolerance=_ROUNDING), "opob": Estimate(implied, tolerance=_ROUNDING)}
 
 
-def _fourth_power(spec: Spec) -> Spec:
-    """OPOB with the ratio squared twice."""
-    return spec.replace(method=spec.method.replace(advantage=FourthPower(spec.method.advantage)))
-
-
 _POINT = {"rewards": (0.2, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
 
 trial = Trial(
-    claim="estimator/optimal-baseline",
     points=({**_POINT, "cap": None}, {**_POINT, "cap": 1.5}),
     more=({**_POINT, "cap": 1.1},),
     measure=_measure,
-    defects={"weight to the fourth power": Defect(_fourth_power, {**_POINT, "cap": None})},
+    defects={
+        "weight to the fourth power": Defect(
+            lambda spec: spec.replace(method=spec.method.replace(advantage=FourthPower(spec.method.advantage))),
+            {**_POINT, "cap": None},
+        )
+    },
     effect=0.02,
     through="oracle",
     elsewhere=({"rewards": (0.0, 0.0, 1.0)},),

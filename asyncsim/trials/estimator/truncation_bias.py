@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim import advantages, methods
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning import oracle
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import Masked
 from asyncsim.trials._sequences import components, places, planted, sequence_point, token_level
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -30,7 +29,6 @@ def _masking(spec: Spec) -> Spec:
 _MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}
 
 trial = Trial(
-    claim="estimator/truncation-bias",
     points=({**sequence_point("iid", 4, 1, success=None), "cap": 2.0}, _MARKOV),
     more=({**sequence_point("position", 3, 3, success=1.0), "cap": 1.2},),
     measure=_measure,

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import torch
-
-from asyncsim.base.records import Estimate, Point
-from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
 from asyncsim.trials._chains import SAMPLES, Chain, OneNumber, replicates_for
 from asyncsim.trials._plants import Tempered, with_policy
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.ratio._displaced import mean_of
+from asyncsim.trials._runs import below, mean_of, variance_of
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _SPREAD = 4.5
 """Largest relative standard deviation of one sample that is asked for: a cell of 5 percent, or a mean of 0.22 sd."""
 
 
-def _below(number: int, level: float) -> Metric:
-    """Share of samples whose log ratio is at most the level."""
-
-    def share(step: Step) -> torch.Tensor:
-        return step.mean((step.sequence_log_ratio <= level).double())
-
-    return Metric(f"cdf[{number}]", share, ("log_prob",))
-
-
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    cells = [_below(number, level) for number, level in enumerate(point["levels"])]
+    cells = [below(number, level) for number, level in enumerate(point["levels"])]
     metrics = ["log_ratio_mean", "log_ratio_variance", *cells]
-    replicates = replicates_for(_SPREAD, effect, 2 + len(cells))
-    trace = Chain(point).run(metrics, replicates, seed, plant)
-    # The variance of N samples about their own mean is low by the factor (N - 1)/N.
-    variance, rescaled = mean_of(trace, "log_ratio_variance"), SAMPLES / (SAMPLES - 1)
+    trace = Chain(point).run(metrics, replicates_for(_SPREAD, effect, 2 + len(cells)), seed, plant)
     return {
         "mean_log": mean_of(trace, "log_ratio_mean"),
-        "var_log": variance._replace(value=variance.value * rescaled, error=variance.error * rescaled),
+        "var_log": variance_of(trace, SAMPLES),
         **{cell.name: mean_of(trace, cell.name) for cell in cells},
     }
 
@@ -42,7 +25,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 _POINT = {"horizon": 24, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6), "levels": (-0.9, -0.1, 0.4)}
 
 trial = Trial(
-    claim="ratio/chain-law",
     points=(_POINT,),
     more=({**_POINT, "horizon": 18, "current_margins": (0.2, 1.8)},),
     measure=_measure,

@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import advantages, methods, schedules, tasks, updates, validation
+from asyncsim import advantages, methods, schedules, tasks, updates
 from asyncsim.base import records, uncertainty
-from asyncsim.base.records import Estimate, Point
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import ratios, running
+from asyncsim.learning import ratios
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
-from asyncsim.trials._plants import OffByOne, Tempered, momentum_inserted, off_by_one_version, with_policy
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._plants import Tempered, momentum_inserted, off_by_one_version, with_method, with_policy
+from asyncsim.trials._runs import run
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped, units_for
 from asyncsim.updates._link import chain
 
 _SPREAD = 1.1
@@ -65,7 +65,7 @@ def _run(point: Point, staleness: int, replicates: int, seed: int, plant: Plant)
         sampling=point["sampling"],
         diagnostics=["log_ratio_variance", _drift(logits)],
     )
-    return running.run(plant(spec), seed=seed, progress=False)
+    return run(spec, seed, plant)
 
 
 def _moved(point: Point) -> float:
@@ -77,7 +77,7 @@ def _moved(point: Point) -> float:
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     ages, N = point["stalenesses"], point["samples"]
-    sampled = validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, _COMPARISONS)
+    sampled = units_for(_SPREAD, effect, _COMPARISONS)
     replicates = 2 if _population(point) else sampled
     traces = [_run(point, age, replicates, seed + 1000 * k, plant) for k, age in enumerate(ages)]
     # The variance of N samples about their own mean is low by the factor (N - 1)/N.
@@ -118,23 +118,13 @@ def _reach(point: Point) -> str | None:
     return None
 
 
-class _Repeated(OffByOne):
+class _Repeated(Wrapped):
     """A system that hands out the trajectories of its first batch again and again."""
 
     def schedule(self, *arguments: Any) -> records.Schedule:
         """The schedule with the first batch's ids in every batch."""
-        made = self._system.schedule(*arguments)
+        made = self._inner.schedule(*arguments)
         return dataclasses.replace(made, trajectory=np.broadcast_to(made.trajectory[:, :1], made.trajectory.shape))
-
-
-def _same_draws(spec: Spec) -> Spec:
-    """Every batch drawn with the numbers of the first."""
-    return spec.replace(system=_Repeated(spec.system))
-
-
-def _own_mean(spec: Spec) -> Spec:
-    """Each sample's own reward in its baseline."""
-    return spec.replace(method=spec.method.replace(advantage=advantages.group_mean()))
 
 
 _NOISE = {
@@ -151,14 +141,13 @@ _DRIFT = {**_MIXED, "sampling": "enumerate", "stalenesses": (1, 2, 4, 8, 16)}
 _SHORT = {**_NOISE, "stalenesses": (1, 2)}
 
 trial = Trial(
-    claim="ratio/drift-growth",
     points=(_NOISE, _MIXED, _DRIFT),
     more=({**_MIXED, "rewards": "fixed", "sampling": "counts", "samples": 12},),
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _DRIFT),
-        "the same draws in every batch": Defect(_same_draws, _SHORT),
-        "own reward in the baseline": Defect(_own_mean, _SHORT),
+        "the same draws in every batch": Defect(lambda spec: spec.replace(system=_Repeated(spec.system)), _SHORT),
+        "own reward in the baseline": Defect(with_method(advantage=advantages.group_mean()), _SHORT),
         "momentum inserted": Defect(momentum_inserted, _DRIFT),
         "scored at another temperature": Defect(with_policy(Tempered), _DRIFT),
     },

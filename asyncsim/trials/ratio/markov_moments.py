@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 
 import numpy as np
 
 from asyncsim import tasks
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._chains import AFFINITY, BATCHES, SAMPLES, ess_allowance, ess_beyond, replicates_for, too_many
+from asyncsim.trials._chains import BATCHES, MOMENTS, SAMPLES, moments, moments_beyond, replicates_for, spread_of_square
 from asyncsim.trials._plants import ShortProduct, Tempered, with_policy
+from asyncsim.trials._runs import displaced, run
 from asyncsim.trials._sequences import BEHAVIOR
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.ratio._displaced import mean_of, run_displaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _EFFECT, _COMPARISONS = 0.02, 6
-_ROUNDING = 1e-10
 
 
 def _moment(point: Point, power: float) -> float:
@@ -27,41 +25,18 @@ def _moment(point: Point, power: float) -> float:
         return float((heavy[0] @ np.linalg.matrix_power(heavy[1:], point["horizon"] - 1)).sum())
 
 
-def _spread(point: Point) -> float:
-    """Relative standard deviation of one squared weight."""
-    return math.sqrt(max(_moment(point, 4.0) / _moment(point, 2.0) ** 2 - 1.0, 1e-6))
-
-
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    trace = run_displaced(
-        tasks.token_bandit(point["actions"], point["horizon"], "markov"),
-        np.ravel(point["behavior_logits"]),
-        np.ravel(point["current_logits"]),
-        ["ess", "chi_square", AFFINITY],
-        SAMPLES,
-        BATCHES,
-        replicates_for(_spread(point), effect, _COMPARISONS),
-        seed,
-        plant,
-    )
-    ess, second = mean_of(trace, "ess"), mean_of(trace, "chi_square")
-    moments = [_moment(point, p) for p in (2.0, 3.0, 4.0)]
-    return {
-        "ess": ess._replace(tolerance=ess_allowance(*moments) * ess.value),
-        "second_moment": second._replace(value=1.0 + second.value),
-        "affinity": mean_of(trace, "affinity", _ROUNDING),
-    }
-
-
-def _reach(point: Point) -> str | None:
-    return ess_beyond(_moment(point, 2.0)) or too_many(_spread(point), _EFFECT, _COMPARISONS)
+    moment = partial(_moment, point)
+    task = tasks.token_bandit(point["actions"], point["horizon"], "markov")
+    places = np.ravel(point["behavior_logits"]), np.ravel(point["current_logits"])
+    replicates = replicates_for(spread_of_square(moment), effect, _COMPARISONS)
+    return moments(run(displaced(task, places, MOMENTS, (SAMPLES, BATCHES, replicates)), seed, plant), moment)
 
 
 _NEAR = ((0.4, -0.3, 0.4), (0.1, 0.6, -0.5), (-0.4, 0.1, 0.2), (0.7, 0.2, 0.0))
 _POINT = {"actions": 3, "horizon": 24, "behavior_logits": BEHAVIOR, "current_logits": _NEAR}
 
 trial = Trial(
-    claim="ratio/markov-moments",
     points=(_POINT,),
     more=({**_POINT, "horizon": 32},),
     measure=_measure,
@@ -70,7 +45,7 @@ trial = Trial(
         "scored at another temperature": Defect(with_policy(Tempered), _POINT),
     },
     effect=_EFFECT,
-    reach=_reach,
+    reach=lambda point: moments_beyond(partial(_moment, point), _EFFECT, _COMPARISONS),
     through="loop",
     elsewhere=({"horizon": 1},),
     refused=({"horizon": 400},),

@@ -8,13 +8,12 @@ import numpy as np
 import torch
 
 from asyncsim import advantages, methods
-from asyncsim.base.records import Estimate, Point
 from asyncsim.base.uncertainty import between
 from asyncsim.learning.step import Step
 from asyncsim.trials._chains import BATCHES, Chain, replicates_for, too_many
 from asyncsim.trials._plants import dropped_ratio
 from asyncsim.trials._sequences import token_level
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _EFFECT = 0.02
 
@@ -62,7 +61,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 _SHORT = {"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)}
 
 trial = Trial(
-    claim="sequence/gradient",
     points=(_SHORT,),
     more=({"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.0, 0.5)},),
     measure=_measure,

@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
-from asyncsim.base.records import Estimate, Point
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
 from asyncsim.trials._chains import Chain, OneNumber, replicates_for, too_many
 from asyncsim.trials._plants import Tempered, with_policy
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.ratio._displaced import mean_of
+from asyncsim.trials._runs import mean_of
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _EFFECT, _COMPARISONS = 0.02, 6
 
@@ -49,7 +48,6 @@ def _one_more(spec: Spec) -> Spec:
 _SHORT = {"horizon": 24, "fraction": 0.75, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
 
 trial = Trial(
-    claim="sequence/success-probability",
     points=(_SHORT, {"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.1, 0.7)}),
     more=({"horizon": 200, "fraction": 0.6, "behavior_margins": (0.2, 0.7), "current_margins": (0.25, 0.75)},),
     measure=_measure,

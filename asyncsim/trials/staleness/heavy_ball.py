@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 from asyncsim import schedules, updates
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import largest_stable_step, noiseless_descent
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.updates._link import Chain, chain
 
 
@@ -43,7 +42,6 @@ def _reach(point: Point) -> str | None:
 
 
 trial = Trial(
-    claim="staleness/heavy-ball",
     points=tuple(_point(*each) for each in ((0, 0.5), (1, 0.5), (1, 0.9), (4, 0.5))),
     more=(_point(4, 0.9), _point(0, 0.9), _point(8, 0.8), _point(2, 0.95)),
     measure=_measure,

@@ -8,8 +8,7 @@ import numpy as np
 
 from asyncsim import systems
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped
 from asyncsim.trials.systems._heads import LateStamp
 
 
@@ -24,12 +23,12 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {"total_per_update": Estimate((delays + ages) / updates, tolerance=1e-12 * point["workers"])}
 
 
-class _Censored(LateStamp):
+class _Censored(Wrapped):
     """Ages of gradients in flight are not counted."""
 
     def timeline(self, *arguments: Any, **options: Any) -> Any:
         """The system's timeline whose unfinished samples look as if they had just begun."""
-        record = self._system.timeline(*arguments, **options)
+        record = self._inner.timeline(*arguments, **options)
         newest = record.publishes["version"].max()
         record.samples["v_start"] = np.where(record.samples["batch"] < 0, newest, record.samples["v_start"])
         return record
@@ -38,7 +37,6 @@ class _Censored(LateStamp):
 _POINT = {"workers": 16, "law": "pareto:1.0:1.2", "updates": 400}
 
 trial = Trial(
-    claim="staleness/mean-staleness",
     points=(_POINT, {**_POINT, "law": "exponential:1.0"}, {**_POINT, "law": "lognormal:1.0:2.0"}),
     more=({**_POINT, "workers": 64, "updates": 60_000},),
     measure=_measure,

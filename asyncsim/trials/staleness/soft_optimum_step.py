@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import advantages, methods, schedules, systems, tasks, updates
+from asyncsim import advantages, methods, schedules, systems, tasks
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
 from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
+from asyncsim.trials._runs import ascent
 from asyncsim.trials._threshold import largest_stable_step
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.updates._link import chain
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -24,36 +23,13 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     )
     method = methods.reinforce(advantages.leave_one_out())
     # The optimum is found by the product itself, synchronously and with a small step.
-    found = running.run(
-        Spec(
-            task,
-            schedules.fixed(0),
-            method,
-            chain(updates.sgd(1.0 / beta)),
-            updates=300,
-            replicates=1,
-            sampling="enumerate",
-            diagnostics="none",
-        ),
-        progress=False,
-    ).parameters[0]
+    found = running.run(ascent(task, schedules.fixed(0), method, 1.0 / beta, 300), progress=False).parameters[0]
     nudge = np.cos(1.0 + np.arange(arms))
     system = systems.update_on_arrival(point["workers"], laws.constant(1.0), stagger=True)
 
     def build(steps: tuple[float, ...], count: int) -> Spec:
-        return plant(
-            Spec(
-                task,
-                system,
-                method,
-                chain(updates.sgd(steps)),
-                updates=count,
-                replicates=len(steps),
-                sampling="enumerate",
-                initial=found + 1e-6 * nudge,
-                diagnostics=["gradient_norm"],
-            )
-        )
+        begin = {"replicates": len(steps), "initial": found + 1e-6 * nudge, "diagnostics": ["gradient_norm"]}
+        return plant(ascent(task, system, method, steps, count, **begin))
 
     return {"step": largest_stable_step(build, 0.1 / beta, 40.0 / beta, point["workers"] - 1, seed)}
 
@@ -76,7 +52,6 @@ def _penalty_at_current(spec: Spec) -> Spec:
 _POINT = {"rewards": (0.0, 0.4, 1.0), "reference_logits": (0.5, 0.0, -0.5), "kl": 0.5}
 
 trial = Trial(
-    claim="staleness/soft-optimum-step",
     points=tuple({"workers": n, **_POINT} for n in (1, 2, 5)),
     more=({"workers": 9, **_POINT}, {"workers": 4, "rewards": (0.0, 1.0), "reference_logits": (0.0, 0.0), "kl": 1.0}),
     measure=_measure,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from asyncsim import schedules
-from asyncsim.base.records import Estimate, Point
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import largest_stable_step, noiseless_descent
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -19,7 +18,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 trial = Trial(
-    claim="staleness/stability-boundary",
     points=tuple({"staleness": s, "curvatures": (1.0, 0.25)} for s in (0, 1, 2, 4, 8)),
     more=({"staleness": 16, "curvatures": (2.0,)}, {"staleness": 3, "curvatures": (0.5, 1.0, 3.0)}),
     measure=_measure,

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim.base import laws, uncertainty
+from asyncsim.base import uncertainty
 from asyncsim.base.records import Estimate, Point
 from asyncsim.systems._system import System
 from asyncsim.trials._trial import Plant
+from asyncsim.trials.systems._windows import places
 
 RARE = 1e-6
 """Share of samples that is too long for a record's margin; they count with what they had at its end."""
@@ -27,17 +28,13 @@ class Completions(NamedTuple):
 def open_loop(point: Point) -> System:
     """Places that start again at once, a trainer under a clock, a buffer that overflows."""
     batch = point["groups_per_batch"]
-    return System(
-        "clocked",
-        {},
-        laws.as_law("length", point["length"]),
-        (1.0,) * point["places"],
-        groups_per_batch=batch,
-        train_time=point["period"],
-        capacity=2 * batch,
-        overflow="drop_oldest",
-        mode="keep",
-    )
+    settings = {"train_time": point["period"], "capacity": 2 * batch, "overflow": "drop_oldest", "mode": "keep"}
+    return places(point, point["places"], batch, **settings)
+
+
+def slow_installs(system: System) -> System:
+    """Installs take a tenth of a period, for which the trainer waits."""
+    return system.replace(sync_time=0.1 * system.mean_train_time(1), generator_pauses=False)
 
 
 def completions(point: Point, window: float, realization: int, seed: int, plant: Plant) -> Completions:

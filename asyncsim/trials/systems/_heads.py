@@ -8,6 +8,7 @@ import numpy as np
 
 from asyncsim.base.records import Estimate
 from asyncsim.base.uncertainty import between
+from asyncsim.trials._trial import Wrapped
 
 
 def stationary_heads(
@@ -24,21 +25,21 @@ def mean_over_realizations(values: np.ndarray) -> Estimate:
     return found._replace(tolerance=1e-12 * max(1.0, abs(found.value)))
 
 
-class LateStamp:
+class LateStamp(Wrapped):
     """A system that stamps samples with the version current at their end instead of their start."""
-
-    def __init__(self, system: Any) -> None:
-        self._system = system
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._system, name)
 
     def timeline(self, *arguments: Any, **options: Any) -> Any:
         """The system's timeline with start versions overwritten."""
-        record = self._system.timeline(*arguments, **options)
+        record = self._inner.timeline(*arguments, **options)
         late = np.where(record.samples["v_ready"] < 0, record.samples["v_start"], record.samples["v_ready"])
         record.samples["v_start"] = late
         return record
+
+
+def law_of(heads: np.ndarray, cells: int) -> dict[str, Estimate]:
+    """Shares of the values 0 .. cells - 1 among heads `[M, ...]`, and what is left."""
+    found = {f"p[{k}]": mean_over_realizations((heads == k).astype(float)) for k in range(cells)}
+    return found | {"tail": mean_over_realizations((heads >= cells).astype(float))}
 
 
 def restarts_early(system: Any) -> Any:

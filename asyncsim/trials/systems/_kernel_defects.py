@@ -1,6 +1,6 @@
 """Mistakes of an event kernel, planted into its running state: versions, counters, fates, places and publishes.
 
-Each function takes a system and gives the same system with one mistake: a trial passes it as the plant of a defect.
+Each function says what the mistake does to a state, and is a plant: from a system to the same system with the mistake.
 What runs is the product's kernel; it is stopped once, its arrays are changed, and it goes on.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import wraps
 
 import numpy as np
 
@@ -57,67 +57,58 @@ class Mistaken(System):
         return self.replace(rates=rates, offsets=offsets, train_time=time, load=None)
 
 
-def _with(system: System, mistake: str, **options: Any) -> Mistaken:
-    given = {each.name: getattr(system, each.name) for each in fields(System)}
-    return Mistaken(**given, mistake=mistake, **options)
+_MISTAKES: dict[str, Callable[[Mistaken, State], None]] = {}
 
 
-def version_off_by_one(system: System) -> Mistaken:
+def _plant(
+    when: float = 0.05, spare: int = 0
+) -> Callable[[Callable[[Mistaken, State], None]], Callable[..., Mistaken]]:
+    """Make of what a mistake does to a state the plant of that name."""
+
+    def of(mistake: Callable[[Mistaken, State], None]) -> Callable[..., Mistaken]:
+        _MISTAKES[mistake.__name__] = mistake
+
+        @wraps(mistake)
+        def plant(system: System, times: int = spare) -> Mistaken:
+            given = {each.name: getattr(system, each.name) for each in fields(System)}
+            return Mistaken(**given, mistake=mistake.__name__, when=when, spare=times)
+
+        return plant
+
+    return of
+
+
+@_plant()
+def version_off_by_one(system: Mistaken, state: State) -> None:
     """One install is not counted: from there the generators stamp the version before the one that they have."""
-    return _with(system, "version")
-
-
-def publish_counted_twice(system: System) -> Mistaken:
-    """One install is counted twice: from there the generators stamp a version that the trainer has not reached."""
-    return _with(system, "publish")
-
-
-def end_stamped_early(system: System) -> Mistaken:
-    """Samples are stamped at their end with the version before the one that is installed."""
-    return _with(system, "end", when=1.0)
-
-
-def counter_lost(system: System) -> Mistaken:
-    """The count of tickets that are out is lost, as on a recovery: all of them are handed out again."""
-    return _with(system, "tickets")
-
-
-def place_freed_twice(system: System, times: int = 1) -> Mistaken:
-    """So many places are freed once too often: each is given to two groups at once from there on."""
-    return _with(system, "place", spare=times)
-
-
-def slot_freed_twice(system: System) -> Mistaken:
-    """Every server frees a slot once too often: it decodes a sample more than it has slots."""
-    return _with(system, "slot")
-
-
-def dropped_counted_as_trained(system: System) -> Mistaken:
-    """The record says of groups that were dropped that the batch after their drop trained them."""
-    return _with(system, "dropped", when=1.0)
-
-
-def _version(system: Mistaken, state: State) -> None:
     state.run.installed -= 1
 
 
-def _publish(system: Mistaken, state: State) -> None:
+@_plant()
+def publish_counted_twice(system: Mistaken, state: State) -> None:
+    """One install is counted twice: from there the generators stamp a version that the trainer has not reached."""
     row = state.run.installed
     for table in (state.publish, state.marks):
         table[row] = table[row - 1]
     state.run.installed += 1
 
 
-def _end(system: Mistaken, state: State) -> None:
+@_plant(when=1.0)
+def end_stamped_early(system: Mistaken, state: State) -> None:
+    """Samples are stamped at their end with the version before the one that is installed."""
     for version in (state.sample.v_end, state.group.v_done):
         version -= version > 0
 
 
-def _tickets(system: Mistaken, state: State) -> None:
+@_plant()
+def counter_lost(system: Mistaken, state: State) -> None:
+    """The count of tickets that are out is lost, as on a recovery: all of them are handed out again."""
     state.run.tickets += state.run.admitted - state.run.gone
 
 
-def _place(system: Mistaken, state: State) -> None:
+@_plant(spare=1)
+def place_freed_twice(system: Mistaken, state: State) -> None:
+    """So many `times` a place is freed once too often: each is given to two groups at once from there on."""
     run, ring, group = state.run, state.free, state.group
     row, left = run.first_row, system.spare
     while row >= 0 and left > 0:
@@ -128,11 +119,21 @@ def _place(system: Mistaken, state: State) -> None:
         row = group.after[row]
 
 
-def _slot(system: Mistaken, state: State) -> None:
+@_plant()
+def slot_freed_twice(system: Mistaken, state: State) -> None:
+    """Every server frees a slot once too often: it decodes a sample more than it has slots."""
     state.server.held -= 1
 
 
-def _dropped(system: Mistaken, state: State) -> None:
+@_plant()
+def group_counted_twice(system: Mistaken, state: State) -> None:
+    """One group of generation is counted twice: sums over time have it from there on, stamps do not."""
+    state.run.in_flight += 1
+
+
+@_plant(when=1.0)
+def dropped_counted_as_trained(system: Mistaken, state: State) -> None:
+    """The record says of groups that were dropped that the batch after their drop trained them."""
     group = state.group[: state.run.admitted]
     fate = group.fate
     rows = np.flatnonzero((fate == k.DROPPED_AGE) | (fate == k.DROPPED_OVERFLOW))
@@ -140,14 +141,3 @@ def _dropped(system: Mistaken, state: State) -> None:
     batch = np.minimum(np.searchsorted(starts, state.moment.t_left[rows]), starts.size - 1)
     group.fate[rows], group.batch[rows] = k.TRAINED, batch
     group.v_trained[rows] = state.batch.version[batch]
-
-
-_MISTAKES: dict[str, Callable[[Mistaken, State], None]] = {
-    "version": _version,
-    "publish": _publish,
-    "end": _end,
-    "tickets": _tickets,
-    "place": _place,
-    "slot": _slot,
-    "dropped": _dropped,
-}

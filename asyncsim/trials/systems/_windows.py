@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import validation
+from asyncsim import systems
 from asyncsim.base import laws, uncertainty
 from asyncsim.base.records import Estimate, Point, Timeline
 from asyncsim.systems._system import System
+from asyncsim.trials._trial import Plant, replaced, units_for
 
 _ROUNDING = 1e-9
 """Relative rounding of a mean over thousands of differences of times."""
@@ -24,7 +25,7 @@ def realizations_for(
 ) -> int:
     """Realizations of that relative spread that see the effect beside a tolerance, which a verdict counts twice."""
     seen = max(effect - 2.0 * tolerance, effect / 4.0)
-    return max(_FEWEST, validation.sample_size(spread, seen, 1.0, 1e-3, 0.05, comparisons, kind))
+    return max(_FEWEST, units_for(spread, seen, comparisons, kind))
 
 
 def spread_of(point: Point, spread: float) -> float:
@@ -44,16 +45,22 @@ def seconds_or_law(name: str, value: Any) -> Any:
 
 
 def places(point: Point, count: int, groups: int, **settings: Any) -> System:
-    """So many places that write one unit a second, batches of so many groups, work and training of the point."""
-    return System(
-        "places",
-        {},
-        laws.as_law("length", point["length"]),
-        (1.0,) * count,
-        groups_per_batch=groups,
+    """So many places that write one unit a second, batches of so many groups; work, and training unless that is a
+    setting, of the point."""
+    if "train_time" not in settings:
+        settings["train_time"] = seconds_or_law("train_time", point["train_time"])
+    length = laws.as_law("length", point["length"])
+    return System("places", {}, length, (1.0,) * count, groups_per_batch=groups, **settings)
+
+
+def synchronous(point: Point, **settings: Any) -> System:
+    """A synchronous system of the point's work, training and synchronization."""
+    return systems.synchronous(
+        point["groups_per_batch"],
+        length=laws.as_law("length", point["length"]),
         train_time=seconds_or_law("train_time", point["train_time"]),
-        **settings,
-    )
+        sync_time=float(point["sync_time"]),
+    ).replace(**settings)
 
 
 def publishes_for(out: int, groups: int) -> int:
@@ -126,6 +133,15 @@ def overproduced(point: Point) -> str | None:
     return f"train_time of at most {most:.3g} seconds" if train > most else None
 
 
-def blocks(system: Any) -> Any:
-    """A full buffer makes its generators wait."""
-    return system.replace(overflow="block")
+blocks = replaced(overflow="block")
+"""A full buffer makes its generators wait."""
+
+
+def slot_lost(system: Any) -> Any:
+    """One slot fewer than the server should have."""
+    return system.replace(slots=system.slots - 1)
+
+
+def trains_longer(factor: float) -> Plant:
+    """A plant: a batch trains so many times as long as it should."""
+    return lambda system: system.replace(train_time=factor * system.mean_train_time(1))

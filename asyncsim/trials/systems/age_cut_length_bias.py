@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
 from asyncsim.trials.systems._clocked import per_sample
 from asyncsim.trials.systems._heads import mean_over_realizations
 from asyncsim.trials.systems._kernel_defects import dropped_counted_as_trained, version_off_by_one
-from asyncsim.trials.systems._windows import realizations_for
+from asyncsim.trials.systems._windows import places, realizations_for, timelines
 
 _TRAINED = 8000
 """Samples that one realization trains behind its warm-up."""
@@ -24,25 +22,13 @@ _CLOCK = {"mean_length": 0.5, "kept": 0.25, "period": 0.25}
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     batch = point["groups_per_batch"]
-    length = laws.as_law("length", point["length"])
-    spread = _SPREAD.get(length.kind, _NARROW)
+    spread = _SPREAD.get(laws.as_law("length", point["length"]).kind, _NARROW)
     realizations = realizations_for(spread, effect, _CLOCK["mean_length"] / batch, 12)
-    system = plant(
-        System(
-            "age cut",
-            {},
-            length,
-            (1.0,) * point["places"],
-            groups_per_batch=batch,
-            train_time=0.0,
-            max_age=point["max_age"],
-        )
-    )
+    system = plant(places(point, point["places"], batch, train_time=0.0, max_age=point["max_age"]))
     warm_up = 10 * -(-point["places"] // batch) + 4 * point["max_age"] + 10
     last = warm_up + max(_TRAINED // batch, 20)
     lengths, kept, periods = [], [], []
-    for m in range(realizations):
-        record = system.timeline(last, seed=seed, realization=m)
+    for record in timelines(system, last, 1, realizations, seed):
         samples, times = record.samples, record.batches["t_start"]
         lengths.append(samples["work"][samples["batch"] >= warm_up])
         # What was ready in time for the last batch has met its fate.
@@ -52,11 +38,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     period = mean_over_realizations(np.array(periods))
     found = {"mean_length": per_sample(lengths), "kept": per_sample(kept), "period": period}
     return {name: each._replace(tolerance=_CLOCK[name] / batch * each.value) for name, each in found.items()}
-
-
-def _end_compared(system: System) -> System:
-    """The version at the end of a sample is compared instead of that at its start."""
-    return system.replace(age_reference="end")
 
 
 def _point(length: str, places: int, batch: int, max_age: int) -> Point:
@@ -73,14 +54,13 @@ def _reach(point: Point) -> str | None:
 
 
 trial = Trial(
-    claim="systems/age-cut-length-bias",
     points=(_EXPONENTIAL, _point("lognormal:1.0:0.8", 1024, 256, 1)),
     more=(_point("lognormal:1.0:0.8", 1024, 256, 4), _point("gamma:1.0:4.0", 1024, 256, 2)),
     measure=_measure,
     defects={
         "dropped work counted as trained": Defect(dropped_counted_as_trained, _EXPONENTIAL),
         "an install not counted": Defect(version_off_by_one, _EXPONENTIAL),
-        "the end compared instead of the start": Defect(_end_compared, _EXPONENTIAL),
+        "the end compared instead of the start": Defect(replaced(age_reference="end"), _EXPONENTIAL),
     },
     effect=0.02,
     reach=_reach,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from asyncsim import validation
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
 from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.systems._heads import mean_over_realizations, stationary_heads
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for
+from asyncsim.trials.systems._heads import law_of, mean_over_realizations, stationary_heads
 from asyncsim.trials.systems._kernel_defects import place_freed_twice, version_off_by_one
 
 _DELIVERIES = 12_000
@@ -17,7 +15,7 @@ _SPREAD = 0.05
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     workers, batch, cells = point["workers"], point["groups_per_batch"], point["cells"]
-    realizations = max(24, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=32))
+    realizations = max(24, units_for(_SPREAD, effect, 32))
     rates = (1.0,) * workers if point["rates"] is None else tuple(point["rates"])
     system = System(
         "workers", {}, laws.as_law("law", point["law"]), rates, groups_per_batch=batch, mode="pin", train_time=0.0
@@ -25,16 +23,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     warm_up = (40 * workers + 200) // batch + 1
     updates = warm_up + max(_DELIVERIES, 40 * workers) // batch
     heads = stationary_heads(plant(system), updates, warm_up, realizations, seed)
-    found = {"mean": mean_over_realizations(heads)}
-    if cells:
-        found |= {f"p[{k}]": mean_over_realizations((heads == k).astype(float)) for k in range(cells)}
-        found["tail"] = mean_over_realizations((heads >= cells).astype(float))
-    return found
-
-
-def _restarts_early(system: System) -> System:
-    """A moment of training: whose delivery completes an update restarts before that is written."""
-    return system.replace(train_time=1e-9)
+    return {"mean": mean_over_realizations(heads)} | (law_of(heads, cells) if cells else {})
 
 
 def _point(workers: int, batch: int, law: str, cells: int = 0, rates: tuple[float, ...] | None = None) -> Point:
@@ -57,12 +46,11 @@ def _reach(point: Point) -> str | None:
 
 
 trial = Trial(
-    claim="systems/arrivals-per-update",
     points=(_EIGHT, _point(6, 4, "exponential:1.0", 5, (1.0, 1.0, 2.0, 2.0, 4.0, 6.0))),
     more=(_point(8, 3, "lognormal:1.0:0.8"), _point(6, 4, "pareto:1.0:2.5")),
     measure=_measure,
     defects={
-        "restart before the own update is written": Defect(_restarts_early, _EIGHT),
+        "restart before the own update is written": Defect(replaced(train_time=1e-9), _EIGHT),
         "a place freed twice": Defect(place_freed_twice, _EIGHT),
         "an install not counted": Defect(version_off_by_one, _EIGHT),
     },

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import place_freed_twice
-from asyncsim.trials.systems._windows import (
-    groups_per_second,
-    heavy,
-    large,
-    overproduced,
-    places,
-    publishes_for,
-    realizations_for,
-    staggered,
-)
 
 _SPREAD = 0.008
 """Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
@@ -28,7 +17,7 @@ _TOLERANCE = 0.003
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     groups, samples = point["groups_per_batch"], point["samples_per_group"]
     batches = point["batches_per_publish"]
-    system = places(
+    system = _windows.places(
         point,
         point["places"],
         groups,
@@ -38,26 +27,16 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         capacity=point["capacity"],
         overflow=point["overflow"],
     )
-    publishes = publishes_for(point["places"], batches * groups)
-    count = realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=5)
-    system = plant(staggered(system, samples))
-    found = groups_per_second(system, publishes * batches, samples, publishes // 10, count, seed, _TOLERANCE)
+    publishes = _windows.publishes_for(point["places"], batches * groups)
+    count = _windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=5)
+    system = plant(_windows.staggered(system, samples))
+    found = _windows.groups_per_second(system, publishes * batches, samples, publishes // 10, count, seed, _TOLERANCE)
     return {"groups_per_second": found}
 
 
 def _reach(point: Point) -> str | None:
-    limits = large(point, places=1024, groups_per_batch=1024, samples_per_group=64, batches_per_publish=64)
-    return heavy(point, "length", "train_time") or limits or overproduced(point)
-
-
-def _pauses_forgotten(system: Any) -> Any:
-    """The generators go on where they should stop for a synchronization."""
-    return system.replace(generator_pauses=False)
-
-
-def _trainer_goes_on(system: Any) -> Any:
-    """The trainer does not wait for its install."""
-    return system.replace(trainer_waits=False)
+    limits = _windows.large(point, places=1024, groups_per_batch=1024, samples_per_group=64, batches_per_publish=64)
+    return _windows.heavy(point, "length", "train_time") or limits or _windows.overproduced(point)
 
 
 _POINT = {
@@ -75,7 +54,6 @@ _POINT = {
 _TRAINER_BOUND = _POINT | {"train_time": 1.0}
 
 trial = Trial(
-    claim="systems/asynchronous-throughput",
     points=(
         _POINT,
         _TRAINER_BOUND,
@@ -87,8 +65,8 @@ trial = Trial(
     ),
     measure=_measure,
     defects={
-        "generators go on during a synchronization": Defect(_pauses_forgotten, _POINT),
-        "the trainer does not wait for the install": Defect(_trainer_goes_on, _TRAINER_BOUND),
+        "generators go on during a synchronization": Defect(replaced(generator_pauses=False), _POINT),
+        "the trainer does not wait for the install": Defect(replaced(trainer_waits=False), _TRAINER_BOUND),
         "eight places freed twice": Defect(partial(place_freed_twice, times=8), _POINT),
     },
     effect=0.02,

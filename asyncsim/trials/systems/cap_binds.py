@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import systems, validation
+from asyncsim import systems
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for
 from asyncsim.trials.systems._heads import mean_over_realizations, stationary_heads, ticket_lost
 from asyncsim.trials.systems._kernel_defects import counter_lost, publish_counted_twice, version_off_by_one
 
@@ -19,7 +18,7 @@ _SPREAD = 0.01
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    realizations = max(16, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=7))
+    realizations = max(16, units_for(_SPREAD, effect, 7))
     tickets, groups = point["tickets"], point["publish_groups"]
     if "places" in point:
         length, samples = point["length"], point["samples_per_group"]
@@ -35,11 +34,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {"mean": mean_over_realizations(heads)}
 
 
-def _released_early(system: Any) -> Any:
-    """Tickets returned at the dequeue instead of the publish."""
-    return system.replace(release="dequeue")
-
-
 def _point(
     tickets: int, groups: int, release: str = "publish", zero_train_time: bool = False, **few: Any
 ) -> dict[str, Any]:
@@ -47,13 +41,7 @@ def _point(
     return {**point, **_FEW, **few} if few else point
 
 
-def _slow(system: Any) -> Any:
-    """Places that are too slow to use every ticket."""
-    return system.replace(rates=system.rates[: len(system.rates) // 4])
-
-
 trial = Trial(
-    claim="systems/cap-binds",
     points=(
         _point(8, 4),
         _point(40, 8),
@@ -70,12 +58,15 @@ trial = Trial(
     ),
     measure=_measure,
     defects={
-        "tickets returned at the dequeue": Defect(_released_early, _point(40, 8)),
+        "tickets returned at the dequeue": Defect(replaced(release="dequeue"), _point(40, 8)),
         "a ticket lost": Defect(ticket_lost, _point(40, 8)),
         "the count of tickets lost": Defect(counter_lost, _point(40, 8)),
         "an install not counted": Defect(version_off_by_one, _point(12, 4, "dequeue")),
         "an install counted twice": Defect(publish_counted_twice, _point(40, 8)),
-        "a quarter of the places": Defect(_slow, _point(40, 8, places=16, period=2.5)),
+        "a quarter of the places": Defect(
+            lambda system: system.replace(rates=system.rates[: len(system.rates) // 4]),
+            _point(40, 8, places=16, period=2.5),
+        ),
     },
     effect=0.02,
     through="kernel",

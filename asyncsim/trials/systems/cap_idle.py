@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.trials.systems._heads import mean_over_realizations, stationary_heads
 from asyncsim.trials.systems._kernel_defects import place_freed_twice, version_off_by_one
-from asyncsim.trials.systems._windows import realizations_for
+from asyncsim.trials.systems._windows import places, realizations_for, trains_longer
 
 _GROUPS = 24_000
 """Groups that one realization trains, and a tenth more for the start to be forgotten."""
@@ -21,12 +19,10 @@ _POISSON = 0.004
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    places, batch, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
-    length = laws.as_law("length", point["length"])
+    count, batch, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
     tolerance = 0.0 if _poisson(point) else _POISSON
     realizations = realizations_for(_SPREAD if tolerance == 0.0 else _MANY, effect, tolerance, 8)
-    system = System("open loop", {}, length, (1.0,) * places, groups_per_batch=batch, train_time=point["train_time"])
-    warm_up = max(_GROUPS // 10, 40 * places) // batch
+    warm_up, system = max(_GROUPS // 10, 40 * count) // batch, places(point, count, batch)
     heads = stationary_heads(plant(system), warm_up + _GROUPS // batch, warm_up, realizations, seed, samples)
     found = mean_over_realizations(heads)
     return {"mean": found._replace(tolerance=max(found.tolerance, tolerance * found.value))}
@@ -35,11 +31,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 def _poisson(point: Point) -> bool:
     """Whether completions are a Poisson stream exactly."""
     return laws.as_law("length", point["length"]).kind == "exponential" and point["samples_per_group"] == 1
-
-
-def _trains_longer(system: System) -> System:
-    """A batch trains half as long again as it should."""
-    return system.replace(train_time=1.5 * system.mean_train_time(1))
 
 
 def _point(places: int, batch: int, length: str, train_time: float, samples: int = 1) -> Point:
@@ -64,14 +55,13 @@ def _reach(point: Point) -> str | None:
 _EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
 
 trial = Trial(
-    claim="systems/cap-idle",
     points=(_EIGHT, _point(64, 16, "lognormal:1.0:0.8", 0.25, 4), _point(8, 1, "exponential:1.0", 0.1)),
     more=(_point(64, 16, "gamma:1.0:4.0", 0.125),),
     measure=_measure,
     defects={
         "a place freed twice": Defect(place_freed_twice, _EIGHT),
         "an install not counted": Defect(version_off_by_one, _EIGHT),
-        "training takes longer": Defect(_trains_longer, _EIGHT),
+        "training takes longer": Defect(trains_longer(1.5), _EIGHT),
     },
     effect=0.02,
     reach=_reach,

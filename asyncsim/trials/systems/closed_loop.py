@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
 from asyncsim.trials.systems._heads import ticket_lost
 from asyncsim.trials.systems._kernel_defects import counter_lost
 from asyncsim.trials.systems._windows import groups_per_second, heavy, large, places, realizations_for
@@ -27,16 +24,10 @@ def _reach(point: Point) -> str | None:
     return heavy(point, "length") or large(point, tickets=200, places=1024, samples_per_group=64)
 
 
-def _returned_early(system: Any) -> Any:
-    """Tickets come back at the dequeue, before the group has trained."""
-    return system.replace(release="dequeue")
-
-
 _POINT = {"places": 8, "tickets": 8, "samples_per_group": 4, "length": "exponential:1", "train_time": "exponential:0.3"}
 _SPARE = _POINT | {"places": 16, "samples_per_group": 1, "train_time": "exponential:0.15"}
 
 trial = Trial(
-    claim="systems/closed-loop",
     points=(
         _POINT,
         _SPARE | {"length": "lognormal:1.0:1.5"},
@@ -53,7 +44,7 @@ trial = Trial(
     defects={
         "a ticket lost": Defect(ticket_lost, _POINT),
         "tickets that are out handed out again": Defect(counter_lost, _SPARE),
-        "tickets returned at the dequeue": Defect(_returned_early, _POINT),
+        "tickets returned at the dequeue": Defect(replaced(release="dequeue"), _POINT),
     },
     effect=0.02,
     reach=_reach,

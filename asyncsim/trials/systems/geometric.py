@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from asyncsim import systems, validation
+from asyncsim import systems
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.systems._heads import mean_over_realizations, restarts_early, stationary_heads, ticket_lost
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
+from asyncsim.trials.systems._heads import law_of, restarts_early, stationary_heads, ticket_lost
 
 _UPDATES = 8000
 _SPREAD = 0.1
@@ -14,18 +13,16 @@ _SPREAD = 0.1
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    realizations = max(32, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=16))
+    realizations = max(32, units_for(_SPREAD, effect, 16))
     system = plant(systems.update_on_arrival(point["workers"], laws.exponential(1.0), point.get("rates")))
     warm_up = 40 * point["workers"] + 200
     heads = stationary_heads(system, warm_up + _UPDATES, warm_up, realizations, seed)
-    found = {f"p[{k}]": mean_over_realizations((heads == k).astype(float)) for k in range(point["cells"])}
-    return found | {"tail": mean_over_realizations((heads >= point["cells"]).astype(float))}
+    return law_of(heads, point["cells"])
 
 
 _FOUR = {"workers": 4, "rates": None, "cells": 8}
 
 trial = Trial(
-    claim="systems/geometric",
     points=(_FOUR, {"workers": 3, "rates": (1.0, 2.0, 4.0), "cells": 6}),
     more=({"workers": 8, "rates": None, "cells": 16},),
     measure=_measure,

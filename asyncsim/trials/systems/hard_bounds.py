@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
 from asyncsim.trials.systems._kernel_defects import counter_lost, version_off_by_one
+from asyncsim.trials.systems._windows import places
 
 _BATCHES = 400
 _REALIZATIONS = 8
@@ -29,39 +27,14 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         options = {"mode": "drain"}
     else:
         options = {"order": rule}
-    system = System(
-        "bounded",
-        {},
-        laws.as_law("length", point["length"]),
-        (1.0,) * tickets,
-        groups_per_batch=batch,
-        batches_per_publish=batches,
-        tickets=tickets,
-        train_time=point["train_time"],
-        sync_time=point["sync_time"],
-        **options,
-    )
+    options |= {"batches_per_publish": batches, "sync_time": point["sync_time"]}
+    system = places(point, tickets, batch, tickets=tickets, **options)
     # The groups of the start share a version; under wait they leave within twice the age.
     lasting = int(number or 0) + 2 * (tickets // (batch * batches) + 2)
     warm_up = 2 * batches * lasting
     staleness = plant(system).staleness(warm_up + _BATCHES * batches, _REALIZATIONS, seed)[:, warm_up:]
     largest = float(np.max(staleness))
     return {"largest": Estimate(largest), "spread": Estimate(largest - float(np.min(staleness)))}
-
-
-def _mode_forgotten(system: System) -> System:
-    """The install no longer waits for what is in generation."""
-    return system.replace(mode="keep")
-
-
-def _waits_late(system: Any) -> Any:
-    """The wait begins one version too late."""
-    return system.replace(max_age=system.max_age + 1)
-
-
-def _window_wide(system: Any) -> Any:
-    """The window is one group too wide."""
-    return system.replace(window=system.window + 1)
 
 
 def _point(rule: str, tickets: int, batch: int = 4, batches: int = 1, sync_time: float = 0.0) -> Point:
@@ -77,7 +50,6 @@ def _point(rule: str, tickets: int, batch: int = 4, batches: int = 1, sync_time:
 
 
 trial = Trial(
-    claim="systems/hard-bounds",
     points=(
         _point("window:1", 10),
         _point("window:5", 12),
@@ -102,9 +74,11 @@ trial = Trial(
     defects={
         "an install not counted": Defect(version_off_by_one, _point("version_strict", 10)),
         "the count of tickets lost": Defect(counter_lost, _point("drain", 10)),
-        "the drain forgotten": Defect(_mode_forgotten, _point("drain", 10)),
-        "waiting a version late": Defect(_waits_late, _point("wait:2", 12)),
-        "a window too wide": Defect(_window_wide, _point("window:1", 12)),
+        "the drain forgotten": Defect(replaced(mode="keep"), _point("drain", 10)),
+        "waiting a version late": Defect(
+            lambda system: system.replace(max_age=system.max_age + 1), _point("wait:2", 12)
+        ),
+        "a window too wide": Defect(lambda system: system.replace(window=system.window + 1), _point("window:1", 12)),
     },
     effect=0.05,
     reach=lambda point: None if point["tickets"] <= 256 else "at most 256 tickets",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.systems._clocked import completions, per_sample
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials.systems._clocked import completions, per_sample, slow_installs
 from asyncsim.trials.systems._kernel_defects import end_stamped_early
 from asyncsim.trials.systems._windows import realizations_for
 
@@ -26,16 +24,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return found | {"tail": per_sample([h >= cells for h in heads])}
 
 
-def _clock_slow(system: System) -> System:
-    """Installs take a tenth of a period, for which the trainer waits."""
-    return system.replace(sync_time=0.1 * system.mean_train_time(1), generator_pauses=False)
-
-
-def _starts_tied(system: System) -> System:
-    """As many tickets as places, back at the install: samples start when weights do."""
-    return system.replace(tickets=len(system.rates), release="publish", capacity=None, overflow="block")
-
-
 def _point(length: str, period: float, places: int, cells: int = 6) -> Point:
     return {"length": length, "period": period, "places": places, "groups_per_batch": 8, "cells": cells}
 
@@ -53,14 +41,18 @@ def _reach(point: Point) -> str | None:
 
 
 trial = Trial(
-    claim="systems/in-flight",
     points=(_LOGNORMAL, _point("exponential:1.0", 1.0, 32, 3)),
     more=(_point("gamma:1.0:4.0", 0.25, 64),),
     measure=_measure,
     defects={
         "ends stamped a version early": Defect(end_stamped_early, _LOGNORMAL),
-        "the trainer waits for installs": Defect(_clock_slow, _LOGNORMAL),
-        "starts tied to installs": Defect(_starts_tied, _LOGNORMAL),
+        "the trainer waits for installs": Defect(slow_installs, _LOGNORMAL),
+        "starts tied to installs": Defect(
+            lambda system: system.replace(
+                tickets=len(system.rates), release="publish", capacity=None, overflow="block"
+            ),
+            _LOGNORMAL,
+        ),
     },
     effect=0.05,
     reach=_reach,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim import systems
-from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point, Timeline
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.base.records import Timeline
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import slot_freed_twice
-from asyncsim.trials.systems._windows import large, mean_of, realizations_for, seconds_or_law, spread_of, timelines
 
 _STEPS = 400
 _SPREAD = 0.05
@@ -28,19 +26,14 @@ class _Instances(NamedTuple):
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     groups, samples, slots = point["groups_per_batch"], point["samples_per_group"], point["slots"]
-    system = systems.synchronous(
-        groups,
-        length=laws.as_law("length", point["length"]),
-        train_time=seconds_or_law("train_time", point["train_time"]),
-        sync_time=float(point["sync_time"]),
-    ).replace(slots=slots)
-    count = realizations_for(spread_of(point, _SPREAD), effect, 0.0, comparisons=16, kind="bound")
-    records = timelines(plant(system), _STEPS, samples, count, seed)
+    system = _windows.synchronous(point, slots=slots)
+    count = _windows.realizations_for(_windows.spread_of(point, _SPREAD), effect, 0.0, comparisons=16, kind="bound")
+    records = _windows.timelines(plant(system), _STEPS, samples, count, seed)
     found = [_instances(record, groups * samples, slots) for record in records]
     extremes = {name: max(getattr(each, name) for each in found) for name in ("excess", "load", "longest")}
     return {
         **{name: Estimate(value, tolerance=_ROUNDING) for name, value in extremes.items()},
-        "step_seconds": mean_of(each.step_seconds for each in found),
+        "step_seconds": _windows.mean_of(each.step_seconds for each in found),
     }
 
 
@@ -58,12 +51,7 @@ def _instances(record: Timeline, samples: int, slots: int) -> _Instances:
 
 
 def _reach(point: Point) -> str | None:
-    return large(point, groups_per_batch=512, samples_per_group=64)
-
-
-def _slot_lost(system: Any) -> Any:
-    """One slot fewer than the server should have."""
-    return system.replace(slots=system.slots - 1)
+    return _windows.large(point, groups_per_batch=512, samples_per_group=64)
 
 
 _POINT = {
@@ -81,11 +69,10 @@ _FEW = _POINT | {"slots": 1024, "groups_per_batch": 4, "length": "exponential:1"
 _HEAVY = _POINT | {"groups_per_batch": 4, "samples_per_group": 4, "length": "pareto:1:1.5", "train_time": 1.0}
 
 trial = Trial(
-    claim="systems/list-scheduling",
     points=(_POINT, _EVEN, _FEW, _HEAVY),
     more=(_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"}),
     measure=_measure,
-    defects={"a slot lost": Defect(_slot_lost, _POINT), "a slot freed twice": Defect(slot_freed_twice, _HEAVY)},
+    defects={"a slot lost": Defect(_windows.slot_lost, _POINT), "a slot freed twice": Defect(slot_freed_twice, _HEAVY)},
     effect=0.02,
     reach=_reach,
     through="kernel",

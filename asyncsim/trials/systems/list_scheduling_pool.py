@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.systems._windows import (
-    heavy,
-    interval,
-    large,
-    mean_of,
-    places,
-    realizations_for,
-    spread_of,
-    timelines,
-)
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials.systems import _windows
 
 _BATCHES = 240
 _WARM = 40
@@ -26,26 +14,16 @@ _SPREAD = 0.04
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     groups = point["groups_per_batch"]
     out = (point["ahead"] + 1) * groups
-    system = places(point, out, groups, tickets=out, release="publish", slots=point["slots"])
-    count = realizations_for(spread_of(point, _SPREAD), effect, 0.0, comparisons=8, kind="bound")
-    records = timelines(plant(system), _BATCHES, point["samples_per_group"], count, seed)
-    found = (interval(record, _WARM) for record in records)
-    return {"batch_seconds": mean_of(seconds / batches for batches, seconds in found)}
+    system = _windows.places(point, out, groups, tickets=out, release="publish", slots=point["slots"])
+    count = _windows.realizations_for(_windows.spread_of(point, _SPREAD), effect, 0.0, comparisons=8, kind="bound")
+    records = _windows.timelines(plant(system), _BATCHES, point["samples_per_group"], count, seed)
+    found = (_windows.interval(record, _WARM) for record in records)
+    return {"batch_seconds": _windows.mean_of(seconds / batches for batches, seconds in found)}
 
 
 def _reach(point: Point) -> str | None:
-    limits = large(point, groups_per_batch=512, samples_per_group=64, ahead=8)
-    return heavy(point, "length", "train_time") or limits
-
-
-def _slot_lost(system: Any) -> Any:
-    """One slot fewer than the server should have."""
-    return system.replace(slots=system.slots - 1)
-
-
-def _slower_when_full(system: Any) -> Any:
-    """A server whose speed depends on the number of samples that it decodes."""
-    return system.replace(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(system.slots)))
+    limits = _windows.large(point, groups_per_batch=512, samples_per_group=64, ahead=8)
+    return _windows.heavy(point, "length", "train_time") or limits
 
 
 _POINT = {
@@ -72,7 +50,6 @@ _LONGEST = _ONE_SLOT_EACH | {
 """So many samples a group that each group and the whole pool have the same longest."""
 
 trial = Trial(
-    claim="systems/list-scheduling-pool",
     points=(_POINT, _RANDOM, _AHEAD, _TRAINING, _ONE_SLOT_EACH, _LONGEST),
     more=(
         _AHEAD | {"length": "gamma:1:4", "train_time": 0.2},
@@ -80,8 +57,10 @@ trial = Trial(
     ),
     measure=_measure,
     defects={
-        "a slot lost": Defect(_slot_lost, _AHEAD),
-        "slower with more samples at once": Defect(_slower_when_full, _POINT),
+        "a slot lost": Defect(_windows.slot_lost, _AHEAD),
+        "slower with more samples at once": Defect(
+            lambda system: system.replace(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(system.slots))), _POINT
+        ),
     },
     effect=0.04,
     reach=_reach,

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base.records import Estimate, Point, Timeline
-from asyncsim.systems import _state as k
-from asyncsim.systems._simulating import refuse_standstill, stepped
-from asyncsim.systems._state import State
-from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.base.records import Timeline
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped
 from asyncsim.trials.systems._heads import ticket_lost
+from asyncsim.trials.systems._kernel_defects import group_counted_twice
 from asyncsim.trials.systems._windows import heavy, large, mean_of, places, realizations_for, timelines
 
 _GROUPS = 20_000
@@ -67,37 +63,16 @@ def _ratio(integral: float, seconds: float, record: Timeline, samples: int, unti
     return Estimate(average / (rate * float(spent[trained].mean())), tolerance=_ROUNDING, samples=int(trained.sum()))
 
 
-@dataclass(frozen=True)
-class _Miscounting(System):
-    """A kernel that counts one group of generation twice, once a twentieth of the batches has trained."""
-
-    def simulate(
-        self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
-    ) -> State:
-        state = self.start(batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm)
-        for until in (max(1, batches // 20), batches):
-            state, why = stepped(self, state, k.UNLIMITED, until, seed)
-            refuse_standstill(self, state, why)
-            state.run.in_flight += 1
-        return state
-
-
-def _counted_twice(system: System) -> System:
-    return _Miscounting(**{each.name: getattr(system, each.name) for each in fields(System)})
-
-
-class _Stamped:
+class _Stamped(Wrapped):
     """A system whose record has another stamp in place of one of its own."""
 
-    def __init__(self, system: System, column: str, stamp: Callable[[Timeline], np.ndarray]) -> None:
-        self._system, self._column, self._stamp = system, column, stamp
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._system, name)
+    def __init__(self, system: Any, column: str, stamp: Callable[[Timeline], np.ndarray]) -> None:
+        super().__init__(system)
+        self._column, self._stamp = column, stamp
 
     def timeline(self, *arguments: Any, **options: Any) -> Timeline:
         """The system's record with one column of its groups overwritten."""
-        record = self._system.timeline(*arguments, **options)
+        record = self._inner.timeline(*arguments, **options)
         record.groups[self._column] = self._stamp(record)
         return record
 
@@ -111,19 +86,6 @@ def _first_end(record: Timeline) -> np.ndarray:
 def _entered(record: Timeline) -> np.ndarray:
     """When each group that left had entered the buffer."""
     return np.where(np.isnan(record.groups["t_left"]), np.nan, record.groups["t_ready"])
-
-
-def _ends_at_first_sample(system: System) -> Any:
-    return _Stamped(system, "t_done", _first_end)
-
-
-def _leaves_on_entry(system: System) -> Any:
-    return _Stamped(system, "t_left", _entered)
-
-
-def _place_lost(system: System) -> System:
-    """Two places fewer than tickets: books that agree with themselves, of another system."""
-    return system.replace(rates=system.rates[:-2])
 
 
 def _reach(point: Point) -> str | None:
@@ -147,16 +109,19 @@ _LOOP = _POINT | {
 _LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length": "exponential:1", "train_time": 0.5}
 
 trial = Trial(
-    claim="systems/little",
     points=(_POINT, _LIGHT | {"release": "dequeue"}, _LOOP),
     more=(_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},),
     measure=_measure,
     defects={
-        "a group counted twice": Defect(_counted_twice, _POINT),
-        "a group's end taken from its first sample": Defect(_ends_at_first_sample, _LIGHT),
-        "seconds in the buffer left out": Defect(_leaves_on_entry, _LIGHT),
+        "a group counted twice": Defect(group_counted_twice, _POINT),
+        "a group's end taken from its first sample": Defect(
+            lambda system: _Stamped(system, "t_done", _first_end), _LIGHT
+        ),
+        "seconds in the buffer left out": Defect(lambda system: _Stamped(system, "t_left", _entered), _LIGHT),
         "a ticket lost, in counts and stamps alike": Defect(ticket_lost, _LOOP),
-        "two places lost, in counts and stamps alike": Defect(_place_lost, _LOOP),
+        "two places lost, in counts and stamps alike": Defect(
+            lambda system: system.replace(rates=system.rates[:-2]), _LOOP
+        ),
     },
     effect=0.02,
     reach=_reach,

@@ -8,8 +8,7 @@ import numpy as np
 
 from asyncsim import systems
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.trials.systems._heads import LateStamp
 from asyncsim.trials.systems._kernel_defects import publish_counted_twice, version_off_by_one
 
@@ -54,7 +53,6 @@ _POINT = {
 }
 
 trial = Trial(
-    claim="systems/mean-staleness-identity",
     points=(
         _POINT,
         {**_POINT, "max_concurrent_rollouts": 8, "length": "pareto:1.0:1.3"},

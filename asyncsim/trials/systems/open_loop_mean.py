@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point, Timeline
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.base.records import Timeline
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import version_off_by_one
-from asyncsim.trials.systems._windows import (
-    blocks,
-    heavy,
-    large,
-    mean_of,
-    overproduced,
-    places,
-    publishes_for,
-    realizations_for,
-    staggered,
-    timelines,
-)
 
 _SPREAD = 0.005
 """Relative standard deviation of one realization's means at the points below (measured, rounded up)."""
@@ -29,12 +16,17 @@ _BLUR = 0.14
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     count, groups, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
-    system = staggered(places(point, count, groups, capacity=point["capacity"], overflow="drop_oldest"), samples)
-    batches, tolerance = publishes_for(count, groups), _BLUR / groups if system.length.random else _BLUR / 100.0
-    realizations = realizations_for(_SPREAD, effect, tolerance, comparisons=5)
-    records = timelines(plant(system), batches, samples, realizations, seed)
+    system = _windows.staggered(
+        _windows.places(point, count, groups, capacity=point["capacity"], overflow="drop_oldest"), samples
+    )
+    batches, tolerance = (
+        _windows.publishes_for(count, groups),
+        _BLUR / groups if system.length.random else _BLUR / 100.0,
+    )
+    realizations = _windows.realizations_for(_SPREAD, effect, tolerance, comparisons=5)
+    records = _windows.timelines(plant(system), batches, samples, realizations, seed)
     mean, waited = zip(*(_stalenesses(record, batches // 10) for record in records), strict=True)
-    return {"mean": mean_of(mean, tolerance), "in_queue": mean_of(waited, tolerance)}
+    return {"mean": _windows.mean_of(mean, tolerance), "in_queue": _windows.mean_of(waited, tolerance)}
 
 
 def _stalenesses(record: Timeline, warm: int) -> tuple[float, float]:
@@ -48,13 +40,8 @@ def _stalenesses(record: Timeline, warm: int) -> tuple[float, float]:
 def _reach(point: Point) -> str | None:
     if point["groups_per_batch"] < 16 and laws.as_law("length", point["length"]).random:
         return "groups_per_batch of at least 16: ages in smaller batches are blurred by as much as the effect"
-    limits = large(point, places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)
-    return heavy(point, "length") or limits or overproduced(point)
-
-
-def _freshest_first(system: Any) -> Any:
-    """The group that began last is trained first."""
-    return system.replace(order="freshest")
+    limits = _windows.large(point, places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)
+    return _windows.heavy(point, "length") or limits or _windows.overproduced(point)
 
 
 _POINT = {
@@ -69,14 +56,13 @@ _FAST = _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time
 _STEP = _POINT | {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, "capacity": 32, "length": "constant:1"}
 
 trial = Trial(
-    claim="systems/open-loop-mean",
     points=(_POINT, _FAST, _STEP | {"train_time": 2.8}),
     more=(_POINT | {"train_time": 1.2206, "capacity": 64}, _FAST | {"train_time": 0.7, "capacity": 128}),
     measure=_measure,
     defects={
         "versions one behind": Defect(version_off_by_one, _FAST),
-        "freshest group first": Defect(_freshest_first, _POINT),
-        "a full buffer blocks": Defect(blocks, _POINT),
+        "freshest group first": Defect(replaced(order="freshest"), _POINT),
+        "a full buffer blocks": Defect(_windows.blocks, _POINT),
     },
     effect=0.02,
     reach=_reach,

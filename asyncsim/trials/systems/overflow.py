@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from asyncsim.base.records import Estimate, Point, Timeline
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.base.records import Timeline
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import dropped_counted_as_trained
-from asyncsim.trials.systems._windows import (
-    blocks,
-    heavy,
-    large,
-    mean_of,
-    overproduced,
-    places,
-    publishes_for,
-    realizations_for,
-    staggered,
-    timelines,
-)
 
 _SPREAD = 0.015
 """Relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
@@ -29,13 +17,16 @@ _TOLERANCE = 0.002
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     count, groups, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
-    system = places(point, count, groups, capacity=point["capacity"], overflow="drop_oldest")
-    batches = publishes_for(count, groups)
-    realizations = realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=6)
-    records = timelines(plant(staggered(system, samples)), batches, samples, realizations, seed)
+    system = _windows.places(point, count, groups, capacity=point["capacity"], overflow="drop_oldest")
+    batches = _windows.publishes_for(count, groups)
+    realizations = _windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=6)
+    records = _windows.timelines(plant(_windows.staggered(system, samples)), batches, samples, realizations, seed)
     found = [_seen(record, batches // 10, samples) for record in records]
     dropped, length = zip(*found, strict=True)
-    return {"dropped_fraction": mean_of(dropped, _TOLERANCE), "mean_length": mean_of(length, _TOLERANCE)}
+    return {
+        "dropped_fraction": _windows.mean_of(dropped, _TOLERANCE),
+        "mean_length": _windows.mean_of(length, _TOLERANCE),
+    }
 
 
 def _seen(record: Timeline, warm: int, samples: int) -> tuple[float, float]:
@@ -51,13 +42,8 @@ def _seen(record: Timeline, warm: int, samples: int) -> tuple[float, float]:
 def _reach(point: Point) -> str | None:
     if point["places"] < 16:
         return "places of at least 16: few places bias the lengths that are trained"
-    limits = large(point, places=1024, groups_per_batch=1024, samples_per_group=64)
-    return heavy(point, "length", "train_time") or limits or overproduced(point)
-
-
-def _cuts_the_old(system: Any) -> Any:
-    """An age rule that also stops what is still in generation: long samples are lost."""
-    return system.replace(max_age=1, age_reach="all")
+    limits = _windows.large(point, places=1024, groups_per_batch=1024, samples_per_group=64)
+    return _windows.heavy(point, "length", "train_time") or limits or _windows.overproduced(point)
 
 
 _POINT = {
@@ -70,14 +56,13 @@ _POINT = {
 }
 
 trial = Trial(
-    claim="systems/overflow",
     points=(_POINT, _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.75}),
     more=(_POINT | {"train_time": 1.2206},),
     measure=_measure,
     defects={
         "dropped groups counted as trained": Defect(dropped_counted_as_trained, _POINT),
-        "a full buffer blocks": Defect(blocks, _POINT),
-        "old groups cut in generation": Defect(_cuts_the_old, _POINT),
+        "a full buffer blocks": Defect(_windows.blocks, _POINT),
+        "old groups cut in generation": Defect(replaced(max_age=1, age_reach="all"), _POINT),
     },
     effect=0.02,
     reach=_reach,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
 from asyncsim.trials.systems._heads import mean_over_realizations
 from asyncsim.trials.systems._kernel_defects import version_off_by_one
-from asyncsim.trials.systems._windows import realizations_for
+from asyncsim.trials.systems._windows import places, realizations_for, timelines, trains_longer
 
 _GROUPS = 6000
 """Groups of one realization whose fate is followed."""
@@ -23,25 +21,14 @@ _FINITE = 0.005
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     tickets, batch, levels = point["tickets"], point["groups_per_batch"], point["levels"]
     realizations = realizations_for(_SPREAD, effect, _FINITE, 16)
-    system = plant(
-        System(
-            "stragglers",
-            {},
-            laws.as_law("length", point["length"]),
-            (1.0,) * tickets,
-            groups_per_batch=batch,
-            tickets=tickets,
-            release=point["release"],
-            order="oldest_start",
-            train_time=point["period"],
-        )
-    )
+    settings = {"release": point["release"], "order": "oldest_start", "train_time": point["period"]}
+    system = plant(places(point, tickets, batch, tickets=tickets, **settings))
     warm_up = 4 * -(-tickets // batch) + 40
     versions = _GROUPS // batch
     last = warm_up + versions + max(levels) + 1
     rows = []
-    for m in range(realizations):
-        groups = system.timeline(last, point["samples_per_group"], seed=seed, realization=m).groups
+    for record in timelines(system, last, point["samples_per_group"], realizations, seed):
+        groups = record.groups
         inside = (groups["v_start"] >= warm_up) & (groups["v_start"] < warm_up + versions)
         # A group that has not been trained by the end of the record is older than every level.
         trained = np.where(groups["v_train"] >= 0, groups["v_train"], last)[inside]
@@ -50,16 +37,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     tails = [mean_over_realizations(column) for column in np.array(rows).T]
     norm = float(np.hypot.reduce([t.value for t in tails]))
     return {f"tail[{k}]": t._replace(tolerance=_FINITE * norm) for k, t in zip(levels, tails, strict=True)}
-
-
-def _queued(system: System) -> System:
-    """A straggler goes behind what was ready before it."""
-    return system.replace(order="done")
-
-
-def _trains_longer(system: System) -> System:
-    """The trainer stands still for a tenth of a period."""
-    return system.replace(train_time=1.1 * system.mean_train_time(1))
 
 
 def _point(
@@ -88,14 +65,13 @@ def _reach(point: Point) -> str | None:
 
 
 trial = Trial(
-    claim="systems/straggler-tail",
     points=(_PARETO, _point(96, 32, "lognormal:0.7:0.8", (4, 5, 6), "dequeue", 4)),
     more=(_point(64, 16, "exponential:1.0", (4, 5, 6)),),
     measure=_measure,
     defects={
-        "stragglers wait their turn": Defect(_queued, _PARETO),
+        "stragglers wait their turn": Defect(replaced(order="done"), _PARETO),
         "an install not counted": Defect(version_off_by_one, _PARETO),
-        "a longer period": Defect(_trains_longer, _PARETO),
+        "a longer period": Defect(trains_longer(1.1), _PARETO),
     },
     effect=0.05,
     reach=_reach,

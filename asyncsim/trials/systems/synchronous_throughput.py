@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from asyncsim import systems
-from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.systems._windows import heavy, large, mean_of, realizations_for, seconds_or_law, timelines
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials.systems._windows import heavy, large, mean_of, realizations_for, synchronous, timelines
 
 _STEPS = 400
 _SPREAD = 0.03
@@ -16,13 +11,7 @@ _SPREAD = 0.03
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    groups = point["groups_per_batch"]
-    system = systems.synchronous(
-        groups,
-        length=laws.as_law("length", point["length"]),
-        train_time=seconds_or_law("train_time", point["train_time"]),
-        sync_time=float(point["sync_time"]),
-    ).replace(rates=(float(point["rate"]),) * groups)
+    system = synchronous(point, rates=(float(point["rate"]),) * point["groups_per_batch"])
     count = realizations_for(_SPREAD, effect, 0.0, comparisons=4)
     records = timelines(plant(system), _STEPS, point["samples_per_group"], count, seed)
     # Every step begins like the first, with nothing out, so there is no warm-up.
@@ -31,21 +20,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 def _reach(point: Point) -> str | None:
     return heavy(point, "length", "train_time") or large(point, groups_per_batch=1024, samples_per_group=64)
-
-
-def _next_batch_early(system: Any) -> Any:
-    """Tickets for two batches: the next one is generated while this one trains."""
-    return system.replace(tickets=2 * system.groups_per_batch, mode="keep")
-
-
-def _half_the_slots(system: Any) -> Any:
-    """Every second sample waits until a slot is free."""
-    return system.replace(slots=2 * system.groups_per_batch)
-
-
-def _no_synchronization(system: Any) -> Any:
-    """Weights move at once."""
-    return system.replace(sync_time=0.0)
 
 
 _POINT = {
@@ -58,7 +32,6 @@ _POINT = {
 }
 
 trial = Trial(
-    claim="systems/synchronous-throughput",
     points=(
         _POINT,
         _POINT
@@ -72,9 +45,13 @@ trial = Trial(
     ),
     measure=_measure,
     defects={
-        "the next batch begins before the install": Defect(_next_batch_early, _POINT),
-        "slots for half of the samples": Defect(_half_the_slots, _POINT),
-        "synchronization not waited for": Defect(_no_synchronization, _POINT),
+        "the next batch begins before the install": Defect(
+            lambda system: system.replace(tickets=2 * system.groups_per_batch, mode="keep"), _POINT
+        ),
+        "slots for half of the samples": Defect(
+            lambda system: system.replace(slots=2 * system.groups_per_batch), _POINT
+        ),
+        "synchronization not waited for": Defect(replaced(sync_time=0.0), _POINT),
     },
     effect=0.02,
     reach=_reach,

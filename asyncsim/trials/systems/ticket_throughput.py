@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.trials.systems._kernel_defects import counter_lost, place_freed_twice
 from asyncsim.trials.systems._windows import groups_per_second, heavy, large, places, publishes_for, realizations_for
 
@@ -66,7 +65,6 @@ _IN_STEP = _POINT | {"places": 8, "tickets": 8, "groups_per_batch": 8, "samples_
 _FEW_TICKETS = _POINT | {"groups_per_batch": 8, "tickets": 16, "train_time": 0.3}
 
 trial = Trial(
-    claim="systems/ticket-throughput",
     points=(
         _TRAINER,
         _FEW_PLACES,

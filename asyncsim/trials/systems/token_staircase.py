@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Plant, Trial
-from asyncsim.trials.systems._clocked import completions, per_sample
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials.systems._clocked import completions, per_sample, slow_installs
 from asyncsim.trials.systems._kernel_defects import end_stamped_early
 from asyncsim.trials.systems._windows import realizations_for
 
@@ -31,16 +29,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     }
 
 
-def _pinned(system: System) -> System:
-    """All tokens have the version of the first."""
-    return system.replace(mode="pin")
-
-
-def _clock_slow(system: System) -> System:
-    """Installs take a tenth of a period, for which the trainer waits."""
-    return system.replace(sync_time=0.1 * system.mean_train_time(1), generator_pauses=False)
-
-
 def _point(length: str, period: float, places: int) -> Point:
     return {"length": length, "period": period, "places": places, "groups_per_batch": 8}
 
@@ -58,14 +46,13 @@ def _reach(point: Point) -> str | None:
 
 
 trial = Trial(
-    claim="systems/token-staircase",
     points=(_EXPONENTIAL, _point("gamma:1.0:4.0", 0.25, 64)),
     more=(_point("lognormal:1.0:0.8", 0.4, 64),),
     measure=_measure,
     defects={
-        "all tokens stamped with the first version": Defect(_pinned, _EXPONENTIAL),
+        "all tokens stamped with the first version": Defect(replaced(mode="pin"), _EXPONENTIAL),
         "ends stamped a version early": Defect(end_stamped_early, _EXPONENTIAL),
-        "the trainer waits for installs": Defect(_clock_slow, _EXPONENTIAL),
+        "the trainer waits for installs": Defect(slow_installs, _EXPONENTIAL),
     },
     effect=0.02,
     reach=_reach,

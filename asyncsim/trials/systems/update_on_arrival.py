@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from asyncsim import systems, validation
+from asyncsim import systems
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
-from asyncsim.trials._trial import Defect, Plant, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 from asyncsim.trials.systems._heads import mean_over_realizations, restarts_early, stationary_heads, ticket_lost
 
 _SPREAD = 0.02
@@ -13,7 +12,7 @@ _SPREAD = 0.02
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    realizations = max(32, validation.sample_size(_SPREAD, effect, 1.0, 1e-3, 0.05, comparisons=4))
+    realizations = max(32, units_for(_SPREAD, effect, 4))
     system = plant(systems.update_on_arrival(point["workers"], laws.as_law("law", point["law"]), point.get("rates")))
     # Forty service times of every worker, then as many updates as the mean needs.
     warm_up = 40 * point["workers"] + 200
@@ -34,7 +33,6 @@ def _reach(point: Point) -> str | None:
 _EIGHT = {"workers": 8, "law": "exponential:1.0", "rates": (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0)}
 
 trial = Trial(
-    claim="systems/update-on-arrival",
     points=(
         {"workers": 16, "law": "lognormal:1.0:1.0", "rates": None},
         _EIGHT,

@@ -4,10 +4,11 @@ A family file may define
 
 `PAPERS`: label -> (`() -> Method`, `Paper -> objective [R]`); the first word of a label is the name of the plug-in.
 `CRITIC`: names of methods that read a critic, whose loss is differentiated in a test of their own.
-`KNOBS`: (kind, name) -> {argument: three values}, tried as one per replicate.
+`KNOBS`: (kind, name) -> {argument: three values}, tried as one per replicate in place of those of a ladder.
 `CASES`: label -> `() -> Method`, further ones that go through every contract of methods.
 `NOT_RISING`: names of methods whose weight is not monotone in the log ratio, by design.
 `ADVANTAGES`, `TOKENWISE`: formulas of advantages, and names of those that differ from token to token.
+`LINKS`: label -> (`() -> [plain formula, ...]`, `[updates -> link, ...]`), see `tests/core/formulas.py`.
 `MAKE`: (kind, name) -> arguments in place of defaults that would make a test slow or trivial.
 """
 

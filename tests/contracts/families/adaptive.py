@@ -286,24 +286,6 @@ CASES = {
 MAKE = {("methods", "kimi"): {"anchor": "behavior"}}
 """With one update per batch nothing has moved since it began, and tau would do nothing."""
 
-LOWS = {"low": [0.5, 0.7, 0.9], "low_cap": [0.7, 0.75, 1.0], "low_step": [0.1, 0.02, 0.05]}
-HIGHS = {"high": [1.01, 1.05, 1.2], "high_cap": [1.1, 1.05, 2.0], "high_step": [0.01, 0.5, 0.1]}
-
-KNOBS = {
-    ("methods", "m2po_mask"): {"tau": [0.0001, 0.01, 0.1]},
-    ("methods", "m2po_waterfill"): {"tau": [0.0001, 0.01, 0.1]},
-    ("methods", "m2po_areal"): {"tau": [0.0001, 0.01, 0.1], "low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
-    ("methods", "bapo_paper"): {"target": [0.9, 0.4, 0.6], **LOWS, **HIGHS},
-    ("methods", "bapo_code"): {"target": [2.0, 0.5, 1.0], "dual": [1.1, 1.3, 3.0], **LOWS, **HIGHS},
-    ("methods", "sat"): {"low": [0.05, 0.1, 0.3], "high": [0.02, 0.1, 0.5], "quantile": [0.3, 0.6, 1.0]},
-    ("methods", "opmd"): {"tau": [0.0, 0.5, 3.0]},
-    ("methods", "kimi"): {"tau": [0.0, 0.1, 1.0]},
-    ("methods", "dro"): {"tau": [0.0, 0.1, 1.0]},
-    ("methods", "oapl"): {"beta": [0.1, 0.3, 0.9]},
-    ("methods", "tba"): {"beta": [3.0, 5.0, 9.0]},
-    ("advantages", "soft_value"): {"temperature": [0.1, 0.5, 3.0]},
-}
-
 
 def soft_value(rewards, weights, norms, step_mean):
     """As in tests/core/formulas.py, at the default temperature 1."""

@@ -138,25 +138,6 @@ ADVANTAGES = {
 
 MAKE = {("methods", "score_centering"): {"weight": "truncated"}}
 
-KNOBS = {
-    **{
-        ("penalties", name): {"coefficient": [0.02, 0.1, 0.5]}
-        for name in ("k1", "k2", "k3", "straight_through", "exact", "reward")
-    },
-    ("methods", "vtrace"): {"cap": [0.3, 1.0, 4.0]},
-    ("methods", "retrace"): {"cap": [0.3, 1.0, 4.0]},
-    ("methods", "acer"): {"cap": [0.5, 1.0, 4.0]},
-    ("methods", "score_centering"): {"cap": [1.0, 1.2, 4.0]},
-    ("advantages", "vtrace"): {
-        "discount": [0.5, 0.99, 1.0],
-        "trace": [0.0, 0.5, 1.0],
-        "rho_cap": [0.3, 1.0, 4.0],
-        "trace_cap": [0.5, 1.0, 2.0],
-    },
-    ("advantages", "retrace"): {"discount": [0.5, 0.99, 1.0], "trace": [0.0, 0.5, 1.0]},
-    ("advantages", "n_step"): {"discount": [0.5, 0.99, 1.0]},
-}
-
 
 def both(name, **settings):
     """A clipped method with a penalty."""

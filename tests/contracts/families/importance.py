@@ -178,24 +178,6 @@ CASES = {
     ),
 }
 
-KNOBS = {
-    ("methods", "three_policy_tis"): {"cap": [1.0, 1.2, 4.0], "low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
-    ("factors", "token_mask"): {"low": [0.99, 0.9, 0.0], "high": [1.01, 1.2, 5.0]},
-    ("factors", "sequence_mask"): {"low": [0.99, 0.9, 0.0], "high": [1.01, 1.2, 5.0]},
-    ("factors", "geometric_mask"): {"low": [0.99, 0.9, 0.0], "high": [1.01, 1.2, 5.0]},
-    ("factors", "k2_mask"): {"high": [0.0, 0.01, 4.0]},
-    ("factors", "k3_mask"): {"high": [0.0, 0.01, 4.0]},
-    ("factors", "token_veto"): {"threshold": [0.95, 0.8, 0.0]},
-    ("factors", "opsm"): {"delta": [0.0, 0.1, 5.0]},
-    ("factors", "drop_stale"): {"limit": [0.0, 1.0, 5.0]},
-    ("factors", "staleness_weight"): {
-        "exponent": [0.1, 0.5, 1.0],
-        "cutoff": [0.0, 1.0, 2.0],
-        "after": [0.1, 0.5, 0.9],
-        "average": [0.0, 1.0, 2.0],
-    },
-}
-
 MAKE = {
     # The published bands drop every sequence of these small cases.
     ("methods", "geometric_rs"): {"low": 0.8, "high": 1.25},

@@ -39,17 +39,3 @@ CASES = {
     "opo left out": _truncated(sim.advantages.opo(leave_one_out=True)),
     "group_std unbiased": _truncated(sim.advantages.group_std(unbiased=True)),
 }
-
-KNOBS = {
-    ("methods", "vcpo"): {"cap": [1.05, 1.5, 8.0]},
-    ("updates", "gono"): {
-        "lr": [0.1, 0.2, 0.3],
-        "gain": [0.0, 0.1, 1.0],
-        "beta1": [0.0, 0.5, 0.9],
-        "beta2": [0.9, 0.99, 0.7],
-        "low": [0.0, 0.1, 0.2],
-        "high": [0.6, 0.8, 0.99],
-    },
-    ("updates", "scale"): {"factor": [0.2, 0.6, 1.4]},
-    ("updates", "random_scale"): {"mean": [0.3, 0.6, 1.0], "spread": [0.0, 0.1, 0.9]},
-}

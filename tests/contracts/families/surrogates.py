@@ -214,26 +214,3 @@ CASES = {
 }
 
 NOT_RISING = {"vespo", "sapo", "gipo", "ipo_mask", "kpop"}
-
-KNOBS = {
-    ("methods", "dapo"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
-    ("methods", "decoupled_ppo"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5], "cap": [1.0, 1.2, 5.0]},
-    ("methods", "a3po"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
-    ("methods", "gspo"): {"low": [3e-4, 0.01, 0.3], "high": [4e-4, 0.02, 0.5]},
-    ("methods", "gmpo"): {"low": [0.01, 0.1, 0.4], "high": [0.02, 0.1, 0.5]},
-    ("methods", "cispo"): {"low": [0.05, 0.2, 1.0], "high": [0.02, 0.1, 4.0]},
-    ("methods", "topr_roll"): {"positive": [0.5, 1.0, 2.0], "negative": [0.5, 1.0, 0.0]},
-    ("methods", "vespo"): {
-        "k_positive": [1.0, 2.0, 4.0],
-        "lam_positive": [3.0, 2.0, 1.0],
-        "k_negative": [3.0, 1.0, 2.0],
-        "lam_negative": [1.0, 2.0, 3.0],
-    },
-    ("methods", "sapo"): {"positive": [0.5, 1.0, 4.0], "negative": [1.05, 2.0, 3.0]},
-    ("methods", "gipo"): {"sigma": [0.2, 0.5, 1.0]},
-    ("methods", "dppo_tv"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5], "cap": [1.1, 2.0, 10.0]},
-    ("methods", "dppo_kl"): {"low": [0.001, 0.01, 0.3], "high": [0.002, 0.05, 0.5], "cap": [1.1, 2.0, 10.0]},
-    ("methods", "dppo_prime"): {"low": [0.01, 0.1, 0.3], "high": [0.02, 0.1, 0.5]},
-    ("methods", "ipo_mask"): {"threshold": [0.02, 0.1, 0.3]},
-    ("methods", "kpop"): {"threshold": [0.002, 0.05, 0.5]},
-}

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor
-
-
-def tickets_of(batch_size: int, max_staleness: float, batches_per_publish: int) -> int:
-    """floor((eta + 1) M); the margin undoes the rounding of fractions such as 0.1."""
-    return floor((max_staleness + 1.0) * batch_size * batches_per_publish + 1e-9)
+from asyncsim.conformance._admission_runs import tickets_of
 
 
 class _Running:

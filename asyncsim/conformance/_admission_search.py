@@ -14,10 +14,8 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as searched
 
-from asyncsim.conformance._ledger import LOSSES, Rules, Run, Violation, replayed, shortened
+from asyncsim.conformance._admission_runs import CRASHES, LOSSES, TOLD, Rules, Run, Violation, replayed, shortened
 from asyncsim.conformance.controller import Names
-
-CRASHES = ("crash", "crash, data kept")
 
 
 class Search:
@@ -119,9 +117,6 @@ def _machine(search: Search) -> type[RuleBasedStateMachine]:
             barred = (() if self.losses else LOSSES) + (() if left > 0 else CRASHES)
             self.able = {event: most for event, most in able.items() if event not in barred}
 
-        submit, accept, reject, fail = chosen("submit"), chosen("accept"), chosen("reject"), chosen("fail")
-        drop, consume, publish = chosen("drop"), chosen("consume"), chosen("publish")
-        expire = chosen("expire")
-        crash, crash_with_data = chosen("crash"), chosen("crash, data kept")
-
+    for event in (*TOLD, *CRASHES):
+        setattr(Admission, event, chosen(event))
     return Admission

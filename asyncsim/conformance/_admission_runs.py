@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,23 @@ from asyncsim.base.checks import LARGEST
 from asyncsim.conformance.controller import Hooks, Names
 
 LOSSES = ("reject", "fail", "drop")
+CRASHES = ("crash", "crash, data kept")
+TOLD = {
+    "submit": "submitted",
+    "accept": "accepted",
+    "reject": "rejected",
+    "fail": "failed",
+    "drop": "dropped",
+    "expire": "dropped",
+    "consume": "consumed",
+    "publish": "published",
+}
+"""Events, and the call that tells a controller of them."""
+
+
+def tickets_of(batch_size: int, max_staleness: float, batches_per_publish: int) -> int:
+    """floor((eta + 1) M); the margin undoes the rounding of fractions such as 0.1."""
+    return floor((max_staleness + 1.0) * batch_size * batches_per_publish + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -106,16 +124,17 @@ class Run:
         able = {
             "submit": min(self.capacity, 4 * rules.limit),
             "accept": now.running,
-            "reject": min(now.running, left) if self.hooks.has("rejected") else 0,
-            "fail": min(now.running, left) if self.hooks.has("failed") else 0,
-            "drop": min(now.ready, left) if self.hooks.has("dropped") else 0,
+            "reject": min(now.running, left),
+            "fail": min(now.running, left),
+            "drop": min(now.ready, left),
             "expire": over,
             "consume": int(now.batches < rules.publish and now.ready >= rules.batch and not over),
             "publish": int(now.batches == rules.publish),
             "crash": int(rules.recovery and now.version > 0),
             "crash, data kept": int(rules.recovery and self.hooks.takes_kept() and now.ready > 0),
         }
-        return {event: most for event, most in able.items() if most > 0}
+        deaf = {event for event in LOSSES if not self.hooks.has(TOLD[event])}
+        return {event: most for event, most in able.items() if most > 0 and event not in deaf}
 
     def happen(self, event: str, n: int) -> None:
         """Let an event happen to n groups and tell the controller."""
@@ -132,40 +151,32 @@ class Run:
         self.lines.append(line)
 
     def _take(self, event: str, n: int) -> str:
-        now, rules, tell = self.counts, self.rules, self.hooks.tell
+        now, rules = self.counts, self.rules
+        if event in CRASHES:
+            return self._crash(kept=now.ready if event == "crash, data kept" else 0)
+        n = {"expire": now.over(rules.oldest), "consume": rules.batch}.get(event, n)
         if event == "submit":
             now.running += n
             now.begun[now.version] += n
-            tell("submitted", n)
-        elif event == "expire":
-            n = now.over(rules.oldest)
-            now.ready -= n
-            now.moved(n, now.kept)
-            tell("dropped", n)
-            return f"drop {n} that are more than {rules.oldest:g} versions old"
-        elif event in ("accept", "reject", "fail"):
-            now.running -= n
-            # Stragglers come last: what is too old must be met.
-            now.moved(n, now.begun, now.kept if event == "accept" else None, newest=True)
-            now.ready += n if event == "accept" else 0
-            now.lost += 0 if event == "accept" else n
-            tell({"accept": "accepted", "reject": "rejected", "fail": "failed"}[event], n)
-        elif event == "drop":
-            now.ready, now.lost = now.ready - n, now.lost + n
-            now.moved(n, now.kept, newest=True)
-            tell("dropped", n)
-        elif event == "consume":
-            now.ready, now.batches = now.ready - rules.batch, now.batches + 1
-            now.moved(rules.batch, now.kept)
-            tell("consumed", rules.batch)
-            return f"train a batch of {rules.batch}"
         elif event == "publish":
             now.version, now.batches, now.lost = now.version + 1, 0, 0
-            tell("published", now.version)
-            return f"publish version {now.version}"
+        elif event in ("accept", "reject", "fail"):
+            now.running -= n
+            now.ready += n if event == "accept" else 0
+            # Stragglers come last: what is too old must be met.
+            now.moved(n, now.begun, now.kept if event == "accept" else None, newest=True)
         else:
-            return self._crash(kept=now.ready if event == "crash, data kept" else 0)
-        return f"{event} {n}"
+            now.ready -= n
+            now.batches += event == "consume"
+            now.moved(n, now.kept, newest=event == "drop")
+        now.lost += n if event in LOSSES else 0
+        self.hooks.tell(TOLD[event], now.version if event == "publish" else n)
+        lines = {
+            "expire": f"drop {n} that are more than {rules.oldest or 0:g} versions old",
+            "consume": f"train a batch of {n}",
+            "publish": f"publish version {now.version}",
+        }
+        return lines.get(event, f"{event} {n}")
 
     def _crash(self, kept: int) -> str:
         """The weights of the last publish come back, with a new controller."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asyncsim.conformance._ledger import LOSSES, Rules, Run, Violation
+from asyncsim.conformance._admission_runs import LOSSES, Rules, Run, Violation
 from asyncsim.conformance.controller import Names
 
 WALKS, STEPS = 24, 60

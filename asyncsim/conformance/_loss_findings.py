@@ -1,0 +1,719 @@
+"""Everything known that a loss may show: one small experiment for each, with its name, its kind and what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.conformance._loss_case import Case, averaged, plain
+from asyncsim.conformance._loss_parts import (
+    AVERAGED,
+    CLAMPED,
+    FIRST,
+    LAST,
+    OTHERWISE,
+    ROWS,
+    Kink,
+    Reading,
+    idle,
+    of_the_sign,
+    shape_of,
+)
+from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LARGE, LONG, RARE, Points, emptied, garbage, points
+from asyncsim.conformance._loss_subject import Probe
+from asyncsim.conformance.reports import KINDS, Finding
+from asyncsim.learning import ratios
+from asyncsim.methods._method import Method
+
+Experiment = Callable[[Case], "Finding | str | None"]
+
+
+class Known(NamedTuple):
+    """What an experiment may find: it answers with the evidence, with another finding, or with None."""
+
+    kind: str
+    name: str
+    remedy: str
+    experiment: Experiment
+    where: Callable[[Case], bool]
+    """Which losses it is a finding for."""
+
+    def found(self, case: Case) -> Finding | None:
+        """What a loss shows of it."""
+        told = self.experiment(case) if self.where(case) else None
+        return Finding(self.name, self.kind, told, self.remedy) if isinstance(told, str) else told
+
+
+KNOWN: list[Known] = []
+"""In the order in which a report has them, inside a kind."""
+
+
+def finds(
+    kind: str, name: str, remedy: str, where: Callable[[Case], bool] = lambda case: True
+) -> Callable[[Experiment], Experiment]:
+    """The function is the experiment for this finding; the evidence may mean something else elsewhere."""
+
+    def add(experiment: Experiment) -> Experiment:
+        KNOWN.append(Known(kind, name, remedy, experiment, where))
+        return experiment
+
+    return add
+
+
+def findings(case: Case) -> list[Finding]:
+    """Everything that is found, bugs first."""
+    found = [one for known in KNOWN if (one := known.found(case)) is not None]
+    # What is wrong anyway is often worse in rare batches.
+    if not any(one.kind == "bug" for one in found) and (other := _rare(case)) is not None:
+        found.append(other)
+    return sorted(found, key=lambda finding: KINDS.index(finding.kind))
+
+
+# The anchors are part of its name and of its remedy.
+@finds("note", "anchor", "")
+def _anchor(case: Case) -> Finding | None:
+    """The asked method with the other anchor: no mistake of the loss."""
+    found, like = case.other_anchor, case.like
+    if found is None or like is None:
+        return None
+    evidence = f"with anchor={found!r} {like.name} explains every token"
+    remedy = f"compare with anchor={found!r}, or hand over {like.anchor} log-probs (adapter.old={like.anchor})"
+    return Finding(f"anchor: {found} where {like.anchor} was asked for", "note", evidence, remedy)
+
+
+@finds(
+    "bug",
+    "ratio identically 1",
+    "subtract stored log-probs, not log_prob.detach()",
+    where=lambda case: bool(case.like_reads),
+)
+@finds(
+    "note",
+    "no ratio",
+    "right for REINFORCE; where a ratio was meant, it is identically 1",
+    where=lambda case: not case.like_reads,
+)
+def _one(case: Case) -> str | None:
+    return None if case.reads else "other behavior or proximal log-probs change nothing"
+
+
+@finds(
+    "bug",
+    "behavior weight not applied",
+    "multiply by the ratio of pi_prox to mu, or of pi to mu",
+    where=lambda case: "behavior" in case.like_reads,
+)
+@finds(
+    "note",
+    "the lag is invisible",
+    "right for anchor='proximal'; say so beside results",
+    where=lambda case: "behavior" not in case.like_reads,
+)
+def _unused(case: Case) -> str | None:
+    if "behavior" in case.reads or not case.reads or case.other_anchor or case.swapped:
+        return None
+    return "other behavior log-probs change nothing: in the first update of a batch the lag is invisible"
+
+
+@finds(
+    "bug",
+    "ratio applied twice",
+    "with a surrogate anchored at mu leave the rollout correction out, or anchor it at pi_prox",
+)
+def _twice(case: Case) -> str | None:
+    for ladder, moved in (("drift", "pi"), ("lag", "pi and pi_prox")):
+        below, middle, above = case.curves.at(ladder, 1, np.array([-1e-4, 0.0, 1e-4]))
+        slope = (above - below) / (2e-4 * middle) if middle != 0 else 0.0
+        if abs(slope - 2.0) < 1e-2:
+            return f"the weight grows like the square of the ratio to mu with a step of {moved} (power {slope:.3f})"
+    return None
+
+
+def _jumps(kinks: Iterable[Kink]) -> list[Kink]:
+    """Where the weight of a token jumps as the current policy moves."""
+    return [kink for kink in kinks if kink.kind == "jump" and kink.ladder == "drift"]
+
+
+@finds("bug", "tokens above the cap lose their gradient", "detach the truncated ratio and multiply log_prob by it")
+def _lost(case: Case) -> str | None:
+    """Both signs fall to 0 at one ratio above 1 while the value stays at the cap: min(r, C) was differentiated."""
+    jumps = _jumps(case.curves.kinks)
+    for up, down in ((up, down) for up in jumps for down in jumps if up.sign > 0 > down.sign):
+        same = abs(up.log_ratio - down.log_ratio) < 1e-6 and up.log_ratio > 1e-6
+        if not same or abs(up.above) > 1e-9 or abs(down.above) > 1e-9:
+            continue
+        values = [_value(case, up.log_ratio + more) for more in (-0.3, 0.3, 0.9)]
+        if abs(values[1] - values[2]) < 1e-9 * abs(values[2]) and values[2] != 0 and abs(values[0] - values[1]) > 1e-6:
+            return f"above a ratio of {up.ratio:g} both signs have weight 0, and the loss a constant value"
+    return None
+
+
+def _value(case: Case, log_ratio: float) -> float:
+    return case.subject.ask(points("drift", 1.0, np.array([log_ratio])).probe(case.curves.pair)).value
+
+
+_TURNED = "mask by log pi - log mu; mean(log mu - log pi) has the other sign"
+INVERSE = "bounds act on the inverse ratio"
+
+
+@finds("bug", INVERSE, _TURNED)
+def _inverse(case: Case) -> str | None:
+    """The jumps are at the inverses of where those of the method are."""
+    found, wanted = _bounds(case.curves.kinks), _bounds(case.like_kinks)
+    if len(found) < 2 or len(wanted) != len(found):
+        return None
+    if not np.allclose(_inverses(found), wanted, rtol=1e-6) or np.allclose(found, wanted, rtol=1e-6):
+        return None
+    return f"weights are cut at ratios {_listed(found)} instead of {_listed(wanted)}"
+
+
+@finds("note", INVERSE, _TURNED)
+def _rounder(case: Case) -> str | None:
+    """Nobody says where they should be, but at the inverses they would be at rounder numbers."""
+    found = _bounds(case.curves.kinks)
+    if case.like is not None or len(found) < 2:
+        return None
+    round_ones = [all(abs(x * 100 - round(x * 100)) < 1e-6 for x in bounds) for bounds in (found, _inverses(found))]
+    if round_ones[0] or not round_ones[1]:
+        return None
+    return f"weights are cut at ratios {_listed(found)}, the inverses of {_listed(_inverses(found))}"
+
+
+def _bounds(kinks: tuple[Kink, ...]) -> list[float]:
+    """Ratios at which weights of both signs are cut."""
+    jumps = _jumps(kinks)
+    up = {round(k.log_ratio, 6): k.ratio for k in jumps if k.sign > 0}
+    down = {round(k.log_ratio, 6) for k in jumps if k.sign < 0}
+    return sorted(ratio for at, ratio in up.items() if at in down)
+
+
+def _inverses(bounds: list[float]) -> list[float]:
+    return sorted(1.0 / bound for bound in bounds)
+
+
+def _listed(bounds: list[float]) -> str:
+    return " and ".join(f"{bound:.5g}" for bound in bounds)
+
+
+def _smooth(case: Case) -> bool:
+    """Whether the weight of a loss with ratios has no kink, and not for want of tokens."""
+    return not case.curves.kinks and bool(case.reads) and not (case.trimmed and not case.trimmed.mended)
+
+
+@finds("bug", "clipping silently off", "check that the clip sees a ratio other than 1, and that its bounds arrive")
+def _off(case: Case) -> str | None:
+    if not _smooth(case) or not case.like_kinks:
+        return None
+    return f"no kink between ratios of 1/e^8 and e^8, where the method has {len(case.like_kinks)}"
+
+
+@finds("note", "no kink", "cap it if that was meant")
+def _plain(case: Case) -> str | None:
+    if not _smooth(case) or case.like is not None or case.coupling == "batch":
+        return None
+    at = np.array([-3.0, -1.0, 1.0, 3.0])
+    plain = np.allclose(case.curves.at("drift", 1, at), np.exp(at), rtol=1e-6)
+    return "the weight is the ratio itself, neither clipped nor capped" if plain else None
+
+
+WRONG_SIDE = "clip closes on the wrong side"
+
+
+@finds("bug", WRONG_SIDE, "take the minimum of objectives, the maximum of losses")
+def _wrong_side(case: Case) -> Finding | str | None:
+    """For A > 0 the weight opens below a ratio of 1 and never closes, for A < 0 it is open until it closes above 1."""
+    if case.exact:
+        return None
+    jumps = _jumps(case.curves.kinks)
+    opens = [kink for kink in jumps if _closed(kink.below, kink.above)]
+    closes = [kink for kink in jumps if _closed(kink.above, kink.below)]
+    # Where a sign is cut on both sides it is a mask.
+    if [(kink.sign, kink.log_ratio < 0) for kink in (*opens, *closes)] != [(1, True), (-1, False)]:
+        return None
+    evidence = (
+        f"for A > 0 tokens have weight 0 below a ratio of {opens[0].ratio:g} and none is cut above 1; "
+        f"for A < 0 they have weight 0 above {closes[0].ratio:g} and none is cut below 1"
+    )
+    if case.curves.unit >= 0:
+        return evidence
+    remedy = "turn the sign of the advantages: a loss is descended"
+    return Finding(WRONG_SIDE, "bug", f"{evidence}; the step goes down", remedy)
+
+
+def _closed(inside: float, outside: float) -> bool:
+    return abs(inside) < 1e-9 < abs(outside)
+
+
+@finds("bug", "sign turned around", "return minus the objective: a loss is descended")
+def _down(case: Case) -> str | None:
+    """The weights of a method times a negative number: an objective that was handed over as a loss."""
+    if not case.target.exact(case.tolerance) or case.target.scale >= 0:
+        return None
+    return f"-dL/d log pi is {case.target.scale:.3g} times the weights of the method: a step lowers the objective"
+
+
+@finds("bug", "KL as a k1 loss", "its expected gradient is 0: use k2, or put the log ratio into the reward")
+def _k1(case: Case) -> str | None:
+    shape = shape_of(case.curves)
+    if shape is None or shape[0] != "k1":
+        return None
+    return f"tokens without advantage have the constant weight {idle(case.curves, 'drift')[0]:.4g}"
+
+
+@finds("note", "a penalty", "none needed if it is meant")
+def _penalty(case: Case) -> str | None:
+    weights, shape = idle(case.curves, "drift"), shape_of(case.curves)
+    if not np.isfinite(weights).all() or np.abs(weights).max() < 1e-12 or (shape and shape[0] == "k1"):
+        return None
+    shown = f"{shape[0]} with coefficient {shape[2]:.4g} toward {shape[1]}" if shape else "of no known shape"
+    return f"tokens without advantage have a weight: {shown}"
+
+
+@finds("bug", "aggregator off by the number of sequences", "divide by what the whole step contains")
+def _divisor(case: Case) -> str | None:
+    return f"{case.divisor.name}: {case.divisor.wrong}" if case.divisor.wrong else None
+
+
+@finds("note", "depends on micro-batches", "divide by the token count of the whole step where steps are split")
+def _halves(case: Case) -> str | None:
+    """Gradients of two halves, averaged, against those of the whole."""
+    if case.divisor.wrong:
+        return None
+    probe = case.probe("on policy")
+    half = len(probe.mask) // 2
+    parts = [case.ask(probe.rows(slice(*ends))) for ends in ((0, half), (half, 2 * half))]
+    whole, split = case.ask(probe), torch.cat(parts) / 2
+    used = whole != 0
+    factors = split[used] / whole[used]
+    if not bool(used.any()) or float((factors - 1.0).abs().max()) < 1e-6:
+        return None
+    low, high = float(factors.min()), float(factors.max())
+    return f"gradients of two halves, averaged, are {low:.3g} to {high:.3g} times those of the whole"
+
+
+@finds(
+    "bug",
+    "ratio to the snapshot in place of behavior",
+    "hand over the sampler's log-probs: the lag is invisible to the snapshot",
+)
+def _swapped(case: Case) -> str | None:
+    return f"with pi_prox in place of mu every token is that of {case.swapped}" if case.swapped else None
+
+
+@finds("bug", "advantages standardized again", "standardize once, where advantages are made, over a stated scope")
+def _again(case: Case) -> str | None:
+    probe = case.probe("lag and drift")
+    one = case.ask(probe)
+    double = case.ask(probe.but(probe.name, advantages=2.0 * probe.advantages))
+    if not bool((one != 0).any()) or float((double - one).abs().max()) > 1e-3 * float(one.abs().max()):
+        return None
+    return "twice the advantages give the same gradient"
+
+
+@finds("bug", "inputs changed in place", "leave out operations that end in _ and assignments into inputs")
+def _mutated(case: Case) -> str | None:
+    mutated = case.subject.mutated
+    return f"{', '.join(mutated)} after the call differ from before" if mutated else None
+
+
+@finds("bug", "depends on the order of sequences", "index nothing by position")
+def _order(case: Case) -> str | None:
+    """Sequences change places inside their groups, and groups with one another."""
+    probe = case.probe("far")
+    turned = torch.arange(len(probe.mask) - 1, -1, -1)
+    back = case.ask(probe.rows(turned).but(probe.name, group=probe.group))[turned]
+    size = float(case.ask(probe).abs().max())
+    moved = float((back - case.ask(probe)).abs().max()) > 1e-9 * size
+    return "the same sequences in reverse order have other gradients" if moved else None
+
+
+_WHOLE_STEP = "decide over the whole optimizer step, before it is split into micro-batches"
+
+
+@finds("bug", "threshold depends on the split", _WHOLE_STEP, where=lambda case: not case.exact)
+@finds("note", "threshold depends on the split", _WHOLE_STEP, where=lambda case: case.exact)
+def _split(case: Case) -> str | None:
+    """Other weights, up to one factor, in a half of the batch."""
+    if case.coupling != "batch":
+        return None
+    for name in ("far", "tail", "lag and drift", "drift"):
+        probe = case.probe(name)
+        half = len(probe.mask) // 2
+        whole, part = case.ask(probe)[:half], case.ask(probe.rows(slice(0, half)))
+        cut = int(((whole == 0) != (part == 0)).sum())
+        both = (whole != 0) & (part != 0)
+        factors = part[both] / whole[both]
+        if cut or (len(factors) > 1 and float((factors / factors.median() - 1.0).abs().max()) > 1e-6):
+            tokens = int((probe.mask[:half] > 0).sum())
+            told = f"{cut} of {tokens} tokens are cut differently" if cut else "weights change"
+            return f"in half of the batch '{name}' {told}"
+    return None
+
+
+@finds("note", "dual clip", "none needed")
+def _dual(case: Case) -> str | None:
+    closing = _closing(case)
+    up = [kink.log_ratio for kink in closing if kink.sign > 0]
+    bounds = [factor.describe()["high"] for factor in case.evidence.factors]
+    for kink in closing:
+        # Where both signs close at one ratio it is a mask; so it is where that of behavior alone closes there.
+        masked = any(abs(other - kink.log_ratio) < 1e-6 for other in up)
+        masked |= any(math.isclose(bound, kink.ratio, rel_tol=1e-6) for bound in bounds)
+        if kink.sign < 0 and kink.log_ratio > 0.4 and kink.ladder == "drift" and not masked:
+            return f"for A < 0 the clip closes above a ratio of {kink.ratio:g}"
+    return None
+
+
+@finds("note", "no dual clip", "bound it if single tokens blow up the step")
+def _no_dual(case: Case) -> str | None:
+    last = float(case.curves.at("drift", -1, 6.0)[0])
+    up = any(kink.sign > 0 for kink in _closing(case))
+    if not up or abs(last) <= 100.0 or _dual(case):
+        return None
+    return f"for A < 0 the weight is {last:.4g} at a ratio of {np.exp(6.0):.4g}"
+
+
+def _closing(case: Case) -> list[Kink]:
+    """Where clips close above a ratio of 1."""
+    return [k for k in case.curves.kinks if k.kind == "jump" and k.log_ratio > 0 and abs(k.above) < 1e-9]
+
+
+_SHIFTED = "log-probs are those of the tokens already: shift neither them nor the mask"
+
+
+@finds("bug", FIRST, _SHIFTED, where=lambda case: case.trimmed is not None and case.trimmed.name == FIRST)
+@finds("bug", LAST, _SHIFTED, where=lambda case: case.trimmed is not None and case.trimmed.name == LAST)
+def _trimmed(case: Case) -> str | None:
+    return case.trimmed.evidence if case.trimmed else None
+
+
+@finds("bug", "cap below 1", "give the cap itself, 5 for one; some trainers add no 1 to epsilon_high")
+def _capped(case: Case) -> str | None:
+    """CISPO whose cap cuts tokens of an unchanged policy."""
+    high = case.best.settings.get("high")
+    if not case.exact or case.best.family.name != "cispo" or not high or high >= 0:
+        return None
+    cap = 1.0 + high
+    return f"weights are those of min(ratio, {cap:.4g}): at a ratio of 1 a token has {cap:.4g} of its weight"
+
+
+@finds("note", "rollout weight limited from below", "none needed; OpenRLHF and slime do this")
+def _floored(case: Case) -> str | None:
+    return (case.evidence.change.note or None) if case.evidence.change else None
+
+
+def _unlike(case: Case, group: str) -> Finding | None:
+    """The first token of further batches that the method of the ordinary ones does not explain."""
+    off = case.first_off(group)
+    if off is None:
+        return None
+    where = f"sequence {off.sequence}, token {off.token}"
+    shown = f"expected {off.expected:.4g}, found {off.found:.4g}" if off.found == off.found else "the loss fails there"
+    evidence = f"{where}: {shown}; elsewhere it is {case.best.label}"
+    return Finding(FURTHER[group].mistake, "bug", evidence, FURTHER[group].remedy)
+
+
+def _rare(case: Case) -> Finding | None:
+    """The first kind of rare batches on which a loss deviates that is right elsewhere."""
+    if not case.exact or case.trimmed is not None:
+        return None
+    found = (_unlike(case, group) for group in RARE)
+    return next((one for one in found if one is not None), None)
+
+
+SIDE = "one token's sign decides for the whole row"
+
+
+@finds("bug", SIDE, "decide for every token by the sign of its own advantage")
+def _advantages(case: Case) -> Finding | str | None:
+    """What was read off where all policies agree, or what explains rows of different advantages elsewhere."""
+    read = case.reading
+    if read is not None and read.name in (CLAMPED, OTHERWISE):
+        return _misread(read)
+    if INSIDE not in case.further:
+        return None
+    if not case.exact:
+        # Where no method is known, a ratio of the row spreads advantages as well.
+        return _misread(read) if read is not None and case.coupling in ("none", "token") else None
+    if case.first_off(INSIDE) is None or case.nearest.weight.rewarded:
+        return None
+    if case.coupling in ("sequence", "batch") and case.first_off(INSIDE, weigh=averaged) is None:
+        evidence = "a live ratio of the row gives every token the mean weight of its row"
+        remedy = "right where rows have one advantage each; other advantages are averaged"
+        return Finding(AVERAGED, "note", evidence, remedy)
+    for one in ROWS:
+
+        def of_that(method: Method, probe: Probe, one: Reading = one) -> Tensor:
+            return plain(method, one.on(probe))
+
+        if case.first_off(INSIDE, weigh=of_that) is None:
+            return _misread(one)
+    if case.first_off(INSIDE, weigh=_by_first_sign) is None:
+        return "clips close by the sign of the row's first advantage"
+    if case.reading is None and case.first_off(LARGE) is not None:
+        return None  # that they are large is enough
+    return _unlike(case, INSIDE)
+
+
+def _misread(read: Reading) -> Finding:
+    return Finding(read.name, "bug", read.evidence, read.remedy)
+
+
+def _by_first_sign(method: Method, probe: Probe) -> Tensor:
+    """Weights of the method where the row's first token says which side of a clip is closed."""
+    found = plain(method, probe.but(probe.name, advantages=of_the_sign(probe)))
+    return found * (probe.advantages * probe.advantages[:, :1]).sign()
+
+
+@finds("bug", FURTHER[LARGE].mistake, FURTHER[LARGE].remedy)
+def _large(case: Case) -> Finding | None:
+    return _unlike(case, LARGE) if case.exact and case.reading is None else None
+
+
+@finds("bug", "tokens far back in a row are left out", "mask what was not generated, and nothing else")
+def _long(case: Case) -> Finding | str | None:
+    """Rows of 40 tokens where all policies agree, then as they are."""
+    probe = case.further[LONG][0].of_one_policy()
+    answer = case.subject.quietly(probe)
+    used = (probe.mask > 0) & (probe.advantages != 0)
+    if answer is not None and answer.finite and case.trimmed is None:
+        alive = (answer.cotangent != 0) & used
+        # Rows without any gradient are left out for another reason than their length.
+        used = used & alive.any(-1, keepdim=True)
+        last = int(alive.any(0).nonzero().max()) + 1 if bool(alive.any()) else 0
+        if 0 < last < int(used.any(0).nonzero().max()) - 2:
+            return f"no token behind the {last}th of a row has a gradient"
+    return _unlike(case, LONG) if case.exact else None
+
+
+LIMITED = "log ratio clamped live"
+_CUSTOMS = {20.0: "verl, OpenRLHF and SkyRL do this", 10.0: "verl and SkyRL do this to the mean of a row"}
+"""Log ratios at which trainers are known to clamp."""
+
+
+@finds("bug", LIMITED, "limit the log ratio at 20, or detach the ratio")
+def _limited(case: Case) -> Finding | str | None:
+    """Where the log ratio stops, and the gradient with it."""
+    live = [k for k in case.curves.limits if k.kind == "jump" and abs(k.above if k.log_ratio > 0 else k.below) < 1e-12]
+    if not live:
+        return None
+    at = min(abs(kink.log_ratio) for kink in live)
+    bound = next((x for x in _CUSTOMS if math.isclose(x, at, rel_tol=1e-6)), None)
+    rows = case.coupling in ("sequence", "batch")
+    evidence = f"beyond a log ratio of {at:.4g} tokens have no gradient, where asyncsim keeps that of e^20"
+    if bound is not None and (bound >= ratios.LOG_LIMIT or rows):
+        remedy = "detach the ratio to keep the gradient"
+        return Finding(LIMITED, "note", f"{evidence}; {_CUSTOMS[bound]}", remedy)
+    if at < ratios.LOG_LIMIT - 1e-3:
+        return f"beyond a log ratio of {at:.4g} tokens have no gradient, and the loss a constant value"
+    return evidence
+
+
+@finds(
+    "note",
+    "tokens selected by log-probs",
+    "losses that select tokens by covariance do this (clip_cov, kl_cov); none is compared here",
+)
+def _selected(case: Case) -> str | None:
+    """Other probabilities with the same ratios in half of the batch: do tokens of the other half notice?"""
+    if case.coupling != "batch":
+        return None
+    for name in ("on policy", "lag and drift", "far"):
+        probe = case.probe(name)
+        half = len(probe.mask) // 2
+        steps = torch.from_numpy(np.random.default_rng(5).uniform(0.0, 6.0, tuple(probe.mask.shape)))
+        steps[:half] = 0.0
+        moved = {key: getattr(probe, key) - steps for key in ("log_prob", "behavior", "proximal")}
+        one, two = case.ask(probe)[:half], case.ask(probe.but(probe.name, **moved))[:half]
+        if float((one - two).abs().max()) > 1e-6 * float(one.abs().max()):
+            return "tokens change with the probabilities of others, though all ratios stay"
+    return None
+
+
+@finds(
+    "bug",
+    "rejected tokens shrink the denominator",
+    "count the generated tokens before rejection: the mask belongs to the numerator alone",
+)
+def _shrinks(case: Case) -> str | None:
+    """Half of the tokens go where they are rejected; the others must not notice."""
+    base = case.probe("on policy")
+    base = base.but("rejected tokens", advantages=torch.ones_like(base.advantages))
+    for sign, step, pattern in _variants(base):
+        signed = base.but(base.name, advantages=sign * base.advantages)
+        before = case.ask(signed)
+        for moved in _moved(signed, step, pattern):
+            after = case.ask(moved)
+            out, kept = (pattern > 0) & (base.mask > 0), (pattern == 0) & (base.mask > 0)
+            if bool((after[out] != 0).any()) or bool((before[kept] == 0).any()):
+                continue
+            factors = torch.where(kept, after / before, torch.ones_like(after))
+            if name := _explained(factors, kept, base.mask):
+                largest = float(factors.max())
+                return f"tokens that stay have {largest:.4g} times their gradient when others are rejected: {name}"
+    return None
+
+
+def _variants(base: Probe) -> Iterator[tuple[float, float, Tensor]]:
+    tokens = torch.zeros_like(base.mask)
+    tokens[::2, 0] = 1.0
+    tokens[1::2, 1:2] = 1.0
+    sequences = torch.zeros_like(base.mask)
+    sequences[1:4] = 1.0
+    for pattern in (tokens, sequences):
+        for sign in (1.0, -1.0):
+            for step in (3.0, -3.0):
+                yield sign, step, pattern
+
+
+def _moved(probe: Probe, step: float, pattern: Tensor) -> Iterator[Probe]:
+    """The chosen tokens far from behavior: by drift, and by lag."""
+    now = probe.behavior + step * pattern
+    yield probe.but(probe.name, log_prob=now)
+    yield probe.but(probe.name, log_prob=now, proximal=now)
+
+
+def _explained(factors: Tensor, kept: Tensor, mask: Tensor) -> str:
+    """Which smaller denominator explains the factors of the kept tokens; "" where none does."""
+    if float((factors[kept] - 1.0).abs().max()) < 1e-6:
+        return ""
+    left = kept.sum(-1, keepdim=True).to(mask.dtype)
+    lengths = mask.sum(-1, keepdim=True)
+    full = lengths[:, 0] > 0
+    rules = {
+        "divided by the tokens that are left": (mask.sum() / kept.sum()).expand(mask.shape),
+        "divided by the tokens that are left of each sequence": (lengths / left.clamp(min=1.0)).expand(mask.shape),
+        "divided by the sequences that are left": (full.sum() / (left[:, 0] > 0).sum()).expand(mask.shape),
+    }
+    for name, rule in rules.items():
+        if float((factors - rule)[kept].abs().max()) < 1e-5:
+            return name
+    return ""
+
+
+@finds("hazard", "not finite with a fully masked sequence", "divide by max(T_i, 1)")
+def _empty_breaks(case: Case) -> str | None:
+    answer = case.subject.quietly(emptied(case.probe("on policy")))
+    if answer is not None and answer.finite:
+        return None
+    said = "the loss fails" if answer is None else "loss or gradient is not finite"
+    return f"{said} in a batch with one such sequence"
+
+
+@finds(
+    "bug",
+    "a fully masked sequence leaves the count",
+    "divide by the number of sequences of the step, with or without tokens",
+)
+def _empty(case: Case) -> str | None:
+    base = case.probe("on policy")
+    probe = emptied(base)
+    answer, before = case.subject.quietly(probe), case.ask(base)
+    used = (probe.mask > 0) & (probe.advantages != 0) & (before != 0)
+    if answer is None or not answer.finite or not bool(used.any()):
+        return None
+    factors = (answer.cotangent / before)[used]
+    fair = float(base.mask.sum() / probe.mask.sum()) if case.divisor.aggregator == "token_mean" else 1.0
+    B = len(base.mask)
+    if float((factors / fair - B / (B - 1)).abs().max()) >= 1e-6:
+        return None
+    return f"one such sequence among {B} makes the gradient of the others {B / (B - 1):.4g} times as large"
+
+
+@finds("bug", "masked tokens matter", "apply the mask to log ratios before they are summed, and to the loss")
+def _leaks(case: Case) -> str | None:
+    """Ordinary values on masked tokens."""
+    probe = case.probe("lag and drift")
+    hidden = probe.mask == 0
+    steps = {"log_prob": -0.4, "behavior": 0.3, "proximal": -0.1}
+    moved = {key: torch.where(hidden, getattr(probe, key) + step, getattr(probe, key)) for key, step in steps.items()}
+    one, two = case.subject.ask(probe), case.subject.ask(probe.but(probe.name, **moved))
+    size = float(one.cotangent.abs().max())
+    if one.masked > 1e-9 * size:
+        return "their own gradient is not 0"
+    changed = float((one.cotangent - two.cotangent).abs().max())
+    return "other values there change other tokens" if changed > 1e-9 * size else None
+
+
+def _far(log_ratio: float, sign: float) -> Points:
+    """One token whose log ratio to behavior and proximal policy is far out."""
+    high, low = -0.5, -0.5 - abs(log_ratio)
+    now, then = (high, low) if log_ratio > 0 else (low, high)
+    return Points(*(torch.tensor([x], dtype=torch.float64) for x in (now, then, then, sign)))
+
+
+def _weight(case: Case, log_ratio: float, sign: float) -> float:
+    answer = case.subject.quietly(_far(log_ratio, sign).probe(case.curves.pair))
+    if answer is None or not answer.finite:
+        return math.nan
+    return float(answer.cotangent[0, 0]) / case.curves.unit
+
+
+def _beside(case: Case, log_ratio: float, sign: float) -> float:
+    """Weight of an ordinary token in a batch with the extreme one: 0 where everything was closed on purpose."""
+    listed = zip(_far(log_ratio, sign), points("drift", sign, np.array([0.05])), strict=True)
+    answer = case.subject.quietly(Points(*(torch.cat(column) for column in listed)).probe(case.curves.pair))
+    return 0.0 if answer is None else float(answer.cotangent[-1, 0])
+
+
+@finds("bug", "infinite ratios get weight 0", "cap before infinities are replaced: the order decides")
+def _zero(case: Case) -> str | None:
+    for sign in (1.0, -1.0):
+        near, far = _weight(case, 80.0, sign), _weight(case, 1000.0, sign)
+        if math.isfinite(near) and abs(near) > 1e-6 and far == 0.0 and _beside(case, 1000.0, sign) != 0.0:
+            return f"weight {near:.4g} at a log ratio of 80, 0 at 1000"
+    return None
+
+
+@finds("hazard", "not finite at extreme log ratios", "limit the log ratio to +-20 before exp")
+def _overflow(case: Case) -> str | None:
+    broken = [
+        f"{x:g} (A {'>' if sign > 0 else '<'} 0)"
+        for x in (1000.0, -1000.0)
+        for sign in (1.0, -1.0)
+        if math.isnan(_weight(case, x, sign))
+    ]
+    return f"loss or gradient at a log ratio of {', '.join(broken)}" if broken else None
+
+
+@finds(
+    "hazard",
+    "not finite with garbage on masked tokens",
+    "replace masked log ratios by 0 with where() before exp: 0 * inf is NaN",
+)
+def _masked(case: Case) -> str | None:
+    probe = case.probe("lag and drift")
+    before = case.ask(probe)
+    broken = []
+    for name, value in (("a log ratio of 1000", -1000.0), ("infinity", -math.inf), ("NaN", math.nan)):
+        answer = case.subject.quietly(garbage(probe, value))
+        whole = answer is not None and answer.finite and math.isfinite(answer.masked)
+        same = answer is not None and torch.allclose(answer.cotangent, before, rtol=1e-9, atol=1e-15)
+        broken += [] if whole and same else [name]
+    return f"loss or gradient with {', '.join(broken)} there" if broken else None
+
+
+@finds("note", "inputs not detached", "detach them inside, or make sure that every caller does")
+def _attached(case: Case) -> str | None:
+    named = {"advantages": "advantages", "behavior": "behavior log-probs", "proximal": "proximal log-probs"}
+    reached = [named[name] for name in case.subject.attached]
+    return f"a gradient flows into {', '.join(reached)}" if reached else None
+
+
+NAMES = tuple(
+    dict.fromkeys(
+        (
+            *(known.name for known in KNOWN if known.kind != "note"),
+            *(read.name for read in ROWS),
+            *(further.mistake for further in FURTHER.values()),
+            CLAMPED,
+            OTHERWISE,
+        )
+    )
+)
+"""Bugs and hazards by name."""

@@ -1,0 +1,93 @@
+"""Runs that trials share: descent on a quadratic, a bandit's population, a policy held away from frozen behavior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from asyncsim import methods, schedules, updates
+from asyncsim.base.trace import Trace
+from asyncsim.base.uncertainty import between
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
+from asyncsim.methods._method import Method
+from asyncsim.trials._plants import Displace
+from asyncsim.trials._trial import Estimate, Plant
+from asyncsim.updates._link import Link, chain
+
+
+def run(spec: Spec, seed: int, plant: Plant) -> Trace:
+    """The trace of a spec after planting."""
+    return running.run(plant(spec), seed=seed, progress=False)
+
+
+def descent(task: Any, schedule: Any, *links: Link, **settings: Any) -> Spec:
+    """Plain gradients of a quadratic, one sample each, through these links; `settings` of the spec."""
+    return Spec(task, schedule, methods.gradient(), chain(*links), **{"samples_per_group": 1, **settings})
+
+
+def ascent(task: Any, schedule: Any, method: Method, step: Any, count: int, **settings: Any) -> Spec:
+    """So many plain steps along population gradients of a bandit; `settings` of the spec."""
+    given = {"replicates": 1, "diagnostics": "none", **settings}
+    return Spec(task, schedule, method, chain(updates.sgd(step)), updates=count, sampling="enumerate", **given)
+
+
+def population(task: Any, method: Method) -> Spec:
+    """Every sample of a frozen policy with its probability, for the oracle."""
+    return Spec(task, schedules.frozen(), method, chain(), sampling="enumerate")
+
+
+def displaced(
+    task: Any,
+    places: tuple[np.ndarray, np.ndarray],
+    diagnostics: list[Any],
+    size: tuple[int, int, int],
+    method: Method | None = None,
+) -> Spec:
+    """Fresh batches generated at behavior and scored at a current policy, `places` in this order.
+
+    `size`: samples of a group, batches of a replicate behind the displacement, replicates.
+    """
+    behavior, current = places
+    samples, batches, replicates = size
+    return Spec(
+        task,
+        schedules.frozen(),
+        method or methods.full_is(),
+        chain(Displace(tuple(current - behavior))),
+        samples_per_group=samples,
+        updates=batches + 1,
+        replicates=replicates,
+        initial=behavior,
+        diagnostics=diagnostics,
+    )
+
+
+def below(label: int, level: float) -> Metric:
+    """Share of samples whose log ratio is at most the level, "cdf[label]"."""
+
+    def share(step: Step) -> Tensor:
+        return step.mean((step.sequence_log_ratio <= level).double())
+
+    return Metric(f"cdf[{label}]", share, ("log_prob",))
+
+
+def mean_of(trace: Trace, name: str, tolerance: float = 0.0) -> Estimate:
+    """Mean of a metric over all batches but the first (before the displacement), with its error between replicates."""
+    return between(trace[name][1:].mean(axis=0))._replace(tolerance=tolerance)
+
+
+def variance_of(trace: Trace, samples: int) -> Estimate:
+    """Variance of the log ratio: that of N samples about their own mean is low by the factor (N - 1)/N."""
+    found, rescaled = mean_of(trace, "log_ratio_variance"), samples / (samples - 1)
+    return found._replace(value=found.value * rescaled, error=found.error * rescaled)
+
+
+def second_moment_of(trace: Trace) -> Estimate:
+    """E W^2, which is 1 + chi^2."""
+    found = mean_of(trace, "chi_square")
+    return found._replace(value=1.0 + found.value)

@@ -1,0 +1,22 @@
+"""Wrong statistics of effective samples, in place of the metric that a trial reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
+from asyncsim.trials._trial import Plant, replaced
+
+
+def with_ess(statistic: Callable[[Step], Tensor], *others: str) -> Plant:
+    """A plant: another statistic in place of "ess", beside the other metrics of the trial."""
+    return replaced(diagnostics=[Metric("ess", statistic, ("log_prob",)), *others])
+
+
+def clamped(step: Step) -> Tensor:
+    """The statistic taken on weights clamped to [1/2, 2]: it has a floor of 0.64."""
+    return ratios.ess(step.sequence_log_ratio, step.step_mass, clamp=2.0)
