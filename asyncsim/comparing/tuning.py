@@ -58,28 +58,29 @@ def tune(
     """The knob's value with the best mean of the reading: a grid, then two values half a step beside its best.
 
     Values ride as replicates of one run, `each` for a value. A best value at an edge extends the grid by its own half
-    width, unless an inner one is as good up to one standard error or 1 percent of the span. Raises `InputError` when
-    the best is still at an edge after three extensions, or at once where the grid is the caller's (`fixed`).
+    width, up to three times, unless an inner one is as good within 1 percent of the span. Raises `InputError` when the
+    best is still at an edge then, or at once where the grid is the caller's (`fixed`); an inner value within one
+    standard error of it is taken instead.
     """
     scores = _scores(spec, knob, grid, reading, each, seed)
     width = max(1, (len(grid) - 1) // 2)
-    for extension in range(EXTENSIONS + 1):
-        values = sorted(scores)
-        best = _best(scores, reading)
+    extensions = 0 if fixed else EXTENSIONS
+    for _ in range(extensions):
+        best, values = _best(scores, reading, 0.0), sorted(scores)
         if values[0] < best < values[-1]:
             break
-        remedy = f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid"
-        many = "as given" if fixed else f"after {extension} extensions"
-        checks.require(
-            not fixed and extension < EXTENSIONS and len(values) > 1,
-            f"best {knob} of arm {name}",
-            best,
-            f"inside the grid {values[0]:g} to {values[-1]:g}, {many}",
-            remedy,
-        )
         ratio = values[1] / values[0]
         more = [values[-1] * ratio**k if best == values[-1] else values[0] / ratio**k for k in range(1, width + 1)]
         scores |= _scores(spec, knob, tuple(more), reading, each, seed)
+    best, values = _best(scores, reading, 1.0), sorted(scores)
+    checks.require(
+        values[0] < best < values[-1],
+        f"best {knob} of arm {name}",
+        best,
+        f"inside the grid {values[0]:g} to {values[-1]:g}, "
+        + ("as given" if fixed else f"{extensions} times extended"),
+        f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid",
+    )
     at = values.index(best)
     beside = tuple(math.sqrt(best * values[at + way]) for way in (-1, 1))
     scores |= _scores(spec, knob, beside, reading, each, seed)
@@ -111,13 +112,13 @@ def _error(numbers: np.ndarray) -> float:
     return float(numbers.std(ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else math.inf
 
 
-def _best(scores: Mapping[float, np.ndarray], reading: Reading) -> float:
-    """The best value, or an inner one that is as good."""
+def _best(scores: Mapping[float, np.ndarray], reading: Reading, errors: float) -> float:
+    """The best value, or an inner one as good within 1 percent of the span or so many standard errors."""
     good = {value: reading.orientation * float(numbers.mean()) for value, numbers in scores.items()}
     best = max(good, key=lambda value: good[value])
     inner = sorted(good)[1:-1]
     if best in inner or not inner:
         return best
     second = max(inner, key=lambda value: good[value])
-    slack = max(_error(scores[best]), FLAT * (max(good.values()) - min(good.values())))
+    slack = max(errors * _error(scores[best]), FLAT * (max(good.values()) - min(good.values())))
     return second if good[second] >= good[best] - slack else best

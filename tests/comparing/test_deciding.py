@@ -1,0 +1,310 @@
+"""`compare`: its words against known differences, what it refuses, and what its answer says."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import asyncsim as sim
+from asyncsim.base.checks import InputError
+from asyncsim.base.trace import Trace
+from asyncsim.comparing import deciding
+from asyncsim.comparing.deciding import Question
+from asyncsim.comparing.readings import Reading
+
+BANK = 1024
+"""Replicates of the population that repetitions draw from."""
+REPETITIONS = 150
+WRONG = 18
+"""Wrong words of 150 that a rate of 5 percent exceeds in fewer than 1 of 1,000 (false fail); 15 percent stays at or
+below it in fewer than 14 of 100 (false pass)."""
+DECIDED = 0.9
+
+
+def bandit(**changes):
+    return sim.Spec(
+        sim.tasks.softmax_bandit(),
+        sim.schedules.fixed(4),
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.sgd(0.5)),
+        **{"updates": 20, **changes},
+    )
+
+
+def chain():
+    return bandit().replace(task=sim.tasks.bit_chain(horizon=6, fraction=0.75), updates=30)
+
+
+def tailed():
+    update = sim.chain(sim.updates.adam(0.05))
+    task = sim.tasks.token_bandit(actions=4, horizon=12)
+    return bandit().replace(task=task, method=sim.methods.truncated_is("token"), update=update)
+
+
+CASES = {
+    "bandit": (bandit, Reading("batch_return"), "mean", "planned"),
+    "chain": (chain, Reading("batch_return", "end"), "mean", "planned"),
+    "chain, bets": (chain, Reading("batch_return", "end"), "mean", "betting"),
+    "heavy tail": (tailed, Reading("chi_square"), "median", "auto"),
+}
+
+
+@pytest.fixture(scope="module")
+def banks():
+    """Numbers of both arms, `[2, BANK]`, by case; the arms differ in their baseline or learning rate."""
+    found = {}
+    for name, (make, reading, _, _) in CASES.items():
+        spec = make().replace(replicates=BANK, diagnostics=(reading.metric,))
+        other = spec.replace(method=spec.method.replace(advantage=sim.advantages.none()))
+        found[name] = np.array([reading.numbers(sim.run(each, seed=5, progress=False)) for each in (spec, other)])
+    return found
+
+
+class Drawn:
+    """Stands in for `run`: replicates drawn from a population whose difference is known."""
+
+    def __init__(self, bank: np.ndarray, specs) -> None:
+        self.bank, self.specs = bank, list(specs)
+
+    def __call__(self, spec, seed, progress=None):
+        rows = np.random.default_rng(seed).integers(0, self.bank.shape[1], spec.replicates)
+        arm = next(k for k, other in enumerate(self.specs) if other.method == spec.method)
+        (metric,) = spec.diagnostics
+        return Trace(
+            metrics={metric: self.bank[arm][rows][None]},
+            updates=np.array([0]),
+            accumulated={},
+            parameters=np.zeros((spec.replicates, 1)),
+            diverged=np.full(spec.replicates, -1),
+            realization=np.zeros(spec.replicates, dtype=int),
+            schedule=None,
+            header={"ranges": {}},
+        )
+
+
+def words(case, bank, difference, smallest, monkeypatch, repetitions, planned=None):
+    """Words of so many comparisons of two arms whose statistic differs by `difference`."""
+    make, reading, statistic, kind = CASES[case]
+    location = np.median if statistic == "median" else np.mean
+    moved = np.array([bank[0], bank[1] + difference - location(bank[1] - bank[0])])
+    spec = make().replace(diagnostics=(reading.metric,))
+    specs = {"a": spec, "b": spec.replace(method=spec.method.replace(advantage=sim.advantages.none()))}
+    monkeypatch.setattr(deciding, "run", Drawn(moved, specs.values()))
+    if planned is not None:
+        monkeypatch.setattr(deciding.statistics, "interval", planned)
+    plain = Reading(reading.metric)
+    # Moved numbers leave the range of a return: the bounds widen with them.
+    wide = (float(moved.min()), float(moved.max()))
+    monkeypatch.setattr(Reading, "bounds", lambda *_: wide)
+    counts: dict[str, int] = {}
+    for seed in range(repetitions):
+        on = Question(plain, statistic, smallest, 0.05, None, kind, 1024, seed).on(specs, False)
+        word = on.pairs[0].word
+        counts[word] = counts.get(word, 0) + 1
+    return counts
+
+
+def smallest_of(case, bank):
+    """An effect that takes some looks: two and a half standard errors at 128 replicates (bets and medians: six)."""
+    x = bank[1] - bank[0]
+    low, high = np.quantile(x, [0.16, 0.84])
+    factor = 2.5 if case in ("bandit", "chain") else 6.0
+    return float(factor * (high - low) / 2.0 / math.sqrt(128))
+
+
+def check_words(case, banks, monkeypatch, repetitions, wrong):
+    bank = banks[case]
+    smallest = smallest_of(case, bank)
+    for multiple in (0.0, 0.5, 1.0, 2.0):
+        counts = words(case, bank, multiple * smallest, smallest, monkeypatch, repetitions)
+        mistaken = counts.get("worse", 0)
+        mistaken += counts.get("better", 0) if multiple == 0.0 else 0
+        mistaken += counts.get("equal", 0) if multiple >= 1.0 else 0
+        assert mistaken <= wrong, (case, multiple, counts)
+        if multiple == 2.0:
+            assert counts.get("better", 0) >= DECIDED * repetitions, (case, counts)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_words_are_rarely_wrong_and_large_effects_are_decided(case, banks, monkeypatch):
+    check_words(case, banks, monkeypatch, REPETITIONS, WRONG)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
+def test_words_are_rarely_wrong_in_500_repetitions(case, banks, monkeypatch):
+    """At a true rate of 5 percent more than 41 of 500 are wrong in fewer than 1 of 1,000."""
+    check_words(case, banks, monkeypatch, 500, 41)
+
+
+def test_fixed_intervals_give_wrong_words_too_often(banks, monkeypatch):
+    """The planted defect: a 95 percent interval for one look, looked at five times."""
+
+    def fixed(statistic, kind, a, b, bounds, looks, alpha):
+        return float((a - b).mean()), deciding.statistics.intervals.planned(a - b, 1, 1, alpha)
+
+    bank = banks["bandit"]
+    # So small an effect that no look is narrow enough for "equal".
+    counts = words("bandit", bank, 0.0, 1e-9, monkeypatch, REPETITIONS, fixed)
+    assert counts.get("better", 0) + counts.get("worse", 0) > WRONG
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_arms_are_paired_and_the_answer_says_what_that_saved(count):
+    a = bandit()
+    arms = [a.replace(system=sim.schedules.fixed(k)) for k in range(count)]
+    answer = sim.compare(a, *arms, smallest=0.005, tune=None, max_replicates=64)
+    assert [pair.base for pair in answer.pairs] == [answer.tasks[0].arms[0].name] * count
+    assert all(pair.pairing > 1.0 for pair in answer.pairs)
+    assert all(pair.word == "better" for pair in answer.pairs)
+    # With several pairs each interval is wider: all words together err with the stated probability.
+    width = answer.pairs[0].last.high - answer.pairs[0].last.low
+    alone = sim.compare(a, arms[0], smallest=0.005, tune=None, max_replicates=64).pairs[0].last
+    assert width >= alone.high - alone.low
+
+
+def test_the_same_method_under_another_scale_is_equal():
+    """A sum over tokens and a mean differ by the length only: at their best learning rates they learn alike."""
+    a = bandit(updates=40).replace(task=sim.tasks.token_bandit(actions=3, horizon=4))
+    b = a.replace(method=sim.methods.reinforce(aggregator="sequence_mean"))
+    untuned = sim.compare(a, b, smallest=0.01, tune=None)
+    assert untuned.word in ("better", "worse")
+    tuned = sim.compare(a, b, smallest=0.02)
+    assert tuned.pairs[0].word == "equal"
+    for arm in tuned.tasks[0].arms:
+        assert arm.tuned.grid[0] < arm.tuned.chosen < arm.tuned.grid[-1]
+
+
+def test_a_task_that_both_solve_cannot_tell():
+    a = bandit(updates=150).replace(task=sim.tasks.token_bandit(actions=2, horizon=2))
+    a = a.replace(update=sim.chain(sim.updates.adam(0.3)))
+    b = a.replace(method=sim.methods.truncated_is("token"))
+    answer = sim.compare(a, b, smallest=0.02, tune=None)
+    assert answer.word == "this task cannot tell them apart"
+    assert "optimum 1" in str(answer)
+
+
+def test_arms_that_never_move_cannot_be_told_apart():
+    a = bandit().replace(update=sim.chain(sim.updates.sgd(1e-9)))
+    answer = sim.compare(a, a.replace(method=sim.methods.ppo_clip()), smallest=0.05, tune=None)
+    assert answer.word == "this task cannot tell them apart"
+    assert "where it started" in str(answer)
+
+
+def test_an_answer_is_the_same_at_the_same_seed_and_goes_into_json():
+    a, b = bandit(), bandit().replace(method=sim.methods.ppo_clip())
+    grid = {"sgd.lr": [0.5, 2.0, 8.0, 32.0, 128.0]}
+    first, second = (sim.compare(a, b, smallest=0.01, tune=grid) for _ in range(2))
+    assert {**first.row(), "seconds": 0} == {**second.row(), "seconds": 0}
+    row = json.loads(json.dumps(first.row(), allow_nan=False))
+    assert row["tasks"][0]["pairs"][0]["word"] == first.word
+    assert row["tasks"][0]["arms"][0]["tuned"]["knob"] == "sgd.lr"
+
+
+def test_other_tasks_are_asked_too():
+    a, b = bandit(), bandit().replace(system=sim.schedules.fixed(0))
+    answer = sim.compare(a, b, smallest=0.005, tune=None, tasks=[sim.tasks.softmax_bandit(arms=20)])
+    assert len(answer.tasks) == 2
+    assert "actions=20" in answer.tasks[1].name or "arms" in answer.tasks[1].name
+
+
+def test_random_systems_have_a_realization_for_each_replicate(monkeypatch):
+    system = sim.systems.areal(
+        max_head_offpolicyness=4,
+        consumer_batch_size=2,
+        max_concurrent_rollouts=10,
+        length=sim.lognormal(1.0, 0.8),
+        load=1.5,
+    )
+    asked = []
+
+    def watched(spec, seed, progress=None):
+        trace = sim.run(spec, seed, progress=False)
+        asked.append((trace.replicates, trace.schedule.realizations))
+        return trace
+
+    monkeypatch.setattr(deciding, "run", watched)
+    a = bandit(updates=10).replace(system=system)
+    sim.compare(a, a.replace(method=sim.methods.ppo_clip()), smallest=0.02, tune=None, max_replicates=128)
+    assert all(realizations == replicates for replicates, realizations in asked)
+
+
+@pytest.mark.parametrize(
+    ("over", "bounds"), [("mean", (0.0, 1.0)), ("end", (0.0, 1.0)), ("time", (0.0, 20.0)), ("reached", (0.0, 1.0))]
+)
+def test_readings_keep_their_bounds(over, bounds):
+    target = 0.55 if over in ("time", "reached") else None
+    reading = Reading("batch_return", over, target)
+    trace = sim.run(bandit(replicates=32, diagnostics=("batch_return",)), seed=1)
+    numbers = reading.numbers(trace)
+    assert reading.bounds(trace, bandit().task) == bounds
+    assert bounds[0] <= numbers.min() <= numbers.max() <= bounds[1]
+    curve = trace["batch_return"]
+    if over == "time":
+        for r in range(32):
+            hits = np.flatnonzero(curve[:, r] >= 0.55)
+            assert numbers[r] == (hits[0] if len(hits) else 20)
+
+
+def test_a_collapse_is_seen_and_a_frozen_replicate_is_one():
+    curve = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 0.1], [0.2, 0.9, np.nan]])
+    trace = Trace(
+        metrics={"batch_return": curve},
+        updates=np.arange(3),
+        accumulated={},
+        parameters=np.zeros((3, 1)),
+        diverged=np.array([-1, -1, 1]),
+        realization=np.zeros(3, dtype=int),
+        schedule=None,
+        header={},
+    )
+    assert Reading("batch_return", "collapse").numbers(trace).tolist() == [1.0, 0.0, 1.0]
+    # Where a replicate stopped, its last value stands.
+    assert Reading("batch_return", "end").numbers(trace).tolist() == [0.2, 0.9, 0.1]
+
+
+def refused(message, *arms, **options):
+    with pytest.raises(InputError, match=message) as caught:
+        sim.compare(*arms, **{"smallest": 0.01, "tune": None, **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_input_is_one_line():
+    a = bandit()
+    b = a.replace(method=sim.methods.ppo_clip())
+    refused("arms", a)
+    refused("different from every other arm", a, bandit())
+    refused("smallest", a, b, smallest=0.0)
+    refused("task of arm", a, b.replace(task=sim.tasks.softmax_bandit(arms=3)))
+    refused("updates", a, b.replace(updates=30))
+    refused("one number per knob", a, b.replace(update=sim.chain(sim.updates.sgd((0.1, 0.2))), replicates=2))
+    refused("metric", a, b, metric="no_such_metric")
+    refused("target", a, b, over="time")
+    refused("error", a, b, error=1.0)
+    refused("statistic", a, b, statistic="mode")
+    refused("max_replicates", a, b, max_replicates=10)
+    refused("tune", a, b, tune="adam.lr")
+    refused("tune", a, b, tune={"sgd.lr": [0.1, 0.2]})
+    refused("a Spec", a, "grpo")
+
+
+def test_a_metric_that_one_arm_lacks_is_refused():
+    a = bandit()
+    b = a.replace(update=sim.chain(sim.updates.ess_step("sqrt"), sim.updates.sgd(0.5)))
+    refused("ess_step_scale", a, b, metric="ess_step_scale")
+
+
+def test_a_best_value_at_the_edge_is_refused():
+    a = bandit()
+    refused("inside the grid", a, a.replace(method=sim.methods.ppo_clip()), tune={"sgd.lr": [0.05, 0.2, 0.8]})
+
+
+def test_a_mean_of_heavy_tails_is_refused_and_a_median_is_not():
+    a = tailed().replace(updates=30)
+    b = a.replace(update=sim.chain(sim.updates.adam(0.3)))
+    a = a.replace(update=sim.chain(sim.updates.adam(0.31)))
+    refused("median", a, b, metric="chi_square", smallest=0.1)
+    assert sim.compare(a, b, metric="chi_square", smallest=0.1, tune=None, statistic="median", max_replicates=64)
