@@ -16,7 +16,7 @@ from asyncsim.trials._plants import FourthPower
 from experiments import _vcpo_estimators, vcpo_baselines
 from paper_figures import vcpo_baselines as figure
 
-ENTRY = Path(figure.__file__).with_suffix(".md")
+ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_baselines.md"
 ERRORS = 6.0 / 1.96
 
 

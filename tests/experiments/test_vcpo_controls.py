@@ -16,7 +16,7 @@ from asyncsim.plotting import _style
 from experiments import _vcpo, vcpo_controls
 from paper_figures import vcpo_controls as figure
 
-HERE = Path(figure.__file__).parent
+ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_controls.md"
 SMALL = {**vcpo_controls.QUICK[0], "horizons": [40], "replicates": 6}
 
 
@@ -153,5 +153,5 @@ def test_the_figure_draws_the_rows(rows):
 
 
 def test_the_entry_quotes_the_numbers(rows):
-    text = (HERE / "vcpo_controls.md").read_text(encoding="utf-8")
+    text = ENTRY.read_text(encoding="utf-8")
     assert set(re.findall(r"\{(\w+)\}", text)) == set(figure.numbers(rows))

@@ -18,7 +18,7 @@ from experiments import vcpo_ess
 from paper_figures import _vcpo_ess
 from paper_figures import vcpo_ess as figure
 
-ENTRY = Path(figure.__file__).with_suffix(".md")
+ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_ess.md"
 ERRORS = 6.0
 
 

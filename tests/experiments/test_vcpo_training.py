@@ -20,7 +20,7 @@ from asyncsim.plotting import _style
 from experiments import _store, _vcpo, vcpo_training
 from paper_figures import vcpo_training as figure
 
-HERE = Path(figure.__file__).parent
+ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_training.md"
 
 
 @pytest.fixture(scope="module")
@@ -280,5 +280,5 @@ def test_the_run_shown_as_a_collapse_is_one(rows):
 
 
 def test_the_entry_quotes_the_numbers(rows):
-    text = (HERE / "vcpo_training.md").read_text(encoding="utf-8")
+    text = ENTRY.read_text(encoding="utf-8")
     assert set(re.findall(r"\{(\w+)\}", text)) == set(figure.numbers(rows))
