@@ -220,7 +220,6 @@ def test_the_figure_draws_the_rows(rows):
         right = right[(right.quantity == "return") & (right.replicate < 0)].sort_values("update")
         drawn_here = [line.get_ydata() for line in ax.lines if line.get_color() == _style.COLORS[color]]
         np.testing.assert_allclose(drawn_here[0], right.value, rtol=1e-12)
-    assert _style.encode(drawn, "pdf") == _style.encode(figure.draw(rows), "pdf")
 
 
 def test_multiples_of_the_step_are_drawn_from_the_last_end_of_each(rows):
