@@ -38,7 +38,7 @@ def make(names: list[str], quick: bool, text: bool = False) -> list[str]:
                 numbers[name] = _pipeline.numbers(name, _pipeline.tables(name, quick))
                 continue
             picture = _pipeline.drawn(name, quick)
-            print(*(path.name for path in _pipeline.write(picture, where)), "in", where)
+            print(*(path.name for path in _pipeline.write(picture, where)), "in", where / _gallery.PICTURES)
             numbers[picture.name] = picture.numbers
         except InputError as error:
             wrong.append(f"{name}: {error}")
@@ -57,7 +57,7 @@ def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
     text, missing = _gallery.readme(here, numbers)
     # Where a figure could not be drawn, that is said already.
     wrong += missing if set(numbers) == set(_pipeline.names()) else []
-    absent = [name for name in numbers if not (where / f"{name}.png").exists()]
+    absent = [name for name in numbers if not (where / _gallery.PICTURES / f"{name}.png").exists()]
     wrong += [f"{name}.png: not drawn; run `python -m paper_figures {name}`" for name in absent]
     if wrong or set(numbers) != set(_pipeline.names()):
         return wrong

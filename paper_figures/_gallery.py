@@ -1,8 +1,8 @@
 """The gallery's text: entries whose numbers come from rows, put together by a skeleton, and what is wrong with them.
 
-`_gallery.md` holds what stands between the entries; a line `<!-- NAME.md -->` is replaced by that entry, its headings
-one level deeper, and `#NAME` leads to it. `{key}` in an entry is a number of its own figure, `{figure:key}` anywhere
-one of another figure.
+`entries/_gallery.md` holds what stands between the entries; a line `<!-- NAME.md -->` is replaced by that entry, its
+headings one level deeper and its links from here, and `#NAME` leads to it. `{key}` in an entry is a number of its own
+figure, `{figure:key}` anywhere one of another figure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from pathlib import Path
 Numbers = Mapping[str, Mapping[str, str]]
 """What entries may quote, by figure and key."""
 
-NOTICE = "<!-- Written by `python -m paper_figures` from _gallery.md and the entries NAME.md: change those. -->\n"
+ENTRIES, PICTURES = "entries", "pictures"
+"""Folders of the gallery: what is written by hand, and what scripts draw."""
+KINDS = ("png", "pdf")
+SKELETON = f"{ENTRIES}/_gallery.md"
+NOTICE = f"<!-- Written by `python -m paper_figures` from {SKELETON} and {ENTRIES}/NAME.md: change those. -->\n"
 VERDICT = re.compile(r"\*(not\s+reproduced|reproduced(\s+under\s+conditions)?)\b[^*]*\*", re.I)
 PARAGRAPHS = ("Claimed", "Measured", "Verdict", "Departures", "Conditions", "Made by")
 """What an entry on a question of a paper has."""
@@ -36,7 +40,7 @@ def readme(folder: Path, numbers: Numbers) -> tuple[str, list[str]]:
     """The gallery with its numbers, and in one line each what has no number or is never quoted."""
     texts, wrong, used = [NOTICE], [], set()
     for figure, text in pieces(folder):
-        where = f"{figure}.md" if figure else "_gallery.md"
+        where = _entry(figure) if figure else SKELETON
 
         def number(found: re.Match[str], figure: str = figure, where: str = where) -> str:
             own, key = found[1] or figure, found[2]
@@ -53,15 +57,15 @@ def readme(folder: Path, numbers: Numbers) -> tuple[str, list[str]]:
 
 def pieces(folder: Path) -> list[tuple[str, str]]:
     """Texts in order, each with its figure; those of the skeleton have none."""
-    parts = ENTRY.split((folder / "_gallery.md").read_text(encoding="utf-8"))
+    parts = ENTRY.split((folder / SKELETON).read_text(encoding="utf-8"))
     found = []
     for place, part in enumerate(parts):
-        path = folder / f"{part}.md"
+        path = folder / _entry(part)
         if place % 2 == 0:
             found.append(("", part))
         elif path.exists():
             text = path.read_text(encoding="utf-8").strip()
-            deeper = outside(text, lambda text: re.sub(r"^#", "##", text, flags=re.M))
+            deeper = outside(text, lambda text: re.sub(r"^#", "##", text, flags=re.M).replace("](../", "]("))
             found.append((part, f'<a id="{part}"></a>\n\n{deeper}'))
     return found
 
@@ -72,27 +76,40 @@ def faults(folder: Path, scripts: Iterable[str], questions: Iterable[str], front
     Arguments: `scripts`, the figures that can be drawn; `questions`, those of papers, whose entries have a verdict;
     `front`, the README in front of the repository, which may show pictures from here.
     """
-    scripts = set(scripts)
-    entries = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("[!_]*.md"))}
-    entries.pop("README", None)
-    skeleton = (folder / "_gallery.md").read_text(encoding="utf-8")
+    scripts, questions = set(scripts), set(questions)
+    entries = {path.stem: path.read_text(encoding="utf-8") for path in sorted((folder / ENTRIES).glob("[!_]*.md"))}
+    skeleton = (folder / SKELETON).read_text(encoding="utf-8")
     shown = Counter(ENTRY.findall(skeleton))
-    pictures = sorted(path for kind in ("png", "pdf") for path in folder.glob(f"*.{kind}"))
-    texts = {"_gallery.md": skeleton, **{f"{name}.md": text for name, text in entries.items()}}
-    linked = [(where, link) for where, text in texts.items() for link in LINK.findall(text)]
-    linked += [("README.md", link) for link in re.findall(r"paper_figures/(\w+\.(?:png|pdf))", front)]
+    drawn = sorted(path for kind in KINDS for path in (folder / PICTURES).glob(f"*.{kind}"))
+    idle = [path for path in drawn if path.stem not in scripts]
+    texts = {SKELETON: skeleton, **{_entry(name): text for name, text in entries.items()}}
     return [
-        *(f"{p.name}: no script makes it; write {p.stem}.py or remove it" for p in pictures if p.stem not in scripts),
-        *(f"{name}.py: no entry; write {name}.md" for name in sorted(scripts - set(entries))),
-        *(f"{name}.md: no script; write {name}.py" for name in sorted(set(entries) - scripts)),
-        *(f"{name}.md: not in _gallery.md; add <!-- {name}.md -->" for name in sorted(set(entries) - set(shown))),
-        *(f"_gallery.md: there is no {name}.md; write it" for name in sorted(set(shown) - set(entries))),
-        *(f"_gallery.md: {name}.md twice; remove one" for name, count in sorted(shown.items()) if count > 1),
-        *(f"{where}: no script makes {link}; mend the link" for where, link in linked
-          if "://" not in link and (Path(link).stem not in scripts or Path(link).suffix not in (".png", ".pdf"))),
-        *(f"_gallery.md: {digits} in a table comes from nowhere; quote {{figure:key}}" for digits in _tabled(skeleton)),
-        *(line for name, text in entries.items() for line in _entry(name, text, name in set(questions))),
-    ]  # fmt: skip
+        *(f"{PICTURES}/{path.name}: no script makes it; write {path.stem}.py or remove it" for path in idle),
+        *(f"{name}.py: no entry; write {_entry(name)}" for name in sorted(scripts - set(entries))),
+        *(f"{_entry(name)}: no script; write {name}.py" for name in sorted(set(entries) - scripts)),
+        *(f"{_entry(name)}: not in {SKELETON}; add <!-- {name}.md -->" for name in sorted(set(entries) - set(shown))),
+        *(f"{SKELETON}: there is no {name}.md; write it" for name in sorted(set(shown) - set(entries))),
+        *(f"{SKELETON}: {name}.md twice; remove one" for name, count in sorted(shown.items()) if count > 1),
+        *_links(scripts, texts, front),
+        *(f"{SKELETON}: {digits} in a table comes from nowhere; quote {{figure:key}}" for digits in _tabled(skeleton)),
+        *(f"{_entry(name)}{line}" for name, text in entries.items() for line in _within(name, text, name in questions)),
+    ]
+
+
+def _entry(name: str) -> str:
+    return f"{ENTRIES}/{name}.md"
+
+
+def _links(scripts: set[str], texts: Mapping[str, str], front: str) -> list[str]:
+    """Links to pictures that no script makes; those of entries lead one folder up, those of the front one down."""
+    made = {f"{PICTURES}/{name}.{kind}" for name in scripts for kind in KINDS}
+    shown = [(where, link, "../") for where, text in texts.items() for link in LINK.findall(text) if "://" not in link]
+    shown += [("README.md", link, "paper_figures/") for link in re.findall(r"paper_figures/[\w/]+\.(?:png|pdf)", front)]
+    return [
+        f"{where}: no script makes {link}; mend the link"
+        for where, link, way in shown
+        if not link.startswith(way) or link.removeprefix(way) not in made
+    ]
 
 
 def _tabled(text: str) -> list[str]:
@@ -101,21 +118,20 @@ def _tabled(text: str) -> list[str]:
     return [digits for cell in cells for digits in BARE.findall(QUOTED.sub("", "".join(cell)))]
 
 
-def _entry(name: str, text: str, question: bool) -> list[str]:
-    """What is wrong with one entry."""
-    parts = paragraphs(text)
-    wrong = []
+def _within(name: str, text: str, question: bool) -> list[str]:
+    """What is wrong with one entry, to be read behind its path."""
+    parts, picture, wrong = paragraphs(text), f"../{PICTURES}/{name}.png", []
     if not text.startswith("## "):
-        wrong.append(f"{name}.md: begin it with a heading, ## and what was found")
-    if f"{name}.png" not in LINK.findall(text):
-        wrong.append(f"{name}.md: no picture; show ![what is seen]({name}.png)")
+        wrong.append(": begin it with a heading, ## and what was found")
+    if picture not in LINK.findall(text):
+        wrong.append(f": no picture; show ![what is seen]({picture})")
     for head in QUOTING:
         bare = BARE.findall(QUOTED.sub("", FENCED.sub("", parts.get(head, ""))))
-        wrong += [f"{name}.md, {head}: {digits} comes from nowhere; quote a key of numbers()" for digits in bare]
+        wrong += [f", {head}: {digits} comes from nowhere; quote a key of numbers()" for digits in bare]
     if question:
-        wrong += [f"{name}.md: no paragraph **{head}.**" for head in PARAGRAPHS if head not in parts]
+        wrong += [f": no paragraph **{head}.**" for head in PARAGRAPHS if head not in parts]
         if not VERDICT.search(parts.get("Verdict", "")):
-            wrong.append(f"{name}.md, Verdict: say *reproduced*, *reproduced under conditions* or *not reproduced*")
+            wrong.append(", Verdict: say *reproduced*, *reproduced under conditions* or *not reproduced*")
     return wrong
 
 

@@ -15,6 +15,7 @@ from asyncsim.base import checks, files
 from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
 from experiments import _contract, _source, _store
+from paper_figures import _gallery
 
 HERE = Path(__file__).resolve().parent
 ROWS, SCRIPT = "asyncsim rows", "asyncsim script"
@@ -37,7 +38,7 @@ def names() -> dict[str, str]:
 
 
 def folder(quick: bool) -> Path:
-    """Where pictures go: beside the scripts, those of quick rows under build/."""
+    """Where the gallery and its folder of pictures go: here, those of quick rows under build/."""
     return HERE.parent / "build" / "figures" if quick else HERE
 
 
@@ -100,9 +101,9 @@ def drawn(name: str, quick: bool = False) -> Drawn:
 def write(picture: Drawn, where: Path) -> list[Path]:
     """Write NAME.png, which says what it was drawn from, and NAME.pdf, each whole or not; returns their paths."""
     data = {kind: _style.encode(picture.figure, kind, picture.origin if kind == "png" else None)
-            for kind in ("png", "pdf")}  # fmt: skip
+            for kind in _gallery.KINDS}  # fmt: skip
     paths = []
     for kind, content in data.items():
-        paths.append(where / f"{picture.name}.{kind}")
+        paths.append(where / _gallery.PICTURES / f"{picture.name}.{kind}")
         files.write_atomically(paths[-1], lambda file, content=content: file.write(content))
     return paths

@@ -14,7 +14,6 @@ import torch
 from scipy.linalg import solve_discrete_lyapunov
 
 from asyncsim import theory
-from asyncsim.plotting import _style
 from experiments import _gac, gac_alignment
 from paper_figures import _gac_nulls, _gac_reading
 from paper_figures import gac_alignment as figure
@@ -209,10 +208,6 @@ def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
         known = _gac_reading.correlations(tau, float(one.step.iloc[0]), gac_alignment.LAGS)[1:]
         scaled = box[0].get_ydata().astype(float) + 2.3 * row
         np.testing.assert_allclose(scaled * np.abs(known).max(), one.value, atol=1e-12)
-
-
-def test_the_figure_has_the_same_bytes_twice(rows):
-    assert _style.encode(figure.draw(rows), "pdf") == _style.encode(figure.draw(rows), "pdf")
 
 
 def test_numbers_are_texts_that_come_from_the_rows(rows):

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncsim.plotting import _style
 from experiments import _gac, gac_boundary
 from paper_figures import gac_boundary as figure
 
@@ -96,10 +95,6 @@ def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
     inside = [line for line in second.lines if line.is_dashed() and len(line.get_xdata()) > 2]
     edges = sorted(_gac.boundary(schedule, 8) for schedule in ("fixed", "sawtooth", "random"))
     assert (np.array(sorted(line.get_xdata().max() for line in inside)) < edges).all()
-
-
-def test_the_figure_has_the_same_bytes_twice(rows):
-    assert _style.encode(figure.draw(rows), "pdf") == _style.encode(figure.draw(rows), "pdf")
 
 
 def test_numbers_are_texts_that_come_from_the_rows(rows):

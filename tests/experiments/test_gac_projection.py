@@ -19,7 +19,7 @@ from experiments import gac_projection as experiment
 from paper_figures import _gac_projection as kept
 from paper_figures import gac_projection as figure
 
-ENTRY = Path(__file__).resolve().parents[2] / "paper_figures" / "gac_projection.md"
+ENTRY = Path(__file__).resolve().parents[2] / "paper_figures" / "entries" / "gac_projection.md"
 FLUCTUATION = 1.2e-2
 """What the quick runs' short second moment, in which the first gradient stays, may add to a share, relative."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from paper_figures import _gallery, _pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "paper_figures"
+PICTURES = FIGURES / "pictures"
 GUIDE = (ROOT / "asyncsim" / "EXTENDING.md").read_text(encoding="utf-8")
 
 
@@ -55,9 +57,17 @@ def test_the_committed_gallery_is_what_the_rows_give(numbers):
 
 @pytest.mark.parametrize("name", sorted(_pipeline.names()))
 def test_the_committed_picture_was_drawn_from_the_committed_rows_by_this_script(name):
-    found, expected = notes(FIGURES / f"{name}.png"), _pipeline.origin(name)
+    found, expected = notes(PICTURES / f"{name}.png"), _pipeline.origin(name)
     assert {key: found.get(key) for key in expected} == expected
-    assert (FIGURES / f"{name}.pdf").exists()
+    assert (PICTURES / f"{name}.pdf").exists()
+
+
+@pytest.mark.parametrize("path", sorted(FIGURES.glob("*.py")), ids=lambda path: path.stem)
+def test_what_is_drawn_depends_on_rows_alone(path):
+    """With files that carry no dates (tests/plotting) the same rows give the same bytes."""
+    calls = [ast.unparse(node) for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    unseeded = re.compile(r"random\.|np\.random\.(?!default_rng)|.*default_rng\(\)$|time\.|datetime\.|uuid\.")
+    assert [call for call in calls if unseeded.match(call)] == []
 
 
 @pytest.mark.parametrize("question", questions())
@@ -80,7 +90,7 @@ def test_links_from_the_front_lead_to_headings():
 SKELETON = "# Figures\n\n<!-- one.md -->\n\n<!-- two.md -->\n\nTogether {one:a} and {two:b}.\n"
 ENTRY = """## A finding
 
-![what is seen]({name}.png)
+![what is seen](../pictures/{name}.png)
 
 **Claimed.** 3 of 4.
 
@@ -99,10 +109,12 @@ NUMBERS = {"one": {"a": "1.5", "b": "7"}, "two": {"a": "2.5 ± 0.1", "b": "8"}}
 
 @pytest.fixture
 def gallery(tmp_path):
-    (tmp_path / "_gallery.md").write_text(SKELETON)
+    for folder in ("entries", "pictures"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "entries" / "_gallery.md").write_text(SKELETON)
     for name in NUMBERS:
-        (tmp_path / f"{name}.md").write_text(ENTRY.replace("{name}", name))
-        (tmp_path / f"{name}.png").write_bytes(b"")
+        (tmp_path / "entries" / f"{name}.md").write_text(ENTRY.replace("{name}", name))
+        (tmp_path / "pictures" / f"{name}.png").write_bytes(b"")
     return tmp_path
 
 
@@ -111,10 +123,11 @@ def told(folder, scripts=("one", "two"), asked=("one",), front="", numbers=NUMBE
 
 
 def test_a_gallery_without_faults_is_filled_in(gallery):
-    assert told(gallery, front="![x](paper_figures/one.png)") == []
+    assert told(gallery, front="![x](paper_figures/pictures/one.png)") == []
     text = _gallery.readme(gallery, NUMBERS)[0]
     assert text.index('<a id="one">') < text.index("### A finding")
     assert text.startswith("<!-- Written by") and "### A finding" in text and "\n# Figures" in text
+    assert "![what is seen](pictures/one.png)" in text
     assert "At `eta = 4` 2.5 ± 0.1, over 8 in" in text and "Together 1.5 and 8." in text and "{" not in text
 
 
@@ -128,26 +141,32 @@ def change(name, old, new):
     return plant
 
 
+ONE, FRAME = "entries/one.md", "entries/_gallery.md"
 FAULTS = {
-    "one.md: no picture": change("one.md", "![what is seen](one.png)", ""),
-    "one.md: no script makes three.png": change("one.md", "![what is seen](one.png)", "![](one.png) ![](three.png)"),
-    "one.md: begin it with a heading": change("one.md", "## A finding\n", ""),
-    "one.md, Measured: 4096 comes from nowhere": change("one.md", "over {b}", "over 4096, {b}"),
-    "one.md, Measured: 0.14 comes from nowhere": change("one.md", "over {b}", "over +0.14, {b}"),
-    "one.md, Measured: 95 comes from nowhere": change("one.md", "\n\n**Verdict", "\n\nMore of it: 95 %.\n\n**Verdict"),
-    "one.md, Verdict: 2 comes from nowhere": change("one.md", "at {a}.", "at {a} of 2"),
-    "one.md, Verdict: say *reproduced*": change("one.md", "*reproduced*", "fine"),
-    "one.md: no paragraph **Conditions.**": change("one.md", "**Conditions.**", "Conditions"),
-    "one.md: {c} has no number": change("one.md", "{b} in", "{b} {c} in"),
-    "_gallery.md: {one:c} has no number": change("_gallery.md", "{one:a}", "{one:c}"),
-    "_gallery.md: 0.3 in a table": change("_gallery.md", "Together", "| claim | held | 0.3 and {one:a} |\n\nTogether"),
-    "one.py: nothing quotes b": change("one.md", "over {b} in", "over some in"),
-    "one.md: not in _gallery.md": change("_gallery.md", "<!-- one.md -->", ""),
-    "_gallery.md: two.md twice": change("_gallery.md", "<!-- one.md -->", "<!-- one.md -->\n<!-- two.md -->"),
-    "_gallery.md: there is no two.md": lambda folder: (folder / "two.md").unlink(),
-    "two.py: no entry": lambda folder: (folder / "two.md").unlink(),
-    "three.pdf: no script makes it": lambda folder: (folder / "three.pdf").write_bytes(b""),
-    "three.md: no script": lambda folder: shutil.copy(folder / "one.md", folder / "three.md"),
+    "entries/one.md: no picture": change(ONE, "![what is seen](../pictures/one.png)", ""),
+    "entries/one.md: no script makes ../pictures/three.png": change(
+        ONE, "![what is seen](", "![](../pictures/three.png) ![what is seen]("
+    ),
+    "entries/one.md: no script makes one.png": change(ONE, "![what is seen](../pictures/", "![]("),
+    "entries/one.md: begin it with a heading": change(ONE, "## A finding\n", ""),
+    "entries/one.md, Measured: 4096 comes from nowhere": change(ONE, "over {b}", "over 4096, {b}"),
+    "entries/one.md, Measured: 0.14 comes from nowhere": change(ONE, "over {b}", "over +0.14, {b}"),
+    "entries/one.md, Measured: 95 comes from nowhere": change(
+        ONE, "\n\n**Verdict", "\n\nMore of it: 95 %.\n\n**Verdict"
+    ),
+    "entries/one.md, Verdict: 2 comes from nowhere": change(ONE, "at {a}.", "at {a} of 2"),
+    "entries/one.md, Verdict: say *reproduced*": change(ONE, "*reproduced*", "fine"),
+    "entries/one.md: no paragraph **Conditions.**": change(ONE, "**Conditions.**", "Conditions"),
+    "entries/one.md: {c} has no number": change(ONE, "{b} in", "{b} {c} in"),
+    "entries/_gallery.md: {one:c} has no number": change(FRAME, "{one:a}", "{one:c}"),
+    "entries/_gallery.md: 0.3 in a table": change(FRAME, "Together", "| claim | held | 0.3 and {one:a} |\n\nTogether"),
+    "one.py: nothing quotes b": change(ONE, "over {b} in", "over some in"),
+    "entries/one.md: not in entries/_gallery.md": change(FRAME, "<!-- one.md -->", ""),
+    "entries/_gallery.md: two.md twice": change(FRAME, "<!-- one.md -->", "<!-- one.md -->\n<!-- two.md -->"),
+    "entries/_gallery.md: there is no two.md": lambda folder: (folder / "entries/two.md").unlink(),
+    "two.py: no entry": lambda folder: (folder / "entries/two.md").unlink(),
+    "pictures/three.pdf: no script makes it": lambda folder: (folder / "pictures/three.pdf").write_bytes(b""),
+    "entries/three.md: no script": lambda folder: shutil.copy(folder / "entries/one.md", folder / "entries/three.md"),
 }
 
 
@@ -159,12 +178,13 @@ def test_what_does_not_fit_together_is_named(gallery, fault):
     assert all("\n" not in line for line in lines)
 
 
-def test_a_picture_on_the_front_that_no_script_makes_is_named(gallery):
-    assert told(gallery, front="![x](paper_figures/three.png)")[0].startswith("README.md: no script makes three.png")
+@pytest.mark.parametrize("link", ["paper_figures/pictures/three.png", "paper_figures/one.png"])
+def test_a_picture_on_the_front_that_no_script_makes_is_named(gallery, link):
+    assert told(gallery, front=f"![x]({link})")[0].startswith(f"README.md: no script makes {link}")
 
 
 def test_fenced_code_is_left_as_it_is(gallery):
-    change("one.md", "**Made by**", "```\n# {none} 5\n```\n\n**Made by**")(gallery)
+    change(ONE, "**Made by**", "```\n# {none} 5\n```\n\n**Made by**")(gallery)
     assert told(gallery) == [] and "\n# {none} 5\n" in _gallery.readme(gallery, NUMBERS)[0]
 
 
@@ -180,7 +200,11 @@ def command(lab, *arguments):
 
 
 def guide():
-    return dict(re.findall(r"`((?:experiments|paper_figures)/\w+\.\w+)`[^\n]*\n```\w+\n(.*?)^```", GUIDE, re.M | re.S))
+    return dict(re.findall(r"`((?:experiments|paper_figures)/[\w/.]+)`[^\n]*\n```\w+\n(.*?)^```", GUIDE, re.M | re.S))
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -193,8 +217,9 @@ def day(tmp_path_factory):
             if path.stem in {*_source.MACHINERY, "__main__", "_script"}:
                 shutil.copy(path, lab / folder / path.name)
     for name, text in guide().items():
+        (lab / name).parent.mkdir(exist_ok=True)
         (lab / name).write_text(text)
-    (lab / "paper_figures" / "_gallery.md").write_text("# Figures\n\n<!-- echo.md -->\n")
+    (lab / "paper_figures" / "entries" / "_gallery.md").write_text("# Figures\n\n<!-- echo.md -->\n")
     assert command(lab, "experiments", "echoes", "--quick")[0] == 0
     return lab
 
@@ -207,19 +232,19 @@ def copy(day, tmp_path):
 
 def test_the_paper_of_the_guide_goes_from_experiment_to_gallery(day):
     assert set(guide()) == {
-        "experiments/echoes.py", "experiments/echo.py", "paper_figures/echo.py", "paper_figures/echo.md"
+        "experiments/echoes.py", "experiments/echo.py", "paper_figures/echo.py", "paper_figures/entries/echo.md"
     }  # fmt: skip
     assert command(day, "paper_figures", "--quick")[0] == 0
     made = day / "build" / "figures"
     text = (made / "README.md").read_text()
-    assert "intervals contain the prediction" in text and "{" not in text and (made / "echo.pdf").exists()
+    assert "intervals contain the prediction" in text and "{" not in text and (made / "pictures/echo.pdf").exists()
     assert re.search(r"The correlation is \+0\.\d{3} on average; 2 of 2", text)
-    assert set(notes(made / "echo.png")) >= {_pipeline.ROWS, _pipeline.SCRIPT}
-    before = {path.name: path.read_bytes() for path in made.iterdir()}
+    assert set(notes(made / "pictures/echo.png")) >= {_pipeline.ROWS, _pipeline.SCRIPT}
+    before = contents(made)
     assert command(day, "paper_figures", "--quick")[0] == 0
     (made / "README.md").unlink()
     assert command(day, "paper_figures", "--quick", "--text")[0] == 0
-    assert {path.name: path.read_bytes() for path in made.iterdir()} == before
+    assert contents(made) == before
 
 
 def test_missing_and_stale_rows_are_one_line_each(copy):

@@ -14,7 +14,6 @@ import torch
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.learning.batch import Draws
-from asyncsim.plotting import _style
 from experiments import _store, language_ess, language_learning
 from paper_figures import language_ess as ess_figure
 from paper_figures import language_learning as learning_figure
@@ -182,10 +181,8 @@ def test_figures_draw_the_rows_on_dashed_predictions(ess, learning):
         np.testing.assert_allclose(ax.lines[0].get_ydata(), own.groupby("update").exact_match.mean(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("figure, name", [(ess_figure, "language_ess"), (learning_figure, "language_learning")])
-def test_a_figure_has_the_same_bytes_twice_and_names_missing_rows(figure, name, tmp_path):
-    rows = _store.read(name)
-    assert _style.encode(figure.draw(rows), "pdf") == _style.encode(figure.draw(rows), "pdf")
+@pytest.mark.parametrize("name", ["language_ess", "language_learning"])
+def test_a_figure_names_missing_rows(name, tmp_path):
     code = (
         "import sys; from experiments import _store; from pathlib import Path; _store.HERE = Path(sys.argv[1]); "
         f"from paper_figures.__main__ import main; sys.exit(main(['{name}']))"

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncsim.plotting import _style
 from experiments import _store, stability
 from paper_figures import stability as figure
 
@@ -94,10 +93,6 @@ def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
     curve = left.lines[0]
     np.testing.assert_allclose(curve.get_ydata(), [constant(tau) for tau in curve.get_xdata()], rtol=1e-12)
     assert below_left.get_xlabel().endswith("(updates)") and below_right.get_xlabel().endswith("(updates)")
-
-
-def test_the_figure_has_the_same_bytes_twice(rows):
-    assert _style.encode(figure.draw(rows), "pdf") == _style.encode(figure.draw(rows), "pdf")
 
 
 def test_numbers_of_the_gallery_are_those_of_the_rows(rows):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from asyncsim.plotting import _style
 from experiments import _store, cartpole_parity, cartpole_staleness, gradient_alignment, pendulum_tails
 from paper_figures import cartpole
 from paper_figures import gradient_alignment as alignment
@@ -148,12 +147,11 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_has_labels_intervals_and_the_same_bytes_twice(name):
+def test_a_figure_has_labels_and_intervals(name):
     figure = FIGURES[name]()
     for ax in figure.axes:
         assert ax.get_xlabel() and (ax.get_ylabel() or ax.get_shared_y_axes().get_siblings(ax))
         assert ax.containers or ax.collections
-    assert _style.encode(figure, "pdf") == _style.encode(FIGURES[name](), "pdf")
 
 
 def test_numbers_of_the_gallery_are_those_of_the_rows(parity, staleness):

@@ -11,12 +11,11 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.learning import oracle
-from asyncsim.plotting import _style
 from asyncsim.trials._plants import FourthPower
 from experiments import _vcpo_estimators, vcpo_baselines
 from paper_figures import vcpo_baselines as figure
 
-ENTRY = Path(figure.__file__).with_suffix(".md")
+ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_baselines.md"
 ERRORS = 6.0 / 1.96
 
 
@@ -157,7 +156,6 @@ def test_the_figure_draws_the_rows_with_intervals_and_exact_means_of_full_ratios
             exact = ({0.875, 1.0}, {1.0}, set())[column] if quantity == "length" else set()
             assert dashed == exact and own.cap.notna().any() == (column == 2)
     assert all(ax.get_xlabel() for ax in panels[-1]) and all(ax.get_ylabel() for ax in panels[:, 0])
-    assert _style.encode(picture, "pdf") == _style.encode(figure.draw(quick), "pdf")
 
 
 def test_numbers_are_those_that_the_entry_quotes(quick):

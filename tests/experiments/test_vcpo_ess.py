@@ -13,12 +13,11 @@ import pandas as pd
 import pytest
 from scipy.stats import kstest
 
-from asyncsim.plotting import _style
 from experiments import vcpo_ess
 from paper_figures import _vcpo_ess
 from paper_figures import vcpo_ess as figure
 
-ENTRY = Path(figure.__file__).with_suffix(".md")
+ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_ess.md"
 ERRORS = 6.0
 
 
@@ -193,7 +192,6 @@ def test_the_figure_draws_the_rows_with_intervals_on_dashed_predictions_inside_t
         assert line.get_xdata().max() == pytest.approx(
             max(pair[0] for pair in expected if pair[1] in set(rows[rows.length == length].value))
         )
-    assert _style.encode(picture, "pdf") == _style.encode(figure.draw(quick), "pdf")
 
 
 def test_numbers_are_those_that_the_entry_quotes(quick):

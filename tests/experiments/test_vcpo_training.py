@@ -20,7 +20,7 @@ from asyncsim.plotting import _style
 from experiments import _store, _vcpo, vcpo_training
 from paper_figures import vcpo_training as figure
 
-HERE = Path(figure.__file__).parent
+ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_training.md"
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,6 @@ def test_the_figure_draws_the_rows(rows):
         right = right[(right.quantity == "return") & (right.replicate < 0)].sort_values("update")
         drawn_here = [line.get_ydata() for line in ax.lines if line.get_color() == _style.COLORS[color]]
         np.testing.assert_allclose(drawn_here[0], right.value, rtol=1e-12)
-    assert _style.encode(drawn, "pdf") == _style.encode(figure.draw(rows), "pdf")
 
 
 def test_multiples_of_the_step_are_drawn_from_the_last_end_of_each(rows):
@@ -280,5 +279,5 @@ def test_the_run_shown_as_a_collapse_is_one(rows):
 
 
 def test_the_entry_quotes_the_numbers(rows):
-    text = (HERE / "vcpo_training.md").read_text(encoding="utf-8")
+    text = ENTRY.read_text(encoding="utf-8")
     assert set(re.findall(r"\{(\w+)\}", text)) == set(figure.numbers(rows))

@@ -10,7 +10,6 @@ import argparse
 import dataclasses
 import hashlib
 import json
-import math
 import multiprocessing
 import os
 import sys
@@ -20,22 +19,14 @@ from pathlib import Path
 # Before torch is imported: a fork keeps no other threads.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+from scipy import stats
+
 from tests.mutation import lines, server
 from tests.mutation.equivalent import EQUIVALENT
 from tests.mutation.operators import Mutant, mutants
 from tests.mutation.patching import ROOT
 
 NOTICED = ("killed", "late")
-
-
-def wilson(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
-    """95 percent score interval of a share; of nothing, everything."""
-    if trials == 0:
-        return 0.0, 1.0
-    p, n = successes / trials, trials
-    center = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return center - half, center + half
 
 
 def of_files(files: list[str]) -> list[Mutant]:
@@ -129,7 +120,7 @@ def report(found: list[Mutant], results: Results) -> float:
     folders["all"] = [outcome.result for outcome in outcomes.values()]
     for folder, each in folders.items():
         killed = sum(result in NOTICED for result in each)
-        low, high = wilson(killed, len(each))
+        low, high = stats.binomtest(killed, len(each)).proportion_ci(method="wilson") if each else (0.0, 1.0)
         late = each.count("late")
         print(
             f"{folder:12} {killed}/{len(each)} noticed = {killed / max(len(each), 1):.3f} "

@@ -14,7 +14,7 @@ import torch
 
 from asyncsim.learning import ratios
 from tests.mutation import lines, patching, server
-from tests.mutation.__main__ import of_files, sampled, wilson
+from tests.mutation.__main__ import of_files, sampled
 from tests.mutation.equivalent import EQUIVALENT
 from tests.mutation.operators import mutants, mutated
 
@@ -189,13 +189,6 @@ def test_a_sample_keeps_what_did_not_change():
     fewer = [each for each in found if each.file != "asyncsim/learning/ratios.py"]
     assert [each for each in sample if each in fewer] == sampled(fewer, sum(each in fewer for each in sample), seed=3)
     assert sampled(found, 20, seed=3) == sample != sampled(found, 20, seed=4)
-
-
-def test_wilson_interval():
-    """Published values: 0 of 10 gives [0, 0.2775]; 81 of 263 gives [0.2553, 0.3662] (Newcombe 1998)."""
-    assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=5e-5)
-    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
-    assert wilson(0, 0) == (0.0, 1.0)
 
 
 def test_equivalent_mutants_exist():
