@@ -163,6 +163,7 @@ class Namespace(ModuleType):
     """
 
     _before: Mapping[str, str]
+    _beside: Mapping[str, str]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not isinstance(value, ModuleType) or name.startswith("_"):
@@ -184,22 +185,25 @@ class Namespace(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         package = self.__name__
+        if name in self._beside:
+            return vars(importlib.import_module(f"{package}.{self._beside[name]}"))[name]
         if name not in summaries(package):
             known = ", ".join(summaries(package))
             raise AttributeError(f"{package} has no {name!r}; it has {known}")
         return load(package, name, package.rpartition(".")[2])
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *summaries(self.__name__)})
+        return sorted({*super().__dir__(), *summaries(self.__name__), *self._beside})
 
 
-def expose(package: str, before: Mapping[str, str] | None = None) -> None:
+def expose(package: str, before: Mapping[str, str] | None = None, beside: Mapping[str, str] | None = None) -> None:
     """Turn the package that is being imported into a `Namespace`: all that a plug-in `__init__` does.
 
-    `before`: arguments that its functions once had, each with what is written today.
+    `before`: arguments that its functions once had, each with what is written today. `beside`: functions that make a
+    part from what a user writes, each with its private module; they need an argument, so no list has them.
     """
     module = sys.modules[package]
-    vars(module)["_before"] = before or {}
+    vars(module)["_before"], vars(module)["_beside"] = before or {}, beside or {}
     module.__class__ = Namespace
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.base import plugins
 
-plugins.expose(__name__)
+plugins.expose(__name__, beside={"from_loss": "_from_loss"})
 
 if TYPE_CHECKING:
 

@@ -1,0 +1,167 @@
+"""A method from a loss as one writes it: autograd finds the weight of every score."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from asyncsim import advantages
+from asyncsim.advantages._advantage import Advantage, or_default
+from asyncsim.base import checks
+from asyncsim.learning.step import Step
+from asyncsim.methods._method import AGGREGATORS, Method
+from asyncsim.methods._weights import Weight
+
+ARGUMENTS = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantage", "mask", "staleness")
+"""What a loss may ask for by the names of its arguments, each `[B, T]`."""
+_TRIAL = (4, 3)
+"""Samples and tokens of the batch that a loss is tried on."""
+
+
+@dataclass(frozen=True)
+class Loss(Weight):
+    """c = -d loss / d log pi, divided by the token's share where the loss averages itself; see `from_loss`."""
+
+    function: Callable[..., Tensor]
+    asked: tuple[str, ...]
+    averages: bool
+    vectorized: bool
+
+    level: ClassVar[str] = "token"  # type: ignore[misc]
+
+    @property
+    def proximal(self) -> bool:  # type: ignore[override]
+        """Whether the loss asks for the proximal policy."""
+        return "proximal_log_prob" in self.asked
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """c `[R, G, N, T]`."""
+        shape = step.mask.shape
+        rows = {name: self._rows(name, step, advantage) for name in self.asked}
+        gradient = _gradients(self.function, rows, self.vectorized).reshape(shape)
+        if not self.averages:
+            return -gradient
+        share = AGGREGATORS["sequence_sum"](step).expand(shape)
+        return torch.where(share > 0, -gradient / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
+
+    def _rows(self, name: str, step: Step, advantage: Tensor) -> Tensor:
+        """An argument `[R, B, T]`, 0 on masked tokens."""
+        values = {
+            "log_prob": lambda: step.current["log_prob"],
+            "behavior_log_prob": lambda: step.behavior["log_prob"],
+            "proximal_log_prob": lambda: step.proximal["log_prob"],
+            "advantage": lambda: advantage,
+            "mask": lambda: step.mask,
+            "staleness": lambda: step.staleness,
+        }[name]()
+        values = values.expand(step.mask.shape)
+        used = torch.where(step.mask > 0, values, torch.zeros_like(values))
+        return used.reshape(used.shape[0], -1, used.shape[-1])
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return {"weight": "loss", "level": self.level, "loss": name, "asked": list(self.asked)}
+
+
+def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized: bool) -> Tensor:
+    """d loss / d log_prob of each replicate on its own, `[R, B, T]`."""
+
+    def total(log_prob: Tensor, others: dict[str, Tensor]) -> Tensor:
+        return loss(log_prob=log_prob, **others).sum()
+
+    others = {name: values for name, values in rows.items() if name != "log_prob"}
+    gradient = torch.func.grad(total)
+    if vectorized:
+        found: Tensor = torch.func.vmap(gradient)(rows["log_prob"], others)
+        return found
+    parts = [gradient(now, {k: v[r] for k, v in others.items()}) for r, now in enumerate(rows["log_prob"])]
+    return torch.stack(parts)
+
+
+def from_loss(
+    loss: Callable[..., Tensor],
+    advantage: Advantage | None = None,
+    aggregator: str | None = None,
+    name: str | None = None,
+) -> Method:
+    """A method whose gradient is that of a loss written as a function of log-probs: c = -d loss / d log pi.
+
+    A loss that returns one number for the batch is taken as it is, with its own average. One that returns a number for
+    each token, `[B, T]`, is averaged by `aggregator`. Replicates never mix: the loss sees one at a time (by `vmap`; a
+    loss that `vmap` cannot run, one with `if` on a value, say, runs replicate after replicate and more slowly).
+
+    Arguments: `loss`, a function of keyword arguments among `log_prob` (carries the graph), `behavior_log_prob`,
+    `proximal_log_prob` (start of the batch), `advantage`, `mask`, `staleness` (versions), each `[B, T]` of one
+    replicate's B samples, 0 on masked tokens; what it detaches has no gradient. `advantage` (default group mean);
+    `aggregator` of per-token losses (default "token_mean"); `name` (default the function's). Returns a `Method`.
+    Raises `InputError` for unknown arguments, another shape, or a loss without a gradient in `log_prob`.
+    Assumes that the loss depends on the policy through the log-probs of the sampled tokens only.
+
+    >>> import asyncsim as sim
+    >>> def truncated(log_prob, behavior_log_prob, advantage):
+    ...     ratio = (log_prob - behavior_log_prob).exp().detach()
+    ...     return -ratio.clamp(max=2.0) * advantage * log_prob
+    >>> now, then = torch.tensor([[-0.5], [-1.5]]), torch.tensor([[-2.0], [-1.0]])
+    >>> found = from_loss(truncated).weigh(now, then, advantages=torch.tensor([1.0, -1.0]))
+    >>> [round(c, 3) for c in found.score_weight.flatten().tolist()]
+    [2.0, -0.607]
+    """
+    checks.require(
+        callable(loss), "loss", loss, "a function of log_prob", "write def my_loss(log_prob, advantage, ...)"
+    )
+    asked = _asked(loss)
+    averages, vectorized = _tried(loss, asked)
+    remedy = "leave it out: the loss returns one number, with an average of its own"
+    checks.require(not (averages and aggregator), "aggregator", aggregator, "absent", remedy)
+    weight = Loss(loss, asked, averages, vectorized)
+    over = "sequence_sum" if averages else aggregator or "token_mean"
+    called = name or getattr(loss, "__name__", "loss")
+    return Method(called, or_default(advantage, advantages.group_mean()), weight, over, on_policy="not stated")
+
+
+def _asked(loss: Callable[..., Tensor]) -> tuple[str, ...]:
+    """Names of the loss's arguments that are handed over."""
+    remedy = f"name its arguments among {', '.join(ARGUMENTS)}"
+    asked = []
+    for parameter in inspect.signature(loss).parameters.values():
+        if parameter.name in ARGUMENTS:
+            asked.append(parameter.name)
+        else:
+            optional = parameter.default is not parameter.empty or parameter.kind in (
+                parameter.VAR_KEYWORD,
+                parameter.VAR_POSITIONAL,
+            )
+            checks.require(optional, "loss argument", parameter.name, "known or optional", remedy)
+    checks.require(
+        "log_prob" in asked, "loss arguments", ", ".join(asked) or "none", "such as to have log_prob", remedy
+    )
+    return tuple(asked)
+
+
+def _tried(loss: Callable[..., Tensor], asked: tuple[str, ...]) -> tuple[bool, bool]:
+    """Whether the loss averages itself, and whether `vmap` runs it, from one call on a small batch."""
+    rows = {name: torch.full((2, *_TRIAL), -1.0, dtype=torch.float64) for name in asked}
+    rows |= {name: torch.ones(2, *_TRIAL, dtype=torch.float64) for name in ("advantage", "mask") if name in asked}
+    first = {name: values[0].clone().requires_grad_(name == "log_prob") for name, values in rows.items()}
+    remedy = "let it return one number, or one per token [B, T], made from log_prob by torch"
+    with torch.enable_grad():
+        try:
+            value = loss(**first)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise checks.InputError("loss", text, "callable on [B, T] tensors", remedy) from error
+    shape = tuple(getattr(value, "shape", ("no tensor",)))
+    checks.require(shape in ((), (1,), _TRIAL), "shape of the loss", shape, f"() or [B, T] = {_TRIAL}", remedy)
+    checks.require(bool(value.requires_grad), "loss", "without a graph", "differentiable in log_prob", remedy)
+    try:
+        _gradients(loss, rows, vectorized=True)
+    except Exception:
+        # What vmap cannot run, a loop over replicates can; a true mistake was seen above.
+        return shape != _TRIAL, False
+    return shape != _TRIAL, True
