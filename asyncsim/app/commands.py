@@ -15,7 +15,7 @@ import numpy as np
 
 from asyncsim.app import announcing, streams
 from asyncsim.app.wording import SINGULAR
-from asyncsim.base import checks, files, plugins, records, stopping
+from asyncsim.base import checks, files, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +46,9 @@ SETTINGS = 10
 def names(kind: str) -> list[dict[str, str]]:
     """Name and summary of everything of a kind, read without importing it."""
     if kind != "claims":
-        return [{"name": n, "summary": s} for n, s in plugins.summaries(f"asyncsim.{kind}").items()]
+        package = f"asyncsim.{kind}"
+        others = {name: f"of another package, {value}." for name, value in outside.registered(package).items()}
+        return [{"name": n, "summary": s} for n, s in (others | plugins.summaries(package)).items()]
     from asyncsim import theory
 
     rows = []

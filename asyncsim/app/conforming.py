@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import wording
-from asyncsim.base import checks
+from asyncsim.base import checks, outside
 
 if TYPE_CHECKING:
     from asyncsim.conformance import LossReport, Report
 
-_FORM = "write module:name or path/to/file.py:name"
 _PARTS = ("adapter", "controller", "names")
 
 
@@ -40,7 +36,7 @@ def check(
     """Check what the target names; the record of the finding, and the exit status: 0 conforms, 1 deviates."""
     own, parts = _settings(pairs or [])
     parts["names"] |= _names(names or [])
-    found = None if target in _installed() else loaded(target)
+    found = None if target in _installed() else outside.loaded(target)
     if found is not None and _is_controller(found, asked):
         given = {
             "--like": asked.like,
@@ -53,44 +49,6 @@ def check(
             checks.require(value is None, option, value, "left out for an admission controller", "it is for losses")
         return _admission(found, own, parts)
     return _loss(target, found, asked, own, parts)
-
-
-def loaded(target: str) -> Any:
-    """The object that module:name (or file.py:name) names."""
-    place, colon, name = target.rpartition(":")
-    checks.require(bool(colon and place and name), "target", target, "of the form module:name", _FORM)
-    found = _file(Path(place)) if place.endswith(".py") else _module(place)
-    for part in name.split("."):
-        known = [each for each in vars(found) if not each.startswith("_")] if hasattr(found, "__dict__") else []
-        remedy = f"it has {', '.join(known[:10]) or 'nothing public'}"
-        checks.require(hasattr(found, part), "target", target, f"a name in {place}", remedy)
-        found = getattr(found, part)
-    return found
-
-
-def _file(path: Path) -> Any:
-    checks.require(path.is_file(), "target", str(path), "a file that exists", _FORM)
-    spec = importlib.util.spec_from_file_location(f"conformance_of_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    loader, module = spec.loader, importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for their module
-    _imported(str(path), lambda: loader.exec_module(module))
-    return module
-
-
-def _module(name: str) -> Any:
-    # As with `python -m`: modules of the folder in which one stands are found.
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    return _imported(name, lambda: importlib.import_module(name))
-
-
-def _imported(name: str, load: Callable[[], Any]) -> Any:
-    try:
-        return load()
-    except Exception as error:
-        bound = f"a module that can be imported ({type(error).__name__}: {error})"
-        raise checks.InputError("target", name, bound, _FORM) from error
 
 
 def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

@@ -124,7 +124,7 @@ def spec(
     task = build("tasks", str(parts["task"]), grouped.get("task", {}), "task.")
     policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.") if parts["policy"] else None
     usual = _usual(policy or task.policy())
-    links = [name.replace("-", "_") for name in links] or list(usual.settings)
+    links = [name if ":" in name else name.replace("-", "_") for name in links] or list(usual.settings)
     given = _checked(grouped, parts, links)
     if sizes.get("replicates") is None:
         sizes = {**sizes, "replicates": usual.replicates}
@@ -137,8 +137,8 @@ def spec(
         build(
             "updates",
             name,
-            {**({"lr": 0.1} if name == "sgd" else {}), **usual.settings.get(name, {}), **given.get(name, {})},
-            f"{name}.",
+            {**({"lr": 0.1} if name == "sgd" else {}), **usual.settings.get(name, {}), **given.get(_called(name), {})},
+            f"{_called(name)}.",
         )
         for name in links
     ]
@@ -222,13 +222,18 @@ def _checked(
 ) -> dict[str, dict[str, Any]]:
     """The settings; those of a part that this run does not have are refused."""
     optional = [name for name in ("policy", "advantage", "system") if parts[name]]
-    used = ["task", "method", *optional, *([] if parts["system"] else ["schedule"]), *links]
+    used = ["task", "method", *optional, *([] if parts["system"] else ["schedule"]), *map(_called, links)]
     for part in given:
         unused = part in parts or part in plugins.summaries("asyncsim.updates")
         option = part if part in parts else f"link {part}"
         remedy = f"add --{option}{' NAME' if part in parts else ''}" if unused else "name a part of the run"
         checks.one_of("--set part", part, used, remedy)
     return given
+
+
+def _called(name: str) -> str:
+    """What --set calls a part that stands in a user's file."""
+    return name.rpartition(":")[2]
 
 
 def _source(

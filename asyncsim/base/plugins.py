@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import checks, outside
 
 BEFORE = {
     "updates_per_batch": "epochs belong to the learner: write sim.Spec(..., epochs=U), or asyncsim run --epochs U",
@@ -79,10 +79,15 @@ def _objects(tree: ast.Module) -> dict[str, str | None]:
 def load(package: str, name: str, kind: str) -> Any:
     """The public object `name` of a plug-in folder; names are accepted in kebab and snake case; `kind` is for messages.
 
-    Raises `InputError` that lists near names when there is none of that name.
+    A name with a colon, such as my_parts.py:power, is an object of a user's file or module; other packages register
+    theirs as entry points. Raises `InputError` that lists near names when there is none of that name.
     """
+    if ":" in name:
+        return outside.loaded(name, kind)
     snake = name.replace("-", "_")
     known = summaries(package)
+    if snake not in known and snake in (others := outside.registered(package)):
+        return outside.loaded(others[snake], kind)
     if snake not in known:
         near = difflib.get_close_matches(snake, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
@@ -187,7 +192,7 @@ class Namespace(ModuleType):
         package = self.__name__
         if name in self._beside:
             return vars(importlib.import_module(f"{package}.{self._beside[name]}"))[name]
-        if name not in summaries(package):
+        if name not in summaries(package) and name not in outside.registered(package):
             known = ", ".join(summaries(package))
             raise AttributeError(f"{package} has no {name!r}; it has {known}")
         return load(package, name, package.rpartition(".")[2])

@@ -121,7 +121,7 @@ def from_loss(
     checks.require(not (averages and aggregator), "aggregator", aggregator, "absent", remedy)
     weight = Loss(loss, asked, averages, vectorized)
     over = "sequence_sum" if averages else aggregator or "token_mean"
-    called = name or getattr(loss, "__name__", "loss")
+    called = name or str(getattr(loss, "__name__", "loss"))
     return Method(called, or_default(advantage, advantages.group_mean()), weight, over, on_policy="not stated")
 
 

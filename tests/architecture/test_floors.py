@@ -22,6 +22,7 @@ FLOORS = {
             "uncertainty",
             "quantiles",
             "plugins",
+            "outside",
             "manifest",
             "laws",
             "knobs",
