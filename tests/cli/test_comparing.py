@@ -1,0 +1,73 @@
+"""`asyncsim compare`: arms as words, answers printed, drawn and written, statuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.test_cli import call
+
+COMMON = [
+    "--set",
+    "task.arms=5",
+    "--set",
+    "updates=20",
+    "--set",
+    "sgd.lr=0.5",
+    "--tune",
+    "none",
+    "--max-replicates",
+    "64",
+]
+
+
+def test_words_make_arms_and_the_answer_goes_everywhere(tmp_path):
+    result = call(
+        *("compare", "staleness=8", "fresh: staleness=0", "method=ppo-clip method.low=0.3 staleness=8"),
+        *(*COMMON, "--smallest", "0.01", "--also", "task.arms=20"),
+        *("--plot", tmp_path / "a.png", "--json", tmp_path / "a.json"),
+    )
+    assert result.exit_code == 0, result.stderr
+    row = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    names = [arm["name"] for arm in row["tasks"][0]["arms"]]
+    assert names == ["staleness=8", "fresh", "method=ppo-clip method.low=0.3 staleness=8"]
+    assert row["tasks"][0]["pairs"][0]["word"] == "better"
+    assert [on["task"]["actions"] for on in row["tasks"]] == [5, 20]
+    assert "fresh against staleness=8: better" in result.output
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+
+
+def test_arms_without_names_are_called_by_what_differs():
+    result = call("compare", "method=reinforce", "method=ppo-clip", *COMMON, "--smallest", "0.05")
+    assert "ppo_clip against reinforce" in result.output
+
+
+def test_undecided_is_status_3():
+    common = [word for word in COMMON if word != "sgd.lr=0.5"]
+    common.remove("--set")
+    words = ["compare", "sgd.lr=0.5", "sgd.lr=0.52", *common, "--set", "staleness=4"]
+    result = call(*words, "--statistic", "improvement", "--smallest", "0.01")
+    assert "undecided" in result.output
+    assert result.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("arms", "options", "message"),
+    [
+        (["method=grpo"], [], "two or more"),
+        (["method=grpo", "method=grpo"], [], "named once"),
+        (["method=grpo", "x: method=grpo"], [], "different from every other arm"),
+        (["method=grpo", "methd=ppo-clip"], [], "methd"),
+        (["method=grpo", "method"], [], "KEY=VALUE"),
+        (["staleness=0", "staleness=1"], ["--smallest", "0"], "smallest"),
+        (["staleness=0", "staleness=1"], ["--metric", "nothing"], "metric"),
+        (["staleness=0", "task.arms=3"], [], "task"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arms, options, message):
+    smallest = [] if "--smallest" in options else ["--smallest", "0.01"]
+    result = call("compare", *arms, "--set", "updates=5", *smallest, *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
