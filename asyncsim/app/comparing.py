@@ -32,9 +32,8 @@ def compare(
     tasks = [wording.of_words([*shared, *_task(common, other)], "--also").task for other in also]
     from asyncsim import comparing
 
-    unnamed = not any(_words(text)[0] for text in arms)
     with announcing.announced():
-        answer = comparing.compare(*(specs.values() if unnamed else [specs]), tasks=tasks, **options)
+        answer = comparing.compare(specs, tasks=tasks, **options)
     result = answer.row()
     outputs = streams.Files()
     outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
@@ -56,7 +55,11 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         kept = [word for word in common if word.partition("=")[0] not in own]
         checks.require(name not in specs, "arm", name, "named once", "put NAME: in front of an arm")
         specs[name] = wording.of_words([*kept, *words], f"arm {name}")
-    return specs
+    if any(_words(text)[0] for text in arms):
+        return specs
+    from asyncsim.comparing.arms import short_names
+
+    return dict(zip(short_names(list(specs.values())) or specs, specs.values(), strict=True))
 
 
 def _words(text: str) -> tuple[str, list[str]]:

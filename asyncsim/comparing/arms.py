@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, knobs
+from asyncsim.base import checks, knobs, plugins
 from asyncsim.base.records import plain
 from asyncsim.learning.spec import Spec
 
@@ -16,7 +16,7 @@ UNPAIRED = ("task",)
 
 
 def named(arms: Sequence[Any]) -> dict[str, Spec]:
-    """Specs by name: the names given, else what differs first (method, update, system), else a letter.
+    """Specs by name: the names given, else those of methods or systems where all differ, else letters.
 
     Raises `InputError` for fewer than two arms, arms that are no specs, that differ in nothing or that do not pair.
     """
@@ -36,23 +36,18 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
 
 
 def _names(arms: Sequence[Any]) -> list[str]:
-    """What tells the arms apart in fewest words."""
+    """What differs between the arms in fewest words, else letters."""
     specs = [arm for arm in arms if isinstance(arm, Spec)]
-    if len(specs) == len(arms):
-        for part in ("method", "system", "update"):
-            words = [_words(spec, part) for spec in specs]
-            if len(set(words)) == len(words):
-                return words
-    return [chr(ord("a") + k) for k in range(len(arms))]
+    names = short_names(specs) if len(specs) == len(arms) else []
+    return names or [chr(ord("a") + k) for k in range(len(arms))]
 
 
-def _words(spec: Spec, part: str) -> str:
-    header = spec.describe()
-    if part == "method":
-        return str(header["method"])
-    if part == "system":
-        return str(header["system"].get("schedule") or header["system"].get("system") or header["system"].get("name"))
-    return str(header["update"])
+def short_names(specs: Sequence[Spec]) -> list[str]:
+    """Names of the methods or of the systems, where each arm has its own; else nothing."""
+    headers = [spec.describe() for spec in specs]
+    methods = [str(header["method"]) for header in headers]
+    systems = [str(plugins.name_of(spec.system)) for spec in specs]
+    return next((names for names in (methods, systems) if len(set(names)) == len(names)), [])
 
 
 def _meaning(spec: Spec) -> Any:

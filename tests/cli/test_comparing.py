@@ -44,9 +44,9 @@ def test_arms_without_names_are_called_by_what_differs():
 
 
 def test_undecided_is_status_3():
-    words = ["compare", "sgd.lr=0.5", "sgd.lr=0.52", *COMMON, "--set", "staleness=4"]
+    words = ["compare", "samples=16", "samples=17", *COMMON, "--set", "staleness=4"]
     result = call(*words, "--statistic", "improvement", "--smallest", "0.01")
-    assert "undecided" in result.output
+    assert "samples=17 against samples=16: undecided" in result.output
     assert result.exit_code == 3
 
 
