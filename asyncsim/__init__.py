@@ -39,6 +39,7 @@ NAMES = {
     "run": "asyncsim.learning.running",
     "Interrupted": "asyncsim.learning.running",
     "compare": "asyncsim.comparing",
+    "power": "asyncsim.comparing",
     "verify": "asyncsim.app.verifying",
     "judge": "asyncsim.validation",
     "plot": "asyncsim.plotting",

@@ -1,5 +1,6 @@
 """Asking: is one arm better than another, by how much, how sure, and with how many replicates."""
 
 from asyncsim.comparing.deciding import compare
+from asyncsim.comparing.planning import power
 
-__all__ = ["compare"]
+__all__ = ["compare", "power"]

@@ -82,7 +82,7 @@ def compare(
     checks.one_of("statistic", statistic, statistics.STATISTICS, "say what of the numbers is compared")
     checks.one_of("interval", interval, ("auto", *statistics.INTERVALS), "say which interval is used")
     specs = pairing.named(arms)
-    diagnostics, name = _recorded(metric)
+    diagnostics, name = recorded(metric)
     specs = {key: spec.replace(diagnostics=diagnostics) for key, spec in specs.items()}
     reading = Reading(name, over, target, better)
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
@@ -139,13 +139,13 @@ class Question:
         names = {name: knob_of(spec, wanted) for name, spec in specs.items()}
         grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
         return {
-            name: tune(spec, name, names[name], grid, given is not None, self.reading, PILOT, _seed(self.seed, 0, 0))
+            name: tune(spec, name, names[name], grid, given is not None, self.reading, PILOT, seed_of(self.seed, 0, 0))
             for name, spec in specs.items()
         }
 
     def _pilot(self, spec: Spec) -> Tuned:
         few = spread(spec.replace(replicates=PILOT))
-        return Tuned("", math.nan, pilot=self.reading.numbers(run(few, _seed(self.seed, 0, 0), progress=False)))
+        return Tuned("", math.nan, pilot=self.reading.numbers(run(few, seed_of(self.seed, 0, 0), progress=False)))
 
     def _decide(self, specs: Mapping[str, Spec], best: Mapping[str, Tuned], shown: Progress) -> OnTask:
         seen = {name: Seen() for name in specs}
@@ -156,7 +156,7 @@ class Question:
         for look in range(1, self.looks + 1):
             count = FIRST if look == 1 else FIRST << (look - 2)
             for name, spec in specs.items():
-                trace = run(spread(spec.replace(replicates=count)), _seed(self.seed, 1, look), progress=False)
+                trace = run(spread(spec.replace(replicates=count)), seed_of(self.seed, 1, look), progress=False)
                 seen[name].add(trace, self.reading)
                 shown.add(count)
             bounds = self.reading.bounds(trace, task)
@@ -249,7 +249,7 @@ def _word(low: float, high: float, smallest: float) -> str:
     return "better" if low > 0.0 else "worse" if high < 0.0 else "undecided"
 
 
-def _seed(seed: int, stage: int, look: int) -> int:
+def seed_of(seed: int, stage: int, look: int) -> int:
     """Seeds of tuning (stage 0) and of each look (stage 1) that share nothing."""
     return int(np.random.SeedSequence([seed, stage, look]).generate_state(1, np.uint64)[0] >> 1)
 
@@ -273,7 +273,7 @@ def _grid(starts: Sequence[float]) -> tuple[float, ...]:
     return tuple(middle * 2.0**k for k in range(-STEPS, STEPS + 1))
 
 
-def _recorded(metric: Any) -> tuple[tuple[Any, ...], str]:
+def recorded(metric: Any) -> tuple[tuple[Any, ...], str]:
     """The diagnostics that are needed, none where a link or method reports the number, and its name in the trace."""
     if not isinstance(metric, str):
         return (metric,), str(getattr(metric, "name", metric))

@@ -152,7 +152,7 @@ def quantile(values: Any, probability: float = 0.5, alpha: float = 0.05) -> Inte
     independent numbers of one distribution.
 
     >>> quantile(np.arange(101.0)).low, quantile(np.arange(101.0)).high
-    (34.0, 66.0)
+    (33.0, 67.0)
     """
     x = np.sort(np.asarray(values, dtype=np.float64))
     checks.require(x.ndim == 1 and not np.isnan(x).any(), "values", "NaN", "numbers", "give one number per unit")
@@ -205,7 +205,7 @@ def common_bound(looks: int, alpha: float = 0.05) -> float:
     one number is integrated after another. Raises `InputError` below one look.
 
     >>> round(common_bound(1), 3), round(common_bound(6), 3)
-    (1.96, 2.548)
+    (1.96, 2.546)
     """
     checks.integer("looks", looks, 1, "plan at least one look")
     low, high = 0.0, TAIL

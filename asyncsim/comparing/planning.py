@@ -1,0 +1,110 @@
+"""`power`: how many replicates a wished effect takes, from a pilot of paired runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from scipy import special
+
+from asyncsim.base import checks, notation
+from asyncsim.comparing import arms as pairing
+from asyncsim.comparing import intervals
+from asyncsim.comparing.deciding import FIRST, recorded, seed_of
+from asyncsim.comparing.readings import Reading
+from asyncsim.comparing.tuning import spread
+from asyncsim.learning.running import run
+
+SURE = 0.95
+"""Probability with which the true spread lies below the one that is counted with."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a comparison will take.
+
+    `replicates` of each arm, in looks of 64, 128, ...; `spread`, standard deviation of a paired difference in the
+    pilot, and `unpaired`, what it would be without common draws; `seconds` of all arms.
+    """
+
+    replicates: int
+    effect: float
+    power: float
+    error: float
+    spread: float
+    unpaired: float
+    seconds: float
+
+    def __str__(self) -> str:
+        """One line."""
+        return (
+            f"{self.replicates} replicates find an effect of {self.effect:g} with probability {self.power:g} (error "
+            f"rate {self.error:g}); about {notation.number(self.seconds)} s; spread {self.spread:.3g} paired, "
+            f"{self.unpaired:.3g} unpaired"
+        )
+
+
+def power(
+    *arms: Any,
+    effect: float,
+    power: float = 0.9,
+    metric: Any = "batch_return",
+    over: str = "mean",
+    target: float | None = None,
+    error: float = 0.05,
+    pilot: int = FIRST,
+    seed: int = 0,
+) -> Plan:
+    """Replicates after which `compare` finds a true difference of `effect`, from a pilot of paired runs.
+
+    With s the spread of a paired difference, K looks at 64, 128, ..., n replicates and their common bound c_K,
+        n >= ((c_K + z_power) s' / effect)^2,    s' = s sqrt((m - 1)/chi2_{0.05}(m - 1)):
+    the spread that the true one exceeds in 1 of 20 pilots of m. "Equal" within the effect at no difference takes as
+    many.
+
+    Arguments: `arms`, two or more specs or a mapping, at the learning rates that they have; `effect` > 0 in units of
+    the reading; `power` in (0, 1); `metric`, `over`, `target`, `error` as in `compare`; `pilot` m, replicates of each
+    arm; `seed`. Returns a `Plan` for the pair that needs most. Raises `InputError` as `compare` does.
+    Assumes paired differences near normal, and planned looks.
+
+    >>> import asyncsim as sim
+    >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),
+    ...              sim.chain(sim.updates.sgd(0.5)), updates=20)
+    >>> plan = power(a, a.replace(system=sim.schedules.fixed(0)), effect=0.01)
+    >>> plan.spread < plan.unpaired
+    True
+    """
+    checks.real("effect", effect, "state the effect to find", 0.0, open_low=True)
+    for name, value in (("power", power), ("error", error)):
+        checks.require(0.0 < value < 1.0, name, value, "in (0, 1)", "give a probability")
+    checks.integer("pilot", pilot, 8, "a spread takes at least eight replicates")
+    specs = pairing.named(arms)
+    diagnostics, name = recorded(metric)
+    reading = Reading(name, over, target)
+    # Run every arm once on the same seed.
+    found, seconds = [], []
+    for spec in specs.values():
+        start = time.monotonic()
+        few = spread(spec.replace(diagnostics=diagnostics, replicates=pilot))
+        found.append(reading.numbers(run(few, seed_of(seed, 2, 0), progress=False)))
+        seconds.append(time.monotonic() - start)
+    base, *others = found
+    # The first run may have compiled something.
+    each = len(specs) * min(seconds) / pilot
+    # The pair that varies most decides.
+    worst = max(others, key=lambda numbers: float((numbers - base).std()))
+    paired = float((worst - base).std(ddof=1))
+    wide = paired * math.sqrt((pilot - 1) / float(special.chdtri(pilot - 1, SURE)))
+    count = _enough(wide / effect, power, error / len(others))
+    unpaired = math.sqrt(float(worst.var(ddof=1) + base.var(ddof=1)))
+    return Plan(count, effect, power, error, paired, unpaired, each * count)
+
+
+def _enough(ratio: float, power: float, level: float) -> int:
+    """The first planned look at which spread/effect is small enough."""
+    count, looks = FIRST, 1
+    while math.sqrt(count) < (intervals.common_bound(looks, level) + float(special.ndtri(power))) * ratio:
+        count, looks = 2 * count, looks + 1
+    return count
