@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.base import plugins
 
-plugins.expose(__name__)
+plugins.expose(__name__, beside={"module": "_module"})
 
 if TYPE_CHECKING:
 

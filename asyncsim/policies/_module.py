@@ -1,0 +1,190 @@
+"""A policy from any torch module: replicates by `torch.func`, gradients by autograd."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn.utils import parameters_to_vector
+
+from asyncsim.base import checks, plugins
+from asyncsim.learning.batch import Batch, Draws, Outputs
+from asyncsim.learning.versions import View, Weights
+from asyncsim.policies._mlp_heads import HEADS
+from asyncsim.policies._mlp_network import merged, passes
+from asyncsim.policies._policy import Act, Forward, Plain
+
+_HEAD = HEADS["categorical"]
+_TRIAL = 3
+"""Observations that a module is tried on."""
+
+
+@dataclass(frozen=True)
+class Module(Plain):
+    """Categorical policy of a module with flat parameters `[R, P]`; see `module`."""
+
+    make: Callable[[], nn.Module]
+    observation: int
+    actions: int
+    has_critic: bool
+
+    head: ClassVar[str] = "categorical"
+    threads: ClassVar[int] = 1
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    precision: ClassVar[str] = "float32"
+
+    @cached_property
+    def template(self) -> nn.Module:
+        """A module whose numbers do not matter."""
+        return self.make().eval()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What it can compute."""
+        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs")
+
+    @property
+    def size(self) -> int:
+        """P."""
+        return sum(each.numel() for each in self.template.parameters())
+
+    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+        """Initial parameters `[R, P]`: the module made anew for each replicate, from a seed of its own."""
+        numbers = np.arange(replicates) if isinstance(replicates, (int, np.integer)) else np.asarray(replicates)
+        rows = []
+        for number in numbers:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(int(np.random.SeedSequence([seed, int(number)]).generate_state(1)[0]))
+                rows.append(parameters_to_vector(self.make().parameters()).detach())
+        return torch.stack(rows).to(torch.get_default_device(), dtype)
+
+    def prepare(self, parameters: Tensor) -> Weights:
+        """The parameters are what is published."""
+        return {"parameters": parameters}
+
+    def act(
+        self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act:
+        """Actions of one token position, int64 `[R, G, N]`, with log-probs and state values."""
+        shape = seen.shape[:3]
+        raw, value = self._evaluated(passes(view, (*shape, 1)), seen.flatten(1, 2))
+        action = _HEAD.draw(raw, _spread(raw), draws, token)
+        outputs = {"log_prob": _HEAD.log_prob(raw, _spread(raw), action.flatten(1, 2)).unflatten(1, shape[1:])}
+        if value is not None:
+            outputs["value"] = value.unflatten(1, shape[1:])
+        return Act(action, outputs)
+
+    def value(self, view: View, seen: Tensor) -> Tensor:
+        """Values of observations `[R, G, N, D]`, `[R, G, N]`."""
+        shape = seen.shape[:3]
+        _, value = self._evaluated(passes(view, (*shape, 1)), seen.flatten(1, 2))
+        return super().value(view, seen) if value is None else value.unflatten(1, shape[1:])
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """Outputs by name, `[R, G, N, T]` (`log_probs` `[R, G, N, T, A]`), and the pullback, by autograd."""
+        shape, names = batch.action.shape[:4], tuple(names)
+        for name in names:
+            checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
+        rows = batch.state.expand(*shape, self.observation).flatten(1, 3)
+        with torch.enable_grad():
+            leaves = [(p.detach().requires_grad_(), chosen) for p, chosen in passes(view, shape)]
+            raw, value = self._evaluated(leaves, rows)
+            graph = {name: _output(name, raw, value, batch.action.flatten(1, 3)) for name in names}
+        outputs = {name: each.detach().unflatten(1, shape[1:]) for name, each in graph.items()}
+
+        def pullback(cotangents: Outputs) -> Tensor:
+            ends = [graph[name] for name in cotangents]
+            weights = [cotangents[name].expand(outputs[name].shape).flatten(1, 3) for name in cotangents]
+            inputs = [leaf for leaf, _ in leaves]
+            found = torch.autograd.grad(
+                ends, inputs, [w.to(e.dtype) for w, e in zip(weights, ends, strict=True)], retain_graph=True
+            )
+            return torch.stack(found).sum(0)
+
+        return Forward(outputs, pullback)
+
+    def _evaluated(self, versions: list[tuple[Tensor, Tensor | None]], rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Logits `[R, n, A]` and values `[R, n]` of rows `[R, n, D]`, each from the weights that it reads."""
+        found = [(self._call(parameters, rows.to(parameters.dtype)), chosen) for parameters, chosen in versions]
+        raw = merged([(raw, chosen) for (raw, _), chosen in found])
+        values = [(value, chosen) for (_, value), chosen in found if value is not None]
+        return raw, merged(values) if values else None
+
+    def _call(self, parameters: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The module with each replicate's parameters `[R, P]` on its rows."""
+        named, start = {}, 0
+        for name, each in self.template.named_parameters():
+            named[name] = parameters[:, start : start + each.numel()].unflatten(1, each.shape or (1,))
+            named[name] = named[name].squeeze(-1) if each.ndim == 0 else named[name]
+            start += each.numel()
+        result = vmap(lambda own, seen: functional_call(self.template, own, (seen,)))(named, rows)
+        raw, value = result if self.has_critic else (result, None)
+        return raw, value if value is None else value.reshape(raw.shape[:-1])
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        return {
+            "policy": "module",
+            "module": plugins.name_of(self.template),
+            "observation": self.observation,
+            "actions": self.actions,
+            "critic": self.has_critic,
+            "parameters": self.size,
+        }
+
+
+def _spread(raw: Tensor) -> Tensor:
+    """A softmax has no spread of its own."""
+    return raw.new_zeros((raw.shape[0], 1, 0))
+
+
+def _output(name: str, raw: Tensor, value: Tensor | None, action: Tensor) -> Tensor:
+    if name == "value":
+        assert value is not None
+        return value
+    if name == "log_probs":
+        return raw.log_softmax(-1)
+    return _HEAD.log_prob(raw, _spread(raw), action) if name == "log_prob" else _HEAD.entropy(raw, _spread(raw))
+
+
+def module(make: Any, observation: int, actions: int, critic: bool = False) -> Module:
+    """Any torch module as a policy over a finite number of actions: pi(a | s) = softmax(module(s))_a.
+
+    Replicates are one call of the module by `torch.func.vmap`, gradients are autograd's. The module runs in eval mode.
+
+    Arguments: `make`, a function that makes the `nn.Module`, called once for each replicate with a seed of its own (a
+    module itself: all replicates start from its parameters); it maps observations `[n, D]` to logits `[n, A]`, or with
+    `critic` to logits and values `[n]` or `[n, 1]`; `observation` D; `actions` A. Returns a policy with outputs
+    `log_prob`, `entropy`, `log_probs` and, with a critic, `value`. Raises `InputError` for a module of other shapes,
+    without parameters, or one that `vmap` cannot run. Assumes that the module does not change its buffers.
+
+    >>> policy = module(lambda: nn.Linear(4, 2), observation=4, actions=2)
+    >>> policy.size, policy.outputs
+    (10, ('log_prob', 'entropy', 'log_probs'))
+    """
+    checks.integer("observation", observation, 1, "give the numbers of an observation", checks.LARGEST)
+    checks.integer("actions", actions, 2, "an action needs a choice", checks.LARGEST)
+    checks.boolean("critic", critic, "say whether the module returns values too")
+    if isinstance(make, nn.Module):
+        start = make
+        make = lambda: copy.deepcopy(start)  # noqa: E731 - a function of no name, as users write it
+    made = make() if callable(make) else make
+    checks.require(isinstance(made, nn.Module), "make", made, "a function of a module", "write lambda: nn.Linear(...)")
+    policy = Module(make, observation, actions, critic)
+    remedy = f"let it map [n, {observation}] to [n, {actions}]" + (" and values [n]" if critic else "")
+    checks.require(policy.size > 0, "parameters of the module", 0, "at least one", "give it something to learn")
+    try:
+        raw, _ = policy._call(policy.initial(2), torch.zeros(2, _TRIAL, observation))
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise checks.InputError("module", text, f"callable on [n, {observation}] by vmap", remedy) from error
+    shape = tuple(raw.shape[1:])
+    checks.require(shape == (_TRIAL, actions), "logits of the module", shape, f"[n, {actions}]", remedy)
+    return policy
