@@ -18,16 +18,16 @@ def announced() -> Iterator[None]:
     # numba tells when it begins to compile; what it loads from disk is no such event.
     from numba.core import event
 
-    class Heard(event.Listener):
-        said = False
+    class CompileListener(event.Listener):
+        reported = False
 
         def on_start(self, event: Any) -> None:
-            if not self.said and event.data["dispatcher"].py_func.__module__ == KERNEL:
-                self.said = True
+            if not self.reported and event.data["dispatcher"].py_func.__module__ == KERNEL:
+                self.reported = True
                 streams.complain(LINE)
 
         def on_end(self, event: Any) -> None:
             """Whoever waits sees that it goes on."""
 
-    with event.install_listener("numba:compile", Heard()):
+    with event.install_listener("numba:compile", CompileListener()):
         yield

@@ -102,8 +102,8 @@ def list_names(
     json_path: Json = None,
 ) -> int:
     """What there is of a kind, with one line about each; or all about one of them. `--json` alone prints JSON."""
-    shown = json_path == _STDOUT
-    commands.outputs(json=None if shown else json_path)
+    to_stdout = json_path == _STDOUT
+    commands.outputs(json=None if to_stdout else json_path)
     kind = {"metrics": "diagnostics"}.get(kind or "", kind)
     about: Any
     if kind is None:
@@ -119,8 +119,8 @@ def list_names(
         about = rows if json_path is None else [row | commands.facts(kind, row["name"]) for row in rows]
         page = _lines(rows)
     outputs = streams.Files()
-    outputs.write("--json", None if shown else json_path, lambda path: commands.write_json(path, about))
-    print(_json(about) if shown else page)
+    outputs.write("--json", None if to_stdout else json_path, lambda path: commands.write_json(path, about))
+    print(_json(about) if to_stdout else page)
     return outputs.status(0)
 
 
@@ -247,8 +247,8 @@ def verify(
 ) -> int:
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
     commands.outputs(report=report, json=json_path)
-    given = wording.settings(at, "--at") if at else None
-    point = None if given is None else {key: wording.understood(value, None) for key, value in given.items()}
+    parameters = wording.settings(at, "--at") if at else None
+    point = None if parameters is None else {key: wording.understood(value, None) for key, value in parameters.items()}
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
     return commands.verify(claims or [], size, defects, seed, point, report, json_path)[1]
 
@@ -324,8 +324,8 @@ def conformance(
     """Say which method a loss is, how biased it is and which known mistakes it shows; or check a controller."""
     commands.outputs(json=json_path)
     whole = hazards or strict or (json_path is None and sys.stdout.isatty())
-    asked = conforming.Asked(like, adapter, advantages_per, strict, allow or [], seed, whole)
-    result, status = conforming.check(target, asked, settings, names)
+    request = conforming.Request(like, adapter, advantages_per, strict, allow or [], seed, whole)
+    result, status = conforming.check(target, request, settings, names)
     outputs = streams.Files()
     outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
     return outputs.status(status)

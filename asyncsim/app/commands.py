@@ -58,11 +58,11 @@ def names(kind: str) -> list[dict[str, str]]:
 
 def kinds() -> list[dict[str, str]]:
     """Name and summary of the kinds of things, read without importing them."""
-    found = {"claims": "statements of the theory, each with a prediction and a measurement that can contradict it."}
+    summaries = {"claims": "statements of the theory, each with a prediction and a measurement that can contradict it."}
     for kind in KINDS[:-1]:
         text = (Path(__file__).parents[1] / kind / "__init__.py").read_text(encoding="utf-8")
-        found[kind] = (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].partition(": ")[2]
-    return [{"name": kind, "summary": found[kind]} for kind in KINDS]
+        summaries[kind] = (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].partition(": ")[2]
+    return [{"name": kind, "summary": summaries[kind]} for kind in KINDS]
 
 
 def described(kind: str, name: str) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def facts(kind: str, name: str) -> dict[str, Any]:
         return {}
     part = plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
     source = re.search(r"Source:\s+(.*?)\.?\s*(?:\n\n|$)", part["doc"], re.DOTALL)
-    found: dict[str, Any] = {
+    entries: dict[str, Any] = {
         "arguments": {a["name"]: a["default"] for a in part["arguments"]},
         "reference": " ".join(source[1].split()) if source else None,
     }
@@ -102,10 +102,10 @@ def facts(kind: str, name: str) -> dict[str, Any]:
         from asyncsim.diagnostics._diagnostic import Metric
 
         metric = plugins.load("asyncsim.diagnostics", name, "diagnostics")()
-        return found | {"reads": list(metric.outputs), "default": isinstance(metric, Metric) and metric.default}
+        return entries | {"reads": list(metric.outputs), "default": isinstance(metric, Metric) and metric.default}
     if kind == "methods":
         method = plugins.load("asyncsim.methods", name, "method")()
-        found |= {
+        entries |= {
             "level": method.weight.level,
             "anchor": method.ratio_to,
             "aggregator": method.aggregator,
@@ -114,7 +114,7 @@ def facts(kind: str, name: str) -> dict[str, Any]:
             "on_policy": method.on_policy,
             "status": method.status,
         }
-    return found
+    return entries
 
 
 def outputs(plot: Path | None = None, **paths: Path | None) -> None:
@@ -181,19 +181,19 @@ def _notes(header: dict[str, Any], repeated: int) -> list[str]:
 
 def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
     """Mean and 95 percent interval over the last tenth, by setting and metric; None where there is none."""
-    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    ends: dict[str, dict[str, dict[str, float | None]]] = {}
     for name, part in trace.split().items():
-        found[name] = {}
+        ends[name] = {}
         for metric in part.metrics:
-            found[name][metric] = {"value": None, "low": None, "high": None}
+            ends[name][metric] = {"value": None, "low": None, "high": None}
             try:
                 estimate = part.final(metric)
             except checks.InputError:
                 continue  # nothing finite at the end
             low, high = part.interval(metric, estimate._replace(independent=True))
             bounds = {} if math.isnan(low) else {"low": low, "high": high}
-            found[name][metric] |= {"value": estimate.value, **bounds}
-    return found
+            ends[name][metric] |= {"value": estimate.value, **bounds}
+    return ends
 
 
 def _result(trace: Trace, ends: dict[str, Any]) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
                 known = end["low"] is not None
                 bounds = f"[{end['low']:.5g}, {end['high']:.5g}]" if known else "[no interval: a single replicate]"
                 print(f"  {metric:24} {end['value']:12.5g}  {bounds}")
-        if not _apart(part):
+        if not _has_errors(part):
             remedy = "raise realizations or replicates"
             print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
         print(f"  {'diverged replicates':24} {int((part.diverged >= 0).sum()):12d}")
@@ -232,7 +232,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 
 
-def _apart(trace: Trace) -> bool:
+def _has_errors(trace: Trace) -> bool:
     """Whether error bars can be trusted: schedules are not random, or there are several."""
     return not trace.schedule.random or len(np.unique(trace.realization)) > 1
 
@@ -251,27 +251,27 @@ def verify(
     from asyncsim.app import judgments, reporting, verifying
     from asyncsim.base import progress
 
-    asked = [theory.claim(name).id for name in claims] or verifying.every_claim()
+    ids = [theory.claim(name).id for name in claims] or verifying.every_claim()
     verdicts: list[records.Verdict] = []
     stopped: KeyboardInterrupt | None = None
 
-    def reached(verdict: records.Verdict) -> None:
+    def report_verdict(verdict: records.Verdict) -> None:
         verdicts.append(verdict)
-        shown.add()
-        if not shown.barred:
-            number = f"{len(verdicts)} of {len(asked)}"
+        bar.add()
+        if not bar.barred:
+            number = f"{len(verdicts)} of {len(ids)}"
             streams.complain(f"{number}: {verdict.id} {verdict.verdict} ({verdict.seconds:.1f} s)")
 
     try:
-        with progress.Progress("claims", len(asked), sys.stderr.isatty()) as shown, announcing.announced():
-            verifying.verify_many(asked, size, defects, seed, at, reached)
+        with progress.Progress("claims", len(ids), sys.stderr.isatty()) as bar, announcing.announced():
+            verifying.verify_many(ids, size, defects, seed, at, report_verdict)
     except KeyboardInterrupt as interrupted:
         if not verdicts:
             raise
         stopped = interrupted
     manifest = verifying.manifest_of(seed, size)
-    together = reporting.summary(verdicts)
-    result = {"claims": [v.row() for v in verdicts], "summary": together, "manifest": manifest}
+    summary = reporting.summary(verdicts)
+    result = {"claims": [v.row() for v in verdicts], "summary": summary, "manifest": manifest}
     references = {v.id: theory.claim(v.id).reference for v in verdicts}
     outputs = streams.Files()
     with stopping.deferred() as received:
@@ -287,8 +287,8 @@ def verify(
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if stopped is not None:
         number = stopping.number_of(stopped)
-        kept = f"{len(verdicts)} of {len(asked)} claims, which are kept"
-        streams.complain(f"stopped by {stopping.NAMES[number]} after {kept}. Run it again for the others")
+        extent = f"{len(verdicts)} of {len(ids)} claims, which are kept"
+        streams.complain(f"stopped by {stopping.NAMES[number]} after {extent}. Run it again for the others")
         return result, 128 + number
     return result, outputs.status(128 + received[0] if received else judgments.status(verdicts))
 
@@ -349,12 +349,12 @@ def _print_header(header: dict[str, Any]) -> None:
 
 def _word(value: Any) -> str:
     """A setting as JSON, without the rounding behind the twelfth digit, and the middle of a long one."""
-    return checks.clipped(json.dumps(_rounded(records.plain(value))), 240)
+    return checks.clipped(json.dumps(_round(records.plain(value))), 240)
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.12g}")
     if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    return [_rounded(part) for part in value] if isinstance(value, list) else value
+        return {name: _round(part) for name, part in value.items()}
+    return [_round(part) for part in value] if isinstance(value, list) else value

@@ -45,7 +45,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:
     """What stands behind an option on the command line."""
-    for given, following in zip(arguments, [*arguments[1:], None], strict=True):
-        if given.partition("=")[0] == option:
-            return given.partition("=")[2] or following
+    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if word.partition("=")[0] == option:
+            return word.partition("=")[2] or following
     return None

@@ -32,7 +32,7 @@ def table(verdicts: Sequence[Verdict], defects: bool) -> Any:
     """The comparison with the least margin of each claim."""
     from rich.table import Table
 
-    found = Table(box=None, pad_edge=False)
+    grid = Table(box=None, pad_edge=False)
     for name, justify in (
         ("claim", "left"),
         ("quantity", "left"),
@@ -41,9 +41,9 @@ def table(verdicts: Sequence[Verdict], defects: bool) -> Any:
         ("verdict", "left"),
         ("seconds", "right"),
     ):
-        found.add_column(name, justify=justify)  # type: ignore[arg-type]
+        grid.add_column(name, justify=justify)  # type: ignore[arg-type]
     if defects:
-        found.add_column("planted defects")
+        grid.add_column("planted defects")
     for v in verdicts:
         color = {"held": "green", "violated": "red"}.get(v.verdict, "yellow")
         row = [
@@ -56,8 +56,8 @@ def table(verdicts: Sequence[Verdict], defects: bool) -> Any:
         ]
         if defects:
             row.append("; ".join(f"{d['name']}: {d['verdict']}" for d in v.defects))
-        found.add_row(*(cell.replace("[", r"\[") if i in (1, 3) else cell for i, cell in enumerate(row)))
-    return found
+        grid.add_row(*(cell.replace("[", r"\[") if i in (1, 3) else cell for i, cell in enumerate(row)))
+    return grid
 
 
 def lines(verdicts: Sequence[Verdict], defects: bool) -> list[str]:
@@ -78,16 +78,16 @@ def advice(verdicts: Sequence[Verdict], size: str, seed: int, at: Mapping[str, A
 
     `at`: what the command was asked by --at.
     """
-    found = []
+    sentences = []
     for word in ("violated", "inconclusive", "outside"):
         rows = [v for v in verdicts if v.verdict == word]
-        found += [f"{word}: {v.id}{_decisive(v)}" for v in rows[:NAMED]]
-        found += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
+        sentences += [f"{word}: {v.id}{_decisive(v)}" for v in rows[:NAMED]]
+        sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
     broken = [v for v in verdicts if v.verdict == "violated"]
     unsure = [v for v in verdicts if v.verdict not in (*SUCCESSES, "violated")]
     if broken:
         chance, id = 1 / verifying.FALSE_FAIL, broken[0].id
-        found += [
+        sentences += [
             f"chance? A true claim is called violated once in {chance:.0f} measurements. Measure again: "
             f"{_again(broken[0], size, seed, at)}",
             f"theory? If it stays violated, compare predict(point) and cross_check(point) of sim.theory.claim({id!r}).",
@@ -95,13 +95,15 @@ def advice(verdicts: Sequence[Verdict], size: str, seed: int, at: Mapping[str, A
             "trial notices.",
         ]
     if unsure:
-        found.append(
+        sentences.append(
             "inconclusive does not contradict the claim: the measurement was too coarse. Measure again: "
             f"{_again(unsure[0], size, seed, at)}"
         )
     if missed(verdicts):
-        found.append(f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials would overlook such a mistake.")
-    return found
+        sentences.append(
+            f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials would overlook such a mistake."
+        )
+    return sentences
 
 
 def _again(verdict: Verdict, size: str, seed: int, at: Mapping[str, Any] | None) -> str:

@@ -83,7 +83,7 @@ def summary(verdicts: Sequence[records.Verdict]) -> dict[str, Any]:
     """Counts and error rates: `counts` by verdict, `false_fail` of one and of all, `false_pass`, defects caught."""
     fails = [v.false_fail for v in verdicts if math.isfinite(v.false_fail)]
     passes = [v.false_pass for v in verdicts if v.verdict == "held" and math.isfinite(v.false_pass)]
-    found: dict[str, Any] = {
+    totals: dict[str, Any] = {
         "counts": {name: Counter(v.verdict for v in verdicts)[name] for name in records.VERDICTS},
         "false_fail": max(fails, default=math.nan),
         "false_fail_of_all": min(1.0, sum(fails)),
@@ -92,8 +92,8 @@ def summary(verdicts: Sequence[records.Verdict]) -> dict[str, Any]:
     }
     for kind in ("defects", "formula_defects"):
         planted = [defect for v in verdicts for defect in getattr(v, kind)]
-        found[kind] = {"planted": len(planted), "caught": sum(defect["verdict"] == "violated" for defect in planted)}
-    return found
+        totals[kind] = {"planted": len(planted), "caught": sum(defect["verdict"] == "violated" for defect in planted)}
+    return totals
 
 
 def measured(row: records.Comparison | records.Verdict) -> str:
@@ -172,6 +172,6 @@ def figure(verdict: records.Verdict) -> dict[str, Any]:
     from asyncsim.plotting import plot
     from asyncsim.plotting._style import encode
 
-    drawn = plot(verdict)
-    data = base64.b64encode(encode(drawn, "svg")).decode()
-    return {"source": f"data:image/svg+xml;base64,{data}", "width": round(PIXELS * drawn.get_figwidth())}
+    picture = plot(verdict)
+    data = base64.b64encode(encode(picture, "svg")).decode()
+    return {"source": f"data:image/svg+xml;base64,{data}", "width": round(PIXELS * picture.get_figwidth())}

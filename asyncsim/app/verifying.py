@@ -49,12 +49,12 @@ def verify_many(
     after: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
     """Verdicts of several claims; `after` sees each as it is reached."""
-    found = []
+    verdicts = []
     for name in names:
         verdict = verify_one(name, size, defects, seed, at)
-        found.append(verdict)
+        verdicts.append(verdict)
         after(verdict)
-    return found
+    return verdicts
 
 
 def verify_one(
@@ -66,7 +66,7 @@ def verify_one(
     checks.boolean("defects", defects, "say whether defects are planted")
     trial = trials.trial(claim.id)
     factor = SIZES[checks.one_of("size", size, SIZES, "choose how much to measure")]
-    points = trial.at(size) if at is None else (_asked(claim, trial, at),)
+    points = trial.at(size) if at is None else (_point_at(claim, trial, at),)
     start = time.perf_counter()
     measured = [trial.measure(point, factor * trial.effect, seed, untouched) for point in points]
     predicted = [claim.predict(point) for point in points]
@@ -109,7 +109,7 @@ def _join(
     return validation.join(claim, points, measured, predicted, factor * trial.effect, FALSE_FAIL, FALSE_PASS)
 
 
-def _asked(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
+def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
     """The trial's first point with some parameters replaced, inside the domain."""
     point = dict(trial.points[0])
     checks.require(isinstance(at, Mapping), "at", at, "a mapping of parameters to values", "write at={'clamp': 3.5}")

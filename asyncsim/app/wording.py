@@ -35,14 +35,14 @@ SINGULAR = {
 
 def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """KEY=VALUE pairs; values are Python or JSON literals where they can be, else text."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", "write for example load=1.5")
         key = key.strip().replace("-", "_")
-        checks.require(key not in found, option, pair, f"the only value of {key}", "give each key once")
-        found[key] = _value(text.strip())
-    return found
+        checks.require(key not in values, option, pair, f"the only value of {key}", "give each key once")
+        values[key] = _value(text.strip())
+    return values
 
 
 def _value(text: str) -> Any:
@@ -119,25 +119,25 @@ def spec(
     from asyncsim.learning.spec import Spec
     from asyncsim.updates._link import chain
 
-    grouped = _grouped(pairs)
+    grouped = _group(pairs)
     _check_task(str(parts["task"]))
     task = build("tasks", str(parts["task"]), grouped.get("task", {}), "task.")
     policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.") if parts["policy"] else None
     usual = _usual(policy or task.policy())
     links = [name.replace("-", "_") for name in links] or list(usual.settings)
-    given = _checked(grouped, parts, links)
+    by_part = _check_parts(grouped, parts, links)
     if sizes.get("replicates") is None:
         sizes = {**sizes, "replicates": usual.replicates}
-    method = given.get("method", {})
+    method = by_part.get("method", {})
     if parts["advantage"]:
         twice = "advantage" in method
         checks.require(not twice, "--set", "method.advantage", "left out beside --advantage", "name the advantage once")
-        method["advantage"] = build("advantages", parts["advantage"], given.get("advantage", {}), "advantage.")
+        method["advantage"] = build("advantages", parts["advantage"], by_part.get("advantage", {}), "advantage.")
     update = [
         build(
             "updates",
             name,
-            {**({"lr": 0.1} if name == "sgd" else {}), **usual.settings.get(name, {}), **given.get(name, {})},
+            {**({"lr": 0.1} if name == "sgd" else {}), **usual.settings.get(name, {}), **by_part.get(name, {})},
             f"{name}.",
         )
         for name in links
@@ -145,7 +145,7 @@ def spec(
     return Spec(
         task=task,
         policy=policy,
-        system=_source(parts, staleness, coupled, given),
+        system=_source(parts, staleness, coupled, by_part),
         method=build("methods", str(parts["method"]), method, "method."),
         update=chain(*update),
         **sizes,
@@ -179,32 +179,32 @@ def _usual(policy: Policy) -> _Usual:
     return _NETWORKS if "cuda" in policy.devices else _TABLES
 
 
-def _grouped(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _group(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Settings PART.KEY=VALUE by part."""
-    given: dict[str, dict[str, Any]] = {}
+    by_part: dict[str, dict[str, Any]] = {}
     for key, value in settings(pairs).items():
         part, dot, argument = key.partition(".")
         checks.require(bool(dot), "--set", key, "of the form PART.KEY=VALUE", "write for example task.arms=5")
-        given.setdefault(part, {})[argument] = value
-    return given
+        by_part.setdefault(part, {})[argument] = value
+    return by_part
 
 
-def _checked(
-    given: dict[str, dict[str, Any]], parts: dict[str, str | None], links: Sequence[str]
+def _check_parts(
+    by_part: dict[str, dict[str, Any]], parts: dict[str, str | None], links: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """The settings; those of a part that this run does not have are refused."""
     optional = [name for name in ("policy", "advantage", "system") if parts[name]]
     used = ["task", "method", *optional, *([] if parts["system"] else ["schedule"]), *links]
-    for part in given:
+    for part in by_part:
         unused = part in parts or part in plugins.summaries("asyncsim.updates")
         option = part if part in parts else f"link {part}"
         remedy = f"add --{option}{' NAME' if part in parts else ''}" if unused else "name a part of the run"
         checks.one_of("--set part", part, used, remedy)
-    return given
+    return by_part
 
 
 def _source(
-    parts: dict[str, str | None], staleness: int | None, coupled: bool, given: dict[str, dict[str, Any]]
+    parts: dict[str, str | None], staleness: int | None, coupled: bool, by_part: dict[str, dict[str, Any]]
 ) -> Any:
     """The system or schedule of a run, from exactly one of its options."""
     chosen = [name for name in ("system", "schedule") if parts[name]] + (["staleness"] if staleness is not None else [])
@@ -215,9 +215,9 @@ def _source(
         "one of them",
         "choose one source of staleness",
     )
-    schedule = given.get("schedule", {})
+    schedule = by_part.get("schedule", {})
     if parts["system"]:
-        knobs = given.get("system", {})
+        knobs = by_part.get("system", {})
         if coupled:
             # The law is not used: lengths come from the policy.
             make = plugins.load("asyncsim.systems", parts["system"], SINGULAR["systems"])

@@ -79,9 +79,9 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
     ids = trajectory[:1] if trajectory.strides[0] == 0 else trajectory
     flat = ids.reshape(*ids.shape[:2], -1)
     if not (flat[..., 1:] > flat[..., :-1]).all():
-        heads, apart = ids[..., 0], np.sort(flat, axis=-1)
+        heads, ordered = ids[..., 0], np.sort(flat, axis=-1)
         for right, bound in (
-            (apart[..., 1:] > apart[..., :-1], "of different trajectories inside a batch"),
+            (ordered[..., 1:] > ordered[..., :-1], "of different trajectories inside a batch"),
             (ids[..., 1:] > ids[..., :-1], "ascending inside a group"),
             (heads[..., 1:] > heads[..., :-1], "ascending from group to group inside a batch, by their first sample"),
         ):
@@ -104,9 +104,9 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
         checks.require(bool((work > 0).all()), "schedule.work", work.min(), "positive", "a trajectory has a token")
     if seconds is not None:
         back = np.argwhere(seconds[:, 1:] < seconds[:, :-1])[:1]
-        found = [f"{seconds[m, b]} before {seconds[m, b + 1]} in batch {b + 1}" for m, b in back]
+        decreases = [f"{seconds[m, b]} before {seconds[m, b + 1]} in batch {b + 1}" for m, b in back]
         bound, remedy = "not decreasing from batch to batch", "give the time at which training on each batch starts"
-        checks.require(not found, "schedule.seconds", found, bound, remedy)
+        checks.require(not decreases, "schedule.seconds", decreases, bound, remedy)
 
 
 def _kinds(name: str, table: Table) -> None:
@@ -252,8 +252,8 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
     _hold("groups", table, "fate", np.isin(table["fate"], FATES), "one of " + ", ".join(FATES))
     trained = table["fate"] == "trained"
     _hold("groups", table, "fate", trained == (first >= 0), "trained where a batch used it, and only there")
-    left = np.where(trained, np.append(batches["t_start"], np.nan)[first], table["t_left"])
-    _same("groups", table, "t_left", left, "the start of its batch")
+    departures = np.where(trained, np.append(batches["t_start"], np.nan)[first], table["t_left"])
+    _same("groups", table, "t_left", departures, "the start of its batch")
     unfinished = table["fate"] == "unfinished"
     _hold("groups", table, "t_left", np.isnan(table["t_left"]) == unfinished, "known but for unfinished groups")
     _within("groups", table, "place", 0, places - 1)
@@ -273,11 +273,11 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
 
 def _entries(table: Table) -> np.ndarray:
     """Places of groups in the order of their entry: by time, and by what the column says where times are one."""
-    found = np.full(len(table["entry"]), -1)
+    entries = np.full(len(table["entry"]), -1)
     entered = np.flatnonzero(~np.isnan(table["t_ready"]))
     order = entered[np.lexsort((table["entry"][entered], table["t_ready"][entered]))]
-    found[order] = np.arange(order.size)
-    return found
+    entries[order] = np.arange(order.size)
+    return entries
 
 
 def _samples(table: Table, groups: Table, batches: Table, publishes: Table) -> None:
@@ -303,9 +303,9 @@ def _samples(table: Table, groups: Table, batches: Table, publishes: Table) -> N
     for version, time in (("v_start", "t_start"), ("v_ready", "t_end")):
         _in_time("samples", table, version, time, publishes["t_install"])
     ended = table["v_ready"] >= 0
-    own = np.where(ended, table["v_start"], -1)
-    pinned = bool((table["v_end"] == own).all())
-    _same("samples", table, "v_end", own if pinned else table["v_ready"], "v_ready, or v_start of all that ended")
+    starts = np.where(ended, table["v_start"], -1)
+    pinned = bool((table["v_end"] == starts).all())
+    _same("samples", table, "v_end", starts if pinned else table["v_ready"], "v_ready, or v_start of all that ended")
     _within("samples", table, "work wasted done", 0.0, np.inf)
     started, clock, bound = table["v_start"] >= 0, table["clock"], table["work"] * (1.0 + SLACK)
     _hold("samples", table, "v_ready", started | ~ended, "missing where it never started")

@@ -97,18 +97,18 @@ class Law:
             return float(np.dot(np.sort(self.parameters), np.diff(steps)))
         mean = self.mean()
         try:
-            found = _integral_of_maximum(self, n)
+            integral = _integral_of_maximum(self, n)
         except (OverflowError, ValueError):
-            found = math.nan
+            integral = math.nan
         # A maximum below the mean says that the quadrature has lost the law's mass between its points.
         checks.require(
-            math.isfinite(found) and found >= mean * (1.0 - 1e-9),
+            math.isfinite(integral) and integral >= mean * (1.0 - 1e-9),
             "law",
             str(self),
             f"narrow enough for the mean of the largest of {n} draws",
             "choose a law of less extreme shape, or give explicit times instead of a load",
         )
-        return found
+        return integral
 
     def survival(self, x: np.ndarray | float) -> np.ndarray:
         """P(X > x), float64 in the shape of x."""

@@ -54,8 +54,8 @@ class Estimate(NamedTuple):
 
         half = self.tolerance + (critical(0.05, self.freedom) * self.error if self.error else 0.0)
         known = math.isfinite(half) and self.independent
-        shown = notation.measurement(self.value, half, self.value) if known else notation.number(self.value)
-        rows = [("value", shown), ("samples", self.samples)]
+        value = notation.measurement(self.value, half, self.value) if known else notation.number(self.value)
+        rows = [("value", value), ("samples", self.samples)]
         return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
 
 
@@ -165,9 +165,9 @@ class Tightness:
         delay: not tight, reaches 0.944 of the bound; a term 15 % lower would be seen
         """
         name = self.term if self.quantity in ("bound", self.term) else f"{self.term} of {self.quantity}"
-        seen = f"a term {self.lowering} lower would be seen"
-        found = seen if math.isfinite(self.seen) else "its absence would not be seen"
-        return f"{name}: {'tight' if self.tight else 'not tight'}, reaches {self.ratio:.3g} of the bound; {found}"
+        threshold = f"a term {self.lowering} lower would be seen"
+        visibility = threshold if math.isfinite(self.seen) else "its absence would not be seen"
+        return f"{name}: {'tight' if self.tight else 'not tight'}, reaches {self.ratio:.3g} of the bound; {visibility}"
 
     @property
     def lowering(self) -> str:
@@ -206,23 +206,25 @@ class Verdict:
 
     def __str__(self) -> str:
         """Verdict and id, a line for every comparison (of many those with the least margin), what is not tight."""
-        shown = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
-        changing = {key for row in self.points for key, value in row.point.items() if value != shown[0].point.get(key)}
+        tightest = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
+        changing = {
+            key for row in self.points for key, value in row.point.items() if value != tightest[0].point.get(key)
+        }
         lines = [f"{self.verdict}: {self.id}"]
-        for row in (row for row in self.points if any(row is kept for kept in shown)):
+        for row in (row for row in self.points if any(row is each for each in tightest)):
             place = ", ".join(f"{key} = {value}" for key, value in row.point.items() if key in changing)
             place = place if len(place) <= LONGEST else f"{place[: LONGEST - 3]}..."
             lines.append("  " + (f"at {place}: " if place else "") + str(row).removeprefix("held: "))
-        left = len(self.points) - len(shown)
-        lines += [f"  and {left} comparisons of more margin"] if left else []
+        remainder = len(self.points) - len(tightest)
+        lines += [f"  and {remainder} comparisons of more margin"] if remainder else []
         return "\n".join([*lines, *(f"  {part}" for part in self.terms if not part.tight)])
 
     def _repr_html_(self) -> str:
         """A small table for notebooks: statement and verdict, then the comparisons, of many those of least margin."""
         few = sorted(self.points, key=lambda row: row.margin)[: showing.ROWS]
         heads = ("quantity", "predicted", "measured", "verdict", "point")
-        left = len(self.points) - len(few)
-        more = f"; {left} comparisons of more margin are left out" if left else ""
+        remainder = len(self.points) - len(few)
+        more = f"; {remainder} comparisons of more margin are left out" if remainder else ""
         caption = f"{self.verdict}: {self.id}. {self.statement}{more}"
         return showing.table([heads, *(row._cells() for row in few)], caption, heading=True)
 
@@ -364,7 +366,7 @@ class Schedule:
     def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
         """The schedule of `packed` arrays and scalars."""
         work, seconds = arrays.get("work"), arrays.get("seconds")
-        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **_learner_apart(scalars))
+        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **_split_learner(scalars))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to one compressed file, atomically."""
@@ -379,7 +381,7 @@ class Schedule:
             return cls.unpacked(arrays, scalars)
 
 
-def _learner_apart(scalars: Mapping[str, Any]) -> dict[str, Any]:
+def _split_learner(scalars: Mapping[str, Any]) -> dict[str, Any]:
     """Scalars of a schedule; files from before had the epochs of the learner among them."""
     scalars = dict(scalars)
     epochs = scalars.pop("updates_per_batch", 1)
@@ -436,6 +438,6 @@ class Timeline:
             for name, column in arrays.items():
                 table, _, column_name = name.partition("/")
                 tables[table][column_name] = column
-            found = cls(**tables, **scalars)
-            columns.check_timeline(tables, found.header)
-        return found
+            timeline = cls(**tables, **scalars)
+            columns.check_timeline(tables, timeline.header)
+        return timeline

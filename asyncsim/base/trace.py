@@ -79,7 +79,7 @@ class Trace:
         head = self.header.get("spec") or {}
         cells = [(name, part, metric) for name, part in self.split().items() for metric in part.metrics]
         rows: list[Sequence[Any]] = [("setting", "metric", "last tenth, mean and 95 %")]
-        rows += [(name or "all replicates", metric, part._ended(metric)) for name, part, metric in cells[:ENDS]]
+        rows += [(name or "all replicates", metric, part._describe_end(metric)) for name, part, metric in cells[:ENDS]]
         words = [f"{key} {head[key]}" for key in ("task", "method") if key in head]
         words += [f"{len(self.updates)} recorded updates", f"{self.replicates} replicates"]
         if self.partial is not None:
@@ -88,16 +88,16 @@ class Trace:
             words.append(f"the first {ENDS} of {len(cells)} rows")
         return showing.table(rows, ", ".join(words), heading=True, rows=ENDS)
 
-    def _ended(self, metric: str) -> str:
+    def _describe_end(self, metric: str) -> str:
         """A metric over the last tenth of the recorded updates, in words."""
         try:
-            found = self.final(metric)
+            estimate = self.final(metric)
         except checks.InputError:
             return "—"
-        low, high = self.interval(metric, found)
+        low, high = self.interval(metric, estimate)
         if math.isnan(low):
-            return f"{notation.number(found.value)} (no interval)"
-        return f"{notation.number(found.value)} [{notation.number(low)}, {notation.number(high)}]"
+            return f"{notation.number(estimate.value)} (no interval)"
+        return f"{notation.number(estimate.value)} [{notation.number(low)}, {notation.number(high)}]"
 
     @property
     def replicates(self) -> int:
@@ -112,8 +112,8 @@ class Trace:
     @property
     def settings(self) -> dict[str, np.ndarray]:
         """Knobs that differ between replicates, each float64 `[R]`; `split` has a trace for each setting."""
-        found = self.header.get("settings") or {}
-        return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
+        knobs = self.header.get("settings") or {}
+        return {name: np.asarray(values, dtype=np.float64) for name, values in knobs.items()}
 
     def split(self) -> dict[str, Trace]:
         """A trace for each setting of the knobs that differ between replicates, by its name; itself where none does.
@@ -125,9 +125,9 @@ class Trace:
             return {"": self}
         values, which = np.unique(np.array(list(settings.values())), axis=1, return_inverse=True)
         columns = [tuple(float(x) for x in column) for column in values.T]
-        names = [_named(settings, column, "{:.6g}") for column in columns]
+        names = [_name_setting(settings, column, "{:.6g}") for column in columns]
         if len(set(names)) < len(names):
-            names = [_named(settings, column, "{!r}") for column in columns]
+            names = [_name_setting(settings, column, "{!r}") for column in columns]
         return {
             name: self._part(np.flatnonzero(which.reshape(-1) == k), dict(zip(settings, columns[k], strict=True)))
             for k, name in enumerate(names)
@@ -189,18 +189,18 @@ class Trace:
         window = np.where(self.diverged >= 0, np.nan, self[name][-rows:])
         # A missing number inside the window (a cosine to a zero gradient, say) takes nothing from the others.
         count = np.isfinite(window).sum(axis=0)
-        found = self._mean(np.where(count > 0, np.nansum(window, axis=0) / np.maximum(count, 1), np.nan))
-        checks.require(found is not None, "metric", name, "finite in some replicate at the end", "all diverged")
-        assert found is not None
-        return found
+        estimate = self._mean(np.where(count > 0, np.nansum(window, axis=0) / np.maximum(count, 1), np.nan))
+        checks.require(estimate is not None, "metric", name, "finite in some replicate at the end", "all diverged")
+        assert estimate is not None
+        return estimate
 
     def _mean(self, values: np.ndarray) -> records.Estimate | None:
         """Mean of the finite numbers among `[R]`; with a single one its error is unknown (infinite); None without."""
-        kept = np.isfinite(values)
-        if kept.sum() < 2:
-            alone = values[kept]
-            return records.Estimate(float(alone[0]), error=math.inf, independent=False) if len(alone) else None
-        return uncertainty.between(values[kept], self.realization[kept], self.schedule.random)
+        finite = np.isfinite(values)
+        if finite.sum() < 2:
+            single = values[finite]
+            return records.Estimate(float(single[0]), error=math.inf, independent=False) if len(single) else None
+        return uncertainty.between(values[finite], self.realization[finite], self.schedule.random)
 
     def staleness(self) -> np.ndarray:
         """Share of trajectories at each head staleness 0, 1, ... versions, over all batches and realizations."""
@@ -236,17 +236,23 @@ class Trace:
             setting = [part.header["setting"][knob] for knob in knobs]
             for name, values in part.metrics.items():
                 for update, row in zip(part.updates, values, strict=True):
-                    found = part._mean(row)
-                    if found is not None:
-                        kept = int(np.isfinite(row).sum())
-                        known = (found.value, found.error, *part._bounds(name, found), kept, found.independent)
-                        rows.append((int(update), name, *setting, *known))
+                    estimate = part._mean(row)
+                    if estimate is not None:
+                        count = int(np.isfinite(row).sum())
+                        statistics = (
+                            estimate.value,
+                            estimate.error,
+                            *part._bounds(name, estimate),
+                            count,
+                            estimate.independent,
+                        )
+                        rows.append((int(update), name, *setting, *statistics))
         columns = ["mean", "standard_error", "low", "high", "replicates", "independent"]
         return pd.DataFrame(rows, columns=["update", "metric", *knobs, *columns])
 
-    def _bounds(self, name: str, found: records.Estimate) -> tuple[float, float]:
+    def _bounds(self, name: str, estimate: records.Estimate) -> tuple[float, float]:
         """The interval of a row, however false its error; infinite where there is none."""
-        low, high = self.interval(name, found._replace(independent=True))
+        low, high = self.interval(name, estimate._replace(independent=True))
         return (-math.inf, math.inf) if math.isnan(low) else (low, high)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -285,7 +291,7 @@ class Trace:
                 groups[group][rest] = value
             else:
                 plain[name] = value
-        found = cls(
+        trace = cls(
             groups["metrics"],
             plain["updates"],
             groups["accumulated"],
@@ -295,8 +301,8 @@ class Trace:
             records.Schedule.unpacked(groups["schedule"], scalars["schedule"]),
             scalars["header"],
         )
-        found._check()
-        return found
+        trace._check()
+        return trace
 
     def _check(self) -> None:
         """Refuse arrays of other shapes or types than a run leaves behind."""
@@ -321,14 +327,14 @@ class Trace:
         rising = bool((self.updates[1:] > self.updates[:-1]).all())
         rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
         checks.require(rising, "trace.updates", self.updates.tolist(), f"ascending in [0, {total})", "run it again")
-        left = bool(((self.diverged >= -1) & (self.diverged < total)).all())
-        checks.require(left, "trace.diverged", self.diverged.tolist(), f"in [-1, {total})", "run it again")
+        bounded = bool(((self.diverged >= -1) & (self.diverged < total)).all())
+        checks.require(bounded, "trace.diverged", self.diverged.tolist(), f"in [-1, {total})", "run it again")
         highest = self.schedule.realizations
         known = bool(((self.realization >= 0) & (self.realization < highest)).all())
         checks.require(known, "trace.realization", self.realization.tolist(), f"in [0, {highest})", "run it again")
 
 
-def _named(knobs: Iterable[str], values: Iterable[float], form: str) -> str:
+def _name_setting(knobs: Iterable[str], values: Iterable[float], form: str) -> str:
     """A setting in words."""
     return ", ".join(f"{knob}={form.format(value)}" for knob, value in zip(knobs, values, strict=True))
 

@@ -42,10 +42,10 @@ class Draws:
 
     def uniform(self, token: int, draw: int) -> Tensor:
         """Uniform numbers, float64 `[R, G, N]`."""
-        found = self.blocks.get((token, draw // 2))
-        if found is None:
-            found = self.blocks[token, draw // 2] = self._block(token, draw // 2)
-        return found[draw % 2]
+        pair = self.blocks.get((token, draw // 2))
+        if pair is None:
+            pair = self.blocks[token, draw // 2] = self._block(token, draw // 2)
+        return pair[draw % 2]
 
     def seeds(self, token: int) -> np.ndarray:
         """Seeds in [0, 2^31) for libraries that take one, int64 `[R, G, N]`; NumPy's old generator takes no more."""

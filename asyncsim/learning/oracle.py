@@ -57,7 +57,7 @@ def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np
     >>> float(value), gradient.tolist()
     (0.5, [-0.25, 0.25])
     """
-    policy = _fitting(task, policy)
+    policy = _fit_policy(task, policy)
     rows, single = _rows(parameters, policy, "parameters")
     value, gradient = task.exact(policy, rows)
     return (value[0].numpy(), gradient[0].numpy()) if single else (value.numpy(), gradient.numpy())
@@ -111,7 +111,7 @@ def moments(
     >>> moments(task, sim.methods.reinforce(sim.advantages.group_mean()), [0.0, 0.0], samples=2).mean.round(6).tolist()
     [-0.125, 0.125]
     """
-    policy = _fitting(task, policy)
+    policy = _fit_policy(task, policy)
     _check_method(method, policy)
     now, _ = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
@@ -123,23 +123,23 @@ def moments(
     checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
     _check_staleness(staleness)
     method.advantage.check(samples)
-    found = task.outcomes(torch.tensor([prompt]))
+    outcomes = task.outcomes(torch.tensor([prompt]))
     checks.require(
-        found.complete,
+        outcomes.complete,
         "task",
         type(task).__name__,
         "one whose samples can be listed",
         "set noise=0; with noise the covariance is the policy's noise^2/N per coordinate",
     )
     remedy = "use fewer samples, arms or tokens, or oracle.limit for N -> infinity"
-    total = checks.power("outcomes ** samples", found.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
+    total = checks.power("outcomes ** samples", outcomes.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
     chance = _chances(task, policy, then, prompt)
     first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
     for start in range(0, total, BLOCK):
         picks = np.stack(
-            np.unravel_index(np.arange(start, min(total, start + BLOCK)), (found.reward.shape[1],) * samples), 1
+            np.unravel_index(np.arange(start, min(total, start + BLOCK)), (outcomes.reward.shape[1],) * samples), 1
         )
-        batch, probability = _every_batch(task, policy, then, found, chance, torch.from_numpy(picks))
+        batch, probability = _every_batch(task, policy, then, outcomes, chance, torch.from_numpy(picks))
         batch.train_version = staleness
         gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch).gradient.double()
         first += probability @ gradient
@@ -193,17 +193,17 @@ def batch_variance(step: Step) -> Tensor:
     then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
     samples = int(batch.size) if math.isfinite(batch.size) else 1
     # Log-probabilities are logits of the same policy, so they serve as parameters.
-    found = [
+    variances = [
         moments(step.task, step.method, a, b, samples, step.policy, prompt, staleness).variance
         for a, b in zip(now, then, strict=True)
     ]
-    return torch.tensor(found, dtype=torch.float64)
+    return torch.tensor(variances, dtype=torch.float64)
 
 
 def _on_population(
     task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None, staleness: int
 ) -> tuple[Step, bool]:
-    policy = _fitting(task, policy)
+    policy = _fit_policy(task, policy)
     _check_method(method, policy)
     _check_staleness(staleness)
     now, single = _rows(parameters, policy, "parameters")
@@ -227,7 +227,7 @@ def _chances(task: Task, policy: Policy, then: Tensor, prompt: int) -> Tensor:
 
 
 def _every_batch(
-    task: Task, policy: Policy, then: Tensor, found: Outcomes, chance: Tensor, picks: Tensor
+    task: Task, policy: Policy, then: Tensor, outcomes: Outcomes, chance: Tensor, picks: Tensor
 ) -> tuple[Batch, Tensor]:
     """Batches made of the picked outcomes `[R, N]`, and their probabilities `[R]`."""
     samples = picks.shape[1]
@@ -237,11 +237,11 @@ def _every_batch(
     def pick(x: Tensor) -> Tensor:
         return x[0][picks].unsqueeze(1)
 
-    told = {name: pick(value) for name, value in found.told.items()}
-    rows = Trajectories(pick(found.state), pick(found.action), pick(found.mask), told=told)
+    ledger = {name: pick(value) for name, value in outcomes.told.items()}
+    rows = Trajectories(pick(outcomes.state), pick(outcomes.action), pick(outcomes.mask), told=ledger)
     rows.outputs = sampler.record(view, rows)
     nothing = np.zeros((1, 1, samples), dtype=np.int64)
-    batch = sampler.batch(rows, pick(found.reward), samples, _no_version(), 0, nothing, view)
+    batch = sampler.batch(rows, pick(outcomes.reward), samples, _no_version(), 0, nothing, view)
     return batch, chance[picks].prod(-1)
 
 
@@ -249,7 +249,7 @@ def _sampler(task: Task, policy: Policy, samples: int, replicates: int, seed: in
     return Sampler(task, policy, samples, seed, np.arange(replicates), np.zeros(replicates, dtype=np.int64))
 
 
-def _fitting(task: Task, policy: Policy | None) -> Policy:
+def _fit_policy(task: Task, policy: Policy | None) -> Policy:
     """The policy, or the task's own; one that does not fit is refused, as is what is no task."""
     checks.require(hasattr(task, "outcomes"), "task", task, "a task", "write sim.tasks.NAME(...)")
     if policy is None:

@@ -72,7 +72,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     parts: list[_Part] = []
     with stopping.deferred() as received:
         with (
-            Progress("updates", spec.updates * len(starts), progress) as shown,
+            Progress("updates", spec.updates * len(starts), progress) as bar,
             torch.no_grad(),
             _threads(policy.threads),
             _on(spec.device),
@@ -81,7 +81,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
                 if received:
                     break
                 replicates = np.arange(start, min(start + block, spec.replicates))
-                parts.append(_run_part(spec, seed, source, replicates, shown, received))
+                parts.append(_run_part(spec, seed, source, replicates, bar, received))
         # Still deferred: a signal now must not lose a run that is over.
         by = stopping.NAMES[received[0]] if received else None
         trace = _trace(spec, seed, source, parts, by) if parts else None
@@ -93,9 +93,9 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
 
 def _announce_prices(spec: Spec) -> None:
     """One line on stderr where metrics that list every outcome take longer than a glance."""
-    found = spec.price(chosen(spec.diagnostics, spec.trained_policy)[0])
-    if found.in_all >= _price.NOTED:
-        print(f"asyncsim: {found}", file=sys.stderr, flush=True)
+    price = spec.price(chosen(spec.diagnostics, spec.trained_policy)[0])
+    if price.in_all >= _price.NOTED:
+        print(f"asyncsim: {price}", file=sys.stderr, flush=True)
 
 
 def how_far(trace: Trace) -> str:
@@ -114,8 +114,8 @@ class _Source:
 
     def __init__(self, spec: Spec, seed: int) -> None:
         self.spec, self.seed, system = spec, seed, spec.system
-        given = isinstance(system, records.Schedule)
-        self.coupled = not given and system.coupled
+        saved = isinstance(system, records.Schedule)
+        self.coupled = not saved and system.coupled
         checks.require(
             spec.updates % spec.passes == 0,
             "updates",
@@ -125,25 +125,25 @@ class _Source:
         )
         self.batches = spec.updates // spec.passes
         checks.require(
-            spec.realizations is None or not (given or self.coupled),
+            spec.realizations is None or not (saved or self.coupled),
             "realizations",
             spec.realizations,
             "absent with a saved or coupled schedule",
             "its realizations are its own",
         )
-        if given:
-            self._check_given(system)
-            wanted = system.realizations
+        if saved:
+            self._check_saved(system)
+            count = system.realizations
         elif self.coupled:
-            wanted = spec.replicates
+            count = spec.replicates
         else:
-            wanted = min(spec.realizations or system.realizations(spec.replicates), spec.replicates)
-        self.realization = np.arange(spec.replicates) % wanted
+            count = min(spec.realizations or system.realizations(spec.replicates), spec.replicates)
+        self.realization = np.arange(spec.replicates) % count
         self.schedule = None
-        if given:
+        if saved:
             self.schedule = system
         elif not self.coupled:
-            self.schedule = system.schedule(self.batches, spec.samples_per_group, spec.task.horizon, wanted, seed)
+            self.schedule = system.schedule(self.batches, spec.samples_per_group, spec.task.horizon, count, seed)
         checks.require(
             self.schedule is None or int(self.schedule.version.min()) >= 0,
             "schedule.version",
@@ -176,9 +176,9 @@ class _Source:
         parts = [feed.record() for feed in feeds]
         names = ("version", "trajectory", "work", "seconds")
         known = {name: [getattr(part, name) for part in parts] for name in names if getattr(parts[0], name) is not None}
-        return dataclasses.replace(parts[0], **{name: np.concatenate(own) for name, own in known.items()})
+        return dataclasses.replace(parts[0], **{name: np.concatenate(arrays) for name, arrays in known.items()})
 
-    def _check_given(self, schedule: records.Schedule) -> None:
+    def _check_saved(self, schedule: records.Schedule) -> None:
         spec = self.spec
         checks.require(
             schedule.batches >= self.batches,
@@ -224,16 +224,16 @@ class _Part(NamedTuple):
 
 
 def _run_part(
-    spec: Spec, seed: int, source: _Source, replicates: np.ndarray, shown: Progress, received: list[int]
+    spec: Spec, seed: int, source: _Source, replicates: np.ndarray, bar: Progress, received: list[int]
 ) -> _Part:
     policy = spec.trained_policy
     feed, realization = source.feed(replicates)
     sampler = Sampler(spec.fitted_task, policy, spec.samples_per_group, seed, replicates, realization)
     recorder = Recorder(spec.diagnostics, policy, spec.every, len(replicates), policy.size)
-    before = shown.done
+    before = bar.done
 
     def progress(updates: int) -> bool:
-        shown.add(updates)
+        bar.add(updates)
         return bool(received)
 
     plan = Plan(
@@ -252,7 +252,7 @@ def _run_part(
         progress=progress,
     )
     parameters, diverged = run_block(plan)
-    made = shown.done - before
+    made = bar.done - before
     metrics, accumulated = recorder.results(whole=made == spec.updates)
     return _Part(metrics, accumulated, parameters.double().cpu().numpy(), diverged.cpu().numpy(), feed, made)
 
@@ -314,26 +314,26 @@ def _on(device: str) -> Iterator[None]:
 def _join(parts: list[dict[str, np.ndarray]], sizes: list[int]) -> dict[str, np.ndarray]:
     """Arrays of all blocks, of so many replicates each, beside one another."""
     return {
-        name: np.concatenate([_padded(each.get(name), first, n) for each, n in zip(parts, sizes, strict=True)], axis=-1)
+        name: np.concatenate([_pad(each.get(name), first, n) for each, n in zip(parts, sizes, strict=True)], axis=-1)
         for name, first in parts[0].items()
     }
 
 
-def _padded(values: np.ndarray | None, like: np.ndarray, size: int) -> np.ndarray:
+def _pad(values: np.ndarray | None, like: np.ndarray, size: int) -> np.ndarray:
     """The array with as many rows as that of another block; rows that a stopped block has not reached are missing."""
     if values is not None and values.shape[:-1] == like.shape[:-1]:
         return values
-    found = np.full((*like.shape[:-1], size), math.nan)
+    rows = np.full((*like.shape[:-1], size), math.nan)
     if values is not None:
-        found[: len(values)] = values
-    return found
+        rows[: len(values)] = values
+    return rows
 
 
 @contextmanager
-def _threads(wanted: int) -> Iterator[None]:
+def _threads(count: int) -> Iterator[None]:
     """Limit torch's threads: small tensors gain nothing from two, and lose tenfold when a core is taken."""
     before = torch.get_num_threads()
-    torch.set_num_threads(min(before, wanted))
+    torch.set_num_threads(min(before, count))
     try:
         yield
     finally:

@@ -201,8 +201,8 @@ class Spec:
         ...          replicates=2).settings()
         {'sgd.lr': (0.1, 0.2)}
         """
-        found = knobs.arrays(self.method, "method") | knobs.arrays(self.update, "update")
-        return {name: values for name, values in found.items() if len(set(values)) > 1}
+        arrays = knobs.arrays(self.method, "method") | knobs.arrays(self.update, "update")
+        return {name: values for name, values in arrays.items() if len(set(values)) > 1}
 
     def _check_device(self, policy: Policy) -> None:
         checks.require(
@@ -252,17 +252,17 @@ class Spec:
         system, R, T = self.system, self.replicates, self.task.horizon
         group = system.groups_per_batch * self.samples_per_group
         batches = self.updates // self.passes
-        kept = _kept(system, batches) if self.drawn == "late" else 1
+        versions = _count_versions(system, batches) if self.drawn == "late" else 1
         size = 8 if self.precision == "float64" else 4
-        found = {
+        sizes = {
             "one batch [R, G, N, T]": (
                 8 * ARRAYS * self.together * group * T,
                 f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or block",
             ),
             "parameters [versions, R, P]": (
-                size * parameters * (4 * R + 3 * self.together * kept),
+                size * parameters * (4 * R + 3 * self.together * versions),
                 f"replicates = {R}, the parameters (arms, actions, horizon; train_layers of a language model)"
-                + (" or the staleness" if kept > 1 else ""),
+                + (" or the staleness" if versions > 1 else ""),
             ),
             "metrics [U/every, R]": (
                 8 * (metrics + 1) * R * (1 + self.updates // self.every),
@@ -271,11 +271,11 @@ class Spec:
         }
         if not isinstance(system, records.Schedule):
             M = R if system.coupled else min(self.realizations or system.realizations(R), R)
-            found["schedule versions [M, B, G, N, T]"] = (
+            sizes["schedule versions [M, B, G, N, T]"] = (
                 (8 + 5 * M * (T if system.mode in ("keep", "reprefill") else 1)) * batches * group,
                 f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
             )
-        return found
+        return sizes
 
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""
@@ -283,8 +283,8 @@ class Spec:
 
     def _repr_html_(self) -> str:
         """A small table for notebooks: the settings by name, as `describe` gives them."""
-        given = [(key, value) for key, value in self.describe().items() if value not in (None, [], {})]
-        return showing.table(given, rows=40)
+        settings = [(key, value) for key, value in self.describe().items() if value not in (None, [], {})]
+        return showing.table(settings, rows=40)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run, in words."""
@@ -322,7 +322,7 @@ def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray |
     return rows
 
 
-def _kept(system: Any, batches: int) -> int:
+def _count_versions(system: Any, batches: int) -> int:
     """About how many published versions a run keeps at one time."""
     if isinstance(system, records.Schedule):
         return 2

@@ -40,11 +40,11 @@ def draw_verdict(verdict: Verdict) -> Figure:
         for ax in axes[len(quantities) :]:
             ax.set_visible(False)
     else:
-        shown = sorted(judged, key=lambda row: row.margin)[:ROWS]
-        shown = [row for row in judged if any(row is kept for kept in shown)]
-        figure = _style.picture(2 * _style.COLUMN, 1.3 + 0.17 * max(len(shown), 2))
-        deviations(figure.subplots(), shown, labels(shown, verdict.points), verdict.kind)
-        if len(shown) < len(judged):
+        rows = sorted(judged, key=lambda row: row.margin)[:ROWS]
+        rows = [row for row in judged if any(row is each for each in rows)]
+        figure = _style.picture(2 * _style.COLUMN, 1.3 + 0.17 * max(len(rows), 2))
+        deviations(figure.subplots(), rows, labels(rows, verdict.points), verdict.kind)
+        if len(rows) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
     statement = textwrap.wrap(verdict.statement.replace("$", r"\$"), int(15.5 * figure.get_figwidth()))
     title = "\n".join([*statement, f"{verdict.id}: {verdict.verdict}{left_out}"])
@@ -144,7 +144,7 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
     """Predicted and measured numbers of every row at its right end, in the color of a verdict that is not held."""
     predicted = ["predicted", *(notation.number(row.predicted) for row in rows)]
     wide = max(len(text) for text in predicted)
-    lines = [f"{a:>{wide}}  {b}" for a, b in zip(predicted, ["measured", *map(found, rows)], strict=True)]
+    lines = [f"{a:>{wide}}  {b}" for a, b in zip(predicted, ["measured", *map(measured, rows)], strict=True)]
     right = ax.secondary_yaxis("right")
     right.set_yticks(range(-1, len(rows)), lines, fontfamily="DejaVu Sans Mono", fontsize=6.5)
     right.tick_params(length=0)
@@ -154,7 +154,7 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
         text.set_color(_style.INK if row.verdict == "held" else _style.COLORS[row.verdict])
 
 
-def found(row: Comparison) -> str:
+def measured(row: Comparison) -> str:
     """The measured number with half of its interval."""
     if not math.isfinite(row.measured):
         return "diverged"
@@ -183,12 +183,12 @@ def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list
     for row in everything:
         if row.point not in points:
             points.append(row.point)
-    names = told_apart(points)
+    names = name_points(points)
     ends = [f"  ({names[points.index(row.point)]})" if len(points) > 1 else "" for row in rows]
     return [row.quantity.replace("_", " ") + end for row, end in zip(rows, ends, strict=True)]
 
 
-def told_apart(points: Sequence[dict[str, Any]]) -> list[str]:
+def name_points(points: Sequence[dict[str, Any]]) -> list[str]:
     """A name of each point from the parameters that differ; its number stands before it where names coincide."""
     keys = list(dict.fromkeys(key for point in points for key in point))
     changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
@@ -196,7 +196,9 @@ def told_apart(points: Sequence[dict[str, Any]]) -> list[str]:
     def names(chosen: Sequence[str]) -> list[str]:
         return [
             ", ".join(
-                f"{key.replace('_', ' ')} {shown(point[key])}" for key in changing if key in chosen and key in point
+                f"{key.replace('_', ' ')} {in_few_signs(point[key])}"
+                for key in changing
+                if key in chosen and key in point
             )
             for point in points
         ]
@@ -205,13 +207,13 @@ def told_apart(points: Sequence[dict[str, Any]]) -> list[str]:
     for key in sorted(changing, key=lambda key: max(map(len, names([key])))):
         if max(map(len, names([*chosen, key]))) <= NAME:
             chosen.append(key)
-    found = names(chosen)
-    if len(set(found)) < len(points):
-        found = [f"point {number}" + f", {name}" * bool(name) for number, name in enumerate(found, 1)]
-    return found
+    texts = names(chosen)
+    if len(set(texts)) < len(points):
+        texts = [f"point {number}" + f", {name}" * bool(name) for number, name in enumerate(texts, 1)]
+    return texts
 
 
-def shown(value: Any) -> str:
+def in_few_signs(value: Any) -> str:
     """A parameter in few signs: of a long list the first and the last number."""
     if isinstance(value, float):
         return f"{value:.4g}"
@@ -221,5 +223,5 @@ def shown(value: Any) -> str:
             first = first[0]
         while isinstance(last, (list, tuple)) and last:
             last = last[-1]
-        return f"({shown(first)}, …, {shown(last)})"
+        return f"({in_few_signs(first)}, …, {in_few_signs(last)})"
     return str(value)

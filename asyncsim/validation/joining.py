@@ -53,26 +53,26 @@ def join(
     n = sum(len(numbers) for numbers, reason in zip(predicted, reasons, strict=True) if reason is None)
     rows: list[Comparison] = []
     tested: list[Tested] = []
-    for point, found, numbers, reason in zip(points, measured, predicted, reasons, strict=True):
+    for point, estimates, numbers, reason in zip(points, measured, predicted, reasons, strict=True):
         if reason is not None:
             rows.append(_outside(point, reason))
             continue
-        missing = sorted(set(numbers) - set(found)) if numbers else ["any"]
+        missing = sorted(set(numbers) - set(estimates)) if numbers else ["any"]
         checks.require(
             not missing,
             "measured quantities",
-            sorted(found),
+            sorted(estimates),
             f"such as to include {', '.join(missing)}",
             "let the trial measure what the claim predicts",
         )
         scales = _scales(claim.relative_to, numbers)
         for name in numbers:
             row = judge(
-                found[name], numbers[name], claim.kind, scales[name], effect, false_fail, false_pass, n, point, name
+                estimates[name], numbers[name], claim.kind, scales[name], effect, false_fail, false_pass, n, point, name
             )
             rows.append(row)
             if claim.kind == "bound":
-                tested.append(Tested(claim, point, row, found[name], false_fail / n))
+                tested.append(Tested(claim, point, row, estimates[name], false_fail / n))
     return _verdict(claim, rows, tested, effect, false_fail, false_pass, seconds)
 
 

@@ -88,19 +88,21 @@ def tightness(
     probability at most `false_pass`. The mapping says, by the index in the list, whether more samples could still show
     that a loose term is tight.
     """
-    found: list[Tightness] = []
+    parts: list[Tightness] = []
     undecided: dict[int, bool] = {}
     for quantity in dict.fromkeys(each.row.quantity for each in tested):
         for term in claim.terms or (quantity,):
-            here = [each for each in tested if each.row.quantity == quantity and each.drop(term, effect) > 0.0]
-            if not here:
+            candidates = [each for each in tested if each.row.quantity == quantity and each.drop(term, effect) > 0.0]
+            if not candidates:
                 continue
-            rates = [each.missed(term, effect) if each.ratio >= TIGHT else 1.0 for each in here]
-            seen = [each.seen(term, false_pass) for each in here]
-            best = min(range(len(here)), key=lambda k: (rates[k], seen[k], -here[k].ratio))
+            rates = [each.missed(term, effect) if each.ratio >= TIGHT else 1.0 for each in candidates]
+            seen = [each.seen(term, false_pass) for each in candidates]
+            best = min(range(len(candidates)), key=lambda k: (rates[k], seen[k], -candidates[k].ratio))
             tight = rates[best] <= false_pass
-            undecided[len(found)] = not tight and any(each.undecided(term, effect) for each in here)
-            found.append(
-                Tightness(quantity, term, tight, here[best].ratio, seen[best], rates[best], dict(here[best].point))
+            undecided[len(parts)] = not tight and any(each.undecided(term, effect) for each in candidates)
+            parts.append(
+                Tightness(
+                    quantity, term, tight, candidates[best].ratio, seen[best], rates[best], dict(candidates[best].point)
+                )
             )
-    return found, undecided
+    return parts, undecided

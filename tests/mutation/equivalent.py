@@ -92,7 +92,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "The longer way gives the same number.",
     (
         "asyncsim/learning/ratios.py",
-        "reached = (held > 0) & (below >= level * below[:, -1:] - 1e-12)",
+        "reached = (ordered_mass > 0) & (below >= level * below[:, -1:] - 1e-12)",
         "> -> >=",
     ): "What has no mass stands behind all that has.",
     ("asyncsim/methods/_adaptive.py", 'if key.device.type != "cpu":', "!= -> =="): "Both ways sort.",
