@@ -85,19 +85,21 @@ def described(kind: str, name: str) -> dict[str, Any]:
 
 
 def facts(kind: str, name: str) -> dict[str, Any]:
-    """What a table of methods, advantages, factors, penalties, links or metrics needs to know of one of them.
+    """What a table shows of one method, advantage, factor, penalty, link or metric.
 
-    Defaults of its arguments (None: required or left to the part) and the reference; of a method also level, anchor,
+    Defaults of its arguments (None: required or left to the part) and the reference. Of a method also level, anchor,
     aggregator, what it is when all policies agree, and whether it is a reconstruction.
     """
     if kind not in ("methods", "advantages", "factors", "penalties", "updates", "diagnostics"):
         return {}
     part = plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
+    # Read arguments and reference.
     source = re.search(r"Source:\s+(.*?)\.?\s*(?:\n\n|$)", part["doc"], re.DOTALL)
     entries: dict[str, Any] = {
         "arguments": {a["name"]: a["default"] for a in part["arguments"]},
         "reference": " ".join(source[1].split()) if source else None,
     }
+    # Add what the kind has.
     if kind == "diagnostics":
         from asyncsim.diagnostics._diagnostic import Metric
 
@@ -137,9 +139,11 @@ def run(
     """
     from asyncsim.learning import running
 
+    # Print what the result depends on.
     header = spec.describe()
     _print_header(header)
     print("\n".join(_notes(header, spec.passes)), flush=True)
+    # Run, as far as signals allow.
     stopped: running.Interrupted | None = None
     try:
         with announcing.announced():
@@ -148,6 +152,7 @@ def run(
         if interrupted.trace is None:
             raise
         stopped, trace = interrupted, interrupted.trace
+    # Write the files.
     outputs = streams.Files()
     # A second signal must not lose what the first one left.
     with stopping.deferred() as received:
@@ -156,6 +161,7 @@ def run(
         result = _result(trace, ends)
         outputs.write("--json", json_path, lambda path: write_json(path, result))
         drawn = outputs.write("--plot", plot, lambda path: _draw(trace, path))
+    # Print where the metrics ended.
     _print_ends(trace, ends)
     if drawn:
         print(f"plot: {plot}")
@@ -169,7 +175,7 @@ def run(
 
 
 def _notes(header: dict[str, Any], repeated: int) -> list[str]:
-    """What whoever compares two runs has to know, and what the system states that the loop does not make."""
+    """What a comparison of two runs needs, and what the system states that the loop does not do."""
     missing = f"note: no minibatches yet; each of the {repeated} updates on a batch is made on the whole batch"
     return [
         *[missing] * (repeated > 1),
@@ -251,10 +257,12 @@ def verify(
     from asyncsim.app import judgments, reporting, verifying
     from asyncsim.base import progress
 
+    # Choose the claims.
     ids = [theory.claim(name).id for name in claims] or verifying.every_claim()
     verdicts: list[records.Verdict] = []
     stopped: KeyboardInterrupt | None = None
 
+    # Verify, reporting each verdict.
     def report_verdict(verdict: records.Verdict) -> None:
         verdicts.append(verdict)
         bar.add()
@@ -269,6 +277,7 @@ def verify(
         if not verdicts:
             raise
         stopped = interrupted
+    # Write the JSON and the report.
     manifest = verifying.manifest_of(seed, size)
     summary = reporting.summary(verdicts)
     result = {"claims": [v.row() for v in verdicts], "summary": summary, "manifest": manifest}
@@ -279,6 +288,7 @@ def verify(
         written = outputs.write(
             "--report", report, lambda path: reporting.write_report(verdicts, manifest, path, references=references)
         )
+    # Print the table and the advice.
     console = _console()
     console.print(judgments.table(verdicts, defects))
     advice = judgments.advice(verdicts, size, seed, at)
@@ -302,8 +312,9 @@ def timeline(
     seed: int,
     paths: dict[str, Path | None],
 ) -> tuple[dict[str, Any], int]:
-    """Simulate a preset, write what is asked for (`save`, `json`, `plot`, `trace`), print its realized staleness
-    beside the predicted law, and what it costs; JSON object and exit status.
+    """Simulate a preset, write the requested files (`save`, `json`, `plot`, `trace`), print staleness and costs.
+
+    The realized staleness stands beside the predicted one. Returns JSON object and exit status.
     """
     from asyncsim.app import timelines
 

@@ -125,7 +125,7 @@ def _is_controller(subject: Any, request: Request) -> bool:
     """Whether this is a controller: a class that is no module of torch, or a function that makes one."""
     if inspect.isclass(subject):
         return not hasattr(subject, "forward") and request.adapter is None
-    # A loss takes tensors; what takes nothing makes a controller.
+    # A loss takes tensors; a function without arguments makes a controller.
     return inspect.isfunction(subject) and not inspect.signature(subject).parameters
 
 
@@ -134,6 +134,7 @@ def _loss(
 ) -> tuple[dict[str, Any], int]:
     from asyncsim.conformance import adapters, check_loss
 
+    # Refuse settings of controllers.
     for part, option in (("controller", "--set"), ("names", "--names")):
         checks.require(not parts[part], option, parts[part], "left out for a loss", "it is no controller")
     like, adapter = request.like, request.adapter
@@ -141,6 +142,7 @@ def _loss(
     checks.require(like is not None or not arguments, "--set", ", ".join(arguments), "used with --like", remedy)
     if subject is None:
         checks.require(adapter is None, "--adapter", adapter, "left out for an installed package", "it has its own")
+    # Build the method and adapt the loss.
     method = None if like is None else wording.build("methods", like, arguments)
     name = target if subject is None else adapter
     if name is None:
@@ -150,6 +152,7 @@ def _loss(
         known = adapters.INSTALLED if subject is None else adapters.ADAPTERS
         checks.one_of("--adapter", name, known, "choose the style of the function")
         fn = _adapt(known[name], name, subject, parts["adapter"])
+    # Check and print.
     anchor = "either" if method is not None and "anchor" not in arguments else None
     report = check_loss(
         fn,
@@ -233,12 +236,15 @@ def _print(report: LossReport, hazards: bool) -> None:
 
     stream = sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else 150)
+    # Print the verdict.
     for line in report.heading():
         console.print(Text(line))
+    # Fold hazards unless they are wanted.
     findings = [finding for finding in report.findings if hazards or finding.kind != "hazard"]
     folded = len(report.findings) - len(findings)
     if folded:
         console.print(Text(f"{folded} hazard{'s' if folded > 1 else ''} not printed: add --hazards to see them"))
+    # Print the table of findings.
     if findings:
         table = Table(box=None, pad_edge=False)
         for column in ("finding", "kind", "evidence", "remedy"):
@@ -248,5 +254,6 @@ def _print(report: LossReport, hazards: bool) -> None:
             cells = (finding.name, finding.kind, finding.evidence, finding.remedy)
             table.add_row(*(Text(cell, style=colors[finding.kind] if i < 2 else "") for i, cell in enumerate(cells)))
         console.print(table)
+    # Print the measurements.
     for line in report.ending():
         console.print(Text(line))

@@ -33,6 +33,7 @@ def table(verdicts: Sequence[Verdict], defects: bool) -> Any:
     from rich.table import Table
 
     grid = Table(box=None, pad_edge=False)
+    # Head the columns.
     for name, justify in (
         ("claim", "left"),
         ("quantity", "left"),
@@ -44,6 +45,7 @@ def table(verdicts: Sequence[Verdict], defects: bool) -> Any:
         grid.add_column(name, justify=justify)  # type: ignore[arg-type]
     if defects:
         grid.add_column("planted defects")
+    # Fill a row for each claim.
     for v in verdicts:
         color = {"held": "green", "violated": "red"}.get(v.verdict, "yellow")
         row = [
@@ -74,15 +76,17 @@ def lines(verdicts: Sequence[Verdict], defects: bool) -> list[str]:
 
 
 def advice(verdicts: Sequence[Verdict], size: str, seed: int, at: Mapping[str, Any] | None = None) -> list[str]:
-    """What to do where not everything held: the claims and points that decide, and how to tell chance from mistakes.
+    """What to do where not everything held: the claims and points that decide, and how to rule out chance.
 
-    `at`: what the command was asked by --at.
+    `at`: the parameters of the command's --at.
     """
     sentences = []
+    # Name the claims that decide.
     for word in ("violated", "inconclusive", "outside"):
         rows = [v for v in verdicts if v.verdict == word]
         sentences += [f"{word}: {v.id}{_decisive(v)}" for v in rows[:NAMED]]
         sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
+    # Separate chance, theory and product.
     broken = [v for v in verdicts if v.verdict == "violated"]
     unsure = [v for v in verdicts if v.verdict not in (*SUCCESSES, "violated")]
     if broken:
@@ -94,6 +98,7 @@ def advice(verdicts: Sequence[Verdict], size: str, seed: int, at: Mapping[str, A
             f"product? If those two agree, the measured code is wrong: asyncsim verify {id} --defects shows what this "
             "trial notices.",
         ]
+    # Suggest remeasuring and missing checks.
     if unsure:
         sentences.append(
             "inconclusive does not contradict the claim: the measurement was too coarse. Measure again: "

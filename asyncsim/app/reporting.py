@@ -40,8 +40,8 @@ def write_report(
 ) -> Path:
     """Write verdicts with their figures, points and planted defects to one HTML file, atomically.
 
-    Arguments: `verdicts`, at least one; `manifest`, what they were measured on (`base.manifest`); `path` of the
-    file; `title`; `references`, claim id to the source of its statement.
+    Arguments: `verdicts`, at least one; `manifest`, what they were measured on (`base.manifest`); `path` of the file;
+    `title`. `references`: claim id to the source of its statement.
     Returns the path. Raises `InputError` without verdicts or for a path that cannot be written.
 
     >>> import asyncsim as sim, tempfile
@@ -54,6 +54,7 @@ def write_report(
 
     verdicts = [verdicts] if isinstance(verdicts, records.Verdict) else list(verdicts)
     checks.require(bool(verdicts), "verdicts", verdicts, "at least one", "verify a claim first")
+    # Fill the template.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "number": number,
@@ -75,6 +76,7 @@ def write_report(
         manifest={key: value for key, value in records.plain(manifest).items() if value is not None},
         json=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
+    # Write the page.
     files.write_atomically(path, lambda file: file.write(text.encode()))
     return Path(path)
 
@@ -104,7 +106,7 @@ def measured(row: records.Comparison | records.Verdict) -> str:
 
 
 def rate(value: float) -> str:
-    """A probability in words that a small one can bear.
+    """A probability in words, a very small one as a bound.
 
     >>> rate(0.0004), rate(1e-30), rate(0.0)
     ('0.0004', 'below 1e-06', '0')

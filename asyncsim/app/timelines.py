@@ -32,7 +32,7 @@ def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> Syst
     words = {key: wording.understood(v, settings[key].default, settings[key].type) for key, v in model.items()}
     changes = {key: tuple(value) if isinstance(value, list) else value for key, value in words.items()}
     if isinstance(changes.get("rates"), int | float):
-        # One number for all places; each has its own in the model.
+        # One number for all slots; each has its own in the model.
         changes["rates"] = (changes["rates"],) * len(system.rates)
     if "train_time" in changes:
         changes.setdefault("load", None)
@@ -84,13 +84,15 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     """The printed page: what is realized beside what is predicted, then what it costs."""
     law, stale = result["predicted"], result["staleness"]
     if not result["steady"]:
-        # A prediction of the steady state beside what is not steady would look like an error of either.
+        # A steady-state prediction beside an unsteady measurement would look like an error.
         law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
+    # List mean, spread and range.
     rows = [("mean", f"{stale['mean']:.4g}", _about(law) if result["steady"] else "")]
     rows.append(("std", f"{stale['std']:.4g}", ""))
     least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
     support = law["support"]
     rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
+    # List probabilities and tail.
     for k, p in enumerate(stale["pmf"]):
         expected = law["pmf"] is not None and k < len(law["pmf"])
         if p >= 5e-4 or (expected and law["pmf"][k] >= 5e-4):
@@ -100,6 +102,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             break
     for k, p in (law["tail"] or {}).items():
         rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k) :]):.4f}", f"{p:.4f}"))
+    # Lay out the page.
     page = [f"staleness in versions, of groups trained after the first {result['warm_up_batches']} batches"]
     page.append(f"  {'':16}{'realized':>12}{'predicted':>12}")
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]

@@ -1,4 +1,4 @@
-"""`verify`: run a claim's trial, ask the theory for its prediction, and judge the one by the other."""
+"""`verify`: run a claim's trial, compute the prediction of the theory, and compare the two."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def verify(
 ) -> Verdict | list[Verdict]:
     """Measure a claim beside its prediction; all claims when none is named.
 
-    A true claim is called violated with probability at most 1e-3, and one that is off by the trial's effect (at most 5
-    percent, 2 percent for exact identities and expectations) is called held with probability at most 0.05.
+    A true claim is called violated with probability at most 1e-3. One that is off by the trial's effect is called held
+    with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities and expectations.
 
     Arguments: `claim`, an id of `sim.theory.claims()`; `size`, "quick", or "full" (half the effect, more points);
-    `defects`, also plant each of the trial's defects and see whether the verdict flips, and try the wrong formulas;
-    `seed`; `at`, parameters that replace those of the trial's first point. Returns one `Verdict`, or a list of them.
+    `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and try the wrong formulas.
+    `at`: parameters that replace those of the trial's first point. Returns one `Verdict`, or a list of them.
     Raises `InputError` for an unknown claim, or a point outside its domain.
 
     >>> verify("estimator/full-is").verdict
@@ -48,7 +48,7 @@ def verify_many(
     at: Point | None = None,
     after: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
-    """Verdicts of several claims; `after` sees each as it is reached."""
+    """Verdicts of several claims; `after` is called with each as it is reached."""
     verdicts = []
     for name in names:
         verdict = verify_one(name, size, defects, seed, at)

@@ -107,7 +107,7 @@ def real(
 
 
 def _refuse_trained(field: str, value: Any, bound: str, remedy: str) -> None:
-    """Refuse tensors that require a gradient: a setting gets none, and nobody would hear of that."""
+    """Refuse tensors that require a gradient: a setting gets none, silently."""
     each = value if isinstance(value, (list, tuple)) else (value,)
     trained = any(getattr(one, "requires_grad", False) is True for one in each)
     require(not trained, field, value, f"{bound}, detached", remedy)

@@ -1,7 +1,8 @@
 """Functions compiled by numba, whose code is kept on disk where that is possible and made anew where it is not.
 
-numba by itself stops a program where no folder can be written, where the disk is full after the work, and at every call
-where a kept file is damaged; and machine code with flipped bits it would run. Here each ends in one line on stderr.
+numba by itself stops a program where no folder can be written, and where the disk is full after the work. It stops at
+every call where a kept file is damaged, and it would run machine code with flipped bits. Here each ends in one line on
+stderr.
 """
 
 from __future__ import annotations

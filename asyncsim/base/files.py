@@ -65,7 +65,7 @@ def writable(field: str, path: Where) -> Path:
         real = Path(os.path.realpath(path))
         above = next((parent for parent in real.parents if parent.exists()), real)
         room = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
-        # Who may do everything may still not want a file changed that nobody is to write.
+        # A file that is read-only for everybody stays as it is, even for an administrator.
         permission = status is not None and os.access(path, os.W_OK) and bool(status.st_mode & WRITES)
     except (OSError, ValueError) as error:
         raise _unwritable(field, path, error) from None
@@ -120,7 +120,7 @@ def _replace(path: Path, write: Callable[[Any], None], before: os.stat_result | 
             file.flush()
             os.fsync(handle)
             if not named:
-                # The handle of a folder makes Python ask for the file behind the link, not for the link itself.
+                # Given a folder's handle, Python links the file behind the link, not the link itself.
                 os.link(_by_handle(handle), neighbor, src_dir_fd=handle, follow_symlinks=True)
         if before is not None:
             os.chmod(neighbor, stat.S_IMODE(before.st_mode))
@@ -160,11 +160,14 @@ def cleared(fresh: Path) -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
+    # Choose signals nobody else handles.
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
     ends = [getattr(signal, name) for name in names if hasattr(signal, name)]
     ends = [number for number in ends if signal.getsignal(number) is signal.SIG_DFL]
+    # Remove the file when one arrives.
     for number in ends:
         signal.signal(number, end)
+    # Remove it when anything fails.
     try:
         yield
     except BaseException:
@@ -190,7 +193,7 @@ def limit() -> int:
 
 
 class Budget:
-    """Bytes of memory that a file may take, and what is left of them; a file that wants more is refused by name."""
+    """Bytes of memory that a file may take, and what is left of them; a file that needs more is refused by name."""
 
     def __init__(self, path: Where) -> None:
         self.path, self.most = path, limit()

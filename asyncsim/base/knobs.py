@@ -64,7 +64,7 @@ def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
             for each in value:
                 kind = plugins.name_of(each)
                 counts[kind] = counts.get(kind, 0) + 1
-                # Two links of a kind are told apart by their place.
+                # Two links of a kind are distinguished by their position.
                 knobs |= arrays(each, kind if counts[kind] == 1 else f"{kind}{counts[kind]}")
         else:
             # The weight is what users set through the method's own arguments.
@@ -85,8 +85,8 @@ def bound(part: Any) -> bool:
 def bind(part: Any, replicates: np.ndarray) -> Any:
     """The same value with every array knob cut to the given replicates and turned into a tensor `[R, 1]`.
 
-    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws is told the
-    numbers of its replicates.
+    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws gets the numbers
+    of its replicates.
     """
     if hasattr(part, "numbered"):
         part = part.numbered(replicates)

@@ -142,7 +142,7 @@ class Law:
             numbers = source(stream, first, second, third, draw)
         else:
             numbers = (stream.normal if normal else stream.uniform)(first, second, third, draw)
-        # A draw beyond the largest number is infinite, which is what the law says of it.
+        # A draw beyond the largest number is infinite, as the distribution has it.
         with np.errstate(over="ignore"):
             return family.value(numbers, self.parameters)
 
@@ -362,6 +362,7 @@ def _integral_of_maximum(law: Law, n: int) -> float:
     from scipy.integrate import quad
     from scipy.optimize import brentq
 
+    # Invert the distribution of the maximum.
     def exceeds(y: float) -> float:
         tail = float(law.survival(math.exp(y)))
         return -math.expm1(n * math.log1p(-tail)) if tail < 1.0 else 1.0
@@ -374,6 +375,7 @@ def _integral_of_maximum(law: Law, n: int) -> float:
             high += 1.0
         return brentq(lambda y: exceeds(y) - tail, low, high)
 
+    # Integrate on both sides of the median.
     def integrand(y: float) -> float:
         # Beyond e^700 the factor overflows although every survival here has vanished or left at most rounding.
         return exceeds(y) * math.exp(y) if y < 700.0 else 0.0

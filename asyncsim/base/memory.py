@@ -94,9 +94,9 @@ def _lines(path: Path) -> list[str]:
 def keep(largest: int = 32 << 20) -> None:
     """Let the C library keep arrays of up to so many bytes when they are given back, half a gigabyte of them at most.
 
-    It does so for the rest of the process. Left to itself it returns every few megabytes to the system and takes
-    them again page by page, which costs networks a tenth of their time on one thread and a third on two, and a
-    simulation with its record half. Other C libraries do without.
+    It does so for the rest of the process. By default it returns every few megabytes to the system and takes them again
+    page by page. That costs networks a tenth of their time on one thread and a third on two, and a simulation with its
+    record half. Other C libraries do without.
     """
     try:
         library = ctypes.CDLL(None)

@@ -1,9 +1,9 @@
 """Plug-in folders: found by reading their files, imported only when used.
 
-A plug-in folder is a package in which a file `name.py` (no leading underscore) defines one public object `name` and
-begins with a one-line docstring, or is a page: a file that defines no object of its own name, and whose public objects
-are all plug-ins, each with a docstring. Adding a method, link, schedule, task or system is adding one file; adding a
-metric, factor or penalty is adding a few lines to a page.
+A plug-in folder is a package of files `name.py` without a leading underscore. Such a file defines one public object
+`name` and begins with a one-line docstring, or it is a page. A page defines no object of its own name; its public
+objects are all plug-ins, each with a docstring. A new method, link, schedule, task or system is one file. A new metric,
+factor or penalty is a few lines on a page.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def name_of(part: Any) -> str:
 class Namespace(ModuleType):
     """A plug-in package whose attributes are the public objects of its files.
 
-    The import system binds each imported file to its package under the file's name; here names belong to public
+    The import system binds each imported file to its package under the file's name. Here names belong to public
     objects, so a bound module is replaced by the objects that it defines.
     """
 

@@ -28,15 +28,15 @@ ENDS = 24
 class Trace:
     """What a run leaves behind.
 
-    `metrics`: name to float64 `[U/every, R]`, NaN where missing; `updates`: int `[U/every]`; `accumulated`: name to
-    `[..., R]`; `parameters`: final, `[R, P]`; `diverged`: int `[R]`, update at which a replicate left the finite
-    range, or -1; `realization`: int `[R]`, which realization of the schedule a replicate ran on; `schedule`: the
-    realized schedule.
+    `metrics`: name to float64 `[U/every, R]`, NaN where missing. `updates`: int `[U/every]`. `accumulated`: name to
+    `[..., R]`. `parameters`: final, `[R, P]`. `diverged`: int `[R]`, update at which a replicate left the finite range,
+    or -1. `realization`: int `[R]`, which realization of the schedule a replicate ran on. `schedule`: the realized
+    schedule.
 
-    `header`: `spec`, the spec in words; `manifest` with seed, versions and hardware; `settings`, knobs that differ
-    between replicates; `ranges`, the least and largest value of bounded metrics; and `partial`, where the run was
-    stopped: `updates` made of `of` (by the block that was stopped), `replicates` begun of `of_replicates`, how many of
-    them are `complete`, and `by` what it was stopped.
+    `header` has `spec`, the spec in words, and `manifest` with seed, versions and hardware. `settings` are knobs that
+    differ between replicates, `ranges` the least and largest value of bounded metrics. `partial` is there where the run
+    was stopped. It has `updates` made of `of` (by the block that was stopped), and `replicates` begun of
+    `of_replicates`. `complete` says how many of them are, `by` what stopped the run.
 
     Two traces are equal where all numbers and the spec are, to the bit; manifests are not compared.
     """
@@ -226,8 +226,9 @@ class Trace:
         """Tidy table: one row per metric, recorded update and setting.
 
         Columns: update, metric, a column for each knob that differs between replicates, mean, standard_error, low,
-        high (95 percent, inside the metric's range), replicates (that have not diverged), independent (False where
-        replicates share one random schedule, so that the error is too small).
+        high, replicates, independent. low and high are the 95 percent interval inside the metric's range; replicates
+        counts those that have not diverged. independent is False where replicates share one random schedule, so that
+        the error is too small.
         """
         import pandas as pd
 
@@ -308,12 +309,14 @@ class Trace:
         """Refuse arrays of other shapes or types than a run leaves behind."""
         checks.require(isinstance(self.header, dict), "trace.header", self.header, "a mapping", "run it again")
         checks.integer("trace.epochs", self.epochs, 1, "run it again")
+        # Match integer arrays to replicates and updates.
         R, U = self.realization.size, self.updates.size
         expected: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
         for name, shape in expected.items():
             array = getattr(self, name)
             right = array.shape == shape and np.issubdtype(array.dtype, np.integer)
             checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"integers {shape}", "run it again")
+        # Match metrics, parameters and settings.
         real: dict[str, tuple[np.ndarray, tuple[int, ...]]] = {
             f"metrics/{name}": (array, (U, R)) for name, array in self.metrics.items()
         }
@@ -323,6 +326,7 @@ class Trace:
             checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"numbers {shape}", "run it again")
         for name, values in self.settings.items():
             checks.require(values.shape == (R,), f"trace.settings {name}", values.shape, f"[{R}]", "run it again")
+        # Bound updates and realizations.
         total = self.schedule.batches * self.epochs
         rising = bool((self.updates[1:] > self.updates[:-1]).all())
         rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)

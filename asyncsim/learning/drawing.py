@@ -145,19 +145,22 @@ class Ahead:
         one = Sampler(whole.task, whole.policy, whole.samples, whole.seed, whole.replicates[rows], np.zeros(1, int))
         trajectory = ids.reshape(1, 1, -1)
         changed, trajectories = np.ones(version.shape, dtype=bool), None
+        # Find the tokens to draw anew.
         if before is not None:
             changed = np.maximum.accumulate(version != before[2], axis=1)
             if not changed.any():
-                # Asked again (a restart, an install behind the last token) about what stands.
+                # The same call again: after a restart, or an install behind the last token.
                 return
             trajectories = self._single(before)
-            # What stood behind the first token that is drawn anew is forgotten: the response may now end before it.
+            # Tokens behind the first one drawn anew are masked: the response may now end earlier.
             trajectories.mask[..., int(changed.argmax()) + 1 :] = 0.0
+        # Draw them, version by version.
         for v in np.unique(version[changed]):
             where = tensor((changed & (version == v))[None, None])
             slot = self.store.slot_of[int(v)]
             view = current({k: w[slot][m : m + 1] for k, w in self.store.stack.items()})
             trajectories = generate(one, view, one.draws(trajectory), one.prompts(trajectory), trajectories, where)
+        # Store each trajectory.
         if trajectories is not None:
             for n, i in enumerate(ids.tolist()):
                 self.drawn[m, i] = (trajectories, n, version[n : n + 1].copy())
@@ -207,8 +210,8 @@ def _columns(realization: np.ndarray) -> np.ndarray:
 def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, batch: int) -> np.ndarray:
     """Segments of a slot follow one another: batch b has to hold the b-th segment of every slot.
 
-    None may begin under older weights than the one in front of it ended with, `last` `[M, G, N]`: the two would have
-    been generated at the same time. Returns the versions that this batch ends with.
+    None may begin under older weights than the one in front of it ended with, `last` `[M, G, N]`. Else the two would
+    have been generated at the same time. Returns the versions that this batch ends with.
     """
     each = trajectory[0].size
     expected = batch * each + np.arange(each)

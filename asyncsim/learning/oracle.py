@@ -1,7 +1,7 @@
 """Exact values by enumeration: two oracles with two names.
 
-`limit` feeds the population and returns the method's gradient for N -> infinity; `moments` lays every possible batch
-along the replicate axis with its probability and averages the method's own output, which is exact for any coupling of
+`limit` feeds the population and returns the method's gradient for N -> infinity. `moments` lays every possible batch
+along the replicate axis with its probability and averages the method's own output. That is exact for any coupling of
 samples.
 """
 
@@ -68,9 +68,9 @@ def limit(
 ) -> np.ndarray:
     """Gradient of a method on the population, N -> infinity, `[P]` or `[R, P]`.
 
-    Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`;
-    `staleness` of every token in versions, for methods that read it. It is the first update on the batch: the proximal
-    policy is the current one. Raises `InputError` for tasks that cannot be enumerated.
+    Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`.
+    `staleness`: that of every token in versions, for methods that read it. It is the first update on the batch: the
+    proximal policy is the current one. Raises `InputError` for tasks that cannot be enumerated.
 
     >>> import asyncsim as sim
     >>> task = sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0])
@@ -100,9 +100,9 @@ def moments(
 ) -> Moments:
     """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples`.
 
-    Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their
-    probabilities. Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, which prompt the group asks;
-    `staleness` as in `limit`. The exact gradient is that prompt's.
+    Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their probabilities.
+    Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, the number of the group's prompt; `staleness`
+    as in `limit`. The exact gradient is that prompt's.
 
     Raises `InputError` beyond a million batches, or for tasks that cannot be enumerated.
 
@@ -113,6 +113,7 @@ def moments(
     """
     policy = _fit_policy(task, policy)
     _check_method(method, policy)
+    # Check the arguments.
     now, _ = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
     for field, rows in (("parameters", now), ("behavior", then)):
@@ -123,6 +124,7 @@ def moments(
     checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
     _check_staleness(staleness)
     method.advantage.check(samples)
+    # List the outcomes and their probabilities.
     outcomes = task.outcomes(torch.tensor([prompt]))
     checks.require(
         outcomes.complete,
@@ -134,6 +136,7 @@ def moments(
     remedy = "use fewer samples, arms or tokens, or oracle.limit for N -> infinity"
     total = checks.power("outcomes ** samples", outcomes.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
     chance = _chances(task, policy, then, prompt)
+    # Sum both moments over all batches.
     first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
     for start in range(0, total, BLOCK):
         picks = np.stack(
@@ -144,6 +147,7 @@ def moments(
         gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch).gradient.double()
         first += probability @ gradient
         second += (probability.unsqueeze(-1) * gradient).T @ gradient
+    # Center the moments.
     truth = task.exact(policy, now, prompt)[1][0]
     return Moments(first.numpy(), (second - torch.outer(first, first)).numpy(), truth.numpy())
 
@@ -173,6 +177,7 @@ def batch_variance(step: Step) -> Tensor:
     NaN as in `population`.
     """
     batch = step.batch
+    # Refuse what has no single variance.
     if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
         raise checks.InputError(
             "diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group"
@@ -186,6 +191,7 @@ def batch_variance(step: Step) -> Tensor:
     )
     if step.method.proximal and step.start is not None:
         return torch.full((batch.reward.shape[0],), math.nan, dtype=torch.float64)
+    # Locate prompt and weights.
     staleness = batch.train_version - int(batch.version.flat[0])
     prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % step.task.prompts
     step.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated

@@ -1,9 +1,8 @@
 """Importance ratios and their statistics, in log space and float64.
 
-Every function takes log weights with a probability mass: `log_weight`, `[R, ..., n]`, and `mass` of the same shape
-with total 1 over all axes but the first (equal masses 1/n for n samples). A statistic of a replicate in which any
-weighted log ratio is NaN or +inf is NaN, so that whoever acts on it can fail closed; a log ratio of -inf is a weight
-of 0.
+Every function takes log weights with a probability mass: `log_weight`, `[R, ..., n]`, and `mass` of the same shape.
+Masses have total 1 over all axes but the first (1/n each for n samples). A statistic of a replicate with a weighted log
+ratio of NaN or +inf is NaN, so that code acting on it can fail closed. A log ratio of -inf is a weight of 0.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def log_ratio(current: Tensor, anchor: Tensor, mask: Tensor) -> Tensor:
     """Token log ratios l = log pi - log anchor, exactly 0 where the mask is 0, `[R, G, N, T]`.
 
     What stands on masked tokens (infinities, NaN) does not matter. A token that neither policy can draw any more (both
-    -inf, outside the nucleus of either) says nothing about their ratio: 0.
+    -inf, outside the nucleus of either) has no ratio: 0.
     """
     return torch.where((mask > 0) & (current != anchor), current - anchor, torch.zeros((), dtype=current.dtype))
 
@@ -35,7 +34,7 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
     """Effective sample size over the number of samples, (E w)^2 / E w^2, `[R]`.
 
     Invariant to a common factor of the weights (no additive epsilon), 1 iff the weights are equal, at least 1/n. With
-    `clamp` = C the weights are first limited to [low, C], `low` 1/C by default: such an ESS cannot fall below
+    `clamp` = C the weights are first limited to [low, C], `low` 1/C by default. Such an ESS cannot fall below
     4/(C + 1/C)^2 (`ess/clamp-floor`); with `low` = 0 it can.
 
     >>> log_weight = torch.tensor([[1.0, 3.0]], dtype=torch.float64).log()
@@ -55,7 +54,7 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
 
 
 def mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Mean weight E w, `[R]`; 1 under full support, whatever the staleness: the canary for wrong behavior log-probs."""
+    """Mean weight E w, `[R]`; 1 under full support at any staleness, unless behavior log-probs are wrong."""
     scaled, shift = _scale(log_weight, mass)
     return (_flat(mass) * scaled).sum(-1) * torch.exp(shift)
 

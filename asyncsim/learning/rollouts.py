@@ -26,9 +26,9 @@ from asyncsim.tasks._task import Outcomes, Task, Turn
 class Trajectories:
     """What was generated, as columns `[R, G, N, T, ...]` that fill from the left.
 
-    `state` and `mask` stand one token ahead of `action` and of the `outputs` recorded at the draw, so that a trajectory
-    can be taken up again at any token. `memory` is the policy's; `world` the one behind the last token; `told` holds
-    reward, end and finished return of every token where the task pays by token; `broken` `[R]`, failed environments.
+    `state` and `mask` are one token ahead of `action` and of the `outputs` recorded at the draw. So a trajectory can be
+    taken up again at any token. `memory` is the policy's; `world` the one behind the last token; `broken` `[R]`, failed
+    environments. `told` holds reward, end and finished return of every token where the task pays by token.
     """
 
     state: Tensor
@@ -67,7 +67,7 @@ class Sampler:
         return Draws(rng.Stream(self.seed, "rollout"), self.replicates, self.realization, trajectory)
 
     def prompts(self, trajectory: np.ndarray) -> Tensor:
-        """Prompt of every sample, int64 `[R, G, N]`: group g asks prompt g mod prompts."""
+        """Prompt of every sample, int64 `[R, G, N]`: group g has prompt g mod prompts."""
         if self.task.prompts == 1:
             return torch.zeros((len(self.realization), *trajectory.shape[1:]), dtype=torch.int64)
         return tensor((trajectory // self.samples % self.task.prompts)[self.realization])
@@ -162,15 +162,15 @@ def generate(
 ) -> Trajectories:
     """Draw every token in order, each at the weights that `view` gives it.
 
-    With `where` (bool `[R, G, N, T]`) only those tokens are drawn, from what stands in the columns `before` them; the
-    others keep what was drawn before. Segments go on from the world `carried`.
+    With `where` (bool `[R, G, N, T]`) only those tokens are drawn, from what the columns `before` hold. The others keep
+    what was drawn before. Segments go on from the world `carried`.
     """
     task, policy = sampler.task, sampler.policy
     world = task.begin(prompt, draws, carried)
     trajectories = before or _begin(sampler, world, prompt)
     silent = False
     for t in range(task.horizon):
-        # Every trajectory has a first token; nothing is to be asked before it.
+        # Every trajectory has a first token, which needs no check.
         active = None
         if t > 0 or where is not None:
             active = trajectories.mask[..., t] > 0
@@ -179,12 +179,14 @@ def generate(
                 active, world = active & where[..., t], trajectories.state[:, :, :, 0 if task.still else t]
             if t > 0 and not bool(active.any()):
                 continue
+        # Choose the action and record outputs.
         act = policy.act(view.token(t), task.observe(world), draws, t, trajectories.memory, active)
         silent = not act.outputs
         rows = None if where is None else active
         trajectories.action = _put(trajectories.action, act.action, t, task.horizon, rows)
         for name, value in act.outputs.items():
             trajectories.outputs[name] = _put(trajectories.outputs.get(name), value, t, task.horizon, rows)
+        # Let the task respond.
         if t + 1 < task.horizon or task.pays:
             turn = task.step(world, act.action, t, draws)
             world = turn.state
@@ -216,6 +218,7 @@ def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn
     """Put what the action of token t led to into the columns."""
     task, going = sampler.task, turn.going & active
     last = t + 1 == task.horizon
+    # Fill mask and state ahead.
     if not last:
         trajectories.mask[..., t + 1] = torch.where(
             active, going.to(trajectories.mask.dtype), trajectories.mask[..., t + 1]
@@ -226,6 +229,7 @@ def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn
         return
     assert turn.reward is not None and turn.ended is not None and turn.cut is not None
     nothing = torch.zeros((), dtype=turn.reward.dtype)
+    # Record rewards, ends and returns.
     ended, ledger = turn.ended & active, trajectories.told
     ledger["reward"] = _put(ledger.get("reward"), torch.where(active, turn.reward, nothing), t, task.horizon, None)
     ledger["ended"] = _put(ledger.get("ended"), ended, t, task.horizon, None)
@@ -233,6 +237,7 @@ def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn
     earned = ledger["reward"][..., : t + 1].sum(-1) if turn.finished is None else turn.finished
     ledger["finished"] = _put(ledger.get("finished"), torch.where(ended, earned, nothing), t, task.horizon, None)
     trajectories.broken = turn.broken
+    # Value what a cut leaves out.
     cut = (turn.cut & active) | (going & ~ended if last else torch.zeros_like(going))
     if sampler.policy.critic and bool(cut.any()):
         assert turn.successor is not None
@@ -288,6 +293,7 @@ def counts(
         "monte_carlo or enumerate for several tokens",
         "use sampling='monte_carlo'",
     )
+    # Draw the samples.
     drawn = monte_carlo(sampler, version, train_version, trajectory, view)
     checks.require(
         not drawn.action.is_floating_point(),
@@ -296,6 +302,7 @@ def counts(
         "monte_carlo for continuous actions",
         "use sampling='monte_carlo'",
     )
+    # List the outcomes.
     version, view = _by_group(version, view)
     outcomes, reward, _ = _enumerate(sampler, trajectory)
     outcomes.outputs = sampler.record(view, outcomes)
@@ -304,6 +311,7 @@ def counts(
     per_action = reward.shape[2] // int(outcomes.action.max() + 1)
     first = drawn.action[..., 0] * per_action
     outcome = first + (drawn.reward != torch.gather(reward, 2, first)).long()
+    # Count the samples of each.
     number = torch.zeros_like(reward).scatter_add_(2, outcome, torch.ones_like(drawn.reward))
     return sampler.batch(
         outcomes, reward, sampler.samples, version, train_version, trajectory, view, number / sampler.samples

@@ -48,8 +48,8 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     up to rounding).
     `progress`: say how far a long run has come (default: a bar on a terminal, elsewhere a line every half minute).
 
-    Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt whose
-    `trace` has all updates so far; a second Ctrl-C ends it at once.
+    Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt. Its
+    `trace` has all updates so far. A second Ctrl-C ends the run at once.
 
     Raises `InputError` for a schedule that does not fit, NaN rewards, or parts that contradict each other.
 
@@ -62,6 +62,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     """
     checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
+    # Prepare the schedule and the blocks.
     source = _Source(spec, seed)
     block = spec.together
     policy = spec.trained_policy
@@ -69,6 +70,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     if policy.precision == "float32":
         memory.keep()
     _announce_prices(spec)
+    # Run block after block.
     parts: list[_Part] = []
     with stopping.deferred() as received:
         with (
@@ -123,6 +125,7 @@ class _Source:
             f"a multiple of epochs = {spec.passes}",
             "whole batches are trained",
         )
+        # Count batches and realizations.
         self.batches = spec.updates // spec.passes
         checks.require(
             spec.realizations is None or not (saved or self.coupled),
@@ -138,6 +141,7 @@ class _Source:
             count = spec.replicates
         else:
             count = min(spec.realizations or system.realizations(spec.replicates), spec.replicates)
+        # Spread replicates over the schedule.
         self.realization = np.arange(spec.replicates) % count
         self.schedule = None
         if saved:
@@ -187,6 +191,7 @@ class _Source:
             f"at most {schedule.batches * spec.passes}, the schedule's length",
             "save a longer schedule",
         )
+        # Match group size and horizon.
         checks.require(
             schedule.version.shape[3] == spec.samples_per_group,
             "samples_per_group",
@@ -201,6 +206,7 @@ class _Source:
             f"1 or the task's horizon {spec.task.horizon}",
             "use the task it was made for",
         )
+        # Bound ids and realizations.
         for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
             checks.require(0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws")
         checks.require(
@@ -228,6 +234,7 @@ def _run_part(
 ) -> _Part:
     policy = spec.trained_policy
     feed, realization = source.feed(replicates)
+    # Gather sampler, recorder and progress.
     sampler = Sampler(spec.fitted_task, policy, spec.samples_per_group, seed, replicates, realization)
     recorder = Recorder(spec.diagnostics, policy, spec.every, len(replicates), policy.size)
     before = bar.done
@@ -236,6 +243,7 @@ def _run_part(
         bar.add(updates)
         return bool(received)
 
+    # Train the block.
     plan = Plan(
         task=spec.fitted_task,
         policy=policy,
@@ -252,6 +260,7 @@ def _run_part(
         progress=progress,
     )
     parameters, diverged = run_block(plan)
+    # Collect its results.
     made = bar.done - before
     metrics, accumulated = recorder.results(whole=made == spec.updates)
     return _Part(metrics, accumulated, parameters.double().cpu().numpy(), diverged.cpu().numpy(), feed, made)
@@ -261,6 +270,7 @@ def _trace(spec: Spec, seed: int, source: _Source, parts: list[_Part], by: str |
     """The trace of all blocks, or of those that a signal, named in `by`, left time for."""
     if source.coupled and len(parts) > 1 and parts[-1].updates < spec.updates:
         parts = parts[:-1]  # their schedules have as many batches as the others or cannot stand beside them
+    # Describe the run in the header.
     made = max(part.updates for part in parts)
     header: dict[str, Any] = {"spec": spec.describe(), "manifest": manifest.manifest(seed=seed, device=spec.device)}
     sizes = [len(part.parameters) for part in parts]
@@ -270,6 +280,7 @@ def _trace(spec: Spec, seed: int, source: _Source, parts: list[_Part], by: str |
         counts = {"replicates": R, "of_replicates": spec.replicates, "complete": complete}
         header["partial"] = {"by": by, "updates": parts[-1].updates, "of": spec.updates, **counts}
     header["settings"] = {name: list(values[:R]) for name, values in spec.settings().items()}
+    # Join the blocks.
     metrics = _join([part.metrics for part in parts], sizes)
     header["ranges"] = _ranges.declared(metrics, chosen(spec.diagnostics, spec.trained_policy)[0])
     return Trace(

@@ -37,9 +37,9 @@ class Step:
     A run and `Method.weigh` build the same; `given` makes one from tensors. `batch` is the data as drawn, dropped
     groups too; `start`, what the batch's first update has left (None: this is the first). `known`: outputs of the
     current policy, computed when asked for where the pullback is elsewhere. `task`, `policy`, current `weights` and
-    `view` (weights of the pullback) are those of a run; of given tensors there are none, and `age` is their staleness.
+    `view` (weights of the pullback) are those of a run. Given tensors have none of them, and `age` is their staleness.
 
-    `parameters` `[R, P]` are those before the update, `gradient` `[R, P]` the ascent direction before the chain,
+    `parameters` `[R, P]` are those before the update. `gradient` `[R, P]` is the ascent direction before the chain,
     `previous` the one of the update before, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
     were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`.
     """
@@ -343,7 +343,7 @@ class Step:
 
     @cached_property
     def targets(self) -> Tensor:
-        """What the critic should say at each token, `[R, G, N, T]`."""
+        """Target of the critic at each token, `[R, G, N, T]`."""
         if self.start is not None and self.start.targets is not None:
             return self.start.targets
         return self.method.advantage.targets(self)

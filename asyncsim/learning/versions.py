@@ -76,8 +76,8 @@ def current(weights: Weights) -> View:
 class Store:
     """Published weights, kept exactly as long as some batch still needs them.
 
-    Slots are reused: memory is bounded by the number of versions that are needed at one time, not by the length of the
-    run, even when version 0 is needed throughout.
+    Slots are reused. Memory is bounded by the number of versions needed at one time, not by the length of the run, even
+    when version 0 is needed throughout.
     """
 
     def __init__(self, realization: np.ndarray) -> None:

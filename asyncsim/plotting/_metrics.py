@@ -21,7 +21,7 @@ from asyncsim.plotting import _style
 
 LEVEL = 0.05
 POINTS = 400
-"""Most positions along a line: an interval each at more of them would not be seen."""
+"""Most positions along a line: more intervals could not be distinguished."""
 BARS = 40
 DECADES = 1e3
 """Ratio of largest to smallest mean from which a positive metric is drawn on a logarithmic axis."""
@@ -32,7 +32,7 @@ MARKS = 6
 MARKED = 8
 """Up to so many points are drawn as points: a line through one is nothing at all."""
 SETTINGS = 8
-"""Most settings of which each has a line: more colors cannot be told apart."""
+"""Most settings of which each has a line: more colors cannot be distinguished."""
 SERIES: tuple[tuple[str, str], ...] = (
     (_style.COLORS["measured"], "o"),
     (_style.COLORS["contrast"], "s"),
@@ -43,7 +43,7 @@ SERIES: tuple[tuple[str, str], ...] = (
     (_style.INK, "X"),
     (_style.COLORS["muted"], "*"),
 )
-"""Color and marker of each setting in turn: no two are told apart by color alone."""
+"""Color and marker of each setting in turn: no two differ in color alone."""
 REALIZATIONS = 5
 """Fewer random realizations than this are shown by their range: the t interval of two is far wider than the data."""
 
@@ -55,6 +55,7 @@ def draw_trace(trace: Trace) -> Figure:
     """
     parts = trace.split()
     drawn = dict([list(parts.items())[k] for k in thinned(len(parts), SETTINGS)])
+    # List the panels.
     panels: list[Callable[[Axes], Axes]] = [
         lambda ax, name=name: metric(ax, drawn, name)  # type: ignore[misc]
         for name in trace.metrics
@@ -64,6 +65,7 @@ def draw_trace(trace: Trace) -> Figure:
     panels.append(lambda ax: histogram(ax, trace.schedule))
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
+    # Size and draw the figure.
     title = textwrap.wrap(f"{setting(trace)}", 38 * columns) + textwrap.wrap(counted(trace, parts, drawn), 38 * columns)
     key = 0.2 * math.ceil(len(drawn) / (2 * columns)) if len(drawn) > 1 else 0.0
     figure = _style.picture(2.6 * columns, 0.21 + 0.14 * len(title) + 1.75 * rows + key)
@@ -72,6 +74,7 @@ def draw_trace(trace: Trace) -> Figure:
         panel(ax)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
+    # Name the settings.
     if len(drawn) > 1:
         axes[len(panels) - 1].set_ylabel("share of trajectories\n(all settings)")
         looks = [Line2D([], [], color=color, marker=marker, markersize=3.5) for color, marker in SERIES]
@@ -140,12 +143,14 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
     One line for each of the traces, which are the settings of one run; intervals end at the bounds of the metric.
     """
     means, lows = [], []
+    # Draw each setting.
     for k, trace in enumerate(parts.values()):
         positions = thinned(len(trace.updates))
         random, bounds = trace.schedule.random, trace.range(name)
         band = [interval(row, trace.realization, random, bounds) for row in trace[name][positions]]
         means.append(line(ax, trace.updates[positions], np.array(band), series=k if len(parts) > 1 else None))
         lows += [low for _, low, _ in band]
+    # Label the axes.
     ax.set(xlabel=_style.label("update"), ylabel=_style.label(name))
     mean = np.concatenate(means)
     positive = mean[np.isfinite(mean)]
@@ -155,6 +160,7 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
     elif not np.isfinite(lows).any():
         _style.note(ax, "a single run: no interval" if len(parts) == 1 else "single runs: no intervals")
     whole(ax.xaxis)
+    # Choose the range and scale.
     low, high = next(iter(parts.values())).range(name)
     if math.isfinite(high - low):
         if positive.size:
@@ -170,6 +176,7 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
 def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> Axes:
     """C_k / C_0 of the products of gradients k updates apart, `[lags + 1, R]`, with intervals, and the line of zero."""
     bands = []
+    # Draw each setting.
     for k, trace in enumerate(parts.values()):
         products = trace.accumulated["autocorrelogram"]
         finite = np.isfinite(products).all(axis=0) & (trace.diverged < 0)
@@ -184,6 +191,7 @@ def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> Axes:
             look = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.7, "marker": marker, "markersize": 3.0}
             ax.errorbar(lags, mean, yerr=reach, color=color, **look)
         bands += [(mean, low)]
+    # Note what is missing.
     ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
     means, lows = np.array(bands).swapaxes(0, 1)
     if not np.isfinite(lows).any():
@@ -268,7 +276,7 @@ def line(
 ) -> np.ndarray:
     """A mean with its interval, from rows (mean, low, high); few points are marked. Returns the means.
 
-    `series`: which of several lines this is; its color and markers tell it from the others.
+    `series`: which of several lines this is; its color and markers differ from those of the others.
     """
     mean, low, high = band.T
     color, marker = SERIES[series or 0]

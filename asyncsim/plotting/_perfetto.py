@@ -1,8 +1,8 @@
 """A timeline as a trace file: the JSON of trace events that Perfetto (ui.perfetto.dev) and Chrome's viewer open.
 
-A track for each sample of each place's groups, cut where the version of their tokens changes; tracks of the trainer
-and of the weights on their way; counters of groups in generation and waiting, and of the staleness of each batch. One
-second of the simulation is one second of the trace.
+Each sample of each place's groups has a track, cut where the version of its tokens changes. The trainer and the weights
+on their way have tracks. Counters show groups in generation and waiting, and the staleness of each batch. One second of
+the simulation is one second of the trace.
 """
 
 from __future__ import annotations

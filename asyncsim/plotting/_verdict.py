@@ -30,6 +30,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
     judged = [row for row in verdict.points if row.verdict != "outside"]
     key, left_out = varied(judged), ""
     quantities = list(dict.fromkeys(row.quantity for row in judged))
+    # Draw curves or deviations.
     if key is not None and len(quantities) <= PANELS:
         columns = min(3, len(quantities))
         lines = math.ceil(len(quantities) / columns)
@@ -46,6 +47,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
         deviations(figure.subplots(), rows, labels(rows, verdict.points), verdict.kind)
         if len(rows) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
+    # Title it with the verdict.
     statement = textwrap.wrap(verdict.statement.replace("$", r"\$"), int(15.5 * figure.get_figwidth()))
     title = "\n".join([*statement, f"{verdict.id}: {verdict.verdict}{left_out}"])
     figure.suptitle(title, x=0.01, ha="left", color=_style.COLORS[verdict.verdict])
@@ -67,6 +69,7 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
     """One quantity against the parameter: measured with intervals, predicted dashed, violated points in their color."""
     rows = sorted(rows, key=lambda row: row.point[key])
     x = [row.point[key] for row in rows]
+    # Draw predictions, then measurements by verdict.
     ax.plot(x, [row.predicted for row in rows], label="predicted", marker="_", markersize=7, **_style.PREDICTED)
     for verdict in ("held", "holds, not tight", "violated", "inconclusive"):
         color = label = "measured" if verdict == "held" else verdict
@@ -84,6 +87,7 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
     for row in rows:
         if not math.isfinite(row.measured):
             ax.axvline(row.point[key], color=_style.COLORS["violated"], linewidth=0.8, label="diverged")
+    # Scale and label the axes.
     if min(x) > 0 and max(x) > 30 * min(x):
         ax.set_xscale("log")
     elif all(isinstance(value, int) for value in x):
@@ -99,6 +103,7 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
 
     Predicted and measured numbers stand at the right of their row.
     """
+    # Mark rows without an effect.
     places = [scaled(row, kind) for row in rows]
     bare = [math.isfinite(row.measured) and not effect_of(row, kind) for row in rows]
     names = [name + " †" * mark for name, mark in zip(names, bare, strict=True)]
@@ -106,10 +111,12 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
         _style.note(ax, "† no effect is defined here: in units of half the interval")
     if not rows:
         ax.text(0.0, 0.5, "every point is outside the domain", ha="center", transform=ax.get_xaxis_transform())
+    # Choose the range.
     finite = [abs(edge) for middle, reach in places for edge in (middle - reach, middle + reach) if math.isfinite(edge)]
     edge = min(WIDEST, 1.15 * max([1.1, *finite]))
     ax.axvspan(-1.0, 1.0, color=_style.COLORS["effect"], linewidth=0, zorder=0)
     ax.axvline(0.0, **_style.PREDICTED)
+    # Draw each row, or an arrow.
     for place, (row, (middle, reach)) in enumerate(zip(rows, places, strict=True)):
         color = _style.COLORS["measured" if row.verdict == "held" else row.verdict]
         if not abs(middle) <= edge:
@@ -132,6 +139,7 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
             )
         else:
             ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
+    # Label rows and axis.
     ax.set(xlim=(-edge, edge), ylim=(len(rows) - 0.4, -0.6), yticks=range(len(rows)), yticklabels=names)
     ax.set_xlabel("(measured − predicted) / smallest deviation that must be seen (shaded: less)")
     ax.tick_params(axis="y", length=0)
@@ -178,7 +186,7 @@ def effect_of(row: Comparison, kind: str) -> float:
 
 
 def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list[str]:
-    """Quantity and what tells its point from all others: as many parameters as fit, the shortest first."""
+    """Quantity and the parameters that distinguish its point: as many as fit, the shortest first."""
     points: list[dict[str, Any]] = []
     for row in everything:
         if row.point not in points:

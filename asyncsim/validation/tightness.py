@@ -1,4 +1,4 @@
-"""How closely the parts of a bound were tested: a part is, where a smaller one would have been exceeded."""
+"""How closely the parts of a bound were tested: a part is tested where a smaller one would have been exceeded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tested:
     def drop(self, term: str, lowering: float) -> float:
         """What the bound loses when a term is lower by that share; 0 where the term does not decide it.
 
-        Of a least of several, one that ties with another does not: the bound would not notice if it were larger.
+        In a least of several, a term equal to another does not: a larger one would leave the bound unchanged.
         """
         if term not in self.claim.terms:
             return lowering * abs(self.row.predicted)
@@ -84,9 +84,9 @@ def tightness(
 ) -> tuple[list[Tightness], Mapping[int, bool]]:
     """For every quantity and term that occurs, the comparison that tests it best; and whether it is still undecided.
 
-    A term is tight iff at some point measured/bound >= 0.97 and a term lower by `effect` would be missed there with
-    probability at most `false_pass`. The mapping says, by the index in the list, whether more samples could still show
-    that a loose term is tight.
+    A term is tight iff two conditions hold at some point. There measured/bound >= 0.97, and a term lower by `effect`
+    would be missed with probability at most `false_pass`. The mapping says, by the index in the list, whether more
+    samples could still show that a loose term is tight.
     """
     parts: list[Tightness] = []
     undecided: dict[int, bool] = {}
