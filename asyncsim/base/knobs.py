@@ -32,17 +32,17 @@ def knob(
 
 def lengths(part: Any) -> set[int]:
     """Numbers of replicates that the array knobs of a value (and of the values inside it) were given for."""
-    found: set[int] = set()
+    counts: set[int] = set()
     if dataclasses.is_dataclass(part):
         for f in dataclasses.fields(part):
             value = getattr(part, f.name)
             if f.metadata.get("knob") and isinstance(value, tuple):
-                found.add(len(value))
+                counts.add(len(value))
             elif isinstance(value, tuple):
-                found.update(*(lengths(v) for v in value))
+                counts.update(*(lengths(v) for v in value))
             else:
-                found |= lengths(value)
-    return found
+                counts |= lengths(value)
+    return counts
 
 
 def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
@@ -52,24 +52,24 @@ def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
     >>> arrays(sgd((0.1, 0.2)), "sgd")
     {'sgd.lr': (0.1, 0.2)}
     """
-    found: dict[str, tuple[float, ...]] = {}
+    knobs: dict[str, tuple[float, ...]] = {}
     if not dataclasses.is_dataclass(part):
-        return found
+        return knobs
     for f in dataclasses.fields(part):
         value = getattr(part, f.name)
         if f.metadata.get("knob") and isinstance(value, tuple):
-            found[f"{name}.{f.name}"] = value
+            knobs[f"{name}.{f.name}"] = value
         elif isinstance(value, tuple):
             counts: dict[str, int] = {}
             for each in value:
-                own = plugins.name_of(each)
-                counts[own] = counts.get(own, 0) + 1
-                # Two links of a kind are told apart by their place.
-                found |= arrays(each, own if counts[own] == 1 else f"{own}{counts[own]}")
+                kind = plugins.name_of(each)
+                counts[kind] = counts.get(kind, 0) + 1
+                # Two links of a kind are distinguished by their position.
+                knobs |= arrays(each, kind if counts[kind] == 1 else f"{kind}{counts[kind]}")
         else:
             # The weight is what users set through the method's own arguments.
-            found |= arrays(value, name if f.name == "weight" else f.name)
-    return found
+            knobs |= arrays(value, name if f.name == "weight" else f.name)
+    return knobs
 
 
 def bound(part: Any) -> bool:
@@ -85,8 +85,8 @@ def bound(part: Any) -> bool:
 def bind(part: Any, replicates: np.ndarray) -> Any:
     """The same value with every array knob cut to the given replicates and turned into a tensor `[R, 1]`.
 
-    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws is told the
-    numbers of its replicates.
+    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws gets the numbers
+    of its replicates.
     """
     if hasattr(part, "numbered"):
         part = part.numbered(replicates)
@@ -98,8 +98,8 @@ def bind(part: Any, replicates: np.ndarray) -> Any:
     for f in dataclasses.fields(part):
         value = getattr(part, f.name)
         if f.metadata.get("knob") and isinstance(value, tuple):
-            mine = np.asarray(value, dtype=np.float64)[replicates]
-            changes[f.name] = torch.as_tensor(mine).to(torch.get_default_device()).unsqueeze(-1)
+            rows = np.asarray(value, dtype=np.float64)[replicates]
+            changes[f.name] = torch.as_tensor(rows).to(torch.get_default_device()).unsqueeze(-1)
         elif isinstance(value, tuple) and any(lengths(v) for v in value):
             changes[f.name] = tuple(bind(v, replicates) for v in value)
         elif lengths(value):
