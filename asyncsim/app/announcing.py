@@ -1,4 +1,4 @@
-"""Says when the event kernel is being compiled: nobody should take half a minute for a hang."""
+"""Announces that the event kernel is being compiled: half a minute without output looks like a hang."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ LINE = "compiling the event kernel, once after an installation (about half a min
 @contextmanager
 def announced() -> Iterator[None]:
     """One line on stderr where the event kernel is compiled meanwhile, nothing where its compiled code is at hand."""
-    # numba tells when it begins to compile; what it loads from disk is no such event.
+    # numba reports the start of a compilation; loading from disk is no such event.
     from numba.core import event
 
-    class Heard(event.Listener):
-        said = False
+    class CompileListener(event.Listener):
+        reported = False
 
         def on_start(self, event: Any) -> None:
-            if not self.said and event.data["dispatcher"].py_func.__module__ == KERNEL:
-                self.said = True
+            if not self.reported and event.data["dispatcher"].py_func.__module__ == KERNEL:
+                self.reported = True
                 streams.complain(LINE)
 
         def on_end(self, event: Any) -> None:
-            """Whoever waits sees that it goes on."""
+            """The results that follow show that it has ended."""
 
-    with event.install_listener("numba:compile", Heard()):
+    with event.install_listener("numba:compile", CompileListener()):
         yield

@@ -86,7 +86,7 @@ def everything(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """What stands before any command."""
+    """Options before any command."""
 
 
 @app.command("list")
@@ -102,8 +102,8 @@ def list_names(
     json_path: Json = None,
 ) -> int:
     """What there is of a kind, with one line about each; or all about one of them. `--json` alone prints JSON."""
-    shown = json_path == _STDOUT
-    commands.outputs(json=None if shown else json_path)
+    to_stdout = json_path == _STDOUT
+    commands.outputs(json=None if to_stdout else json_path)
     kind = {"metrics": "diagnostics"}.get(kind or "", kind)
     about: Any
     if kind is None:
@@ -119,8 +119,8 @@ def list_names(
         about = rows if json_path is None else [row | commands.facts(kind, row["name"]) for row in rows]
         page = _lines(rows)
     outputs = streams.Files()
-    outputs.write("--json", None if shown else json_path, lambda path: commands.write_json(path, about))
-    print(_json(about) if shown else page)
+    outputs.write("--json", None if to_stdout else json_path, lambda path: commands.write_json(path, about))
+    print(_json(about) if to_stdout else page)
     return outputs.status(0)
 
 
@@ -140,7 +140,8 @@ def run(
     method: Annotated[
         str,
         typer.Option(
-            help="Estimator; see `asyncsim list methods`. Aggregators differ in scale: tune steps, or use --link adam.",
+            help="Estimator; see `asyncsim list methods`. Aggregators differ in scale: tune learning rates, "
+            "or use --link adam.",
             autocompletion=completing.named("methods"),
         ),
     ] = "reinforce",
@@ -157,7 +158,10 @@ def run(
         ),
     ] = None,
     coupled: Annotated[
-        bool, typer.Option("--coupled", help="Take the lengths of --system from the policy instead of its law.")
+        bool,
+        typer.Option(
+            "--coupled", help="Use response lengths the policy generates instead of --system's length distribution."
+        ),
     ] = False,
     schedule: Annotated[
         str | None,
@@ -201,6 +205,7 @@ def run(
 ) -> int:
     """Train a policy on the staleness of a system, over many replicates at once."""
     commands.outputs(plot, save=save, json=json_path)
+    # Collect parts and sizes.
     parts = {
         "task": task,
         "policy": policy,
@@ -220,6 +225,7 @@ def run(
         "device": device,
         "diagnostics": diagnostics if diagnostics in ("default", "none") else diagnostics.split(","),
     }
+    # Build the spec and run it.
     spec = wording.spec(parts, link or [], staleness, coupled, settings or [], sizes)
     return commands.run(spec, seed, plot, save, json_path)[1]
 
@@ -302,7 +308,7 @@ def verify(
         bool, typer.Option("--defects", help="Plant each claim's defects too: every one must flip the verdict.")
     ] = False,
     at: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Ask one claim at another point; repeat for more.")
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Measure one claim at another point; repeat for more.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the measurements.")] = 0,
     report: Annotated[Path, typer.Option(help="HTML report with a figure per claim.")] = Path("build/report.html"),
@@ -310,8 +316,8 @@ def verify(
 ) -> int:
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
     commands.outputs(report=report, json=json_path)
-    given = wording.settings(at, "--at") if at else None
-    point = None if given is None else {key: wording.understood(value, None) for key, value in given.items()}
+    parameters = wording.settings(at, "--at") if at else None
+    point = None if parameters is None else {key: wording.understood(value, None) for key, value in parameters.items()}
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
     return commands.verify(claims or [], size, defects, seed, point, report, json_path)[1]
 
@@ -381,14 +387,14 @@ def conformance(
     hazards: Annotated[
         bool, typer.Option("--hazards", help="Print hazards where the output is no terminal, or beside --json.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the batches on which a loss is asked.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the batches on which a loss is evaluated.")] = 0,
     json_path: Json = None,
 ) -> int:
     """Say which method a loss is, how biased it is and which known mistakes it shows; or check a controller."""
     commands.outputs(json=json_path)
     whole = hazards or strict or (json_path is None and sys.stdout.isatty())
-    asked = conforming.Asked(like, adapter, advantages_per, strict, allow or [], seed, whole)
-    result, status = conforming.check(target, asked, settings, names)
+    request = conforming.Request(like, adapter, advantages_per, strict, allow or [], seed, whole)
+    result, status = conforming.check(target, request, settings, names)
     outputs = streams.Files()
     outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
     return outputs.status(status)

@@ -60,11 +60,11 @@ def names(kind: str) -> list[dict[str, str]]:
 
 def kinds() -> list[dict[str, str]]:
     """Name and summary of the kinds of things, read without importing them."""
-    found = {"claims": "statements of the theory, each with a prediction and a measurement that can contradict it."}
+    summaries = {"claims": "statements of the theory, each with a prediction and a measurement that can contradict it."}
     for kind in KINDS[:-1]:
         text = (Path(__file__).parents[1] / kind / "__init__.py").read_text(encoding="utf-8")
-        found[kind] = (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].partition(": ")[2]
-    return [{"name": kind, "summary": found[kind]} for kind in KINDS]
+        summaries[kind] = (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].partition(": ")[2]
+    return [{"name": kind, "summary": summaries[kind]} for kind in KINDS]
 
 
 def described(kind: str, name: str) -> dict[str, Any]:
@@ -87,27 +87,29 @@ def described(kind: str, name: str) -> dict[str, Any]:
 
 
 def facts(kind: str, name: str) -> dict[str, Any]:
-    """What a table of methods, advantages, factors, penalties, links or metrics needs to know of one of them.
+    """What a table shows of one method, advantage, factor, penalty, link or metric.
 
-    Defaults of its arguments (None: required or left to the part) and the reference; of a method also level, anchor,
+    Defaults of its arguments (None: required or left to the part) and the reference. Of a method also level, anchor,
     aggregator, what it is when all policies agree, and whether it is a reconstruction.
     """
     if kind not in ("methods", "advantages", "factors", "penalties", "updates", "diagnostics"):
         return {}
     part = plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
+    # Read arguments and reference.
     source = re.search(r"Source:\s+(.*?)\.?\s*(?:\n\n|$)", part["doc"], re.DOTALL)
-    found: dict[str, Any] = {
+    entries: dict[str, Any] = {
         "arguments": {a["name"]: a["default"] for a in part["arguments"]},
         "reference": " ".join(source[1].split()) if source else None,
     }
+    # Add what the kind has.
     if kind == "diagnostics":
         from asyncsim.diagnostics._diagnostic import Metric
 
         metric = plugins.load("asyncsim.diagnostics", name, "diagnostics")()
-        return found | {"reads": list(metric.outputs), "default": isinstance(metric, Metric) and metric.default}
+        return entries | {"reads": list(metric.outputs), "default": isinstance(metric, Metric) and metric.default}
     if kind == "methods":
         method = plugins.load("asyncsim.methods", name, "method")()
-        found |= {
+        entries |= {
             "level": method.weight.level,
             "anchor": method.ratio_to,
             "aggregator": method.aggregator,
@@ -116,7 +118,7 @@ def facts(kind: str, name: str) -> dict[str, Any]:
             "on_policy": method.on_policy,
             "status": method.status,
         }
-    return found
+    return entries
 
 
 def outputs(plot: Path | None = None, **paths: Path | None) -> None:
@@ -139,9 +141,11 @@ def run(
     """
     from asyncsim.learning import running
 
+    # Print what the result depends on.
     header = spec.describe()
     _print_header(header)
     print("\n".join(_notes(header, spec.passes)), flush=True)
+    # Run, as far as signals allow.
     stopped: running.Interrupted | None = None
     try:
         with announcing.announced():
@@ -150,6 +154,7 @@ def run(
         if interrupted.trace is None:
             raise
         stopped, trace = interrupted, interrupted.trace
+    # Write the files.
     outputs = streams.Files()
     # A second signal must not lose what the first one left.
     with stopping.deferred() as received:
@@ -158,6 +163,7 @@ def run(
         result = _result(trace, ends)
         outputs.write("--json", json_path, lambda path: write_json(path, result))
         drawn = outputs.write("--plot", plot, lambda path: _draw(trace, path))
+    # Print where the metrics ended.
     _print_ends(trace, ends)
     if drawn:
         print(f"plot: {plot}")
@@ -171,7 +177,7 @@ def run(
 
 
 def _notes(header: dict[str, Any], repeated: int) -> list[str]:
-    """What whoever compares two runs has to know, and what the system states that the loop does not make."""
+    """What a comparison of two runs needs, and what the system states that the loop does not do."""
     missing = f"note: no minibatches yet; each of the {repeated} updates on a batch is made on the whole batch"
     return [
         *[missing] * (repeated > 1),
@@ -183,19 +189,19 @@ def _notes(header: dict[str, Any], repeated: int) -> list[str]:
 
 def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
     """Mean and 95 percent interval over the last tenth, by setting and metric; None where there is none."""
-    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    ends: dict[str, dict[str, dict[str, float | None]]] = {}
     for name, part in trace.split().items():
-        found[name] = {}
+        ends[name] = {}
         for metric in part.metrics:
-            found[name][metric] = {"value": None, "low": None, "high": None}
+            ends[name][metric] = {"value": None, "low": None, "high": None}
             try:
                 estimate = part.final(metric)
             except checks.InputError:
                 continue  # nothing finite at the end
             low, high = part.interval(metric, estimate._replace(independent=True))
             bounds = {} if math.isnan(low) else {"low": low, "high": high}
-            found[name][metric] |= {"value": estimate.value, **bounds}
-    return found
+            ends[name][metric] |= {"value": estimate.value, **bounds}
+    return ends
 
 
 def _result(trace: Trace, ends: dict[str, Any]) -> dict[str, Any]:
@@ -226,7 +232,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
                 known = end["low"] is not None
                 bounds = f"[{end['low']:.5g}, {end['high']:.5g}]" if known else "[no interval: a single replicate]"
                 print(f"  {metric:24} {end['value']:12.5g}  {bounds}")
-        if not _apart(part):
+        if not _has_errors(part):
             remedy = "raise realizations or replicates"
             print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
         print(f"  {'diverged replicates':24} {int((part.diverged >= 0).sum()):12d}")
@@ -234,7 +240,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 
 
-def _apart(trace: Trace) -> bool:
+def _has_errors(trace: Trace) -> bool:
     """Whether error bars can be trusted: schedules are not random, or there are several."""
     return not trace.schedule.random or len(np.unique(trace.realization)) > 1
 
@@ -253,27 +259,30 @@ def verify(
     from asyncsim.app import judgments, reporting, verifying
     from asyncsim.base import progress
 
-    asked = [theory.claim(name).id for name in claims] or verifying.every_claim()
+    # Choose the claims.
+    ids = [theory.claim(name).id for name in claims] or verifying.every_claim()
     verdicts: list[records.Verdict] = []
     stopped: KeyboardInterrupt | None = None
 
-    def reached(verdict: records.Verdict) -> None:
+    # Verify, reporting each verdict.
+    def report_verdict(verdict: records.Verdict) -> None:
         verdicts.append(verdict)
-        shown.add()
-        if not shown.barred:
-            number = f"{len(verdicts)} of {len(asked)}"
+        bar.add()
+        if not bar.barred:
+            number = f"{len(verdicts)} of {len(ids)}"
             streams.complain(f"{number}: {verdict.id} {verdict.verdict} ({verdict.seconds:.1f} s)")
 
     try:
-        with progress.Progress("claims", len(asked), sys.stderr.isatty()) as shown, announcing.announced():
-            verifying.verify_many(asked, size, defects, seed, at, reached)
+        with progress.Progress("claims", len(ids), sys.stderr.isatty()) as bar, announcing.announced():
+            verifying.verify_many(ids, size, defects, seed, at, report_verdict)
     except KeyboardInterrupt as interrupted:
         if not verdicts:
             raise
         stopped = interrupted
+    # Write the JSON and the report.
     manifest = verifying.manifest_of(seed, size)
-    together = reporting.summary(verdicts)
-    result = {"claims": [v.row() for v in verdicts], "summary": together, "manifest": manifest}
+    summary = reporting.summary(verdicts)
+    result = {"claims": [v.row() for v in verdicts], "summary": summary, "manifest": manifest}
     references = {v.id: theory.claim(v.id).reference for v in verdicts}
     outputs = streams.Files()
     with stopping.deferred() as received:
@@ -281,6 +290,7 @@ def verify(
         written = outputs.write(
             "--report", report, lambda path: reporting.write_report(verdicts, manifest, path, references=references)
         )
+    # Print the table and the advice.
     console = _console()
     console.print(judgments.table(verdicts, defects))
     advice = judgments.advice(verdicts, size, seed, at)
@@ -289,8 +299,8 @@ def verify(
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if stopped is not None:
         number = stopping.number_of(stopped)
-        kept = f"{len(verdicts)} of {len(asked)} claims, which are kept"
-        streams.complain(f"stopped by {stopping.NAMES[number]} after {kept}. Run it again for the others")
+        extent = f"{len(verdicts)} of {len(ids)} claims, which are kept"
+        streams.complain(f"stopped by {stopping.NAMES[number]} after {extent}. Run it again for the others")
         return result, 128 + number
     return result, outputs.status(128 + received[0] if received else judgments.status(verdicts))
 
@@ -304,8 +314,9 @@ def timeline(
     seed: int,
     paths: dict[str, Path | None],
 ) -> tuple[dict[str, Any], int]:
-    """Simulate a preset, write what is asked for (`save`, `json`, `plot`, `trace`), print its realized staleness
-    beside the predicted law, and what it costs; JSON object and exit status.
+    """Simulate a preset, write the requested files (`save`, `json`, `plot`, `trace`), print staleness and costs.
+
+    The realized staleness stands beside the predicted one. Returns JSON object and exit status.
     """
     from asyncsim.app import timelines
 
@@ -351,12 +362,12 @@ def _print_header(header: dict[str, Any]) -> None:
 
 def _word(value: Any) -> str:
     """A setting as JSON, without the rounding behind the twelfth digit, and the middle of a long one."""
-    return checks.clipped(json.dumps(_rounded(records.plain(value))), 240)
+    return checks.clipped(json.dumps(_round(records.plain(value))), 240)
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.12g}")
     if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    return [_rounded(part) for part in value] if isinstance(value, list) else value
+        return {name: _round(part) for name, part in value.items()}
+    return [_round(part) for part in value] if isinstance(value, list) else value

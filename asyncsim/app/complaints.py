@@ -21,6 +21,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     parameter: Any = getattr(error, "param", None)
     context = getattr(error, "ctx", None)
     see = f"see `{context.command_path if context else 'asyncsim'} --help`"
+    # Translate complaints about options.
     if kind == "NoSuchOption":
         remedy = f"did you mean {error.possibilities[0]}?" if error.possibilities else see
         return checks.InputError("option", error.option_name, "an option of the command", remedy)
@@ -33,6 +34,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"
         return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, see)
+    # Translate unknown commands and surplus words.
     unknown = re.match(r"No such command '(.*?)'", text)
     if unknown:
         near = difflib.get_close_matches(unknown[1], known, n=1)
@@ -45,7 +47,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:
     """What stands behind an option on the command line."""
-    for given, following in zip(arguments, [*arguments[1:], None], strict=True):
-        if given.partition("=")[0] == option:
-            return given.partition("=")[2] or following
+    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if word.partition("=")[0] == option:
+            return word.partition("=")[2] or following
     return None

@@ -12,12 +12,12 @@ from asyncsim.app import commands
 def named(kind: str) -> Callable[[str], list[tuple[str, str]]]:
     """Completion of a shell: names of a kind with their summaries."""
 
-    def begun(incomplete: str) -> list[tuple[str, str]]:
+    def complete(incomplete: str) -> list[tuple[str, str]]:
         begin = incomplete.replace("-", "_")
         rows = [row for row in commands.names(kind) if row["name"].replace("-", "_").startswith(begin)]
         return [(row["name"], row["summary"]) for row in rows]
 
-    return begun
+    return complete
 
 
 def kinds(incomplete: str) -> list[str]:

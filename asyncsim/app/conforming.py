@@ -18,7 +18,7 @@ _PARTS = ("adapter", "controller", "names")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """How a loss is to be checked; `hazards`, whether the print has them."""
 
     like: str | None = None
@@ -31,29 +31,29 @@ class Asked:
 
 
 def check(
-    target: str, asked: Asked, pairs: list[str] | None, names: list[str] | None = None
+    target: str, request: Request, pairs: list[str] | None, names: list[str] | None = None
 ) -> tuple[dict[str, Any], int]:
     """Check what the target names; the record of the finding, and the exit status: 0 conforms, 1 deviates."""
-    own, parts = _settings(pairs or [])
+    arguments, parts = _settings(pairs or [])
     parts["names"] |= _names(names or [])
-    found = None if target in _installed() else outside.loaded(target)
-    if found is not None and _is_controller(found, asked):
-        given = {
-            "--like": asked.like,
-            "--adapter": asked.adapter,
-            "--strict": asked.strict or None,
-            "--allow": asked.allow or None,
-            "--advantages-per": asked.advantages_per,
+    subject = None if target in _list_packages() else outside.loaded(target)
+    if subject is not None and _is_controller(subject, request):
+        options = {
+            "--like": request.like,
+            "--adapter": request.adapter,
+            "--strict": request.strict or None,
+            "--allow": request.allow or None,
+            "--advantages-per": request.advantages_per,
         }
-        for option, value in given.items():
+        for option, value in options.items():
             checks.require(value is None, option, value, "left out for an admission controller", "it is for losses")
-        return _admission(found, own, parts)
-    return _loss(target, found, asked, own, parts)
+        return _admission(subject, arguments, parts)
+    return _loss(target, subject, request, arguments, parts)
 
 
 def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Settings of the thing itself, and those of its parts, PART.KEY=VALUE."""
-    own: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {name: {} for name in _PARTS}
     for key, value in wording.settings(pairs).items():
         part, dot, name = key.partition(".")
@@ -61,74 +61,77 @@ def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any
             checks.one_of("--set part", part, _PARTS, "write KEY=VALUE, or adapter.KEY=VALUE")
             parts[part][name] = value
         else:
-            own[key] = value
-    return own, parts
+            arguments[key] = value
+    return arguments, parts
 
 
 def _names(pairs: list[str]) -> dict[str, Any]:
     """Names of a controller's methods, CALL=METHOD; those of "none" are left out."""
-    found: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
     for pair in pairs:
         call, equals, method = pair.partition("=")
         checks.require(bool(equals and call and method), "--names", pair, "CALL=METHOD", "write capacity=get_capacity")
-        found[call] = None if method in ("none", "None") else method
-    return found
+        methods[call] = None if method in ("none", "None") else method
+    return methods
 
 
-def _installed() -> tuple[str, ...]:
+def _list_packages() -> tuple[str, ...]:
     return "trl", "torchrl"
 
 
-def _is_controller(found: Any, asked: Asked) -> bool:
+def _is_controller(subject: Any, request: Request) -> bool:
     """Whether this is a controller: a class that is no module of torch, or a function that makes one."""
-    if inspect.isclass(found):
-        return not hasattr(found, "forward") and asked.adapter is None
-    # A loss takes tensors; what takes nothing makes a controller.
-    return inspect.isfunction(found) and not inspect.signature(found).parameters
+    if inspect.isclass(subject):
+        return not hasattr(subject, "forward") and request.adapter is None
+    # A loss takes tensors; a function without arguments makes a controller.
+    return inspect.isfunction(subject) and not inspect.signature(subject).parameters
 
 
 def _loss(
-    target: str, found: Any, asked: Asked, own: dict[str, Any], parts: Mapping[str, dict[str, Any]]
+    target: str, subject: Any, request: Request, arguments: dict[str, Any], parts: Mapping[str, dict[str, Any]]
 ) -> tuple[dict[str, Any], int]:
     from asyncsim.conformance import adapters, check_loss
 
+    # Refuse settings of controllers.
     for part, option in (("controller", "--set"), ("names", "--names")):
         checks.require(not parts[part], option, parts[part], "left out for a loss", "it is no controller")
-    like, adapter = asked.like, asked.adapter
+    like, adapter = request.like, request.adapter
     remedy = "name the method; settings of an adapter are adapter.KEY=VALUE"
-    checks.require(like is not None or not own, "--set", ", ".join(own), "used with --like", remedy)
-    if found is None:
+    checks.require(like is not None or not arguments, "--set", ", ".join(arguments), "used with --like", remedy)
+    if subject is None:
         checks.require(adapter is None, "--adapter", adapter, "left out for an installed package", "it has its own")
-    method = None if like is None else wording.build("methods", like, own)
-    name = target if found is None else adapter
+    # Build the method and adapt the loss.
+    method = None if like is None else wording.build("methods", like, arguments)
+    name = target if subject is None else adapter
     if name is None:
         checks.require(not parts["adapter"], "--set adapter", parts["adapter"], "used with --adapter", "name one")
-        fn = found
+        fn = subject
     else:
-        known = adapters.INSTALLED if found is None else adapters.ADAPTERS
+        known = adapters.INSTALLED if subject is None else adapters.ADAPTERS
         checks.one_of("--adapter", name, known, "choose the style of the function")
-        fn = _adapted(known[name], name, found, parts["adapter"])
-    anchor = "either" if method is not None and "anchor" not in own else None
+        fn = _adapt(known[name], name, subject, parts["adapter"])
+    # Check and print.
+    anchor = "either" if method is not None and "anchor" not in arguments else None
     report = check_loss(
         fn,
         method,
         anchor=anchor,
-        advantages_per=asked.advantages_per,
-        strict=asked.strict,
-        allow=tuple(asked.allow),
-        seed=asked.seed,
+        advantages_per=request.advantages_per,
+        strict=request.strict,
+        allow=tuple(request.allow),
+        seed=request.seed,
     )
-    _print(report, asked.hazards)
+    _print(report, request.hazards)
     return report.record(), 0 if report.conforms else 1
 
 
-def _adapted(make: Callable[..., Any], name: str, found: Any, settings: dict[str, Any]) -> Any:
+def _adapt(make: Callable[..., Any], name: str, subject: Any, settings: dict[str, Any]) -> Any:
     from asyncsim.conformance.adapters import own_settings
 
-    if inspect.isclass(found):
-        found = _instance(found)
+    if inspect.isclass(subject):
+        subject = _instance(subject)
     try:
-        return make(**settings) if found is None else make(found, **settings)
+        return make(**settings) if subject is None else make(subject, **settings)
     except TypeError as error:
         remedy = f"settings of {name} are {', '.join(own_settings(name))}"
         raise checks.InputError("--adapter", name, f"called with its settings ({error})", remedy) from error
@@ -142,22 +145,24 @@ def _instance(kind: type) -> Any:
         raise checks.InputError("target", kind.__name__, f"made without arguments ({error})", remedy) from error
 
 
-def _admission(found: Any, own: dict[str, Any], parts: Mapping[str, dict[str, Any]]) -> tuple[dict[str, Any], int]:
+def _admission(
+    factory: Any, arguments: dict[str, Any], parts: Mapping[str, dict[str, Any]]
+) -> tuple[dict[str, Any], int]:
     from asyncsim.conformance import check_admission
 
     every = inspect.signature(check_admission).parameters
     known = [name for name in every if name not in ("controller", "check", "names")]
-    for key in own:
+    for key in arguments:
         checks.one_of("--set", key, known, "see asyncsim.conformance.check_admission")
-    own = {key: wording.understood(value, every[key].default) for key, value in own.items()}
+    arguments = {key: wording.understood(value, every[key].default) for key, value in arguments.items()}
     for key in ("batch_size", "max_staleness"):
-        checks.require(key in own, "target", found.__name__, f"given {key}", f"add --set {key}=VALUE")
+        checks.require(key in arguments, "target", factory.__name__, f"given {key}", f"add --set {key}=VALUE")
     try:
-        found(**parts["controller"])
+        factory(**parts["controller"])
     except TypeError as error:
         remedy = "add --set controller.KEY=VALUE"
-        raise checks.InputError("target", found.__name__, f"made with its settings ({error})", remedy) from error
-    report = check_admission(lambda: found(**parts["controller"]), names=parts["names"] or None, **own)
+        raise checks.InputError("target", factory.__name__, f"made with its settings ({error})", remedy) from error
+    report = check_admission(lambda: factory(**parts["controller"]), names=parts["names"] or None, **arguments)
     print(report)
     return _admission_record(report), 0 if report.passed else 1
 
@@ -189,20 +194,24 @@ def _print(report: LossReport, hazards: bool) -> None:
 
     stream = sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else 150)
+    # Print the verdict.
     for line in report.heading():
         console.print(Text(line))
-    shown = [finding for finding in report.findings if hazards or finding.kind != "hazard"]
-    folded = len(report.findings) - len(shown)
+    # Fold hazards unless they are wanted.
+    findings = [finding for finding in report.findings if hazards or finding.kind != "hazard"]
+    folded = len(report.findings) - len(findings)
     if folded:
         console.print(Text(f"{folded} hazard{'s' if folded > 1 else ''} not printed: add --hazards to see them"))
-    if shown:
+    # Print the table of findings.
+    if findings:
         table = Table(box=None, pad_edge=False)
         for column in ("finding", "kind", "evidence", "remedy"):
             table.add_column(column)
         colors = {"bug": "red", "hazard": "yellow", "note": ""}
-        for finding in shown:
+        for finding in findings:
             cells = (finding.name, finding.kind, finding.evidence, finding.remedy)
             table.add_row(*(Text(cell, style=colors[finding.kind] if i < 2 else "") for i, cell in enumerate(cells)))
         console.print(table)
+    # Print the measurements.
     for line in report.ending():
         console.print(Text(line))

@@ -32,7 +32,8 @@ def table(verdicts: Sequence[Verdict], defects: bool) -> Any:
     """The comparison with the least margin of each claim."""
     from rich.table import Table
 
-    found = Table(box=None, pad_edge=False)
+    grid = Table(box=None, pad_edge=False)
+    # Head the columns.
     for name, justify in (
         ("claim", "left"),
         ("quantity", "left"),
@@ -41,9 +42,10 @@ def table(verdicts: Sequence[Verdict], defects: bool) -> Any:
         ("verdict", "left"),
         ("seconds", "right"),
     ):
-        found.add_column(name, justify=justify)  # type: ignore[arg-type]
+        grid.add_column(name, justify=justify)  # type: ignore[arg-type]
     if defects:
-        found.add_column("planted defects")
+        grid.add_column("planted defects")
+    # Fill a row for each claim.
     for v in verdicts:
         color = {"held": "green", "violated": "red"}.get(v.verdict, "yellow")
         row = [
@@ -56,8 +58,8 @@ def table(verdicts: Sequence[Verdict], defects: bool) -> Any:
         ]
         if defects:
             row.append("; ".join(f"{d['name']}: {d['verdict']}" for d in v.defects))
-        found.add_row(*(cell.replace("[", r"\[") if i in (1, 3) else cell for i, cell in enumerate(row)))
-    return found
+        grid.add_row(*(cell.replace("[", r"\[") if i in (1, 3) else cell for i, cell in enumerate(row)))
+    return grid
 
 
 def lines(verdicts: Sequence[Verdict], defects: bool) -> list[str]:
@@ -74,34 +76,39 @@ def lines(verdicts: Sequence[Verdict], defects: bool) -> list[str]:
 
 
 def advice(verdicts: Sequence[Verdict], size: str, seed: int, at: Mapping[str, Any] | None = None) -> list[str]:
-    """What to do where not everything held: the claims and points that decide, and how to tell chance from mistakes.
+    """What to do where not everything held: the claims and points that decide, and how to rule out chance.
 
-    `at`: what the command was asked by --at.
+    `at`: the parameters of the command's --at.
     """
-    found = []
+    sentences = []
+    # Name the claims that decide.
     for word in ("violated", "inconclusive", "outside"):
         rows = [v for v in verdicts if v.verdict == word]
-        found += [f"{word}: {v.id}{_decisive(v)}" for v in rows[:NAMED]]
-        found += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
+        sentences += [f"{word}: {v.id}{_decisive(v)}" for v in rows[:NAMED]]
+        sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
+    # Separate chance, theory and product.
     broken = [v for v in verdicts if v.verdict == "violated"]
     unsure = [v for v in verdicts if v.verdict not in (*SUCCESSES, "violated")]
     if broken:
         chance, id = 1 / verifying.FALSE_FAIL, broken[0].id
-        found += [
+        sentences += [
             f"chance? A true claim is called violated once in {chance:.0f} measurements. Measure again: "
             f"{_again(broken[0], size, seed, at)}",
             f"theory? If it stays violated, compare predict(point) and cross_check(point) of sim.theory.claim({id!r}).",
             f"product? If those two agree, the measured code is wrong: asyncsim verify {id} --defects shows what this "
             "trial notices.",
         ]
+    # Suggest remeasuring and missing checks.
     if unsure:
-        found.append(
+        sentences.append(
             "inconclusive does not contradict the claim: the measurement was too coarse. Measure again: "
             f"{_again(unsure[0], size, seed, at)}"
         )
     if missed(verdicts):
-        found.append(f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials would overlook such a mistake.")
-    return found
+        sentences.append(
+            f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials would overlook such a mistake."
+        )
+    return sentences
 
 
 def _again(verdict: Verdict, size: str, seed: int, at: Mapping[str, Any] | None) -> str:

@@ -40,8 +40,8 @@ def write_report(
 ) -> Path:
     """Write verdicts with their figures, points and planted defects to one HTML file, atomically.
 
-    Arguments: `verdicts`, at least one; `manifest`, what they were measured on (`base.manifest`); `path` of the
-    file; `title`; `references`, claim id to the source of its statement.
+    Arguments: `verdicts`, at least one; `manifest`, what they were measured on (`base.manifest`); `path` of the file;
+    `title`. `references`: claim id to the source of its statement.
     Returns the path. Raises `InputError` without verdicts or for a path that cannot be written.
 
     >>> import asyncsim as sim, tempfile
@@ -54,6 +54,7 @@ def write_report(
 
     verdicts = [verdicts] if isinstance(verdicts, records.Verdict) else list(verdicts)
     checks.require(bool(verdicts), "verdicts", verdicts, "at least one", "verify a claim first")
+    # Fill the template.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "number": number,
@@ -75,6 +76,7 @@ def write_report(
         manifest={key: value for key, value in records.plain(manifest).items() if value is not None},
         json=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
+    # Write the page.
     files.write_atomically(path, lambda file: file.write(text.encode()))
     return Path(path)
 
@@ -83,7 +85,7 @@ def summary(verdicts: Sequence[records.Verdict]) -> dict[str, Any]:
     """Counts and error rates: `counts` by verdict, `false_fail` of one and of all, `false_pass`, defects caught."""
     fails = [v.false_fail for v in verdicts if math.isfinite(v.false_fail)]
     passes = [v.false_pass for v in verdicts if v.verdict == "held" and math.isfinite(v.false_pass)]
-    found: dict[str, Any] = {
+    totals: dict[str, Any] = {
         "counts": {name: Counter(v.verdict for v in verdicts)[name] for name in records.VERDICTS},
         "false_fail": max(fails, default=math.nan),
         "false_fail_of_all": min(1.0, sum(fails)),
@@ -92,8 +94,8 @@ def summary(verdicts: Sequence[records.Verdict]) -> dict[str, Any]:
     }
     for kind in ("defects", "formula_defects"):
         planted = [defect for v in verdicts for defect in getattr(v, kind)]
-        found[kind] = {"planted": len(planted), "caught": sum(defect["verdict"] == "violated" for defect in planted)}
-    return found
+        totals[kind] = {"planted": len(planted), "caught": sum(defect["verdict"] == "violated" for defect in planted)}
+    return totals
 
 
 def measured(row: records.Comparison | records.Verdict) -> str:
@@ -104,7 +106,7 @@ def measured(row: records.Comparison | records.Verdict) -> str:
 
 
 def rate(value: float) -> str:
-    """A probability in words that a small one can bear.
+    """A probability in words, a very small one as a bound.
 
     >>> rate(0.0004), rate(1e-30), rate(0.0)
     ('0.0004', 'below 1e-06', '0')
@@ -172,6 +174,6 @@ def figure(verdict: records.Verdict) -> dict[str, Any]:
     from asyncsim.plotting import plot
     from asyncsim.plotting._style import encode
 
-    drawn = plot(verdict)
-    data = base64.b64encode(encode(drawn, "svg")).decode()
-    return {"source": f"data:image/svg+xml;base64,{data}", "width": round(PIXELS * drawn.get_figwidth())}
+    picture = plot(verdict)
+    data = base64.b64encode(encode(picture, "svg")).decode()
+    return {"source": f"data:image/svg+xml;base64,{data}", "width": round(PIXELS * picture.get_figwidth())}

@@ -109,7 +109,7 @@ class Files:
             write(path)
         except Exception as error:
             self.lost.append(option)
-            complain(str(_refused(option, path, error)))
+            complain(str(_explain(option, path, error)))
             return False
         return True
 
@@ -118,7 +118,7 @@ class Files:
         return LOST if self.lost else otherwise
 
 
-def _refused(option: str, path: Path, error: Exception) -> checks.InputError:
+def _explain(option: str, path: Path, error: Exception) -> checks.InputError:
     """What went wrong with one output, in the form of all other messages."""
     if isinstance(error, checks.InputError):
         return checks.InputError(option, str(path), error.bound, error.remedy)

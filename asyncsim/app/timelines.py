@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from asyncsim.systems._system import System
     from asyncsim.theory._settings import PredictedStaleness
 
-_KEPT = ("name", "knobs", "recommended")
+_FIXED = ("name", "knobs", "recommended")
 
 
 def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> System:
     """A preset with its own knobs, then with settings of the event model changed by name."""
     system = wording.build("systems", preset, knobs)
-    settings = {f.name: f for f in fields(system) if f.name not in _KEPT}
+    settings = {f.name: f for f in fields(system) if f.name not in _FIXED}
     plugins.refuse(model, plugins.BEFORE, "--model ")
     for key in model:
         near = difflib.get_close_matches(key, settings, n=1, cutoff=0.6)
@@ -32,7 +32,7 @@ def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> Syst
     words = {key: wording.understood(v, settings[key].default, settings[key].type) for key, v in model.items()}
     changes = {key: tuple(value) if isinstance(value, list) else value for key, value in words.items()}
     if isinstance(changes.get("rates"), int | float):
-        # One number for all places; each has its own in the model.
+        # One number for all slots; each has its own in the model.
         changes["rates"] = (changes["rates"],) * len(system.rates)
     if "train_time" in changes:
         changes.setdefault("load", None)
@@ -45,8 +45,10 @@ def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> Syst
 def header(system: System, samples: int, seed: int) -> dict[str, Any]:
     """What the result depends on: the settings that are not as they are in a system of which nothing is said."""
     usual = {f.name: records.plain(f.default) for f in fields(system)} | {"recommended": {}}
-    said = system.describe_at(samples)
-    return {name: value for name, value in said.items() if name not in usual or value != usual[name]} | {"seed": seed}
+    settings = system.describe_at(samples)
+    return {name: value for name, value in settings.items() if name not in usual or value != usual[name]} | {
+        "seed": seed
+    }
 
 
 def simulated(
@@ -64,31 +66,33 @@ def simulated(
     batches = updates // epochs
     record = None
     if recorded:
-        found, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
+        summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
     else:
-        found = system.summary(batches, samples, seed)
-    return found, theory.predicted_staleness(system.describe_at(samples), samples), record
+        summary = system.summary(batches, samples, seed)
+    return summary, theory.predicted_staleness(system.describe_at(samples), samples), record
 
 
 def timeline(
     system: System, updates: int, samples: int, seed: int, recorded: bool
 ) -> tuple[dict[str, Any], records.Timeline | None]:
     """Simulate: the JSON object of the result, and the full record where one is asked for."""
-    found, predicted, record = simulated(system, updates, samples, seed, recorded)
-    return {"system": system.describe_at(samples) | {"seed": seed}, **found, "predicted": predicted.row()}, record
+    summary, predicted, record = simulated(system, updates, samples, seed, recorded)
+    return {"system": system.describe_at(samples) | {"seed": seed}, **summary, "predicted": predicted.row()}, record
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
     """The printed page: what is realized beside what is predicted, then what it costs."""
     law, stale = result["predicted"], result["staleness"]
     if not result["steady"]:
-        # A prediction of the steady state beside what is not steady would look like an error of either.
+        # A steady-state prediction beside an unsteady measurement would look like an error.
         law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
+    # List mean, spread and range.
     rows = [("mean", f"{stale['mean']:.4g}", _about(law) if result["steady"] else "")]
     rows.append(("std", f"{stale['std']:.4g}", ""))
     least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
     support = law["support"]
     rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
+    # List probabilities and tail.
     for k, p in enumerate(stale["pmf"]):
         expected = law["pmf"] is not None and k < len(law["pmf"])
         if p >= 5e-4 or (expected and law["pmf"][k] >= 5e-4):
@@ -98,12 +102,13 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             break
     for k, p in (law["tail"] or {}).items():
         rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k) :]):.4f}", f"{p:.4f}"))
+    # Lay out the page.
     page = [f"staleness in versions, of groups trained after the first {result['warm_up_batches']} batches"]
     page.append(f"  {'':16}{'realized':>12}{'predicted':>12}")
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
     name = law["law"] or "no law"
-    said = f"  {name}: {law['reason']}" if result["steady"] else _too_short(result)
-    return [*page, said, _identity(result), *_costs(result)]
+    remark = f"  {name}: {law['reason']}" if result["steady"] else _too_short(result)
+    return [*page, remark, _identity(result), *_costs(result)]
 
 
 def _too_short(result: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`verify`: run a claim's trial, ask the theory for its prediction, and judge the one by the other."""
+"""`verify`: run a claim's trial, compute the prediction of the theory, and compare the two."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def verify(
 ) -> Verdict | list[Verdict]:
     """Measure a claim beside its prediction; all claims when none is named.
 
-    A true claim is called violated with probability at most 1e-3, and one that is off by the trial's effect (at most 5
-    percent, 2 percent for exact identities and expectations) is called held with probability at most 0.05.
+    A true claim is called violated with probability at most 1e-3. One that is off by the trial's effect is called held
+    with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities and expectations.
 
     Arguments: `claim`, an id of `sim.theory.claims()`; `size`, "quick", or "full" (half the effect, more points);
-    `defects`, also plant each of the trial's defects and see whether the verdict flips, and try the wrong formulas;
-    `seed`; `at`, parameters that replace those of the trial's first point. Returns one `Verdict`, or a list of them.
+    `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and try the wrong formulas.
+    `at`: parameters that replace those of the trial's first point. Returns one `Verdict`, or a list of them.
     Raises `InputError` for an unknown claim, or a point outside its domain.
 
     >>> verify("estimator/full-is").verdict
@@ -48,13 +48,13 @@ def verify_many(
     at: Point | None = None,
     after: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
-    """Verdicts of several claims; `after` sees each as it is reached."""
-    found = []
+    """Verdicts of several claims; `after` is called with each as it is reached."""
+    verdicts = []
     for name in names:
         verdict = verify_one(name, size, defects, seed, at)
-        found.append(verdict)
+        verdicts.append(verdict)
         after(verdict)
-    return found
+    return verdicts
 
 
 def verify_one(
@@ -66,7 +66,7 @@ def verify_one(
     checks.boolean("defects", defects, "say whether defects are planted")
     trial = trials.trial(claim.id)
     factor = SIZES[checks.one_of("size", size, SIZES, "choose how much to measure")]
-    points = trial.at(size) if at is None else (_asked(claim, trial, at),)
+    points = trial.at(size) if at is None else (_point_at(claim, trial, at),)
     start = time.perf_counter()
     measured = [trial.measure(point, factor * trial.effect, seed, untouched) for point in points]
     predicted = [claim.predict(point) for point in points]
@@ -109,7 +109,7 @@ def _join(
     return validation.join(claim, points, measured, predicted, factor * trial.effect, FALSE_FAIL, FALSE_PASS)
 
 
-def _asked(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
+def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
     """The trial's first point with some parameters replaced, inside the domain."""
     point = dict(trial.points[0])
     checks.require(isinstance(at, Mapping), "at", at, "a mapping of parameters to values", "write at={'clamp': 3.5}")

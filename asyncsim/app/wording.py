@@ -35,19 +35,19 @@ SINGULAR = {
 
 def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """KEY=VALUE pairs; values are Python or JSON literals where they can be, else text."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", "write for example load=1.5")
         key = key.strip().replace("-", "_")
-        checks.require(key not in found, option, pair, f"the only value of {key}", "give each key once")
-        found[key] = _value(text.strip())
-    return found
+        checks.require(key not in values, option, pair, f"the only value of {key}", "give each key once")
+        values[key] = _value(text.strip())
+    return values
 
 
 def _value(text: str) -> Any:
     with warnings.catch_warnings():
-        # A text that is nearly Python is a text; nobody wants to hear what Python thinks of it.
+        # A text that is nearly Python is a text; Python's warnings about it do not matter.
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         for read in (json.loads, ast.literal_eval, float):
@@ -84,12 +84,14 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     """
     make = plugins.load(f"asyncsim.{kind}", name, SINGULAR[kind])
     signature = inspect.signature(make)
+    # Refuse unknown arguments.
     for key in arguments:
         remedy = f"see `asyncsim list {kind} {name}`"
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
-        # Names of before are refused by the function, which knows those of today.
+        # Former names are refused by the function, whose message has the present one.
         checks.one_of(f"{name} argument", key, [*signature.parameters, *plugins.renamed(make)], remedy)
+    # Refuse missing arguments.
     missing = [
         p.name
         for p in signature.parameters.values()
@@ -103,7 +105,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing),
     )
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
-    # A knob of before goes to the preset as it is: that refuses it with the one of today.
+    # A former knob goes to the preset as it is: that refuses it and names the present one.
     return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
 
 
@@ -119,25 +121,33 @@ def spec(
     from asyncsim.learning.spec import Spec
     from asyncsim.updates._link import chain
 
-    grouped = _grouped(pairs)
+    # Build task and policy.
+    grouped = _group(pairs)
     _check_task(str(parts["task"]))
     task = build("tasks", str(parts["task"]), grouped.get("task", {}), "task.")
     policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.") if parts["policy"] else None
+    # Fill links and replicates by default.
     usual = _usual(policy or task.policy())
     links = [name if ":" in name else name.replace("-", "_") for name in links] or list(usual.settings)
-    given = _checked(grouped, parts, links)
+    by_part = _check_parts(grouped, parts, links)
     if sizes.get("replicates") is None:
         sizes = {**sizes, "replicates": usual.replicates}
-    method = given.get("method", {})
+    # Build the method's advantage.
+    method = by_part.get("method", {})
     if parts["advantage"]:
         twice = "advantage" in method
         checks.require(not twice, "--set", "method.advantage", "left out beside --advantage", "name the advantage once")
-        method["advantage"] = build("advantages", parts["advantage"], given.get("advantage", {}), "advantage.")
+        method["advantage"] = build("advantages", parts["advantage"], by_part.get("advantage", {}), "advantage.")
+    # Build the update chain.
     update = [
         build(
             "updates",
             name,
-            {**({"lr": 0.1} if name == "sgd" else {}), **usual.settings.get(name, {}), **given.get(_called(name), {})},
+            {
+                **({"lr": 0.1} if name == "sgd" else {}),
+                **usual.settings.get(name, {}),
+                **by_part.get(_called(name), {}),
+            },
             f"{_called(name)}.",
         )
         for name in links
@@ -145,7 +155,7 @@ def spec(
     return Spec(
         task=task,
         policy=policy,
-        system=_source(parts, staleness, coupled, given),
+        system=_source(parts, staleness, coupled, by_part),
         method=build("methods", str(parts["method"]), method, "method."),
         update=chain(*update),
         **sizes,
@@ -197,7 +207,7 @@ class _Usual(NamedTuple):
 _TABLES = _Usual({"sgd": {"lr": 0.1}}, 64)
 _NETWORKS = _Usual({"clip_norm": {"limit": 0.5}, "adam": {"lr": 1e-3}}, 64)
 _LANGUAGE = _Usual({"clip_norm": {"limit": 1.0}, "adam": {"lr": 1e-4}}, 1)
-"""A step that suits a table ruins a language model at the first update."""
+"""A learning rate that suits a table ruins a language model at the first update."""
 
 
 def _usual(policy: Policy) -> _Usual:
@@ -207,28 +217,28 @@ def _usual(policy: Policy) -> _Usual:
     return _NETWORKS if "cuda" in policy.devices else _TABLES
 
 
-def _grouped(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _group(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Settings PART.KEY=VALUE by part."""
-    given: dict[str, dict[str, Any]] = {}
+    by_part: dict[str, dict[str, Any]] = {}
     for key, value in settings(pairs).items():
         part, dot, argument = key.partition(".")
         checks.require(bool(dot), "--set", key, "of the form PART.KEY=VALUE", "write for example task.arms=5")
-        given.setdefault(part, {})[argument] = value
-    return given
+        by_part.setdefault(part, {})[argument] = value
+    return by_part
 
 
-def _checked(
-    given: dict[str, dict[str, Any]], parts: dict[str, str | None], links: Sequence[str]
+def _check_parts(
+    by_part: dict[str, dict[str, Any]], parts: dict[str, str | None], links: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """The settings; those of a part that this run does not have are refused."""
     optional = [name for name in ("policy", "advantage", "system") if parts[name]]
     used = ["task", "method", *optional, *([] if parts["system"] else ["schedule"]), *map(_called, links)]
-    for part in given:
+    for part in by_part:
         unused = part in parts or part in plugins.summaries("asyncsim.updates")
         option = part if part in parts else f"link {part}"
         remedy = f"add --{option}{' NAME' if part in parts else ''}" if unused else "name a part of the run"
         checks.one_of("--set part", part, used, remedy)
-    return given
+    return by_part
 
 
 def _called(name: str) -> str:
@@ -237,9 +247,10 @@ def _called(name: str) -> str:
 
 
 def _source(
-    parts: dict[str, str | None], staleness: int | None, coupled: bool, given: dict[str, dict[str, Any]]
+    parts: dict[str, str | None], staleness: int | None, coupled: bool, by_part: dict[str, dict[str, Any]]
 ) -> Any:
     """The system or schedule of a run, from exactly one of its options."""
+    # Allow one source only.
     chosen = [name for name in ("system", "schedule") if parts[name]] + (["staleness"] if staleness is not None else [])
     checks.require(
         len(chosen) <= 1,
@@ -248,15 +259,17 @@ def _source(
         "one of them",
         "choose one source of staleness",
     )
-    schedule = given.get("schedule", {})
+    schedule = by_part.get("schedule", {})
+    # Build a system.
     if parts["system"]:
-        knobs = given.get("system", {})
+        knobs = by_part.get("system", {})
         if coupled:
-            # The law is not used: lengths come from the policy.
+            # The length distribution is not used: lengths come from the policy.
             make = plugins.load("asyncsim.systems", parts["system"], SINGULAR["systems"])
             knobs = ({"length": 1.0} if "length" in inspect.signature(make).parameters else {}) | knobs
         system = build("systems", parts["system"], knobs, "system.")
         return build("schedules", "coupled", {"system": system}) if coupled else system
+    # Build an imposed schedule.
     checks.require(not coupled, "--coupled", True, "used with --system", "name the system whose lengths it couples")
     if parts["schedule"]:
         wrapped = parts["schedule"] == "coupled"

@@ -96,7 +96,7 @@ def real(
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
     require(not isinstance(value, (bool, np.bool_, str, bytes, bytearray)), field, value, bound, remedy)
-    _untrained(field, value, bound, remedy)
+    _refuse_trained(field, value, bound, remedy)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -106,8 +106,8 @@ def real(
     return number
 
 
-def _untrained(field: str, value: Any, bound: str, remedy: str) -> None:
-    """Refuse tensors that require a gradient: a setting gets none, and nobody would hear of that."""
+def _refuse_trained(field: str, value: Any, bound: str, remedy: str) -> None:
+    """Refuse tensors that require a gradient: a setting gets none, silently."""
     each = value if isinstance(value, (list, tuple)) else (value,)
     trained = any(getattr(one, "requires_grad", False) is True for one in each)
     require(not trained, field, value, f"{bound}, detached", remedy)
@@ -143,8 +143,8 @@ def memory(parts: Mapping[str, tuple[int, str]]) -> None:
 
 def available() -> tuple[int, str]:
     """Bytes that the arrays of one run may take, and in words what bounds them."""
-    given = size_of(MEMORY)
-    return free() if given is None else (given, f"as {MEMORY} says")
+    override = size_of(MEMORY)
+    return free() if override is None else (override, f"as {MEMORY} says")
 
 
 def size_of(variable: str) -> int | None:
@@ -152,10 +152,10 @@ def size_of(variable: str) -> int | None:
     text = os.environ.get(variable, "").strip()
     if not text:
         return None
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)(?:i?B)?", text, flags=re.IGNORECASE | re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)(?:i?B)?", text, flags=re.IGNORECASE | re.ASCII)
+    if match is None:
         raise InputError(variable, text, "a number of bytes", "write it as 500M, 4G or 4GiB")
-    return int(float(found[1]) * UNITS[found[2].upper()])
+    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
@@ -181,7 +181,7 @@ def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: st
 
 def numbers(field: str, value: Any, bound: str, remedy: str) -> np.ndarray:
     """`value` as a float64 array of any shape; words, flags and tensors that are trained are refused."""
-    _untrained(field, value, bound, remedy)
+    _refuse_trained(field, value, bound, remedy)
     try:
         array, kind = np.asarray(value, dtype=np.float64), np.asarray(value).dtype.kind
     except (TypeError, ValueError, OverflowError, RuntimeError):

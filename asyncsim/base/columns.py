@@ -1,8 +1,8 @@
 """What the arrays of schedules and timelines hold, and what has to hold among them.
 
-In a timeline a column that stands twice (a sample has the times of its group) has to agree with itself; times and
-versions have to be in the order of `systems/MODEL.md`; counts have to add up. A plausible other number in a column that
-stands once, a length or a rate, is not to be seen.
+In a timeline a column that occurs twice (a sample has the times of its group) has to agree with itself. Times and
+versions have to be in the order of `systems/MODEL.md`; counts have to add up. A plausible wrong number in a column that
+occurs once, a length or a rate, cannot be detected.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
     """Refuse ids, works and seconds of a schedule that no run can use: `[M, B, G, N]`, the same, `[M, B]`."""
     shape = trajectory.shape
     axes = ("M", "B", "G", "N")
+    # Refuse empty axes.
     empty = [name for name, size in zip(axes, shape, strict=True) if size == 0]
     remedy = "give at least one realization, batch, group and sample"
     checks.require(not empty, "schedule.trajectory", shape, f"without empty axes ({', '.join(empty)})", remedy)
@@ -79,9 +80,9 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
     ids = trajectory[:1] if trajectory.strides[0] == 0 else trajectory
     flat = ids.reshape(*ids.shape[:2], -1)
     if not (flat[..., 1:] > flat[..., :-1]).all():
-        heads, apart = ids[..., 0], np.sort(flat, axis=-1)
+        heads, ordered = ids[..., 0], np.sort(flat, axis=-1)
         for right, bound in (
-            (apart[..., 1:] > apart[..., :-1], "of different trajectories inside a batch"),
+            (ordered[..., 1:] > ordered[..., :-1], "of different trajectories inside a batch"),
             (ids[..., 1:] > ids[..., :-1], "ascending inside a group"),
             (heads[..., 1:] > heads[..., :-1], "ascending from group to group inside a batch, by their first sample"),
         ):
@@ -89,6 +90,7 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
                 realization, batch = np.argwhere(~right)[0][:2]
                 value = f"{checks.shown(ids[realization, batch].tolist())} in batch {batch}"
                 raise checks.InputError("schedule.trajectory", value, bound, "sort the ids, and use each once")
+    # Check works and seconds.
     for name, values, expected, remedy in (
         ("work", work, shape, "give every trajectory its work, or none"),
         ("seconds", seconds, shape[:2], "give every batch its time, or none"),
@@ -100,13 +102,14 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
             checks.require(values.shape == expected, f"schedule.{name}", values.shape, f"of shape {expected}", remedy)
             odd = values[~np.isfinite(values)].tolist()[:1]
             checks.require(not odd, f"schedule.{name}", odd, "finite", remedy)
+    # Require positive work and ordered times.
     if work is not None:
         checks.require(bool((work > 0).all()), "schedule.work", work.min(), "positive", "a trajectory has a token")
     if seconds is not None:
         back = np.argwhere(seconds[:, 1:] < seconds[:, :-1])[:1]
-        found = [f"{seconds[m, b]} before {seconds[m, b + 1]} in batch {b + 1}" for m, b in back]
+        decreases = [f"{seconds[m, b]} before {seconds[m, b + 1]} in batch {b + 1}" for m, b in back]
         bound, remedy = "not decreasing from batch to batch", "give the time at which training on each batch starts"
-        checks.require(not found, "schedule.seconds", found, bound, remedy)
+        checks.require(not decreases, "schedule.seconds", decreases, bound, remedy)
 
 
 def _kinds(name: str, table: Table) -> None:
@@ -125,7 +128,7 @@ def _kinds(name: str, table: Table) -> None:
         right = values.dtype.kind == kind and values.shape == (rows,)
         bound = f"{words[kind]} in {rows} rows, as the table has"
         checks.require(right, f"timeline.{name}.{column}", f"{values.dtype} {values.shape}", bound, _REMEDY)
-        # What stands in the clock of a sample that never started says nothing.
+        # The clock of a sample that never started has no meaning.
         if kind == "f" and (name, column) != ("samples", "clock"):
             _hold(name, table, column, ~np.isinf(values), "finite or missing")
 
@@ -245,23 +248,27 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
     count = len(table["group"])
     _numbered("groups", table, "group")
     _same("groups", table, "uses", np.bincount(uses["group"], minlength=count), "how often it was used")
+    # Trace each group to its first batch.
     first = np.full(count, -1)
     first[uses["group"][::-1]] = uses["batch"][::-1]
     _same("groups", table, "batch", first, "the first that used it")
     _same("groups", table, "v_train", np.append(batches["version"], -1)[first], "that of its batch")
+    # Match fates with uses and departures.
     _hold("groups", table, "fate", np.isin(table["fate"], FATES), "one of " + ", ".join(FATES))
     trained = table["fate"] == "trained"
     _hold("groups", table, "fate", trained == (first >= 0), "trained where a batch used it, and only there")
-    left = np.where(trained, np.append(batches["t_start"], np.nan)[first], table["t_left"])
-    _same("groups", table, "t_left", left, "the start of its batch")
+    departures = np.where(trained, np.append(batches["t_start"], np.nan)[first], table["t_left"])
+    _same("groups", table, "t_left", departures, "the start of its batch")
     unfinished = table["fate"] == "unfinished"
     _hold("groups", table, "t_left", np.isnan(table["t_left"]) == unfinished, "known but for unfinished groups")
+    # Check prompts, factors and entries.
     _within("groups", table, "place", 0, places - 1)
     _hold("groups", table, "prompt", (table["prompt"] >= 0) & (table["prompt"] <= table["group"]), "of a group so far")
     _hold("groups", table, "factor", table["factor"] > 0.0, "positive")
     _same("groups", table, "factor", table["factor"][table["prompt"]], "that of its prompt")
     _within("groups", table, "target", 0, checks.LARGEST, missing=True)
     _same("groups", table, "entry", _entries(table), "counted by t_ready, missing where that is")
+    # Order times and versions.
     _within("groups", table, "t_submit", 0.0, np.inf)
     _rising("groups", table, "t_submit v_submit")
     for times in ("t_submit t_done t_ready t_left", "t_done t_free"):
@@ -273,20 +280,22 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
 
 def _entries(table: Table) -> np.ndarray:
     """Places of groups in the order of their entry: by time, and by what the column says where times are one."""
-    found = np.full(len(table["entry"]), -1)
+    entries = np.full(len(table["entry"]), -1)
     entered = np.flatnonzero(~np.isnan(table["t_ready"]))
     order = entered[np.lexsort((table["entry"][entered], table["t_ready"][entered]))]
-    found[order] = np.arange(order.size)
-    return found
+    entries[order] = np.arange(order.size)
+    return entries
 
 
 def _samples(table: Table, groups: Table, batches: Table, publishes: Table) -> None:
     count, rows = len(groups["group"]), len(table["sample"])
+    # Lay samples out by group.
     size = rows // max(1, count)
     _numbered("samples", table, "sample")
     _hold("samples", table, "group", count * size == rows, "as many samples in every group")
     group = np.repeat(np.arange(count), size)
     _same("samples", table, "group", group, "the groups in their order")
+    # Compare columns with group, batch and place.
     for column in ("place", "batch", "t_submit", "t_ready", "v_submit", "fate"):
         _same("samples", table, column, groups[column][group], "that of its group")
     for column, time in (("t_pack", "t_pack"), ("t_train", "t_start")):
@@ -298,14 +307,17 @@ def _samples(table: Table, groups: Table, batches: Table, publishes: Table) -> N
     first[table["place"][::-1]] = np.arange(rows)[::-1]
     _hold("samples", table, "rate", table["rate"] > 0.0, "positive")
     _same("samples", table, "rate", table["rate"][first[table["place"]]], "that of its place")
+    # Order times and versions.
     _ordered("samples", table, "t_submit t_start t_end t_scored t_ready t_pack t_train")
     _ordered("samples", table, "v_submit v_start v_ready", -1)
     for version, time in (("v_start", "t_start"), ("v_ready", "t_end")):
         _in_time("samples", table, version, time, publishes["t_install"])
+    # Accept either convention for the last version.
     ended = table["v_ready"] >= 0
-    own = np.where(ended, table["v_start"], -1)
-    pinned = bool((table["v_end"] == own).all())
-    _same("samples", table, "v_end", own if pinned else table["v_ready"], "v_ready, or v_start of all that ended")
+    starts = np.where(ended, table["v_start"], -1)
+    pinned = bool((table["v_end"] == starts).all())
+    _same("samples", table, "v_end", starts if pinned else table["v_ready"], "v_ready, or v_start of all that ended")
+    # Compare work done with work.
     _within("samples", table, "work wasted done", 0.0, np.inf)
     started, clock, bound = table["v_start"] >= 0, table["clock"], table["work"] * (1.0 + SLACK)
     _hold("samples", table, "v_ready", started | ~ended, "missing where it never started")

@@ -1,7 +1,8 @@
 """Functions compiled by numba, whose code is kept on disk where that is possible and made anew where it is not.
 
-numba by itself stops a program where no folder can be written, where the disk is full after the work, and at every call
-where a kept file is damaged; and machine code with flipped bits it would run. Here each ends in one line on stderr.
+numba by itself stops a program where no folder can be written, and where the disk is full after the work. It stops at
+every call where a kept file is damaged, and it would run machine code with flipped bits. Here each ends in one line on
+stderr.
 """
 
 from __future__ import annotations
@@ -21,31 +22,33 @@ from asyncsim.base import files
 
 SUM = 16
 """Bytes of the digest at the end of every kept file; what reads pickles stops before it."""
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit` with its code kept on disk; where it cannot be kept or read, it is compiled and a line says so."""
 
-    def compiled(function: Callable[..., Any]) -> Any:
+    def compile_function(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
         try:
-            dispatcher._cache = _Kept(function)
+            dispatcher._cache = _DiskCache(function)
         except (RuntimeError, OSError):  # no folder of any kind can be written
-            _tell("kept", "compiled code is not kept: no folder for it is writable; set NUMBA_CACHE_DIR to one that is")
+            _report(
+                "kept", "compiled code is not kept: no folder for it is writable; set NUMBA_CACHE_DIR to one that is"
+            )
         return dispatcher
 
-    return compiled
+    return compile_function
 
 
-def _tell(kind: str, text: str) -> None:
+def _report(kind: str, text: str) -> None:
     """Say it for the first function only: there are a dozen, in three folders."""
-    if kind not in _told:
-        _told.add(kind)
+    if kind not in _reported:
+        _reported.add(kind)
         print(f"asyncsim: {text}", file=sys.stderr)
 
 
-class _Kept(FunctionCache):
+class _DiskCache(FunctionCache):
     """numba's cache of one function, which a damaged file or a full disk only makes slower."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -59,7 +62,7 @@ class _Kept(FunctionCache):
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # a pickle that is not one raises whatever it likes
-            _tell("damaged", f"kept code in {self._cache_path} is damaged and is compiled anew")
+            _report("damaged", f"kept code in {self._cache_path} is damaged and is compiled anew")
             self._try(self.flush)
         return None
 
@@ -74,7 +77,7 @@ class _Kept(FunctionCache):
             cause = error.__context__ if isinstance(error.__context__, OSError) else error
             reason = getattr(cause, "strerror", None) or cause
             where = f"in {self._cache_path} ({reason}); set NUMBA_CACHE_DIR to another folder"
-            _tell("kept", f"compiled code is not kept {where}")
+            _report("kept", f"compiled code is not kept {where}")
             self.disable()
 
 

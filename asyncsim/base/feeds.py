@@ -25,11 +25,11 @@ def epochs_of(source: Any) -> int:
 
 
 class Source:
-    """What a spec asks of its system before a run, as a source answers of which nothing else is known.
+    """What a spec needs of its system before a run, with the defaults of a source.
 
     Event systems, imposed laws and logs inherit it. `coupled`: whether lengths come from the policy, so that the loop
-    has to step it; `mode`: what an install does to the samples in flight, None where they have one version each;
-    `tickets`: how many groups may be outstanding, None where nothing says so.
+    has to step it. `mode`: what an install does to the samples in flight, None where they have one version each.
+    `tickets`: permits, the number of groups that may be outstanding, None where there is no known limit.
     """
 
     coupled = False
@@ -46,7 +46,7 @@ class Source:
 
 
 class Feed(Protocol):
-    """What the learning loop asks of a schedule, whether it is known beforehand or depends on the policy."""
+    """What the learning loop needs of a schedule, known beforehand or dependent on the policy."""
 
     def take(self, batch: int, lengths_of: LengthsOf | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Versions int32 `[M, G, N, T or 1]` and trajectory ids int64 `[M, G, N]` of one batch."""
@@ -79,7 +79,7 @@ class EagerFeed:
         self._retiring = _retirements(schedule)
 
     def take(self, batch: int, lengths_of: LengthsOf | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Versions and trajectory ids of one batch; `lengths_of` is not asked, the schedule knows every version."""
+        """Versions and trajectory ids of one batch; `lengths_of` is not called, since every version is known."""
         checks.integer("batch", batch, 0, "make the schedule with more batches", self.schedule.batches - 1)
         self._taken = max(self._taken, batch + 1)
         return self.schedule.version[:, batch], self.schedule.trajectory[:, batch]

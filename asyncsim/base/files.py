@@ -47,12 +47,12 @@ def write_atomically(path: Where, write: Callable[[Any], None]) -> None:
     """
     path = writable("path", path)
     try:
-        there = _there(path)
-        open_already = next((handle for handle in (1, 2) if there is not None and _same(handle, there)), None)
-        if there is not None and (open_already is not None or not stat.S_ISREG(there.st_mode)):
+        status = _status_of(path)
+        open_already = next((handle for handle in (1, 2) if status is not None and _same(handle, status)), None)
+        if status is not None and (open_already is not None or not stat.S_ISREG(status.st_mode)):
             _pour(path, write, open_already)
         else:
-            _replace(Path(os.path.realpath(path)), write, there)
+            _replace(Path(os.path.realpath(path)), write, status)
     except OSError as error:
         raise _unwritable("path", path, error) from None
 
@@ -61,23 +61,23 @@ def writable(field: str, path: Where) -> Path:
     """The path, where a file can be written there or a missing folder be made for it: asked before long work."""
     path = Path(path)
     try:
-        there = _there(path)
+        status = _status_of(path)
         real = Path(os.path.realpath(path))
         above = next((parent for parent in real.parents if parent.exists()), real)
         room = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
-        # Who may do everything may still not want a file changed that nobody is to write.
-        own = there is not None and os.access(path, os.W_OK) and bool(there.st_mode & WRITES)
+        # A file that is read-only for everybody stays as it is, even for an administrator.
+        permission = status is not None and os.access(path, os.W_OK) and bool(status.st_mode & WRITES)
     except (OSError, ValueError) as error:
         raise _unwritable(field, path, error) from None
-    folder = there is not None and stat.S_ISDIR(there.st_mode)
+    folder = status is not None and stat.S_ISDIR(status.st_mode)
     checks.require(not folder, field, str(path), "a file, not a folder", "add a file name")
-    checks.require(there is None or own, field, str(path), "writable, not read-only", "choose another path")
-    plain = there is None or (stat.S_ISREG(there.st_mode) and not any(_same(handle, there) for handle in (1, 2)))
+    checks.require(status is None or permission, field, str(path), "writable, not read-only", "choose another path")
+    plain = status is None or (stat.S_ISREG(status.st_mode) and not any(_same(handle, status) for handle in (1, 2)))
     checks.require(room or not plain, field, str(path), "writable", "choose another folder")
     return path
 
 
-def _there(path: Path) -> os.stat_result | None:
+def _status_of(path: Path) -> os.stat_result | None:
     """What a path leads to; None where there is nothing yet."""
     try:
         return os.stat(path)
@@ -85,10 +85,10 @@ def _there(path: Path) -> os.stat_result | None:
         return None
 
 
-def _same(handle: int, there: os.stat_result) -> bool:
+def _same(handle: int, status: os.stat_result) -> bool:
     """Whether an open file of this process is the one that a path leads to."""
     try:
-        return os.path.samestat(os.fstat(handle), there)
+        return os.path.samestat(os.fstat(handle), status)
     except OSError:
         return False
 
@@ -111,7 +111,7 @@ def _replace(path: Path, write: Callable[[Any], None], before: os.stat_result | 
     # A long name leaves no room for more letters.
     neighbor = path.with_name(f".{path.name[:50]}.{secrets.token_hex(4)}")
     with cleared(neighbor):
-        handle = _nameless(path.parent)
+        handle = _open_nameless(path.parent)
         named = handle is None
         if handle is None:
             handle = os.open(neighbor, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
@@ -120,14 +120,14 @@ def _replace(path: Path, write: Callable[[Any], None], before: os.stat_result | 
             file.flush()
             os.fsync(handle)
             if not named:
-                # The handle of a folder makes Python ask for the file behind the link, not for the link itself.
+                # Given a folder's handle, Python links the file behind the link, not the link itself.
                 os.link(_by_handle(handle), neighbor, src_dir_fd=handle, follow_symlinks=True)
         if before is not None:
             os.chmod(neighbor, stat.S_IMODE(before.st_mode))
         os.replace(neighbor, path)
 
 
-def _nameless(folder: Path) -> int | None:
+def _open_nameless(folder: Path) -> int | None:
     """A file that has no name yet, so that no end of the process leaves it behind; None where there are none such."""
     try:
         handle = os.open(folder, os.O_WRONLY | os.O_TMPFILE, 0o666)
@@ -160,11 +160,14 @@ def cleared(fresh: Path) -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
+    # Choose signals nobody else handles.
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
     ends = [getattr(signal, name) for name in names if hasattr(signal, name)]
     ends = [number for number in ends if signal.getsignal(number) is signal.SIG_DFL]
+    # Remove the file when one arrives.
     for number in ends:
         signal.signal(number, end)
+    # Remove it when anything fails.
     try:
         yield
     except BaseException:
@@ -185,12 +188,12 @@ def _unwritable(field: str, path: Path, error: OSError | ValueError) -> checks.I
 
 def limit() -> int:
     """Bytes of memory that one file may take when it is read: `ASYNCSIM_READ_LIMIT`, or 4 GiB at most."""
-    given = checks.size_of(LIMIT)
-    return min(READ, free().size) if given is None else given
+    override = checks.size_of(LIMIT)
+    return min(READ, free().size) if override is None else override
 
 
 class Budget:
-    """Bytes of memory that a file may take, and what is left of them; a file that wants more is refused by name."""
+    """Bytes of memory that a file may take, and what is left of them; a file that needs more is refused by name."""
 
     def __init__(self, path: Where) -> None:
         self.path, self.most = path, limit()
@@ -252,9 +255,9 @@ def load_arrays(path: Where, kind: str) -> tuple[dict[str, np.ndarray], dict[str
     arrays = packed_arrays(path, f"{kind} file", remedy, text="__header__")
     with decoding(path, f"{kind} file", remedy):
         header = json.loads(arrays.pop("__header__").tobytes().decode())
-        found, scalars = (header["kind"], header["format"]), dict(header["scalars"])
-    own = f"a {kind} file of format {FORMAT}, not {found[0]} {found[1]}"
-    checks.require(found == (kind, FORMAT), "path", str(path), own, remedy)
+        kind_and_format, scalars = (header["kind"], header["format"]), dict(header["scalars"])
+    bound = f"a {kind} file of format {FORMAT}, not {kind_and_format[0]} {kind_and_format[1]}"
+    checks.require(kind_and_format == (kind, FORMAT), "path", str(path), bound, remedy)
     return arrays, scalars
 
 

@@ -33,17 +33,17 @@ def knob(
 
 def lengths(part: Any) -> set[int]:
     """Numbers of replicates that the array knobs of a value (and of the values inside it) were given for."""
-    found: set[int] = set()
+    counts: set[int] = set()
     if dataclasses.is_dataclass(part):
         for f in dataclasses.fields(part):
             value = getattr(part, f.name)
             if f.metadata.get("knob") and isinstance(value, tuple):
-                found.add(len(value))
+                counts.add(len(value))
             elif isinstance(value, tuple):
-                found.update(*(lengths(v) for v in value))
+                counts.update(*(lengths(v) for v in value))
             else:
-                found |= lengths(value)
-    return found
+                counts |= lengths(value)
+    return counts
 
 
 def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
@@ -63,10 +63,10 @@ def values(part: Any, name: str) -> dict[str, float | tuple[float, ...]]:
     >>> values(sgd(0.1), "sgd")
     {'sgd.lr': 0.1}
     """
-    found: dict[str, float | tuple[float, ...]] = {}
+    numbers: dict[str, float | tuple[float, ...]] = {}
     for label, inside in _inside(part, name):
-        found |= {label: inside} if isinstance(inside, (float, int)) or _is_array(inside) else values(inside, label)
-    return found
+        numbers |= {label: inside} if isinstance(inside, (float, int)) or _is_array(inside) else values(inside, label)
+    return numbers
 
 
 def with_value(part: Any, name: str, label: str, value: Any) -> Any:
@@ -108,7 +108,7 @@ def _inside(part: Any, name: str) -> Iterator[tuple[str, Any]]:
             for each in value:
                 own = plugins.name_of(each)
                 counts[own] = counts.get(own, 0) + 1
-                # Two links of a kind are told apart by their place.
+                # Two links of a kind are distinguished by their position.
                 yield (own if counts[own] == 1 else f"{own}{counts[own]}"), each
         elif dataclasses.is_dataclass(value):
             # The weight is what users set through the method's own arguments.
@@ -128,8 +128,8 @@ def bound(part: Any) -> bool:
 def bind(part: Any, replicates: np.ndarray) -> Any:
     """The same value with every array knob cut to the given replicates and turned into a tensor `[R, 1]`.
 
-    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws is told the
-    numbers of its replicates.
+    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws gets the numbers
+    of its replicates.
     """
     if hasattr(part, "numbered"):
         part = part.numbered(replicates)
@@ -141,8 +141,8 @@ def bind(part: Any, replicates: np.ndarray) -> Any:
     for f in dataclasses.fields(part):
         value = getattr(part, f.name)
         if f.metadata.get("knob") and isinstance(value, tuple):
-            mine = np.asarray(value, dtype=np.float64)[replicates]
-            changes[f.name] = torch.as_tensor(mine).to(torch.get_default_device()).unsqueeze(-1)
+            rows = np.asarray(value, dtype=np.float64)[replicates]
+            changes[f.name] = torch.as_tensor(rows).to(torch.get_default_device()).unsqueeze(-1)
         elif isinstance(value, tuple) and any(lengths(v) for v in value):
             changes[f.name] = tuple(bind(v, replicates) for v in value)
         elif lengths(value):

@@ -97,18 +97,18 @@ class Law:
             return float(np.dot(np.sort(self.parameters), np.diff(steps)))
         mean = self.mean()
         try:
-            found = _integral_of_maximum(self, n)
+            integral = _integral_of_maximum(self, n)
         except (OverflowError, ValueError):
-            found = math.nan
+            integral = math.nan
         # A maximum below the mean says that the quadrature has lost the law's mass between its points.
         checks.require(
-            math.isfinite(found) and found >= mean * (1.0 - 1e-9),
+            math.isfinite(integral) and integral >= mean * (1.0 - 1e-9),
             "law",
             str(self),
             f"narrow enough for the mean of the largest of {n} draws",
             "choose a law of less extreme shape, or give explicit times instead of a load",
         )
-        return found
+        return integral
 
     def survival(self, x: np.ndarray | float) -> np.ndarray:
         """P(X > x), float64 in the shape of x."""
@@ -142,7 +142,7 @@ class Law:
             numbers = source(stream, first, second, third, draw)
         else:
             numbers = (stream.normal if normal else stream.uniform)(first, second, third, draw)
-        # A draw beyond the largest number is infinite, which is what the law says of it.
+        # A draw beyond the largest number is infinite, as the distribution has it.
         with np.errstate(over="ignore"):
             return family.value(numbers, self.parameters)
 
@@ -362,6 +362,7 @@ def _integral_of_maximum(law: Law, n: int) -> float:
     from scipy.integrate import quad
     from scipy.optimize import brentq
 
+    # Invert the distribution of the maximum.
     def exceeds(y: float) -> float:
         tail = float(law.survival(math.exp(y)))
         return -math.expm1(n * math.log1p(-tail)) if tail < 1.0 else 1.0
@@ -374,6 +375,7 @@ def _integral_of_maximum(law: Law, n: int) -> float:
             high += 1.0
         return brentq(lambda y: exceeds(y) - tail, low, high)
 
+    # Integrate on both sides of the median.
     def integrand(y: float) -> float:
         # Beyond e^700 the factor overflows although every survival here has vanished or left at most rounding.
         return exceeds(y) * math.exp(y) if y < 700.0 else 0.0

@@ -25,13 +25,13 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
     """The record that goes beside every result; it can always be made, and imports none of the libraries it names.
 
     Arguments: `spec`, the settings of the run as a mapping; `seed`; `device`, where its networks ran.
-    Returns a JSON object with `asyncsim`, `commit` and `dirty` (None outside a checkout), `python`, `libraries`,
-    `platform`, `cpu`, `cores`, `accelerator` (name of the GPU, None on the CPU), `time` (UTC, ISO 8601), `spec` and
-    `seed`. Never raises.
+    Returns a JSON object with `asyncsim`, `python`, `libraries`, `platform`, `cpu`, `cores`, `spec` and `seed`.
+    `commit` and `dirty` are None outside a checkout; `accelerator` is the name of the GPU, None on the CPU; `time` is
+    UTC in ISO 8601. Never raises.
 
-    >>> record = manifest({"step": 0.1}, seed=3)
+    >>> record = manifest({"learning_rate": 0.1}, seed=3)
     >>> record["spec"], record["seed"], "numpy" in record["libraries"]
-    ({'step': 0.1}, 3, True)
+    ({'learning_rate': 0.1}, 3, True)
     """
     commit, dirty = _checkout(Path(__file__).resolve().parent)
     return {
@@ -61,7 +61,7 @@ def _version(distribution: str) -> str | None:
 @cache
 def _checkout(folder: Path) -> tuple[str | None, bool | None]:
     """Commit of the checkout whose package this is, and whether tracked files differ from it."""
-    # An installed copy may lie inside somebody else's checkout, whose commit says nothing about it.
+    # An installed copy may lie inside an unrelated checkout with another commit.
     if not (folder.parent / ".git").exists():
         return None, None
     try:
@@ -72,14 +72,14 @@ def _checkout(folder: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    # Without optional locks: a run that is killed while it asks for the state must leave the repository usable.
+    # Without optional locks: a run killed during this query must leave the repository usable.
     command = ["git", "--no-optional-locks", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
     return done.stdout
 
 
 def _accelerator() -> str:
-    """Name of the GPU; the library that knows it has been imported by whoever computed there."""
+    """Name of the GPU; code that computed there has imported the library that names it."""
     torch = sys.modules.get("torch")
     return torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else "unknown"
 

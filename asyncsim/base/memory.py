@@ -32,8 +32,8 @@ def free(root: str | os.PathLike[str] = "/") -> Free:
     True
     """
     root = Path(root)
-    found = [*_machine(root), *_groups(root), *_process(root)]
-    return min(found, default=Free(ASSUMED, "assumed, as this machine does not say"))
+    limits = [*_machine(root), *_groups(root), *_process(root)]
+    return min(limits, default=Free(ASSUMED, "assumed, as this machine does not say"))
 
 
 def _machine(root: Path) -> Iterator[Free]:
@@ -58,16 +58,16 @@ def _groups(root: Path) -> Iterator[Free]:
         else:
             continue
         # Inside a container the path may be the host's: then only the folder above all is there.
-        own = Path(inside.strip().lstrip("/"))
-        for group in (own, *own.parents):
+        inner = Path(inside.strip().lstrip("/"))
+        for group in (inner, *inner.parents):
             yield from _group(root / place / group, *names)
 
 
 def _group(folder: Path, limit: str, used: str, cached: str) -> Iterator[Free]:
     most, taken = _lines(folder / limit), _lines(folder / used)
     if most and taken and most[0].isdecimal() and taken[0].isdecimal():
-        kept = [line.split()[1] for line in _lines(folder / "memory.stat") if line.split()[:1] == [cached]]
-        yield Free(max(0, int(most[0]) - int(taken[0]) + int((kept or ["0"])[0])), "left in this control group")
+        cache = [line.split()[1] for line in _lines(folder / "memory.stat") if line.split()[:1] == [cached]]
+        yield Free(max(0, int(most[0]) - int(taken[0]) + int((cache or ["0"])[0])), "left in this control group")
 
 
 def _process(root: Path) -> Iterator[Free]:
@@ -94,9 +94,9 @@ def _lines(path: Path) -> list[str]:
 def keep(largest: int = 32 << 20) -> None:
     """Let the C library keep arrays of up to so many bytes when they are given back, half a gigabyte of them at most.
 
-    It does so for the rest of the process. Left to itself it returns every few megabytes to the system and takes
-    them again page by page, which costs networks a tenth of their time on one thread and a third on two, and a
-    simulation with its record half. Other C libraries do without.
+    It does so for the rest of the process. By default it returns every few megabytes to the system and takes them again
+    page by page. That costs networks a tenth of their time on one thread and a third on two, and a simulation with its
+    record half. Other C libraries do without.
     """
     try:
         library = ctypes.CDLL(None)

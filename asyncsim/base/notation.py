@@ -101,6 +101,6 @@ def measurement(value: float, half: float, predicted: float) -> str:
         near = value if abs(value) > 0.01 * half else 0.0
         return f"{near:.2g} ± {interval}".replace("-", "−")
     mantissa, _, exponent = f"{predicted:.6g}".partition("e")
-    wanted = 0 if exponent else len(mantissa.partition(".")[2])
-    shown = max(places, min(wanted, places + 3)) if wanted else places
-    return f"{round(value, shown):.{max(0, shown)}f} ± {interval}".replace("-", "−")
+    decimals = 0 if exponent else len(mantissa.partition(".")[2])
+    digits = max(places, min(decimals, places + 3)) if decimals else places
+    return f"{round(value, digits):.{max(0, digits)}f} ± {interval}".replace("-", "−")

@@ -1,9 +1,9 @@
 """Plug-in folders: found by reading their files, imported only when used.
 
-A plug-in folder is a package in which a file `name.py` (no leading underscore) defines one public object `name` and
-begins with a one-line docstring, or is a page: a file that defines no object of its own name, and whose public objects
-are all plug-ins, each with a docstring. Adding a method, link, schedule, task or system is adding one file; adding a
-metric, factor or penalty is adding a few lines to a page.
+A plug-in folder is a package of files `name.py` without a leading underscore. Such a file defines one public object
+`name` and begins with a one-line docstring, or it is a page. A page defines no object of its own name; its public
+objects are all plug-ins, each with a docstring. A new method, link, schedule, task or system is one file. A new metric,
+factor or penalty is a few lines on a page.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def summaries(package: str) -> dict[str, str]:
     >>> "fixed" in summaries("asyncsim.schedules"), "ess_token" in summaries("asyncsim.diagnostics")
     (True, True)
     """
-    return {name: line for name, (_, line) in sorted(_found(package).items())}
+    return {name: line for name, (_, line) in sorted(_read_index(package).items())}
 
 
 @cache
-def _found(package: str) -> dict[str, tuple[str, str]]:
+def _read_index(package: str) -> dict[str, tuple[str, str]]:
     """The file that defines each public object, and the first line of its docstring."""
-    found: dict[str, tuple[str, str]] = {}
+    index: dict[str, tuple[str, str]] = {}
     folder = _folder(package)
     # Elsewhere, as among experiments, a file is what its own name says.
     pages = "plugins.expose(" in (folder / "__init__.py").read_text(encoding="utf-8")
@@ -52,28 +52,28 @@ def _found(package: str) -> dict[str, tuple[str, str]]:
         if path.stem.startswith("_"):
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        objects = _objects(tree)
+        objects = _read_docstrings(tree)
         if path.stem in objects or not pages:
             objects = {path.stem: ast.get_docstring(tree)}
         for name, docstring in objects.items():
             if not docstring:
                 raise RuntimeError(f"{path.name}: {name} begins with a one-line docstring")
-            found[name] = (path.stem, docstring.splitlines()[0])
-    return found
+            index[name] = (path.stem, docstring.splitlines()[0])
+    return index
 
 
-def _objects(tree: ast.Module) -> dict[str, str | None]:
+def _read_docstrings(tree: ast.Module) -> dict[str, str | None]:
     """Public functions and values of a module with their docstrings; a value's is the argument `doc` of its call."""
-    found: dict[str, str | None] = {}
+    docstrings: dict[str, str | None] = {}
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found[node.name] = ast.get_docstring(node)
+            docstrings[node.name] = ast.get_docstring(node)
         elif (
             isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name)
         ):
             text = [k.value for k in node.value.keywords if k.arg == "doc" and isinstance(k.value, ast.Constant)]
-            found[node.targets[0].id] = inspect.cleandoc(str(text[0].value)) if text else None
-    return {name: text for name, text in found.items() if not name.startswith("_") and name.islower()}
+            docstrings[node.targets[0].id] = inspect.cleandoc(str(text[0].value)) if text else None
+    return {name: text for name, text in docstrings.items() if not name.startswith("_") and name.islower()}
 
 
 def load(package: str, name: str, kind: str) -> Any:
@@ -92,20 +92,20 @@ def load(package: str, name: str, kind: str) -> Any:
         near = difflib.get_close_matches(snake, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
         checks.one_of(kind, name, known, hint)
-    home = _found(package)[snake][0]
+    home = _read_index(package)[snake][0]
     module = importlib.import_module(f"{package}.{home}")
     return vars(sys.modules[package]).get(snake, vars(module)[snake])
 
 
 def refusing(make: Callable[..., Any], before: Mapping[str, str]) -> Callable[..., Any]:
     """The same function, refusing arguments that it had `before`, each with what is written today."""
-    own = {name.removeprefix(f"{make.__name__}."): today for name, today in before.items()}
-    before = {name: today for name, today in own.items() if name not in inspect.signature(make).parameters}
+    remedies = {name.removeprefix(f"{make.__name__}."): today for name, today in before.items()}
+    before = {name: today for name, today in remedies.items() if name not in inspect.signature(make).parameters}
 
     @functools.wraps(make)
-    def checked(*arguments: Any, **given: Any) -> Any:
-        refuse(given, before)
-        return make(*arguments, **given)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        refuse(options, before)
+        return make(*arguments, **options)
 
     checked.renamed = (*renamed(make), *before)  # type: ignore[attr-defined]
     return checked
@@ -137,8 +137,8 @@ def described(package: str, name: str, kind: str) -> dict[str, Any]:
         for p in signature.parameters.values()
     ]
     doc = inspect.getdoc(part) if function else vars(part).get("__doc__")
-    shown = _call(snake, signature) if function else snake
-    return {"name": snake, "signature": shown, "arguments": arguments, "doc": doc or ""}
+    call = _call(snake, signature) if function else snake
+    return {"name": snake, "signature": call, "arguments": arguments, "doc": doc or ""}
 
 
 def _call(name: str, signature: inspect.Signature) -> str:
@@ -163,7 +163,7 @@ def name_of(part: Any) -> str:
 class Namespace(ModuleType):
     """A plug-in package whose attributes are the public objects of its files.
 
-    The import system binds each imported file to its package under the file's name; here names belong to public
+    The import system binds each imported file to its package under the file's name. Here names belong to public
     objects, so a bound module is replaced by the objects that it defines.
     """
 
@@ -174,11 +174,11 @@ class Namespace(ModuleType):
         if not isinstance(value, ModuleType) or name.startswith("_"):
             super().__setattr__(name, value)
             return
-        for each, (home, _) in _found(self.__name__).items():
+        for each, (home, _) in _read_index(self.__name__).items():
             if home == name:
-                super().__setattr__(each, self._offered(vars(value)[each]))
+                super().__setattr__(each, self._offer(vars(value)[each]))
 
-    def _offered(self, value: Any) -> Any:
+    def _offer(self, value: Any) -> Any:
         """The object of a file, which refuses arguments of before."""
         if self._before and inspect.isfunction(value):
             value = refusing(value, self._before)

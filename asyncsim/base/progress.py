@@ -52,7 +52,7 @@ class Progress:
     def _say(self) -> None:
         self.last = time.monotonic()
         spent = self.last - self.start
-        left = spent * (self.total - self.done) / self.done
+        remaining = spent * (self.total - self.done) / self.done
         share = self.done / self.total
-        line = f"asyncsim: {share:.0%} of the {self.what} after {spent:.0f} s, about {left:.0f} s more"
+        line = f"asyncsim: {share:.0%} of the {self.what} after {spent:.0f} s, about {remaining:.0f} s more"
         print(line, file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """Values that flow between the parts: estimates, predictions, claims, verdicts, schedules, timelines.
 
-Nothing here computes; both towers and everything above them speak in these records.
+Nothing here computes; both towers and everything above them exchange these records.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ANY = 1e-6
 class Estimate(NamedTuple):
     """A measured number with what is needed to judge it.
 
-    `value`; `error`, its standard error (0 when nothing was sampled); `freedom`, degrees of freedom behind `error`;
-    `tolerance`, a systematic allowance in the units of `value` (rounding, half of a bracket); `samples`, how many
-    independent units stand behind it; `independent`, False when the error bar is known to be false (several replicates
-    on one random schedule).
+    `error`: standard error of `value`, 0 when nothing was sampled. `freedom`: degrees of freedom of `error`.
+    `tolerance`: a systematic allowance in the units of `value` (rounding, half of a bracket). `samples`: the number of
+    independent units. `independent`: False when the error bar is known to be false (several replicates on one random
+    schedule).
     """
 
     value: float
@@ -49,13 +49,13 @@ class Estimate(NamedTuple):
 
     def _repr_html_(self) -> str:
         """A small table for notebooks: the 95 percent interval, and how many independent units stand behind it."""
-        # Records are read without SciPy; only an interval asks for it.
+        # Records are read without SciPy; only an interval needs it.
         from asyncsim.base.quantiles import critical
 
         half = self.tolerance + (critical(0.05, self.freedom) * self.error if self.error else 0.0)
         known = math.isfinite(half) and self.independent
-        shown = notation.measurement(self.value, half, self.value) if known else notation.number(self.value)
-        rows = [("value", shown), ("samples", self.samples)]
+        value = notation.measurement(self.value, half, self.value) if known else notation.number(self.value)
+        rows = [("value", value), ("samples", self.samples)]
         return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
 
 
@@ -63,13 +63,13 @@ class Estimate(NamedTuple):
 class Claim:
     """A statement of the theory that a measurement can contradict.
 
-    `point` reads a point, or raises `InputError` outside the domain, and declares its parameters; `predict(point)` and
-    `cross_check(point)` are two independent computations of the same named quantities; `formula_defects` are wrong
-    versions of `predict`, each a mistake somebody makes. `relative_to` is what an effect of x percent refers to: each
-    predicted "value", or the Euclidean "norm" of all quantities that share a stem (the text before "["), for vectors
-    with small components. `terms` are the parts of a bound: `terms[name](point, factor)` is the prediction with that
-    part multiplied by the factor. A measurement tests a part only where a smaller one would be exceeded, so a bound
-    names each part, and each regime with a formula of its own.
+    `point` reads a point, or raises `InputError` outside the domain, and declares its parameters. `predict(point)` and
+    `cross_check(point)` are two independent computations of the same named quantities. `formula_defects` are wrong
+    versions of `predict`, each a known mistake. `relative_to` is what an effect of x percent refers to. That is each
+    predicted "value", or, for vectors with small components, a Euclidean "norm". The norm is that of all quantities
+    that share a stem, the text before "[". `terms` are the parts of a bound: `terms[name](point, factor)` is the
+    prediction with that part multiplied by the factor. A measurement tests a part only where a smaller one would be
+    exceeded. So a bound names each part, and each regime with a formula of its own.
     """
 
     id: str
@@ -102,7 +102,7 @@ class Claim:
 class Comparison:
     """One measured quantity beside its prediction, at one point.
 
-    `low` and `high` bound the interval of the measurement at level 1 - false_fail; `margin` is the distance to a
+    `low` and `high` bound the interval of the measurement at level 1 - false_fail. `margin` is the distance to a
     violation in units of the effect, negative when violated.
     """
 
@@ -145,9 +145,9 @@ class Comparison:
 class Tightness:
     """How closely a part of a bound was tested: one quantity, one term, at the point that tests it best.
 
-    `ratio` is measured/bound there. `seen` is the smallest share by which a lower term would have been found at the
-    verdict's error rates, infinity where even its absence would pass. `false_pass` is the rate at which a term lower by
-    the effect would be missed. `tight` says whether that rate is small enough.
+    `ratio` is measured/bound there. `seen` is the smallest share by which a lower term would have been detected at the
+    verdict's error rates. It is infinity where even the term's absence would pass. `false_pass` is the rate at which a
+    term lower by the effect would be missed. `tight` says whether that rate is small enough.
     """
 
     quantity: str
@@ -165,9 +165,9 @@ class Tightness:
         delay: not tight, reaches 0.944 of the bound; a term 15 % lower would be seen
         """
         name = self.term if self.quantity in ("bound", self.term) else f"{self.term} of {self.quantity}"
-        seen = f"a term {self.lowering} lower would be seen"
-        found = seen if math.isfinite(self.seen) else "its absence would not be seen"
-        return f"{name}: {'tight' if self.tight else 'not tight'}, reaches {self.ratio:.3g} of the bound; {found}"
+        threshold = f"a term {self.lowering} lower would be seen"
+        visibility = threshold if math.isfinite(self.seen) else "its absence would not be seen"
+        return f"{name}: {'tight' if self.tight else 'not tight'}, reaches {self.ratio:.3g} of the bound; {visibility}"
 
     @property
     def lowering(self) -> str:
@@ -182,7 +182,7 @@ class Verdict:
     """The judgment of one claim: its comparisons, and the one that decides in the scalar fields.
 
     That is the comparison with the least margin; of a bound that is not tight, the one that tests its loosest part
-    best. `terms` tells how closely each part of a bound was tested.
+    best. `terms` has how closely each part of a bound was tested.
     """
 
     id: str
@@ -206,23 +206,25 @@ class Verdict:
 
     def __str__(self) -> str:
         """Verdict and id, a line for every comparison (of many those with the least margin), what is not tight."""
-        shown = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
-        changing = {key for row in self.points for key, value in row.point.items() if value != shown[0].point.get(key)}
+        tightest = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
+        changing = {
+            key for row in self.points for key, value in row.point.items() if value != tightest[0].point.get(key)
+        }
         lines = [f"{self.verdict}: {self.id}"]
-        for row in (row for row in self.points if any(row is kept for kept in shown)):
+        for row in (row for row in self.points if any(row is each for each in tightest)):
             place = ", ".join(f"{key} = {value}" for key, value in row.point.items() if key in changing)
             place = place if len(place) <= LONGEST else f"{place[: LONGEST - 3]}..."
             lines.append("  " + (f"at {place}: " if place else "") + str(row).removeprefix("held: "))
-        left = len(self.points) - len(shown)
-        lines += [f"  and {left} comparisons of more margin"] if left else []
+        remainder = len(self.points) - len(tightest)
+        lines += [f"  and {remainder} comparisons of more margin"] if remainder else []
         return "\n".join([*lines, *(f"  {part}" for part in self.terms if not part.tight)])
 
     def _repr_html_(self) -> str:
         """A small table for notebooks: statement and verdict, then the comparisons, of many those of least margin."""
         few = sorted(self.points, key=lambda row: row.margin)[: showing.ROWS]
         heads = ("quantity", "predicted", "measured", "verdict", "point")
-        left = len(self.points) - len(few)
-        more = f"; {left} comparisons of more margin are left out" if left else ""
+        remainder = len(self.points) - len(few)
+        more = f"; {remainder} comparisons of more margin are left out" if remainder else ""
         caption = f"{self.verdict}: {self.id}. {self.statement}{more}"
         return showing.table([heads, *(row._cells() for row in few)], caption, heading=True)
 
@@ -257,9 +259,9 @@ class Schedule:
     """Which trajectories each batch trains and under which version every token of them was generated.
 
     `version`, int32 `[M, B, G, N, T or 1]`: behavior version of every token, -1 where unknown. `trajectory`, int64
-    `[M, B, G, N]`: ids, each once in a batch, ascending inside a group and from group to group by their first samples;
-    a trajectory keeps its draws through its id. M realizations, B batches, G groups, N samples, T tokens, none of them
-    0. Batch b is trained at version `b // batches_per_publish`.
+    `[M, B, G, N]`: ids, each once in a batch, ascending inside a group and from group to group by their first samples.
+    A trajectory's draws are keyed by its id. M realizations, B batches, G groups, N samples, T tokens, none of them 0.
+    Batch b is trained at version `b // batches_per_publish`.
     `random` says whether realizations differ by chance (a verdict then needs more than one). `work`, float64
     `[M, B, G, N]`: work of each trajectory in tokens, finite and positive, where the system drew it (else None).
     `seconds`, float64 `[M, B]`: when training on each batch starts on the system's clock, not decreasing, where it has
@@ -275,6 +277,7 @@ class Schedule:
     seconds: np.ndarray | None = None
 
     def __post_init__(self) -> None:
+        # Require integer arrays.
         for name in ("version", "trajectory"):
             array = getattr(self, name)
             kind = getattr(array, "dtype", type(array))
@@ -287,6 +290,7 @@ class Schedule:
             )
         checks.integer("schedule.batches_per_publish", self.batches_per_publish, 1, "count from one", checks.LARGEST)
         checks.boolean("schedule.random", self.random, "say whether realizations differ by chance")
+        # Match the shapes.
         checks.require(
             self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4],
             "schedule.version",
@@ -296,7 +300,9 @@ class Schedule:
         )
         checks.require(self.version.shape[4] > 0, "schedule.version", self.version.shape, "with a token", "give T >= 1")
         checks.require(isinstance(self.header, dict), "schedule.header", self.header, "a mapping", "leave it out")
+        # Check ids, works and seconds.
         columns.check_schedule(self.trajectory, self.work, self.seconds)
+        # Bound versions by what exists.
         lowest = int(self.version.min())
         checks.require(lowest >= -1, "schedule.version", lowest, "at least -1", "-1 stands for an unknown version")
         late = self.version > self.train_version[None, :, None, None, None]
@@ -364,7 +370,7 @@ class Schedule:
     def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
         """The schedule of `packed` arrays and scalars."""
         work, seconds = arrays.get("work"), arrays.get("seconds")
-        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **_learner_apart(scalars))
+        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **_split_learner(scalars))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to one compressed file, atomically."""
@@ -379,7 +385,7 @@ class Schedule:
             return cls.unpacked(arrays, scalars)
 
 
-def _learner_apart(scalars: Mapping[str, Any]) -> dict[str, Any]:
+def _split_learner(scalars: Mapping[str, Any]) -> dict[str, Any]:
     """Scalars of a schedule; files from before had the epochs of the learner among them."""
     scalars = dict(scalars)
     epochs = scalars.pop("updates_per_batch", 1)
@@ -392,10 +398,11 @@ def _learner_apart(scalars: Mapping[str, Any]) -> dict[str, Any]:
 class Timeline:
     """The full record of one realization of a system: who generated what, when, under which versions.
 
-    Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` (a row for each group of each batch) and
-    `stretches` (where a sample's writing was taken up again, empty where it never is) is a table, a mapping from column
-    name to a 1-D array; times are simulated seconds, missing values NaN or -1, never 0. `header` holds all parameters
-    and the seed. `asyncsim.base.columns` has the names of the columns and what has to hold among them.
+    Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` and `stretches` is a table, a mapping from
+    column name to a 1-D array. `uses` has a row for each group of each batch. `stretches` has one where a sample's
+    writing was taken up again, and is empty where it never is. Times are simulated seconds, missing values NaN or -1,
+    never 0. `header` holds all parameters and the seed. `asyncsim.base.columns` has the names of the columns and what
+    has to hold among them.
     """
 
     samples: dict[str, np.ndarray]
@@ -426,9 +433,9 @@ class Timeline:
     def load(cls, path: str | os.PathLike[str]) -> Timeline:
         """Read a timeline; a file damaged, too big, of another kind or of another format version is refused by name.
 
-        So is one whose columns break a rule: their names, types and lengths; times and versions in the order of
-        `systems/MODEL.md`; ids, counts and shares of time that add up; columns that stand twice and differ. Another
-        number that keeps all of this (a length, say) is not to be seen.
+        So is one whose columns break a rule. Rules are their names, types and lengths, and times and versions in the
+        order of `systems/MODEL.md`. Ids, counts and shares of time have to add up, and columns that occur twice to
+        agree. A wrong number that keeps all of this (a length, say) cannot be detected.
         """
         arrays, scalars = files.load_arrays(path, "timeline")
         tables: dict[str, dict[str, np.ndarray]] = {table: {} for table in cls.TABLES}
@@ -436,6 +443,6 @@ class Timeline:
             for name, column in arrays.items():
                 table, _, column_name = name.partition("/")
                 tables[table][column_name] = column
-            found = cls(**tables, **scalars)
-            columns.check_timeline(tables, found.header)
-        return found
+            timeline = cls(**tables, **scalars)
+            columns.check_timeline(tables, timeline.header)
+        return timeline

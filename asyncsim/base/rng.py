@@ -1,9 +1,9 @@
 """Keyed randomness: every draw is a function of (seed, stream name) and four integer coordinates.
 
 A counter-based generator makes a result independent of the order in which it is computed, of block sizes and of worker
-counts: the number that trajectory 17 of replicate 3 uses for token 5 is the same whether the trajectory is drawn early,
-late, alone or in a block of thousands. This module is the NumPy twin; `rng_compiled` holds the numba twin, `rng_torch`
-the torch one. Integers and uniforms agree to the bit, normals to 4 units in the last place.
+counts. Trajectory 17 of replicate 3 uses the same number for token 5 when drawn early, late, alone or in a block of
+thousands. This module is the NumPy twin; `rng_compiled` holds the numba twin, `rng_torch` the torch one. Integers and
+uniforms agree to the bit, normals to 4 units in the last place.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), Philox4x32 with 10 rounds.
 """
@@ -36,7 +36,7 @@ class Stream:
 
     Arguments: `seed`, a non-negative integer; `name`, any text ("action", "reward", "work").
     Coordinates of a draw: (replicate, trajectory, token, draw) in learning, (realization, sample, attempt, draw) in the
-    event simulation; each a non-negative integer below 2^32, broadcast against the others.
+    event simulation. Each is a non-negative integer below 2^32, broadcast against the others.
 
     >>> Stream(0, "action").uniform(0, [0, 1, 2], 0, 0).round(3).tolist()
     [0.84, 0.683, 0.368]

@@ -13,12 +13,12 @@ from typing import Any
 NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 """Signals that end a run early, as messages call them."""
 PATIENCE = 1.0
-"""Seconds after which whoever asked to stop hears what is being waited for."""
+"""Seconds after which a message names what delays the stop."""
 _WAITING = b"asyncsim: stopping after the current batch; press Ctrl-C again to stop at once and lose the run\n"
 
 
 class Stopped(KeyboardInterrupt):
-    """An interrupt that knows its signal."""
+    """An interrupt with the number of its signal."""
 
     number: int
 
@@ -55,18 +55,21 @@ def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
     waiting.daemon = True
     before: dict[int, Any] = {}
 
+    # Note the first signal, raise the second.
     def note(number: int, frame: FrameType | None) -> None:
         if received:
             before[number](number, frame)
         received.append(number)
         waiting.start()
 
+    # Replace the default handlers.
     if threading.current_thread() is threading.main_thread():
         for each in NAMES:
             handler = signal.getsignal(each)
             if handler in (signal.default_int_handler, terminate):
                 before[each] = handler
                 signal.signal(each, note)
+    # Restore them at the end.
     try:
         yield received
     finally:

@@ -28,15 +28,15 @@ ENDS = 24
 class Trace:
     """What a run leaves behind.
 
-    `metrics`: name to float64 `[U/every, R]`, NaN where missing; `updates`: int `[U/every]`; `accumulated`: name to
-    `[..., R]`; `parameters`: final, `[R, P]`; `diverged`: int `[R]`, update at which a replicate left the finite
-    range, or -1; `realization`: int `[R]`, which realization of the schedule a replicate ran on; `schedule`: the
-    realized schedule.
+    `metrics`: name to float64 `[U/every, R]`, NaN where missing. `updates`: int `[U/every]`. `accumulated`: name to
+    `[..., R]`. `parameters`: final, `[R, P]`. `diverged`: int `[R]`, update at which a replicate left the finite range,
+    or -1. `realization`: int `[R]`, which realization of the schedule a replicate ran on. `schedule`: the realized
+    schedule.
 
-    `header`: `spec`, the spec in words; `manifest` with seed, versions and hardware; `settings`, knobs that differ
-    between replicates; `ranges`, the least and largest value of bounded metrics; and `partial`, where the run was
-    stopped: `updates` made of `of` (by the block that was stopped), `replicates` begun of `of_replicates`, how many of
-    them are `complete`, and `by` what it was stopped.
+    `header` has `spec`, the spec in words, and `manifest` with seed, versions and hardware. `settings` are knobs that
+    differ between replicates, `ranges` the least and largest value of bounded metrics. `partial` is there where the run
+    was stopped. It has `updates` made of `of` (by the block that was stopped), and `replicates` begun of
+    `of_replicates`. `complete` says how many of them are, `by` what stopped the run.
 
     Two traces are equal where all numbers and the spec are, to the bit; manifests are not compared.
     """
@@ -79,7 +79,7 @@ class Trace:
         head = self.header.get("spec") or {}
         cells = [(name, part, metric) for name, part in self.split().items() for metric in part.metrics]
         rows: list[Sequence[Any]] = [("setting", "metric", "last tenth, mean and 95 %")]
-        rows += [(name or "all replicates", metric, part._ended(metric)) for name, part, metric in cells[:ENDS]]
+        rows += [(name or "all replicates", metric, part._describe_end(metric)) for name, part, metric in cells[:ENDS]]
         words = [f"{key} {head[key]}" for key in ("task", "method") if key in head]
         words += [f"{len(self.updates)} recorded updates", f"{self.replicates} replicates"]
         if self.partial is not None:
@@ -88,16 +88,16 @@ class Trace:
             words.append(f"the first {ENDS} of {len(cells)} rows")
         return showing.table(rows, ", ".join(words), heading=True, rows=ENDS)
 
-    def _ended(self, metric: str) -> str:
+    def _describe_end(self, metric: str) -> str:
         """A metric over the last tenth of the recorded updates, in words."""
         try:
-            found = self.final(metric)
+            estimate = self.final(metric)
         except checks.InputError:
             return "—"
-        low, high = self.interval(metric, found)
+        low, high = self.interval(metric, estimate)
         if math.isnan(low):
-            return f"{notation.number(found.value)} (no interval)"
-        return f"{notation.number(found.value)} [{notation.number(low)}, {notation.number(high)}]"
+            return f"{notation.number(estimate.value)} (no interval)"
+        return f"{notation.number(estimate.value)} [{notation.number(low)}, {notation.number(high)}]"
 
     @property
     def replicates(self) -> int:
@@ -112,8 +112,8 @@ class Trace:
     @property
     def settings(self) -> dict[str, np.ndarray]:
         """Knobs that differ between replicates, each float64 `[R]`; `split` has a trace for each setting."""
-        found = self.header.get("settings") or {}
-        return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
+        knobs = self.header.get("settings") or {}
+        return {name: np.asarray(values, dtype=np.float64) for name, values in knobs.items()}
 
     def split(self) -> dict[str, Trace]:
         """A trace for each setting of the knobs that differ between replicates, by its name; itself where none does.
@@ -125,9 +125,9 @@ class Trace:
             return {"": self}
         values, which = np.unique(np.array(list(settings.values())), axis=1, return_inverse=True)
         columns = [tuple(float(x) for x in column) for column in values.T]
-        names = [_named(settings, column, "{:.6g}") for column in columns]
+        names = [_name_setting(settings, column, "{:.6g}") for column in columns]
         if len(set(names)) < len(names):
-            names = [_named(settings, column, "{!r}") for column in columns]
+            names = [_name_setting(settings, column, "{!r}") for column in columns]
         return {
             name: self._part(np.flatnonzero(which.reshape(-1) == k), dict(zip(settings, columns[k], strict=True)))
             for k, name in enumerate(names)
@@ -189,18 +189,18 @@ class Trace:
         window = np.where(self.diverged >= 0, np.nan, self[name][-rows:])
         # A missing number inside the window (a cosine to a zero gradient, say) takes nothing from the others.
         count = np.isfinite(window).sum(axis=0)
-        found = self._mean(np.where(count > 0, np.nansum(window, axis=0) / np.maximum(count, 1), np.nan))
-        checks.require(found is not None, "metric", name, "finite in some replicate at the end", "all diverged")
-        assert found is not None
-        return found
+        estimate = self._mean(np.where(count > 0, np.nansum(window, axis=0) / np.maximum(count, 1), np.nan))
+        checks.require(estimate is not None, "metric", name, "finite in some replicate at the end", "all diverged")
+        assert estimate is not None
+        return estimate
 
     def _mean(self, values: np.ndarray) -> records.Estimate | None:
         """Mean of the finite numbers among `[R]`; with a single one its error is unknown (infinite); None without."""
-        kept = np.isfinite(values)
-        if kept.sum() < 2:
-            alone = values[kept]
-            return records.Estimate(float(alone[0]), error=math.inf, independent=False) if len(alone) else None
-        return uncertainty.between(values[kept], self.realization[kept], self.schedule.random)
+        finite = np.isfinite(values)
+        if finite.sum() < 2:
+            single = values[finite]
+            return records.Estimate(float(single[0]), error=math.inf, independent=False) if len(single) else None
+        return uncertainty.between(values[finite], self.realization[finite], self.schedule.random)
 
     def staleness(self) -> np.ndarray:
         """Share of trajectories at each head staleness 0, 1, ... versions, over all batches and realizations."""
@@ -226,8 +226,9 @@ class Trace:
         """Tidy table: one row per metric, recorded update and setting.
 
         Columns: update, metric, a column for each knob that differs between replicates, mean, standard_error, low,
-        high (95 percent, inside the metric's range), replicates (that have not diverged), independent (False where
-        replicates share one random schedule, so that the error is too small).
+        high, replicates, independent. low and high are the 95 percent interval inside the metric's range; replicates
+        counts those that have not diverged. independent is False where replicates share one random schedule, so that
+        the error is too small.
         """
         import pandas as pd
 
@@ -236,17 +237,23 @@ class Trace:
             setting = [part.header["setting"][knob] for knob in knobs]
             for name, values in part.metrics.items():
                 for update, row in zip(part.updates, values, strict=True):
-                    found = part._mean(row)
-                    if found is not None:
-                        kept = int(np.isfinite(row).sum())
-                        known = (found.value, found.error, *part._bounds(name, found), kept, found.independent)
-                        rows.append((int(update), name, *setting, *known))
+                    estimate = part._mean(row)
+                    if estimate is not None:
+                        count = int(np.isfinite(row).sum())
+                        statistics = (
+                            estimate.value,
+                            estimate.error,
+                            *part._bounds(name, estimate),
+                            count,
+                            estimate.independent,
+                        )
+                        rows.append((int(update), name, *setting, *statistics))
         columns = ["mean", "standard_error", "low", "high", "replicates", "independent"]
         return pd.DataFrame(rows, columns=["update", "metric", *knobs, *columns])
 
-    def _bounds(self, name: str, found: records.Estimate) -> tuple[float, float]:
+    def _bounds(self, name: str, estimate: records.Estimate) -> tuple[float, float]:
         """The interval of a row, however false its error; infinite where there is none."""
-        low, high = self.interval(name, found._replace(independent=True))
+        low, high = self.interval(name, estimate._replace(independent=True))
         return (-math.inf, math.inf) if math.isnan(low) else (low, high)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -285,7 +292,7 @@ class Trace:
                 groups[group][rest] = value
             else:
                 plain[name] = value
-        found = cls(
+        trace = cls(
             groups["metrics"],
             plain["updates"],
             groups["accumulated"],
@@ -295,19 +302,21 @@ class Trace:
             records.Schedule.unpacked(groups["schedule"], scalars["schedule"]),
             scalars["header"],
         )
-        found._check()
-        return found
+        trace._check()
+        return trace
 
     def _check(self) -> None:
         """Refuse arrays of other shapes or types than a run leaves behind."""
         checks.require(isinstance(self.header, dict), "trace.header", self.header, "a mapping", "run it again")
         checks.integer("trace.epochs", self.epochs, 1, "run it again")
+        # Match integer arrays to replicates and updates.
         R, U = self.realization.size, self.updates.size
         expected: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
         for name, shape in expected.items():
             array = getattr(self, name)
             right = array.shape == shape and np.issubdtype(array.dtype, np.integer)
             checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"integers {shape}", "run it again")
+        # Match metrics, parameters and settings.
         real: dict[str, tuple[np.ndarray, tuple[int, ...]]] = {
             f"metrics/{name}": (array, (U, R)) for name, array in self.metrics.items()
         }
@@ -317,18 +326,19 @@ class Trace:
             checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"numbers {shape}", "run it again")
         for name, values in self.settings.items():
             checks.require(values.shape == (R,), f"trace.settings {name}", values.shape, f"[{R}]", "run it again")
+        # Bound updates and realizations.
         total = self.schedule.batches * self.epochs
         rising = bool((self.updates[1:] > self.updates[:-1]).all())
         rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
         checks.require(rising, "trace.updates", self.updates.tolist(), f"ascending in [0, {total})", "run it again")
-        left = bool(((self.diverged >= -1) & (self.diverged < total)).all())
-        checks.require(left, "trace.diverged", self.diverged.tolist(), f"in [-1, {total})", "run it again")
+        bounded = bool(((self.diverged >= -1) & (self.diverged < total)).all())
+        checks.require(bounded, "trace.diverged", self.diverged.tolist(), f"in [-1, {total})", "run it again")
         highest = self.schedule.realizations
         known = bool(((self.realization >= 0) & (self.realization < highest)).all())
         checks.require(known, "trace.realization", self.realization.tolist(), f"in [0, {highest})", "run it again")
 
 
-def _named(knobs: Iterable[str], values: Iterable[float], form: str) -> str:
+def _name_setting(knobs: Iterable[str], values: Iterable[float], form: str) -> str:
     """A setting in words."""
     return ", ".join(f"{knob}={form.format(value)}" for knob, value in zip(knobs, values, strict=True))
 

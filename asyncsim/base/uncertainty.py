@@ -1,4 +1,4 @@
-"""Standard errors that do not lie: between realizations, of ratios, of correlated series, of slopes, by resampling.
+"""Honest standard errors: between realizations, of ratios, of correlated series, of slopes, by resampling.
 
 Replicates that share one random schedule are not independent: their common schedule moves them together. So whenever
 schedules are random, the unit of every error bar here is the schedule realization, not the replicate.
@@ -28,7 +28,7 @@ def between(values: Any, realization: Any = None, random: bool = False) -> Estim
         value = sum_m n_m y_m / n,    error^2 = M/(M-1) sum_m (n_m/n)^2 (y_m - value)^2,
     which is s^2/M for equal counts. Without random schedules every replicate is its own realization.
 
-    Arguments: `values` [R, ...], R >= 2, axes after the first are averaged inside a replicate; `realization`, integers
+    Arguments: `values` [R, ...], R >= 2; axes after the first are averaged inside a replicate. `realization`, integers
     [R], the realization each replicate ran on, needed when `random`. Units of `values`.
     Returns an `Estimate` with M-1 degrees of freedom (R-1 when not random); with one random realization the error
     between its replicates, marked `independent=False`. Raises `InputError` for empty, single or non-finite values.
@@ -53,7 +53,7 @@ def between(values: Any, realization: Any = None, random: bool = False) -> Estim
 def ratio(numerators: Any, denominators: Any, realization: Any = None, random: bool = False) -> Estimate:
     """Ratio of two means with its linearized standard error.
 
-    value = x/y with x, y the means of numerators and denominators; the error is that of the mean of
+    value = x/y with x, y the means of numerators and denominators. The error is that of the mean of
     (x_r - value * y_r) / y, taken as in `between`. Its bias is of order 1/R.
 
     Arguments: `numerators`, `denominators` [R, ...], paired by replicate; `realization`, `random` as in `between`.
@@ -95,7 +95,7 @@ def bootstrap(values: Any, statistic: Callable[[np.ndarray], float], draws: int 
     value = statistic(values); error = standard deviation of the statistic over `draws` resamples of R rows,
     times sqrt(R/(R-1)) for the missing degree of freedom.
 
-    Arguments: `values` [R, ...], one row per independent unit (average inside realizations first); `statistic`, from
+    Arguments: `values` [R, ...], one row per independent unit (average inside realizations first). `statistic`, from
     such an array to a number; `draws` >= 2; `seed` of the resampling. Returns an `Estimate`, R-1 degrees of freedom.
     Raises `InputError` for empty, single or non-finite values, or a statistic that is not finite on a resample.
     Assumes a smooth statistic: not an extreme, not a quantile far in the tail.
@@ -122,7 +122,7 @@ def slope(x: Any, y_samples: Any, realization: Any = None, random: bool = False,
     With X = x, Y_j the mean of column j (or both in logs) and c_j = (X_j - mean X) / sum (X - mean X)^2:
         value = sum_j c_j Y_j,    error = that of the mean of sum_j c_j y_rj (y_rj / mean y_j in logs), as in `between`.
 
-    Arguments: `x` [K], K >= 2, not all equal; `y_samples` [R, K], one row per replicate; `realization`, `random` as in
+    Arguments: `x` [K], K >= 2, not all equal; `y_samples` [R, K], one row per replicate. `realization`, `random` as in
     `between`; `log`, both axes in logarithms. Returns an `Estimate` in units of y over x (none in logs).
     Raises `InputError` for empty, non-finite or constant x, a single replicate, or logs of non-positive numbers.
     Assumes nothing about the noise across columns: it is carried by whole rows. In logs the bias is of order 1/R.

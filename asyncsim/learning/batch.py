@@ -20,8 +20,8 @@ Outputs = dict[str, Tensor]
 class Draws:
     """The keyed randomness of one batch.
 
-    `stream` names the family; `replicates`, int `[R]`, are global replicate numbers; `realization`, int `[R]`, the row
-    of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`, the ids. Draw 0 of a token chooses its
+    `stream` names the family; `replicates`, int `[R]`, are global replicate numbers. `realization`, int `[R]`: the row
+    of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`: the ids. Draw 0 of a token chooses its
     action, draw 1 of token 0 its reward.
     """
 
@@ -42,10 +42,10 @@ class Draws:
 
     def uniform(self, token: int, draw: int) -> Tensor:
         """Uniform numbers, float64 `[R, G, N]`."""
-        found = self.blocks.get((token, draw // 2))
-        if found is None:
-            found = self.blocks[token, draw // 2] = self._block(token, draw // 2)
-        return found[draw % 2]
+        pair = self.blocks.get((token, draw // 2))
+        if pair is None:
+            pair = self.blocks[token, draw // 2] = self._block(token, draw // 2)
+        return pair[draw % 2]
 
     def seeds(self, token: int) -> np.ndarray:
         """Seeds in [0, 2^31) for libraries that take one, int64 `[R, G, N]`; NumPy's old generator takes no more."""
@@ -91,16 +91,17 @@ class Draws:
 class Batch:
     """Rectangular data `[R, G, N, T]`; what is missing has mask 0 or mass 0, never a shorter row.
 
-    `action` (int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`), `state` (what the policy read: int64 row of a table, or
-    an observation with a trailing axis; T = 1 where it does not change, as a prompt), `mask` (1 on generated tokens),
-    `reward` `[R, G, N]`, `mass` `[R or 1, G, N]` (sums to 1 inside a group), `size` (samples that the mass stands for;
-    infinity for a population), `behavior` (outputs recorded when the data was generated; besides the policy's own,
-    `successor_value`, the critic's value of what follows a token behind which the future was cut off, else 0, and
-    `scored_log_prob`, the trainer's numerics at the behavior weights), `view` (behavior weights, where kept), `version`
-    (int32 `[M, G, N, T or 1]`), `train_version`, `trajectory` (ids, int64 `[M, G, N]`), `index` (cell of the policy's
-    table that each token reads, filled by tabular policies), `realization` `[R]`, `token_reward` `[R, G, N, T]` where
-    the task pays token by token, `ended` (bool `[R, G, N, T]`: an episode ended here), `finished` (its return,
-    else 0), `broken` (bool `[R]`: replicates whose environment failed), `after` (the world that segments go on from).
+    `action`: int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`. `state`: what the policy read, an int64 row of a table
+    or an observation with a trailing axis; T = 1 where it does not change, as a prompt. `mask`: 1 on generated tokens.
+    `reward`: `[R, G, N]`. `mass`: `[R or 1, G, N]`, sums to 1 inside a group. `size`: samples that the mass stands for,
+    infinity for a population. `behavior`: outputs recorded when the data was generated, the policy's own and two more.
+    There `successor_value` is the critic's value of what follows a token behind which the future was cut off, else 0.
+    There `scored_log_prob` is the trainer's numerics at the behavior weights. `view`: behavior weights, where kept.
+    `version`: int32 `[M, G, N, T or 1]`; `train_version`. `trajectory`: ids, int64 `[M, G, N]`. `index`: cell of the
+    policy's table that each token reads, filled by tabular policies. `realization`: `[R]`. `token_reward`:
+    `[R, G, N, T]` where the task pays token by token. `ended`: bool `[R, G, N, T]`, an episode ended here. `finished`:
+    its return, else 0. `broken`: bool `[R]`, replicates whose environment failed. `after`: the world that segments go
+    on from.
     """
 
     action: Tensor

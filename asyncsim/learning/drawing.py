@@ -36,10 +36,10 @@ class Late:
         if self.sampler.task.segments:
             self.last = _refuse_gaps(trajectory, version, self.last, batch)
         view = self.store.view(version)
-        found = self.sample(self.sampler, version, train_version, trajectory, view, self.world)
-        self.world = found.after
+        data = self.sample(self.sampler, version, train_version, trajectory, view, self.world)
+        self.world = data.after
         self.store.retire(self.feed.retired(batch))
-        return found
+        return data
 
     def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
         """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
@@ -49,8 +49,10 @@ class Late:
         versions = np.full((*ids.shape, token_version.shape[1]), int(token_version.max()), dtype=np.int32)
         ids[realization, 0, column] = trajectory
         versions[realization, 0, column] = token_version
-        found = generate(self.sampler, self.store.view(versions), self.sampler.draws(ids), self.sampler.prompts(ids))
-        return found.mask.sum(-1).cpu().numpy()[realization, 0, column]
+        trajectories = generate(
+            self.sampler, self.store.view(versions), self.sampler.draws(ids), self.sampler.prompts(ids)
+        )
+        return trajectories.mask.sum(-1).cpu().numpy()[realization, 0, column]
 
 
 class Early:
@@ -87,9 +89,9 @@ class Early:
     def take(self, batch: int, train_version: int) -> Batch:
         """The data of a batch, all of it drawn before."""
         version, trajectory = self.feed.take(batch, None)
-        found = self.pending.pop(batch)
-        reward = self.sampler.earned(found, self.sampler.draws(trajectory))
-        return self.sampler.batch(found, reward, self.sampler.samples, version, train_version, trajectory, None)
+        trajectories = self.pending.pop(batch)
+        reward = self.sampler.earned(trajectories, self.sampler.draws(trajectory))
+        return self.sampler.batch(trajectories, reward, self.sampler.samples, version, train_version, trajectory, None)
 
 
 class Ahead:
@@ -116,25 +118,25 @@ class Ahead:
         version, trajectory = self.feed.take(batch, self.lengths)
         M, G, N = trajectory.shape
         rows = [self.drawn.pop((m, int(i))) for m in range(M) for i in trajectory[m].reshape(-1)]
-        found = _stacked(rows, (M, G, N))
+        trajectories = _stack(rows, (M, G, N))
         self.store.retire(self.feed.uninstalled())
-        reward = self.sampler.earned(found, self.sampler.draws(trajectory))
-        return self.sampler.batch(found, reward, self.sampler.samples, version, train_version, trajectory, None)
+        reward = self.sampler.earned(trajectories, self.sampler.draws(trajectory))
+        return self.sampler.batch(trajectories, reward, self.sampler.samples, version, train_version, trajectory, None)
 
     def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
         """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
-        found = np.empty(len(trajectory))
+        tokens = np.empty(len(trajectory))
         for m in np.unique(realization):
-            here = np.flatnonzero(realization == m)
-            fresh = np.array([k for k in here if (m, trajectory[k]) not in self.drawn], dtype=np.int64)
+            members = np.flatnonzero(realization == m)
+            fresh = np.array([k for k in members if (m, trajectory[k]) not in self.drawn], dtype=np.int64)
             if len(fresh):
                 self._draw(int(m), trajectory[fresh], token_version[fresh], None)
-            for k in np.setdiff1d(here, fresh):
+            for k in np.setdiff1d(members, fresh):
                 self._draw(int(m), trajectory[k : k + 1], token_version[k : k + 1], self.drawn[m, trajectory[k]])
-            for k in here:
+            for k in members:
                 group, n, _ = self.drawn[m, trajectory[k]]
-                found[k] = float(group.mask[0, 0, n].sum())
-        return found
+                tokens[k] = float(group.mask[0, 0, n].sum())
+        return tokens
 
     def _draw(self, m: int, ids: np.ndarray, version: np.ndarray, before: _Drawn | None) -> None:
         """Trajectories of one realization; what was drawn before is kept up to the first token of another version."""
@@ -142,23 +144,26 @@ class Ahead:
         rows = np.arange(m, m + 1)
         one = Sampler(whole.task, whole.policy, whole.samples, whole.seed, whole.replicates[rows], np.zeros(1, int))
         trajectory = ids.reshape(1, 1, -1)
-        changed, found = np.ones(version.shape, dtype=bool), None
+        changed, trajectories = np.ones(version.shape, dtype=bool), None
+        # Find the tokens to draw anew.
         if before is not None:
             changed = np.maximum.accumulate(version != before[2], axis=1)
             if not changed.any():
-                # Asked again (a restart, an install behind the last token) about what stands.
+                # The same call again: after a restart, or an install behind the last token.
                 return
-            found = self._single(before)
-            # What stood behind the first token that is drawn anew is forgotten: the response may now end before it.
-            found.mask[..., int(changed.argmax()) + 1 :] = 0.0
+            trajectories = self._single(before)
+            # Tokens behind the first one drawn anew are masked: the response may now end earlier.
+            trajectories.mask[..., int(changed.argmax()) + 1 :] = 0.0
+        # Draw them, version by version.
         for v in np.unique(version[changed]):
             where = tensor((changed & (version == v))[None, None])
             slot = self.store.slot_of[int(v)]
             view = current({k: w[slot][m : m + 1] for k, w in self.store.stack.items()})
-            found = generate(one, view, one.draws(trajectory), one.prompts(trajectory), found, where)
-        if found is not None:
+            trajectories = generate(one, view, one.draws(trajectory), one.prompts(trajectory), trajectories, where)
+        # Store each trajectory.
+        if trajectories is not None:
             for n, i in enumerate(ids.tolist()):
-                self.drawn[m, i] = (found, n, version[n : n + 1].copy())
+                self.drawn[m, i] = (trajectories, n, version[n : n + 1].copy())
 
     def _single(self, drawn: _Drawn) -> Trajectories:
         """One trajectory out of those that were drawn together, with its own memory."""
@@ -179,7 +184,7 @@ _Drawn = tuple[Trajectories, int, np.ndarray]
 """Trajectories drawn together, the place of one among them, and the versions `[1, T]` of its tokens."""
 
 
-def _stacked(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
+def _stack(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
     """Single trajectories as one block `[R, G, N, T, ...]`."""
 
     def join(parts: list[Tensor]) -> Tensor:
@@ -187,26 +192,26 @@ def _stacked(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
         return whole.reshape(*shape, *whole.shape[1:])
 
     groups = [group for group, _, _ in rows]
-    found = Trajectories(join([g.state for g in groups]), None, join([g.mask for g in groups]))
-    found.action = join([g.action for g in groups if g.action is not None])
-    found.outputs = {name: join([g.outputs[name] for g in groups]) for name in groups[0].outputs}
-    return found
+    trajectories = Trajectories(join([g.state for g in groups]), None, join([g.mask for g in groups]))
+    trajectories.action = join([g.action for g in groups if g.action is not None])
+    trajectories.outputs = {name: join([g.outputs[name] for g in groups]) for name in groups[0].outputs}
+    return trajectories
 
 
 def _columns(realization: np.ndarray) -> np.ndarray:
     """Place of every trajectory among those of its realization."""
     column = np.zeros(len(realization), dtype=np.int64)
     for r in np.unique(realization):
-        here = realization == r
-        column[here] = np.arange(here.sum())
+        members = realization == r
+        column[members] = np.arange(members.sum())
     return column
 
 
 def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, batch: int) -> np.ndarray:
     """Segments of a slot follow one another: batch b has to hold the b-th segment of every slot.
 
-    None may begin under older weights than the one in front of it ended with, `last` `[M, G, N]`: the two would have
-    been generated at the same time. Returns the versions that this batch ends with.
+    None may begin under older weights than the one in front of it ended with, `last` `[M, G, N]`. Else the two would
+    have been generated at the same time. Returns the versions that this batch ends with.
     """
     each = trajectory[0].size
     expected = batch * each + np.arange(each)

@@ -1,8 +1,8 @@
 """The learning loop: one block of replicates from the first batch to the last.
 
-In words: take the batch (drawn at the behavior version of every token); evaluate the method on it (outputs, ratio,
-advantages, cotangents, pullback); send the direction through the update chain; add the step; take what the batch says
-about observations into the buffers; publish when due.
+In words: take the batch (drawn at the behavior version of every token). Evaluate the method on it (outputs, ratio,
+advantages, cotangents, pullback). Send the direction through the update chain, and add the step. Take what the batch
+has about observations into the buffers. Publish when due.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from asyncsim.updates._link import Chain, Record, advance
 class Plan:
     """A spec made ready for one block of replicates.
 
-    `source` draws batches, `limit` bounds the finite range, `progress` hears of every batch's updates and says whether
+    `source` draws batches, `limit` bounds the finite range, `progress` gets every batch's updates and returns whether
     to stop behind it.
     """
 

@@ -1,7 +1,7 @@
 """Exact values by enumeration: two oracles with two names.
 
-`limit` feeds the population and returns the method's gradient for N -> infinity; `moments` lays every possible batch
-along the replicate axis with its probability and averages the method's own output, which is exact for any coupling of
+`limit` feeds the population and returns the method's gradient for N -> infinity. `moments` lays every possible batch
+along the replicate axis with its probability and averages the method's own output. That is exact for any coupling of
 samples.
 """
 
@@ -57,7 +57,7 @@ def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np
     >>> float(value), gradient.tolist()
     (0.5, [-0.25, 0.25])
     """
-    policy = _fitting(task, policy)
+    policy = _fit_policy(task, policy)
     rows, single = _rows(parameters, policy, "parameters")
     value, gradient = task.exact(policy, rows)
     return (value[0].numpy(), gradient[0].numpy()) if single else (value.numpy(), gradient.numpy())
@@ -68,9 +68,9 @@ def limit(
 ) -> np.ndarray:
     """Gradient of a method on the population, N -> infinity, `[P]` or `[R, P]`.
 
-    Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`;
-    `staleness` of every token in versions, for methods that read it. It is the first update on the batch: the proximal
-    policy is the current one. Raises `InputError` for tasks that cannot be enumerated.
+    Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`.
+    `staleness`: that of every token in versions, for methods that read it. It is the first update on the batch: the
+    proximal policy is the current one. Raises `InputError` for tasks that cannot be enumerated.
 
     >>> import asyncsim as sim
     >>> task = sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0])
@@ -100,9 +100,9 @@ def moments(
 ) -> Moments:
     """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples`.
 
-    Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their
-    probabilities. Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, which prompt the group asks;
-    `staleness` as in `limit`. The exact gradient is that prompt's.
+    Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their probabilities.
+    Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, the number of the group's prompt; `staleness`
+    as in `limit`. The exact gradient is that prompt's.
 
     Raises `InputError` beyond a million batches, or for tasks that cannot be enumerated.
 
@@ -111,8 +111,9 @@ def moments(
     >>> moments(task, sim.methods.reinforce(sim.advantages.group_mean()), [0.0, 0.0], samples=2).mean.round(6).tolist()
     [-0.125, 0.125]
     """
-    policy = _fitting(task, policy)
+    policy = _fit_policy(task, policy)
     _check_method(method, policy)
+    # Check the arguments.
     now, _ = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
     for field, rows in (("parameters", now), ("behavior", then)):
@@ -123,27 +124,30 @@ def moments(
     checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
     _check_staleness(staleness)
     method.advantage.check(samples)
-    found = task.outcomes(torch.tensor([prompt]))
+    # List the outcomes and their probabilities.
+    outcomes = task.outcomes(torch.tensor([prompt]))
     checks.require(
-        found.complete,
+        outcomes.complete,
         "task",
         type(task).__name__,
         "one whose samples can be listed",
         "set noise=0; with noise the covariance is the policy's noise^2/N per coordinate",
     )
     remedy = "use fewer samples, arms or tokens, or oracle.limit for N -> infinity"
-    total = checks.power("outcomes ** samples", found.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
+    total = checks.power("outcomes ** samples", outcomes.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
     chance = _chances(task, policy, then, prompt)
+    # Sum both moments over all batches.
     first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
     for start in range(0, total, BLOCK):
         picks = np.stack(
-            np.unravel_index(np.arange(start, min(total, start + BLOCK)), (found.reward.shape[1],) * samples), 1
+            np.unravel_index(np.arange(start, min(total, start + BLOCK)), (outcomes.reward.shape[1],) * samples), 1
         )
-        batch, probability = _every_batch(task, policy, then, found, chance, torch.from_numpy(picks))
+        batch, probability = _every_batch(task, policy, then, outcomes, chance, torch.from_numpy(picks))
         batch.train_version = staleness
         gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch).gradient.double()
         first += probability @ gradient
         second += (probability.unsqueeze(-1) * gradient).T @ gradient
+    # Center the moments.
     truth = task.exact(policy, now, prompt)[1][0]
     return Moments(first.numpy(), (second - torch.outer(first, first)).numpy(), truth.numpy())
 
@@ -173,6 +177,7 @@ def batch_variance(step: Step) -> Tensor:
     NaN as in `population`.
     """
     batch = step.batch
+    # Refuse what has no single variance.
     if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
         raise checks.InputError(
             "diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group"
@@ -186,6 +191,7 @@ def batch_variance(step: Step) -> Tensor:
     )
     if step.method.proximal and step.start is not None:
         return torch.full((batch.reward.shape[0],), math.nan, dtype=torch.float64)
+    # Locate prompt and weights.
     staleness = batch.train_version - int(batch.version.flat[0])
     prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % step.task.prompts
     step.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated
@@ -193,17 +199,17 @@ def batch_variance(step: Step) -> Tensor:
     then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
     samples = int(batch.size) if math.isfinite(batch.size) else 1
     # Log-probabilities are logits of the same policy, so they serve as parameters.
-    found = [
+    variances = [
         moments(step.task, step.method, a, b, samples, step.policy, prompt, staleness).variance
         for a, b in zip(now, then, strict=True)
     ]
-    return torch.tensor(found, dtype=torch.float64)
+    return torch.tensor(variances, dtype=torch.float64)
 
 
 def _on_population(
     task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None, staleness: int
 ) -> tuple[Step, bool]:
-    policy = _fitting(task, policy)
+    policy = _fit_policy(task, policy)
     _check_method(method, policy)
     _check_staleness(staleness)
     now, single = _rows(parameters, policy, "parameters")
@@ -227,7 +233,7 @@ def _chances(task: Task, policy: Policy, then: Tensor, prompt: int) -> Tensor:
 
 
 def _every_batch(
-    task: Task, policy: Policy, then: Tensor, found: Outcomes, chance: Tensor, picks: Tensor
+    task: Task, policy: Policy, then: Tensor, outcomes: Outcomes, chance: Tensor, picks: Tensor
 ) -> tuple[Batch, Tensor]:
     """Batches made of the picked outcomes `[R, N]`, and their probabilities `[R]`."""
     samples = picks.shape[1]
@@ -237,11 +243,11 @@ def _every_batch(
     def pick(x: Tensor) -> Tensor:
         return x[0][picks].unsqueeze(1)
 
-    told = {name: pick(value) for name, value in found.told.items()}
-    rows = Trajectories(pick(found.state), pick(found.action), pick(found.mask), told=told)
+    ledger = {name: pick(value) for name, value in outcomes.told.items()}
+    rows = Trajectories(pick(outcomes.state), pick(outcomes.action), pick(outcomes.mask), told=ledger)
     rows.outputs = sampler.record(view, rows)
     nothing = np.zeros((1, 1, samples), dtype=np.int64)
-    batch = sampler.batch(rows, pick(found.reward), samples, _no_version(), 0, nothing, view)
+    batch = sampler.batch(rows, pick(outcomes.reward), samples, _no_version(), 0, nothing, view)
     return batch, chance[picks].prod(-1)
 
 
@@ -249,7 +255,7 @@ def _sampler(task: Task, policy: Policy, samples: int, replicates: int, seed: in
     return Sampler(task, policy, samples, seed, np.arange(replicates), np.zeros(replicates, dtype=np.int64))
 
 
-def _fitting(task: Task, policy: Policy | None) -> Policy:
+def _fit_policy(task: Task, policy: Policy | None) -> Policy:
     """The policy, or the task's own; one that does not fit is refused, as is what is no task."""
     checks.require(hasattr(task, "outcomes"), "task", task, "a task", "write sim.tasks.NAME(...)")
     if policy is None:

@@ -1,9 +1,8 @@
 """Importance ratios and their statistics, in log space and float64.
 
-Every function takes log weights with a probability mass: `log_weight`, `[R, ..., n]`, and `mass` of the same shape
-with total 1 over all axes but the first (equal masses 1/n for n samples). A statistic of a replicate in which any
-weighted log ratio is NaN or +inf is NaN, so that whoever acts on it can fail closed; a log ratio of -inf is a weight
-of 0.
+Every function takes log weights with a probability mass: `log_weight`, `[R, ..., n]`, and `mass` of the same shape.
+Masses have total 1 over all axes but the first (1/n each for n samples). A statistic of a replicate with a weighted log
+ratio of NaN or +inf is NaN, so that code acting on it can fail closed. A log ratio of -inf is a weight of 0.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def log_ratio(current: Tensor, anchor: Tensor, mask: Tensor) -> Tensor:
     """Token log ratios l = log pi - log anchor, exactly 0 where the mask is 0, `[R, G, N, T]`.
 
     What stands on masked tokens (infinities, NaN) does not matter. A token that neither policy can draw any more (both
-    -inf, outside the nucleus of either) says nothing about their ratio: 0.
+    -inf, outside the nucleus of either) has no ratio: 0.
     """
     return torch.where((mask > 0) & (current != anchor), current - anchor, torch.zeros((), dtype=current.dtype))
 
@@ -35,7 +34,7 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
     """Effective sample size over the number of samples, (E w)^2 / E w^2, `[R]`.
 
     Invariant to a common factor of the weights (no additive epsilon), 1 iff the weights are equal, at least 1/n. With
-    `clamp` = C the weights are first limited to [low, C], `low` 1/C by default: such an ESS cannot fall below
+    `clamp` = C the weights are first limited to [low, C], `low` 1/C by default. Such an ESS cannot fall below
     4/(C + 1/C)^2 (`ess/clamp-floor`); with `low` = 0 it can.
 
     >>> log_weight = torch.tensor([[1.0, 3.0]], dtype=torch.float64).log()
@@ -47,7 +46,7 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
     if clamp is not None:
         least = 1.0 / clamp if low is None else low
         log_weight = log_weight.clamp(math.log(least) if least > 0.0 else -math.inf, math.log(clamp))
-    scaled, _ = _scaled(log_weight, mass)
+    scaled, _ = _scale(log_weight, mass)
     flat_mass = _flat(mass)
     first = (flat_mass * scaled).sum(-1)
     second = (flat_mass * scaled * scaled).sum(-1)
@@ -55,20 +54,20 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
 
 
 def mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Mean weight E w, `[R]`; 1 under full support, whatever the staleness: the canary for wrong behavior log-probs."""
-    scaled, shift = _scaled(log_weight, mass)
+    """Mean weight E w, `[R]`; 1 under full support at any staleness, unless behavior log-probs are wrong."""
+    scaled, shift = _scale(log_weight, mass)
     return (_flat(mass) * scaled).sum(-1) * torch.exp(shift)
 
 
 def log_mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
     """log E w, `[R]`, which does not overflow where E w does; -inf where every weight is 0."""
-    scaled, shift = _scaled(log_weight, mass)
+    scaled, shift = _scale(log_weight, mass)
     return (_flat(mass) * scaled).sum(-1).log() + shift
 
 
 def standard_deviation(log_weight: Tensor, mass: Tensor) -> Tensor:
     """Population standard deviation of the weights, `[R]`; infinite where it exceeds the largest float."""
-    scaled, shift = _scaled(log_weight, mass)
+    scaled, shift = _scale(log_weight, mass)
     flat_mass = _flat(mass)
     mean = (flat_mass * scaled).sum(-1, keepdim=True)
     return (flat_mass * (scaled - mean) ** 2).sum(-1).sqrt() * torch.exp(shift)
@@ -76,7 +75,7 @@ def standard_deviation(log_weight: Tensor, mass: Tensor) -> Tensor:
 
 def chi_square(log_weight: Tensor, mass: Tensor) -> Tensor:
     """Second moment of the weights minus one, E w^2 - 1, `[R]`."""
-    scaled, shift = _scaled(log_weight, mass)
+    scaled, shift = _scale(log_weight, mass)
     return (_flat(mass) * scaled * scaled).sum(-1) * torch.exp(2 * shift) - 1.0
 
 
@@ -86,7 +85,7 @@ def max_weight_share(log_weight: Tensor, mass: Tensor, samples: Tensor | float |
     `samples`: a number, or `[R]`. A sample of a population (n infinite) has no share. By default every entry is one
     sample with its mass, max m w / sum m w.
     """
-    scaled, _ = _scaled(log_weight, mass)
+    scaled, _ = _scale(log_weight, mass)
     weighted = _flat(mass) * scaled
     largest = weighted.max(-1).values if samples is None else scaled.max(-1).values / samples
     return largest / weighted.sum(-1)
@@ -109,12 +108,12 @@ def quantile(log_weight: Tensor, mass: Tensor, level: float) -> Tensor:
     flat_mass = flat_mass.double().expand(flat.shape)
     present = flat_mass > 0
     ordered, order = flat.sort(-1)
-    held = flat_mass.gather(-1, order)
-    below = held.cumsum(-1)
-    reached = (held > 0) & (below >= level * below[:, -1:] - 1e-12)
-    found = ordered.gather(-1, reached.to(torch.int8).argmax(-1, keepdim=True))[:, 0]
+    ordered_mass = flat_mass.gather(-1, order)
+    below = ordered_mass.cumsum(-1)
+    reached = (ordered_mass > 0) & (below >= level * below[:, -1:] - 1e-12)
+    value = ordered.gather(-1, reached.to(torch.int8).argmax(-1, keepdim=True))[:, 0]
     broken = (present & torch.isnan(flat)).any(-1) | ~present.any(-1)
-    return torch.where(broken, torch.full((), math.nan, dtype=flat.dtype), found)
+    return torch.where(broken, torch.full((), math.nan, dtype=flat.dtype), value)
 
 
 def beyond(log_weight: Tensor, mass: Tensor, bound: float, side: str) -> Tensor:
@@ -123,8 +122,8 @@ def beyond(log_weight: Tensor, mass: Tensor, bound: float, side: str) -> Tensor:
     limit = math.log(bound) if bound > 0.0 else -math.inf
     outside = flat > limit if side == "above" else flat < limit
     broken = ((flat_mass > 0) & torch.isnan(flat)).any(-1)
-    found = torch.where(outside, flat_mass, torch.zeros((), dtype=flat_mass.dtype)).sum(-1)
-    return torch.where(broken, torch.full((), math.nan, dtype=torch.float64), found.double())
+    total = torch.where(outside, flat_mass, torch.zeros((), dtype=flat_mass.dtype)).sum(-1)
+    return torch.where(broken, torch.full((), math.nan, dtype=torch.float64), total.double())
 
 
 def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
@@ -154,8 +153,8 @@ def tail_index(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     top = torch.where(present, flat, torch.full_like(flat, -math.inf)).topk(most + 1, dim=-1).values
     largest = torch.arange(most + 1, device=flat.device) < m
     mean = torch.where(largest, top, torch.zeros_like(top)).sum(-1) / m[:, 0]
-    found = 1.0 / (mean - top.gather(-1, m)[:, 0])
-    return torch.where(m[:, 0] < 2, torch.full_like(found, math.nan), found)
+    exponent = 1.0 / (mean - top.gather(-1, m)[:, 0])
+    return torch.where(m[:, 0] < 2, torch.full_like(exponent, math.nan), exponent)
 
 
 def cosine(first: Tensor, second: Tensor) -> Tensor:
@@ -170,7 +169,7 @@ def _flat(values: Tensor) -> Tensor:
     return values.reshape(values.shape[0], -1)
 
 
-def _scaled(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
+def _scale(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
     """Weights divided by the largest one `[R, n]` and the log of that one `[R]`; masses of 0 do not take part."""
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     if flat_mass.shape[0] != flat.shape[0]:

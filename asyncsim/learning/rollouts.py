@@ -26,9 +26,9 @@ from asyncsim.tasks._task import Outcomes, Task, Turn
 class Trajectories:
     """What was generated, as columns `[R, G, N, T, ...]` that fill from the left.
 
-    `state` and `mask` stand one token ahead of `action` and of the `outputs` recorded at the draw, so that a trajectory
-    can be taken up again at any token. `memory` is the policy's; `world` the one behind the last token; `told` holds
-    reward, end and finished return of every token where the task pays by token; `broken` `[R]`, failed environments.
+    `state` and `mask` are one token ahead of `action` and of the `outputs` recorded at the draw. So a trajectory can be
+    taken up again at any token. `memory` is the policy's; `world` the one behind the last token; `broken` `[R]`, failed
+    environments. `told` holds reward, end and finished return of every token where the task pays by token.
     """
 
     state: Tensor
@@ -67,7 +67,7 @@ class Sampler:
         return Draws(rng.Stream(self.seed, "rollout"), self.replicates, self.realization, trajectory)
 
     def prompts(self, trajectory: np.ndarray) -> Tensor:
-        """Prompt of every sample, int64 `[R, G, N]`: group g asks prompt g mod prompts."""
+        """Prompt of every sample, int64 `[R, G, N]`: group g has prompt g mod prompts."""
         if self.task.prompts == 1:
             return torch.zeros((len(self.realization), *trajectory.shape[1:]), dtype=torch.int64)
         return tensor((trajectory // self.samples % self.task.prompts)[self.realization])
@@ -84,16 +84,16 @@ class Sampler:
         nothing, empty = np.zeros((1, 1, 1), dtype=np.int64), trajectories.mask[..., 0]
         return self._batch(trajectories, empty, empty, 0, nothing[..., None], 0, nothing, view)
 
-    def earned(self, found: Trajectories, draws: Draws) -> Tensor:
+    def earned(self, trajectories: Trajectories, draws: Draws) -> Tensor:
         """Reward of each trajectory, `[R, G, N]`: the sum of its tokens' where the task pays by token."""
         if self.task.pays:
-            return found.told["reward"].sum(-1)
-        assert found.action is not None
-        return self.task.earn(found.state, found.action, found.mask, draws)
+            return trajectories.told["reward"].sum(-1)
+        assert trajectories.action is not None
+        return self.task.earn(trajectories.state, trajectories.action, trajectories.mask, draws)
 
     def batch(
         self,
-        found: Trajectories,
+        trajectories: Trajectories,
         reward: Tensor,
         size: float,
         version: np.ndarray,
@@ -114,11 +114,11 @@ class Sampler:
             )
         if mass is None:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
-        return self._batch(found, reward, mass, size, version, train_version, trajectory, view)
+        return self._batch(trajectories, reward, mass, size, version, train_version, trajectory, view)
 
     def _batch(
         self,
-        found: Trajectories,
+        trajectories: Trajectories,
         reward: Tensor,
         mass: Tensor,
         size: float,
@@ -127,27 +127,27 @@ class Sampler:
         trajectory: np.ndarray,
         view: View | None,
     ) -> Batch:
-        assert found.action is not None
+        assert trajectories.action is not None
         return Batch(
-            found.action,
-            found.state,
-            found.mask,
+            trajectories.action,
+            trajectories.state,
+            trajectories.mask,
             reward,
             mass,
             size,
-            found.outputs,
+            trajectories.outputs,
             view,
             version,
             train_version,
             self.realization,
             trajectory,
-            found.index,
-            found.full,
-            found.told.get("reward"),
-            found.told.get("ended"),
-            found.told.get("finished"),
-            found.broken,
-            found.world,
+            trajectories.index,
+            trajectories.full,
+            trajectories.told.get("reward"),
+            trajectories.told.get("ended"),
+            trajectories.told.get("finished"),
+            trajectories.broken,
+            trajectories.world,
         )
 
 
@@ -162,40 +162,42 @@ def generate(
 ) -> Trajectories:
     """Draw every token in order, each at the weights that `view` gives it.
 
-    With `where` (bool `[R, G, N, T]`) only those tokens are drawn, from what stands in the columns `before` them; the
-    others keep what was drawn before. Segments go on from the world `carried`.
+    With `where` (bool `[R, G, N, T]`) only those tokens are drawn, from what the columns `before` hold. The others keep
+    what was drawn before. Segments go on from the world `carried`.
     """
     task, policy = sampler.task, sampler.policy
     world = task.begin(prompt, draws, carried)
-    found = before or _begun(sampler, world, prompt)
+    trajectories = before or _begin(sampler, world, prompt)
     silent = False
     for t in range(task.horizon):
-        # Every trajectory has a first token; nothing is to be asked before it.
+        # Every trajectory has a first token, which needs no check.
         active = None
         if t > 0 or where is not None:
-            active = found.mask[..., t] > 0
+            active = trajectories.mask[..., t] > 0
             if where is not None:
                 # What the policy read is the world of tasks that can be taken up again; it stands in the columns.
-                active, world = active & where[..., t], found.state[:, :, :, 0 if task.still else t]
+                active, world = active & where[..., t], trajectories.state[:, :, :, 0 if task.still else t]
             if t > 0 and not bool(active.any()):
                 continue
-        act = policy.act(view.token(t), task.observe(world), draws, t, found.memory, active)
+        # Choose the action and record outputs.
+        act = policy.act(view.token(t), task.observe(world), draws, t, trajectories.memory, active)
         silent = not act.outputs
         rows = None if where is None else active
-        found.action = _put(found.action, act.action, t, task.horizon, rows)
+        trajectories.action = _put(trajectories.action, act.action, t, task.horizon, rows)
         for name, value in act.outputs.items():
-            found.outputs[name] = _put(found.outputs.get(name), value, t, task.horizon, rows)
+            trajectories.outputs[name] = _put(trajectories.outputs.get(name), value, t, task.horizon, rows)
+        # Let the task respond.
         if t + 1 < task.horizon or task.pays:
             turn = task.step(world, act.action, t, draws)
             world = turn.state
-            _follow(sampler, found, view, turn, t, found.mask[..., t] > 0 if active is None else active)
+            _follow(sampler, trajectories, view, turn, t, trajectories.mask[..., t] > 0 if active is None else active)
     # Only environments go on from a world; others would keep memory that the next batch can use.
-    found.world = world if task.pays else None
-    _complete(sampler, found, view, where, silent)
-    return found
+    trajectories.world = world if task.pays else None
+    _complete(sampler, trajectories, view, where, silent)
+    return trajectories
 
 
-def _begun(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
+def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
     """Empty columns with the first token's state and mask."""
     task, seen = sampler.task, sampler.task.observe(world)
     if task.horizon == 1:
@@ -205,49 +207,54 @@ def _begun(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
         mask[..., 0] = 1.0
     state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
     # The first token is always generated, so one-token trajectories have nothing to mask.
-    found = Trajectories(state, None, mask, full=True if task.horizon == 1 else None)
-    found.memory = sampler.policy.remember(seen)
+    trajectories = Trajectories(state, None, mask, full=True if task.horizon == 1 else None)
+    trajectories.memory = sampler.policy.remember(seen)
     if task.pays and sampler.policy.critic:
-        found.outputs["successor_value"] = torch.zeros_like(mask)
-    return found
+        trajectories.outputs["successor_value"] = torch.zeros_like(mask)
+    return trajectories
 
 
-def _follow(sampler: Sampler, found: Trajectories, view: View, turn: Turn, t: int, active: Tensor) -> None:
+def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn, t: int, active: Tensor) -> None:
     """Put what the action of token t led to into the columns."""
     task, going = sampler.task, turn.going & active
     last = t + 1 == task.horizon
+    # Fill mask and state ahead.
     if not last:
-        found.mask[..., t + 1] = torch.where(active, going.to(found.mask.dtype), found.mask[..., t + 1])
+        trajectories.mask[..., t + 1] = torch.where(
+            active, going.to(trajectories.mask.dtype), trajectories.mask[..., t + 1]
+        )
         if not task.still:
-            _put(found.state, task.observe(turn.state), t + 1, task.horizon, active)
+            _put(trajectories.state, task.observe(turn.state), t + 1, task.horizon, active)
     if not task.pays:
         return
     assert turn.reward is not None and turn.ended is not None and turn.cut is not None
     nothing = torch.zeros((), dtype=turn.reward.dtype)
-    ended, told = turn.ended & active, found.told
-    told["reward"] = _put(told.get("reward"), torch.where(active, turn.reward, nothing), t, task.horizon, None)
-    told["ended"] = _put(told.get("ended"), ended, t, task.horizon, None)
+    # Record rewards, ends and returns.
+    ended, ledger = turn.ended & active, trajectories.told
+    ledger["reward"] = _put(ledger.get("reward"), torch.where(active, turn.reward, nothing), t, task.horizon, None)
+    ledger["ended"] = _put(ledger.get("ended"), ended, t, task.horizon, None)
     # A world that does not count what its episode has earned began with the trajectory.
-    earned = told["reward"][..., : t + 1].sum(-1) if turn.finished is None else turn.finished
-    told["finished"] = _put(told.get("finished"), torch.where(ended, earned, nothing), t, task.horizon, None)
-    found.broken = turn.broken
+    earned = ledger["reward"][..., : t + 1].sum(-1) if turn.finished is None else turn.finished
+    ledger["finished"] = _put(ledger.get("finished"), torch.where(ended, earned, nothing), t, task.horizon, None)
+    trajectories.broken = turn.broken
+    # Value what a cut leaves out.
     cut = (turn.cut & active) | (going & ~ended if last else torch.zeros_like(going))
     if sampler.policy.critic and bool(cut.any()):
         assert turn.successor is not None
         value = sampler.policy.value(view.token(t), turn.successor)
-        found.outputs["successor_value"][..., t] = torch.where(cut, value, torch.zeros((), dtype=value.dtype))
+        trajectories.outputs["successor_value"][..., t] = torch.where(cut, value, torch.zeros((), dtype=value.dtype))
 
 
-def _complete(sampler: Sampler, found: Trajectories, view: View, where: Tensor | None, silent: bool) -> None:
+def _complete(sampler: Sampler, trajectories: Trajectories, view: View, where: Tensor | None, silent: bool) -> None:
     """Score what the policy did not record while acting."""
-    found.index = None
-    fresh: Outputs = sampler.record(view, found) if silent else {}
+    trajectories.index = None
+    fresh: Outputs = sampler.record(view, trajectories) if silent else {}
     if sampler.policy.mismatched:
-        fresh["scored_log_prob"] = sampler.policy.score(view, sampler.unrewarded(view, found))
+        fresh["scored_log_prob"] = sampler.policy.score(view, sampler.unrewarded(view, trajectories))
     for name, value in fresh.items():
-        known = found.outputs.get(name)
-        kept = torch.zeros_like(value) if known is None else known
-        found.outputs[name] = value if where is None else torch.where(where, value, kept)
+        known = trajectories.outputs.get(name)
+        earlier = torch.zeros_like(value) if known is None else known
+        trajectories.outputs[name] = value if where is None else torch.where(where, value, earlier)
 
 
 def _put(column: Tensor | None, value: Tensor, t: int, horizon: int, rows: Tensor | None) -> Tensor:
@@ -256,11 +263,11 @@ def _put(column: Tensor | None, value: Tensor, t: int, horizon: int, rows: Tenso
         if horizon == 1:
             return value.unsqueeze(3)
         column = value.new_zeros((*value.shape[:3], horizon, *value.shape[3:]))
-    here = column[:, :, :, t]
+    cell = column[:, :, :, t]
     if rows is None:
-        here.copy_(value)
+        cell.copy_(value)
     else:
-        here.copy_(torch.where(rows.reshape(rows.shape + (1,) * (value.ndim - 3)), value, here))
+        cell.copy_(torch.where(rows.reshape(rows.shape + (1,) * (value.ndim - 3)), value, cell))
     return column
 
 
@@ -269,9 +276,9 @@ def monte_carlo(
 ) -> Batch:
     """N samples of each group, each with mass 1/N; segments go on from the world `carried`."""
     draws = sampler.draws(trajectory)
-    found = generate(sampler, view, draws, sampler.prompts(trajectory), carried=carried)
-    reward = sampler.earned(found, draws)
-    return sampler.batch(found, reward, sampler.samples, version, train_version, trajectory, view)
+    trajectories = generate(sampler, view, draws, sampler.prompts(trajectory), carried=carried)
+    reward = sampler.earned(trajectories, draws)
+    return sampler.batch(trajectories, reward, sampler.samples, version, train_version, trajectory, view)
 
 
 def counts(
@@ -286,6 +293,7 @@ def counts(
         "monte_carlo or enumerate for several tokens",
         "use sampling='monte_carlo'",
     )
+    # Draw the samples.
     drawn = monte_carlo(sampler, version, train_version, trajectory, view)
     checks.require(
         not drawn.action.is_floating_point(),
@@ -294,17 +302,19 @@ def counts(
         "monte_carlo for continuous actions",
         "use sampling='monte_carlo'",
     )
+    # List the outcomes.
     version, view = _by_group(version, view)
-    found, reward, _ = _enumerated(sampler, trajectory)
-    found.outputs = sampler.record(view, found)
+    outcomes, reward, _ = _enumerate(sampler, trajectory)
+    outcomes.outputs = sampler.record(view, outcomes)
     # Outcomes are ordered by action, then by reward: a random reward has two, of which the first is success.
-    assert found.action is not None
-    per_action = reward.shape[2] // int(found.action.max() + 1)
+    assert outcomes.action is not None
+    per_action = reward.shape[2] // int(outcomes.action.max() + 1)
     first = drawn.action[..., 0] * per_action
     outcome = first + (drawn.reward != torch.gather(reward, 2, first)).long()
+    # Count the samples of each.
     number = torch.zeros_like(reward).scatter_add_(2, outcome, torch.ones_like(drawn.reward))
     return sampler.batch(
-        found, reward, sampler.samples, version, train_version, trajectory, view, number / sampler.samples
+        outcomes, reward, sampler.samples, version, train_version, trajectory, view, number / sampler.samples
     )
 
 
@@ -313,13 +323,13 @@ def enumerate_outcomes(
 ) -> Batch:
     """Every outcome with its probability under the behavior weights: the population, N -> infinity."""
     version, view = _by_group(version, view)
-    found, reward, chance = _enumerated(sampler, trajectory)
-    found.outputs = sampler.record(view, found)
+    outcomes, reward, chance = _enumerate(sampler, trajectory)
+    outcomes.outputs = sampler.record(view, outcomes)
     # A policy without log-probs has one outcome, which is certain.
-    log_prob = found.outputs.get("log_prob", torch.zeros_like(found.mask))
-    log_prob = torch.where(found.mask > 0, log_prob, torch.zeros((), dtype=log_prob.dtype))
+    log_prob = outcomes.outputs.get("log_prob", torch.zeros_like(outcomes.mask))
+    log_prob = torch.where(outcomes.mask > 0, log_prob, torch.zeros((), dtype=log_prob.dtype))
     mass = chance * torch.exp(log_prob.sum(-1))
-    return sampler.batch(found, reward, math.inf, version, train_version, trajectory, view, mass)
+    return sampler.batch(outcomes, reward, math.inf, version, train_version, trajectory, view, mass)
 
 
 SAMPLING: dict[str, Callable[..., Batch]] = {
@@ -329,7 +339,7 @@ SAMPLING: dict[str, Callable[..., Batch]] = {
 }
 
 
-def _enumerated(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, Tensor, Tensor]:
+def _enumerate(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, Tensor, Tensor]:
     """Outcomes of each group's prompt as trajectories `[R, G, O, T]`, their rewards and chances `[R, G, O]`."""
     prompt = sampler.prompts(trajectory)[..., 0]
     R, G = prompt.shape
@@ -338,9 +348,9 @@ def _enumerated(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories,
     def spread(x: Tensor) -> Tensor:
         return x[prompt.reshape(-1)].reshape(R, G, *x.shape[1:])
 
-    told = {name: spread(value) for name, value in known.told.items()}
-    found = Trajectories(spread(known.state), spread(known.action), spread(known.mask), told=told)
-    return found, spread(known.reward), spread(known.chance)
+    ledger = {name: spread(value) for name, value in known.told.items()}
+    trajectories = Trajectories(spread(known.state), spread(known.action), spread(known.mask), told=ledger)
+    return trajectories, spread(known.reward), spread(known.chance)
 
 
 def _by_group(version: np.ndarray, view: View) -> tuple[np.ndarray, View]:

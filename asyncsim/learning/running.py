@@ -48,8 +48,8 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     up to rounding).
     `progress`: say how far a long run has come (default: a bar on a terminal, elsewhere a line every half minute).
 
-    Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt whose
-    `trace` has all updates so far; a second Ctrl-C ends it at once.
+    Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt. Its
+    `trace` has all updates so far. A second Ctrl-C ends the run at once.
 
     Raises `InputError` for a schedule that does not fit, NaN rewards, or parts that contradict each other.
 
@@ -62,6 +62,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     """
     checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
+    # Prepare the schedule and the blocks.
     source = _Source(spec, seed)
     block = spec.together
     policy = spec.trained_policy
@@ -69,10 +70,11 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     if policy.precision == "float32":
         memory.keep()
     _announce_prices(spec)
+    # Run block after block.
     parts: list[_Part] = []
     with stopping.deferred() as received:
         with (
-            Progress("updates", spec.updates * len(starts), progress) as shown,
+            Progress("updates", spec.updates * len(starts), progress) as bar,
             torch.no_grad(),
             _threads(policy.threads),
             _on(spec.device),
@@ -81,7 +83,7 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
                 if received:
                     break
                 replicates = np.arange(start, min(start + block, spec.replicates))
-                parts.append(_run_part(spec, seed, source, replicates, shown, received))
+                parts.append(_run_part(spec, seed, source, replicates, bar, received))
         # Still deferred: a signal now must not lose a run that is over.
         by = stopping.NAMES[received[0]] if received else None
         trace = _trace(spec, seed, source, parts, by) if parts else None
@@ -93,9 +95,9 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
 
 def _announce_prices(spec: Spec) -> None:
     """One line on stderr where metrics that list every outcome take longer than a glance."""
-    found = spec.price(chosen(spec.diagnostics, spec.trained_policy)[0])
-    if found.in_all >= _price.NOTED:
-        print(f"asyncsim: {found}", file=sys.stderr, flush=True)
+    price = spec.price(chosen(spec.diagnostics, spec.trained_policy)[0])
+    if price.in_all >= _price.NOTED:
+        print(f"asyncsim: {price}", file=sys.stderr, flush=True)
 
 
 def how_far(trace: Trace) -> str:
@@ -114,8 +116,8 @@ class _Source:
 
     def __init__(self, spec: Spec, seed: int) -> None:
         self.spec, self.seed, system = spec, seed, spec.system
-        given = isinstance(system, records.Schedule)
-        self.coupled = not given and system.coupled
+        saved = isinstance(system, records.Schedule)
+        self.coupled = not saved and system.coupled
         checks.require(
             spec.updates % spec.passes == 0,
             "updates",
@@ -123,27 +125,29 @@ class _Source:
             f"a multiple of epochs = {spec.passes}",
             "whole batches are trained",
         )
+        # Count batches and realizations.
         self.batches = spec.updates // spec.passes
         checks.require(
-            spec.realizations is None or not (given or self.coupled),
+            spec.realizations is None or not (saved or self.coupled),
             "realizations",
             spec.realizations,
             "absent with a saved or coupled schedule",
             "its realizations are its own",
         )
-        if given:
-            self._check_given(system)
-            wanted = system.realizations
+        if saved:
+            self._check_saved(system)
+            count = system.realizations
         elif self.coupled:
-            wanted = spec.replicates
+            count = spec.replicates
         else:
-            wanted = min(spec.realizations or system.realizations(spec.replicates), spec.replicates)
-        self.realization = np.arange(spec.replicates) % wanted
+            count = min(spec.realizations or system.realizations(spec.replicates), spec.replicates)
+        # Spread replicates over the schedule.
+        self.realization = np.arange(spec.replicates) % count
         self.schedule = None
-        if given:
+        if saved:
             self.schedule = system
         elif not self.coupled:
-            self.schedule = system.schedule(self.batches, spec.samples_per_group, spec.task.horizon, wanted, seed)
+            self.schedule = system.schedule(self.batches, spec.samples_per_group, spec.task.horizon, count, seed)
         checks.require(
             self.schedule is None or int(self.schedule.version.min()) >= 0,
             "schedule.version",
@@ -176,9 +180,9 @@ class _Source:
         parts = [feed.record() for feed in feeds]
         names = ("version", "trajectory", "work", "seconds")
         known = {name: [getattr(part, name) for part in parts] for name in names if getattr(parts[0], name) is not None}
-        return dataclasses.replace(parts[0], **{name: np.concatenate(own) for name, own in known.items()})
+        return dataclasses.replace(parts[0], **{name: np.concatenate(arrays) for name, arrays in known.items()})
 
-    def _check_given(self, schedule: records.Schedule) -> None:
+    def _check_saved(self, schedule: records.Schedule) -> None:
         spec = self.spec
         checks.require(
             schedule.batches >= self.batches,
@@ -187,6 +191,7 @@ class _Source:
             f"at most {schedule.batches * spec.passes}, the schedule's length",
             "save a longer schedule",
         )
+        # Match group size and horizon.
         checks.require(
             schedule.version.shape[3] == spec.samples_per_group,
             "samples_per_group",
@@ -201,6 +206,7 @@ class _Source:
             f"1 or the task's horizon {spec.task.horizon}",
             "use the task it was made for",
         )
+        # Bound ids and realizations.
         for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
             checks.require(0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws")
         checks.require(
@@ -224,18 +230,20 @@ class _Part(NamedTuple):
 
 
 def _run_part(
-    spec: Spec, seed: int, source: _Source, replicates: np.ndarray, shown: Progress, received: list[int]
+    spec: Spec, seed: int, source: _Source, replicates: np.ndarray, bar: Progress, received: list[int]
 ) -> _Part:
     policy = spec.trained_policy
     feed, realization = source.feed(replicates)
+    # Gather sampler, recorder and progress.
     sampler = Sampler(spec.fitted_task, policy, spec.samples_per_group, seed, replicates, realization)
     recorder = Recorder(spec.diagnostics, policy, spec.every, len(replicates), policy.size)
-    before = shown.done
+    before = bar.done
 
     def progress(updates: int) -> bool:
-        shown.add(updates)
+        bar.add(updates)
         return bool(received)
 
+    # Train the block.
     plan = Plan(
         task=spec.fitted_task,
         policy=policy,
@@ -252,7 +260,8 @@ def _run_part(
         progress=progress,
     )
     parameters, diverged = run_block(plan)
-    made = shown.done - before
+    # Collect its results.
+    made = bar.done - before
     metrics, accumulated = recorder.results(whole=made == spec.updates)
     return _Part(metrics, accumulated, parameters.double().cpu().numpy(), diverged.cpu().numpy(), feed, made)
 
@@ -261,6 +270,7 @@ def _trace(spec: Spec, seed: int, source: _Source, parts: list[_Part], by: str |
     """The trace of all blocks, or of those that a signal, named in `by`, left time for."""
     if source.coupled and len(parts) > 1 and parts[-1].updates < spec.updates:
         parts = parts[:-1]  # their schedules have as many batches as the others or cannot stand beside them
+    # Describe the run in the header.
     made = max(part.updates for part in parts)
     header: dict[str, Any] = {"spec": spec.describe(), "manifest": manifest.manifest(seed=seed, device=spec.device)}
     sizes = [len(part.parameters) for part in parts]
@@ -270,6 +280,7 @@ def _trace(spec: Spec, seed: int, source: _Source, parts: list[_Part], by: str |
         counts = {"replicates": R, "of_replicates": spec.replicates, "complete": complete}
         header["partial"] = {"by": by, "updates": parts[-1].updates, "of": spec.updates, **counts}
     header["settings"] = {name: list(values[:R]) for name, values in spec.settings().items()}
+    # Join the blocks.
     metrics = _join([part.metrics for part in parts], sizes)
     header["ranges"] = _ranges.declared(metrics, chosen(spec.diagnostics, spec.trained_policy)[0])
     return Trace(
@@ -314,26 +325,26 @@ def _on(device: str) -> Iterator[None]:
 def _join(parts: list[dict[str, np.ndarray]], sizes: list[int]) -> dict[str, np.ndarray]:
     """Arrays of all blocks, of so many replicates each, beside one another."""
     return {
-        name: np.concatenate([_padded(each.get(name), first, n) for each, n in zip(parts, sizes, strict=True)], axis=-1)
+        name: np.concatenate([_pad(each.get(name), first, n) for each, n in zip(parts, sizes, strict=True)], axis=-1)
         for name, first in parts[0].items()
     }
 
 
-def _padded(values: np.ndarray | None, like: np.ndarray, size: int) -> np.ndarray:
+def _pad(values: np.ndarray | None, like: np.ndarray, size: int) -> np.ndarray:
     """The array with as many rows as that of another block; rows that a stopped block has not reached are missing."""
     if values is not None and values.shape[:-1] == like.shape[:-1]:
         return values
-    found = np.full((*like.shape[:-1], size), math.nan)
+    rows = np.full((*like.shape[:-1], size), math.nan)
     if values is not None:
-        found[: len(values)] = values
-    return found
+        rows[: len(values)] = values
+    return rows
 
 
 @contextmanager
-def _threads(wanted: int) -> Iterator[None]:
+def _threads(count: int) -> Iterator[None]:
     """Limit torch's threads: small tensors gain nothing from two, and lose tenfold when a core is taken."""
     before = torch.get_num_threads()
-    torch.set_num_threads(min(before, wanted))
+    torch.set_num_threads(min(before, count))
     try:
         yield
     finally:

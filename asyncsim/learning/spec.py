@@ -45,20 +45,19 @@ class Spec:
     """What to run: task, system, method, update chain, sizes.
 
     Arguments:
-        task: what is asked (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
-        (`sim.schedules`) or a saved `Schedule`. method: advantage, weight and aggregator (`sim.methods`). update:
-        links applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N.
-        updates: optimizer updates U. epochs: updates on each batch, all on the whole batch (default: what the system
-        recommends, else 1). replicates: R independent seeds. realizations: schedules M that replicates are
-        spread over (replicate r runs on r mod M); default the system's own. sampling: "monte_carlo", "counts"
-        (one-token tasks) or "enumerate" (the population: mean dynamics). drawing: "late" (when trained, from kept
-        weights) or "early" (when the version is current, nothing kept); the same result to the bit for tables; default
-        the policy's own, early for language models. diagnostics: "default", "none", or names and values of
-        `sim.diagnostics`. every: record each so many updates. initial: initial parameters `[P]` or `[R, P]` (default
-        the policy's own). dtype of the parameters: "float64" or "float32" (default: float64 for tables, float32 for
-        networks). block: replicates computed together (default: as many as fit); does not change the result of tables.
-        device: "cpu" or "cuda" (networks only). micro_batches: passes in which the policy computes a step; sums are
-        over the whole step whatever their number.
+        task: what is trained (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
+        (`sim.schedules`) or a saved `Schedule`. method: advantage, weight and aggregator (`sim.methods`). update: links
+        applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N. updates:
+        optimizer updates U. epochs: updates on each batch, all on the whole batch (default: what the system recommends,
+        else 1). replicates: R independent seeds. realizations: schedules M that replicates are spread over (replicate r
+        runs on r mod M); default the system's own. sampling: "monte_carlo", "counts" (one-token tasks) or "enumerate"
+        (the population: mean dynamics). drawing: "late" (when trained, from kept weights) or "early" (when the version
+        is current, nothing kept); the same result to the bit for tables; default the policy's own, early for language
+        models. diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: record each so many
+        updates. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype of the parameters:
+        "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates computed together
+        (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda" (networks only).
+        micro_batches: passes in which the policy computes a step; sums are over the whole step whatever their number.
 
     Raises `InputError` when the parts do not fit together, before anything is run.
     """
@@ -196,13 +195,13 @@ class Spec:
         """Knobs that differ between replicates, each with its R numbers; what is the same for all is left out.
 
         >>> import asyncsim as sim
-        >>> step = sim.chain(sim.updates.sgd((0.1, 0.2)))
-        >>> sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), step,
+        >>> update = sim.chain(sim.updates.sgd((0.1, 0.2)))
+        >>> sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), update,
         ...          replicates=2).settings()
         {'sgd.lr': (0.1, 0.2)}
         """
-        found = knobs.arrays(self.method, "method") | knobs.arrays(self.update, "update")
-        return {name: values for name, values in found.items() if len(set(values)) > 1}
+        arrays = knobs.arrays(self.method, "method") | knobs.arrays(self.update, "update")
+        return {name: values for name, values in arrays.items() if len(set(values)) > 1}
 
     def _check_device(self, policy: Policy) -> None:
         checks.require(
@@ -222,7 +221,7 @@ class Spec:
 
     @cached_property
     def fitted_task(self) -> Task:
-        """The task as it speaks with the policy; refuses one that does not fit."""
+        """The task in the form the policy needs; refuses one that does not fit."""
         return self.task.fit(self.trained_policy)
 
     @property
@@ -232,12 +231,12 @@ class Spec:
 
     @property
     def drawn(self) -> str:
-        """When trajectories are drawn: as given, or as the policy wants it."""
+        """When trajectories are drawn: as given, or the policy's default."""
         return self.drawing or self.trained_policy.drawing
 
     @property
     def precision(self) -> str:
-        """Type of the parameters: as given, or as the policy wants it."""
+        """Type of the parameters: as given, or the policy's default."""
         return self.dtype or self.trained_policy.precision
 
     @property
@@ -250,32 +249,35 @@ class Spec:
     def _arrays(self, parameters: int, metrics: int) -> dict[str, tuple[int, str]]:
         """Bytes of the big arrays of a run by name, and what lowers each."""
         system, R, T = self.system, self.replicates, self.task.horizon
+        # Count what is held at once.
         group = system.groups_per_batch * self.samples_per_group
         batches = self.updates // self.passes
-        kept = _kept(system, batches) if self.drawn == "late" else 1
+        versions = _count_versions(system, batches) if self.drawn == "late" else 1
         size = 8 if self.precision == "float64" else 4
-        found = {
+        # Size batch, parameters and metrics.
+        sizes = {
             "one batch [R, G, N, T]": (
                 8 * ARRAYS * self.together * group * T,
                 f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or block",
             ),
             "parameters [versions, R, P]": (
-                size * parameters * (4 * R + 3 * self.together * kept),
+                size * parameters * (4 * R + 3 * self.together * versions),
                 f"replicates = {R}, the parameters (arms, actions, horizon; train_layers of a language model)"
-                + (" or the staleness" if kept > 1 else ""),
+                + (" or the staleness" if versions > 1 else ""),
             ),
             "metrics [U/every, R]": (
                 8 * (metrics + 1) * R * (1 + self.updates // self.every),
                 f"updates = {self.updates} or replicates = {R}, or raise every",
             ),
         }
+        # Add the schedule.
         if not isinstance(system, records.Schedule):
             M = R if system.coupled else min(self.realizations or system.realizations(R), R)
-            found["schedule versions [M, B, G, N, T]"] = (
+            sizes["schedule versions [M, B, G, N, T]"] = (
                 (8 + 5 * M * (T if system.mode in ("keep", "reprefill") else 1)) * batches * group,
                 f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
             )
-        return found
+        return sizes
 
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""
@@ -283,8 +285,8 @@ class Spec:
 
     def _repr_html_(self) -> str:
         """A small table for notebooks: the settings by name, as `describe` gives them."""
-        given = [(key, value) for key, value in self.describe().items() if value not in (None, [], {})]
-        return showing.table(given, rows=40)
+        settings = [(key, value) for key, value in self.describe().items() if value not in (None, [], {})]
+        return showing.table(settings, rows=40)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run, in words."""
@@ -322,7 +324,7 @@ def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray |
     return rows
 
 
-def _kept(system: Any, batches: int) -> int:
+def _count_versions(system: Any, batches: int) -> int:
     """About how many published versions a run keeps at one time."""
     if isinstance(system, records.Schedule):
         return 2

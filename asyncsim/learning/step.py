@@ -37,9 +37,9 @@ class Step:
     A run and `Method.weigh` build the same; `given` makes one from tensors. `batch` is the data as drawn, dropped
     groups too; `start`, what the batch's first update has left (None: this is the first). `known`: outputs of the
     current policy, computed when asked for where the pullback is elsewhere. `task`, `policy`, current `weights` and
-    `view` (weights of the pullback) are those of a run; of given tensors there are none, and `age` is their staleness.
+    `view` (weights of the pullback) are those of a run. Given tensors have none of them, and `age` is their staleness.
 
-    `parameters` `[R, P]` are those before the update, `gradient` `[R, P]` the ascent direction before the chain,
+    `parameters` `[R, P]` are those before the update. `gradient` `[R, P]` is the ascent direction before the chain,
     `previous` the one of the update before, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
     were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`.
     """
@@ -129,8 +129,8 @@ class Step:
         """Outputs of the current policy by name, `log_prob` `[R, G, N, T]`."""
         if self.known is not None:
             return self.known
-        found: Outputs = self.policy.forward(versions.current(self.weights), self.batch, self.names).outputs
-        return found
+        outputs: Outputs = self.policy.forward(versions.current(self.weights), self.batch, self.names).outputs
+        return outputs
 
     @property
     def behavior(self) -> Outputs:
@@ -204,8 +204,8 @@ class Step:
             raise checks.InputError(
                 f"behavior {name}", None, "recorded or computable", "use drawing='late', which keeps weights"
             )
-        found: Tensor = self.policy.forward(self.batch.view, self.batch, (name,)).outputs[name]
-        return found
+        output: Tensor = self.policy.forward(self.batch.view, self.batch, (name,)).outputs[name]
+        return output
 
     # Tokens to sequences and steps.
 
@@ -265,8 +265,8 @@ class Step:
         """Reward of each sample with the task's penalty, `[R, G, N]`; `batch.reward` is as paid."""
         if self.task is None:
             return self.batch.reward
-        found: Tensor = self.task.reward(self.batch, self.current)
-        return found
+        rewards: Tensor = self.task.reward(self.batch, self.current)
+        return rewards
 
     @property
     def token_reward(self) -> Tensor:
@@ -280,8 +280,8 @@ class Step:
                 "hand over advantages: only one reward for each sequence is known here",
             )
             return self.batch.rewards
-        found: Tensor = self.task.token_rewards(self.batch, self.current)
-        return found
+        rewards: Tensor = self.task.token_rewards(self.batch, self.current)
+        return rewards
 
     def group_mean(self) -> Tensor:
         """Mass-weighted mean reward of each group, `[R, G, 1]`."""
@@ -289,10 +289,10 @@ class Step:
 
     def step_mean(self) -> Tensor:
         """Mean of the group means over the groups that are left, `[R, 1, 1]`."""
-        found = self.group_mean()
+        means = self.group_mean()
         if self.counted is None:
-            return found.mean(1, keepdim=True)
-        return (self.counted * found).sum(1, keepdim=True) / self.counted.sum(1, keepdim=True).clamp(min=1.0)
+            return means.mean(1, keepdim=True)
+        return (self.counted * means).sum(1, keepdim=True) / self.counted.sum(1, keepdim=True).clamp(min=1.0)
 
     # What the method makes of it.
 
@@ -312,14 +312,14 @@ class Step:
         weight = self.mask * self.applied
         if self.method.aggregator == "sequence_mean":
             weight = weight / self.lengths.clamp(min=1.0).unsqueeze(-1)
-        found: Tensor = self._scores().score_norm(self.view, self.batch, weight)
-        return found
+        norms: Tensor = self._scores().score_norm(self.view, self.batch, weight)
+        return norms
 
     @cached_property
     def row_norms(self) -> Tensor:
         """Squared norm of each token's score in the space of logits, 1 - 2 pi(y) + sum_v pi(v)^2, `[R, G, N, T]`."""
-        here = versions.current(self.weights) if self.policy is not None else None
-        prob = self._scores().forward(here, self.batch, ("log_probs",)).outputs["log_probs"].exp()
+        view = versions.current(self.weights) if self.policy is not None else None
+        prob = self._scores().forward(view, self.batch, ("log_probs",)).outputs["log_probs"].exp()
         taken = prob.gather(-1, self.batch.action.unsqueeze(-1))[..., 0]
         return 1.0 - 2.0 * taken + (prob * prob).sum(-1)
 
@@ -343,7 +343,7 @@ class Step:
 
     @cached_property
     def targets(self) -> Tensor:
-        """What the critic should say at each token, `[R, G, N, T]`."""
+        """Target of the critic at each token, `[R, G, N, T]`."""
         if self.start is not None and self.start.targets is not None:
             return self.start.targets
         return self.method.advantage.targets(self)
@@ -356,8 +356,8 @@ class Step:
     @cached_property
     def exact(self) -> tuple[Tensor, Tensor]:
         """Exact return `[R]` and gradient `[R, P]` at the current parameters."""
-        found: tuple[Tensor, Tensor] = self.task.exact(self.policy, self.parameters)
-        return found
+        values: tuple[Tensor, Tensor] = self.task.exact(self.policy, self.parameters)
+        return values
 
     def carried(self) -> Carried:
         """What the first update on the batch leaves for the later ones: its own, or what this one was given."""
@@ -365,8 +365,8 @@ class Step:
             return self.start
         method, baseline = self.method, self.method.advantage
         lasting = method.scored and baseline.once and not self.task.moving
-        kept = method.critic and not baseline.reads
-        return Carried(self.current, self.advantages if lasting else None, self.targets if kept else None)
+        stable = method.critic and not baseline.reads
+        return Carried(self.current, self.advantages if lasting else None, self.targets if stable else None)
 
 
 def carried(before: Step | None) -> Carried | None:

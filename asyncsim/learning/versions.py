@@ -14,7 +14,7 @@ Weights = dict[str, Tensor]
 """A policy's prepared weights: named tensors with the replicate axis first, `[R, ...]`."""
 
 
-_PLACE = ["cpu"]
+_DEVICES = ["cpu"]
 
 
 @contextmanager
@@ -23,21 +23,21 @@ def on(device: str) -> Iterator[None]:
 
     Torch's default is left alone for the CPU: setting it is a mode that slows every small tensor, as is asking for it.
     """
-    if device == _PLACE[-1]:
+    if device == _DEVICES[-1]:
         yield
         return
-    _PLACE.append(device)
+    _DEVICES.append(device)
     try:
         with torch.device(device):
             yield
     finally:
-        _PLACE.pop()
+        _DEVICES.pop()
 
 
 def tensor(array: np.ndarray) -> Tensor:
     """NumPy numbers on the device of the run; shares memory on the CPU."""
-    here = torch.from_numpy(array)
-    return here if _PLACE[-1] == "cpu" else here.to(_PLACE[-1])
+    values = torch.from_numpy(array)
+    return values if _DEVICES[-1] == "cpu" else values.to(_DEVICES[-1])
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def current(weights: Weights) -> View:
 class Store:
     """Published weights, kept exactly as long as some batch still needs them.
 
-    Slots are reused: memory is bounded by the number of versions that are needed at one time, not by the length of the
-    run, even when version 0 is needed throughout.
+    Slots are reused. Memory is bounded by the number of versions needed at one time, not by the length of the run, even
+    when version 0 is needed throughout.
     """
 
     def __init__(self, realization: np.ndarray) -> None:
@@ -115,11 +115,11 @@ class Store:
         return View(self.stack, slot, self.realization)
 
     def _grow(self, weights: Weights) -> None:
-        held = next(iter(self.stack.values())).shape[0] if self.stack else 0
-        grown = max(2, held)
+        capacity = next(iter(self.stack.values())).shape[0] if self.stack else 0
+        growth = max(2, capacity)
         for name, tensor in weights.items():
-            fresh = torch.empty((held + grown, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
-            if held:
-                fresh[:held] = self.stack[name]
+            fresh = torch.empty((capacity + growth, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
+            if capacity:
+                fresh[:capacity] = self.stack[name]
             self.stack[name] = fresh
-        self.free.extend(range(held + grown - 1, held - 1, -1))
+        self.free.extend(range(capacity + growth - 1, capacity - 1, -1))

@@ -31,8 +31,8 @@ def plot(
     """Draw a trace, a schedule, a timeline, a verdict or the answer of a comparison; write it too when a path is given.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
-    random) that end at the bounds of the metric, a verdict with the intervals it was judged by; predictions are dashed.
-    A trace whose replicates have different settings has a line for each.
+    random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are
+    dashed. A trace whose replicates have different settings has a line for each.
 
     Arguments: `value`; `path`, ending in .png, .pdf or .svg, written atomically and with the same bytes every time.
     Returns a matplotlib figure that no window shows. Raises `InputError` for another type of value or another ending.

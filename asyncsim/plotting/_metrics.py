@@ -21,7 +21,7 @@ from asyncsim.plotting import _style
 
 LEVEL = 0.05
 POINTS = 400
-"""Most positions along a line: an interval each at more of them would not be seen."""
+"""Most positions along a line: more intervals could not be distinguished."""
 BARS = 40
 DECADES = 1e3
 """Ratio of largest to smallest mean from which a positive metric is drawn on a logarithmic axis."""
@@ -32,7 +32,7 @@ MARKS = 6
 MARKED = 8
 """Up to so many points are drawn as points: a line through one is nothing at all."""
 SETTINGS = 8
-"""Most settings of which each has a line: more colors cannot be told apart."""
+"""Most settings of which each has a line: more colors cannot be distinguished."""
 SERIES: tuple[tuple[str, str], ...] = (
     (_style.COLORS["measured"], "o"),
     (_style.COLORS["contrast"], "s"),
@@ -43,7 +43,7 @@ SERIES: tuple[tuple[str, str], ...] = (
     (_style.INK, "X"),
     (_style.COLORS["muted"], "*"),
 )
-"""Color and marker of each setting in turn: no two are told apart by color alone."""
+"""Color and marker of each setting in turn: no two differ in color alone."""
 REALIZATIONS = 5
 """Fewer random realizations than this are shown by their range: the t interval of two is far wider than the data."""
 
@@ -55,6 +55,7 @@ def draw_trace(trace: Trace) -> Figure:
     """
     parts = trace.split()
     drawn = dict([list(parts.items())[k] for k in thinned(len(parts), SETTINGS)])
+    # List the panels.
     panels: list[Callable[[Axes], Axes]] = [
         lambda ax, name=name: metric(ax, drawn, name)  # type: ignore[misc]
         for name in trace.metrics
@@ -64,6 +65,7 @@ def draw_trace(trace: Trace) -> Figure:
     panels.append(lambda ax: histogram(ax, trace.schedule))
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
+    # Size and draw the figure.
     title = textwrap.wrap(f"{setting(trace)}", 38 * columns) + textwrap.wrap(counted(trace, parts, drawn), 38 * columns)
     key = 0.2 * math.ceil(len(drawn) / (2 * columns)) if len(drawn) > 1 else 0.0
     figure = _style.picture(2.6 * columns, 0.21 + 0.14 * len(title) + 1.75 * rows + key)
@@ -72,6 +74,7 @@ def draw_trace(trace: Trace) -> Figure:
         panel(ax)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
+    # Name the settings.
     if len(drawn) > 1:
         axes[len(panels) - 1].set_ylabel("share of trajectories\n(all settings)")
         looks = [Line2D([], [], color=color, marker=marker, markersize=3.5) for color, marker in SERIES]
@@ -140,12 +143,14 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
     One line for each of the traces, which are the settings of one run; intervals end at the bounds of the metric.
     """
     means, lows = [], []
+    # Draw each setting.
     for k, trace in enumerate(parts.values()):
-        shown = thinned(len(trace.updates))
+        positions = thinned(len(trace.updates))
         random, bounds = trace.schedule.random, trace.range(name)
-        band = [interval(row, trace.realization, random, bounds) for row in trace[name][shown]]
-        means.append(line(ax, trace.updates[shown], np.array(band), series=k if len(parts) > 1 else None))
+        band = [interval(row, trace.realization, random, bounds) for row in trace[name][positions]]
+        means.append(line(ax, trace.updates[positions], np.array(band), series=k if len(parts) > 1 else None))
         lows += [low for _, low, _ in band]
+    # Label the axes.
     ax.set(xlabel=_style.label("update"), ylabel=_style.label(name))
     mean = np.concatenate(means)
     positive = mean[np.isfinite(mean)]
@@ -155,6 +160,7 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
     elif not np.isfinite(lows).any():
         _style.note(ax, "a single run: no interval" if len(parts) == 1 else "single runs: no intervals")
     whole(ax.xaxis)
+    # Choose the range and scale.
     low, high = next(iter(parts.values())).range(name)
     if math.isfinite(high - low):
         if positive.size:
@@ -169,11 +175,12 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
 
 def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> Axes:
     """C_k / C_0 of the products of gradients k updates apart, `[lags + 1, R]`, with intervals, and the line of zero."""
-    known = []
+    bands = []
+    # Draw each setting.
     for k, trace in enumerate(parts.values()):
         products = trace.accumulated["autocorrelogram"]
-        kept = np.isfinite(products).all(axis=0) & (trace.diverged < 0)
-        mean, low, high = np.array([correlation(trace, row, products[0], kept) for row in products]).T
+        finite = np.isfinite(products).all(axis=0) & (trace.diverged < 0)
+        mean, low, high = np.array([correlation(trace, row, products[0], finite) for row in products]).T
         lags = np.arange(len(products))
         reach = [mean - low, high - mean]
         if len(parts) == 1:
@@ -183,43 +190,44 @@ def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> Axes:
             color, marker = SERIES[k]
             look = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.7, "marker": marker, "markersize": 3.0}
             ax.errorbar(lags, mean, yerr=reach, color=color, **look)
-        known += [(mean, low)]
+        bands += [(mean, low)]
+    # Note what is missing.
     ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
-    means, lows = np.array(known).swapaxes(0, 1)
+    means, lows = np.array(bands).swapaxes(0, 1)
     if not np.isfinite(lows).any():
-        alone = "a single run: no interval" if len(parts) == 1 else "single runs: no intervals"
-        _style.note(ax, alone if np.isfinite(means).any() else "nothing finite")
+        remark = "a single run: no interval" if len(parts) == 1 else "single runs: no intervals"
+        _style.note(ax, remark if np.isfinite(means).any() else "nothing finite")
     ax.set(xlabel="lag $k$ (updates)", ylabel="gradient correlation\n$C_k/C_0$")
     whole(ax.xaxis)
     return ax
 
 
-def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, kept: np.ndarray) -> tuple[float, float, float]:
+def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, finite: np.ndarray) -> tuple[float, float, float]:
     """Ratio of two means over the replicates kept, with its 95 percent interval; NaN where there is none."""
-    scale = float(bottom[kept].mean()) if kept.any() else 0.0
+    scale = float(bottom[finite].mean()) if finite.any() else 0.0
     if scale == 0.0:
         return math.nan, math.nan, math.nan
-    if kept.sum() < 2:
-        return float(top[kept].mean()) / scale, math.nan, math.nan
-    found = uncertainty.ratio(top[kept], bottom[kept], trace.realization[kept], trace.schedule.random)
-    half = uncertainty.critical(LEVEL, found.freedom) * found.error if found.independent else math.nan
-    return found.value, found.value - half, found.value + half
+    if finite.sum() < 2:
+        return float(top[finite].mean()) / scale, math.nan, math.nan
+    estimate = uncertainty.ratio(top[finite], bottom[finite], trace.realization[finite], trace.schedule.random)
+    half = uncertainty.critical(LEVEL, estimate.freedom) * estimate.error if estimate.independent else math.nan
+    return estimate.value, estimate.value - half, estimate.value + half
 
 
 def by_batch(ax: Axes, schedule: Schedule) -> Axes:
     """Mean head staleness of every batch with its spread between realizations, and the largest."""
-    shown = thinned(schedule.batches)
-    heads = head_staleness(schedule)[:, shown].reshape(schedule.realizations, len(shown), -1)
+    positions = thinned(schedule.batches)
+    heads = head_staleness(schedule)[:, positions].reshape(schedule.realizations, len(positions), -1)
     with np.errstate(invalid="ignore"):
         means = np.nansum(heads, axis=2) / np.isfinite(heads).sum(axis=2)
     band = np.array([spread(row, schedule.random) for row in means.T])
     largest = np.where(np.isfinite(heads), heads, -np.inf).max(axis=(0, 2))
     largest[np.isinf(largest)] = np.nan
-    ax.plot(shown, largest, color=_style.COLORS["muted"], linewidth=0.8, label="largest")
+    ax.plot(positions, largest, color=_style.COLORS["muted"], linewidth=0.8, label="largest")
     few = schedule.random and schedule.realizations < REALIZATIONS
     words = f"mean and range of {schedule.realizations} realizations" if few else "mean and 95 % interval"
     one = "mean of one realization" if schedule.random else "mean"
-    line(ax, shown, band, words if np.isfinite(band[:, 1]).any() else one)
+    line(ax, positions, band, words if np.isfinite(band[:, 1]).any() else one)
     ax.set(xlabel=_style.label("batch"), ylabel=_style.label("staleness"), ylim=(0, None))
     whole(ax.xaxis)
     whole(ax.yaxis)
@@ -268,7 +276,7 @@ def line(
 ) -> np.ndarray:
     """A mean with its interval, from rows (mean, low, high); few points are marked. Returns the means.
 
-    `series`: which of several lines this is; its color and markers tell it from the others.
+    `series`: which of several lines this is; its color and markers differ from those of the others.
     """
     mean, low, high = band.T
     color, marker = SERIES[series or 0]
@@ -289,23 +297,23 @@ def interval(
     values: np.ndarray, realization: np.ndarray, random: bool, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> tuple[float, float, float]:
     """Mean of what is finite with its 95 percent interval inside the bounds; NaN where no honest one exists."""
-    kept = np.isfinite(values)
-    if kept.sum() < 2:
-        return (float(values[kept][0]) if kept.any() else math.nan), math.nan, math.nan
-    found = uncertainty.between(values[kept], realization[kept], random)
-    if not found.independent:
-        return found.value, math.nan, math.nan
-    half = uncertainty.critical(LEVEL, found.freedom) * found.error
+    finite = np.isfinite(values)
+    if finite.sum() < 2:
+        return (float(values[finite][0]) if finite.any() else math.nan), math.nan, math.nan
+    estimate = uncertainty.between(values[finite], realization[finite], random)
+    if not estimate.independent:
+        return estimate.value, math.nan, math.nan
+    half = uncertainty.critical(LEVEL, estimate.freedom) * estimate.error
     # Rounding may lift a mean over a bound that all its numbers respect.
-    low, high = min(bounds[0], found.value), max(bounds[1], found.value)
-    return found.value, max(found.value - half, low), min(found.value + half, high)
+    low, high = min(bounds[0], estimate.value), max(bounds[1], estimate.value)
+    return estimate.value, max(estimate.value - half, low), min(estimate.value + half, high)
 
 
 def spread(values: np.ndarray, random: bool) -> tuple[float, float, float]:
     """Mean over realizations of what is never negative, with its 95 percent interval cut at 0; of few, the range."""
-    kept = values[np.isfinite(values)]
-    if random and len(kept) > 1 and len(values) < REALIZATIONS:
-        return float(kept.mean()), float(kept.min()), float(kept.max())
+    finite = values[np.isfinite(values)]
+    if random and len(finite) > 1 and len(values) < REALIZATIONS:
+        return float(finite.mean()), float(finite.min()), float(finite.max())
     return interval(values, np.arange(len(values)), random, (0.0, math.inf))
 
 

@@ -1,8 +1,8 @@
 """A timeline as a trace file: the JSON of trace events that Perfetto (ui.perfetto.dev) and Chrome's viewer open.
 
-A track for each sample of each place's groups, cut where the version of their tokens changes; tracks of the trainer
-and of the weights on their way; counters of groups in generation and waiting, and of the staleness of each batch. One
-second of the simulation is one second of the trace.
+Each sample of each place's groups has a track, cut where the version of its tokens changes. The trainer and the weights
+on their way have tracks. Counters show groups in generation and waiting, and the staleness of each batch. One second of
+the simulation is one second of the trace.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def perfetto(timeline: Timeline) -> dict[str, Any]:
 
 def _names(timeline: Timeline, size: int) -> list[dict[str, Any]]:
     processes = {_GENERATORS: "generators", _TRAINER: "trainer", _COUNTERS: "groups"}
-    named = [_meta("process_name", pid, 0, name) for pid, name in processes.items()]
+    events = [_meta("process_name", pid, 0, name) for pid, name in processes.items()]
     for place in np.unique(timeline.samples["place"]).tolist():
         for slot in range(size):
             text = f"place {place}" if size == 1 else f"place {place}, sample {slot}"
-            named.append(_meta("thread_name", _GENERATORS, place * size + slot, text))
-    named.append(_meta("thread_name", _TRAINER, _BATCHES, "batches"))
-    named.append(_meta("thread_name", _TRAINER, _WEIGHTS, "weights on their way"))
-    return named
+            events.append(_meta("thread_name", _GENERATORS, place * size + slot, text))
+    events.append(_meta("thread_name", _TRAINER, _BATCHES, "batches"))
+    events.append(_meta("thread_name", _TRAINER, _WEIGHTS, "weights on their way"))
+    return events
 
 
 def _meta(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
@@ -56,20 +56,20 @@ def _slice(process: int, thread: int, start: float, stop: float, name: str, args
 
 
 def _samples(timeline: Timeline, size: int) -> list[dict[str, Any]]:
-    samples, end, made = timeline.samples, float(timeline.header["seconds"]), []
+    samples, end, events = timeline.samples, float(timeline.header["seconds"]), []
     columns = ("sample", "group", "work", "attempt", "batch", "fate")
     for n in np.flatnonzero(samples["v_start"] >= 0).tolist():
         stop = written_until(timeline, n, end)
         track = int(samples["place"][n]) * size + n % size
         args = {name: samples[name][n].item() for name in columns}
         for left, right, version in pieces(timeline, n, stop):
-            named = f"group {args['group']}, version {version}"
-            made.append(_slice(_GENERATORS, track, left, right, named, args | {"version": version}))
-    return made
+            label = f"group {args['group']}, version {version}"
+            events.append(_slice(_GENERATORS, track, left, right, label, args | {"version": version}))
+    return events
 
 
 def _batches(timeline: Timeline) -> list[dict[str, Any]]:
-    batches, groups, uses, made = timeline.batches, timeline.groups, timeline.uses, []
+    batches, groups, uses, events = timeline.batches, timeline.groups, timeline.uses, []
     stale = batches["version"][uses["batch"]] - groups["v_start"][uses["group"]]
     mean = np.bincount(uses["batch"], weights=stale) / np.bincount(uses["batch"])
     for b, version, start, stop in zip(
@@ -77,19 +77,19 @@ def _batches(timeline: Timeline) -> list[dict[str, Any]]:
     ):
         if np.isfinite(stop):
             args = {"batch": b, "version": version, "mean staleness": float(mean[b])}
-            made.append(_slice(_TRAINER, _BATCHES, start, stop, f"batch {b}, version {version}", args))
-        made.append(_count("staleness of the batch", start, {"mean": float(mean[b])}))
-    return made
+            events.append(_slice(_TRAINER, _BATCHES, start, stop, f"batch {b}, version {version}", args))
+        events.append(_count("staleness of the batch", start, {"mean": float(mean[b])}))
+    return events
 
 
 def _publishes(timeline: Timeline) -> list[dict[str, Any]]:
     columns = (timeline.publishes[name].tolist() for name in ("version", "t_snapshot", "t_install"))
-    made = []
+    events = []
     for version, start, stop in zip(*columns, strict=True):
-        made.append(_slice(_TRAINER, _WEIGHTS, start, stop, f"version {version}", {"version": version}))
+        events.append(_slice(_TRAINER, _WEIGHTS, start, stop, f"version {version}", {"version": version}))
         mark = {"ph": "i", "s": "g", "pid": _TRAINER, "tid": _WEIGHTS, "ts": stop * MICRO}
-        made.append(mark | {"name": f"install {version}", "cat": "asyncsim"})
-    return made
+        events.append(mark | {"name": f"install {version}", "cat": "asyncsim"})
+    return events
 
 
 def _counters(timeline: Timeline) -> list[dict[str, Any]]:

@@ -32,8 +32,8 @@ def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, 
 
 def count(up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(times, how many are there from then on) of what comes and goes; who never comes is left out."""
-    came = np.isfinite(up)
-    gone = down[came & np.isfinite(down)]
-    times, place = np.unique(np.concatenate([up[came], gone]), return_inverse=True)
-    change = np.concatenate([np.ones(int(came.sum())), -np.ones(gone.size)])
+    arrived = np.isfinite(up)
+    departures = down[arrived & np.isfinite(down)]
+    times, place = np.unique(np.concatenate([up[arrived], departures]), return_inverse=True)
+    change = np.concatenate([np.ones(int(arrived.sum())), -np.ones(departures.size)])
     return times, np.cumsum(np.bincount(place, weights=change, minlength=times.size))

@@ -15,7 +15,7 @@ from asyncsim.base.records import Estimate
 from asyncsim.plotting import _style
 
 SERIES = (("measured", "o"), ("contrast", "s"), ("tuned", "^"), ("synchronous", "D"), ("random", "v"))
-"""Color and marker of each series in turn: no two are told apart by color alone."""
+"""Color and marker of each series in turn: no two differ in color alone."""
 NARROW = 300.0
 """Ratio of the ends of a logarithmic axis up to which its numbers stand in plain figures."""
 
@@ -35,39 +35,43 @@ def points(
 ) -> Figure:
     """Draw measured points with 95 percent intervals, and predictions as dashed lines.
 
-    Arguments: `x`, a number (or a name) for each point; `measured`, an `Estimate` or a number for each x, or a mapping
-    from the name of a series to such a sequence (five at most); `predicted`, numbers in the same form, for each `at`
-    (default: for each x); labels of the axes, with units; `xscale`, `yscale` as in matplotlib; `joined`, whether a
-    thin line joins the points of a series (a path in time). Returns a matplotlib figure that a notebook shows. Raises
+    Arguments: `x`, a number (or a name) for each point. `measured`: an `Estimate` or a number for each x, or a mapping
+    from the name of a series to such a sequence (five at most). `predicted`: numbers in the same form, for each `at`
+    (default: for each x). Labels of the axes, with units; `xscale`, `yscale` as in matplotlib. `joined`: whether a thin
+    line joins the points of a series (a path in time). Returns a matplotlib figure that a notebook shows. Raises
     `InputError` for sequences that do not fit.
 
     >>> from asyncsim.base.records import Estimate
-    >>> figure = points([1, 2], [Estimate(1.1, 0.1), Estimate(1.9, 0.1)], predicted=[1.0, 2.0], xlabel="lag (versions)")
+    >>> measured = [Estimate(1.1, 0.1), Estimate(1.9, 0.1)]
+    >>> figure = points([1, 2], measured, predicted=[1.0, 2.0], xlabel="staleness (versions)")
     >>> figure.axes[0].get_xlabel()
-    'lag (versions)'
+    'staleness (versions)'
     """
-    found = measured if isinstance(measured, Mapping) else {"": measured}
+    series = measured if isinstance(measured, Mapping) else {"": measured}
     lines = predicted if isinstance(predicted, Mapping) else {} if predicted is None else {"": predicted}
-    checks.require(1 <= len(found) <= len(SERIES), "measured", len(found), f"1 to {len(SERIES)} series", "draw fewer")
+    # Match the lengths.
+    checks.require(1 <= len(series) <= len(SERIES), "measured", len(series), f"1 to {len(SERIES)} series", "draw fewer")
     along = x if at is None else at
-    for field, rows, places in (("measured", found, x), ("predicted", lines, along)):
+    for field, rows, places in (("measured", series, x), ("predicted", lines, along)):
         for name, row in rows.items():
             remedy = f"give one for each of the x{f' of {name}' if name else ''}"
             checks.require(len(row) == len(places), field, len(row), f"{len(places)} numbers", remedy)
+    # Draw predictions, then measurements.
     with _style.applied():
-        named = [*filter(None, found), *(name for name in lines if name not in found)]
-        figure = _style.picture((1.9 if named else 1.5) * _style.COLUMN, 2.6)
+        names = [*filter(None, series), *(name for name in lines if name not in series)]
+        figure = _style.picture((1.9 if names else 1.5) * _style.COLUMN, 2.6)
         ax = figure.subplots()
         for name, row in lines.items():
-            ax.plot(along, [float(y) for y in row], **_style.PREDICTED, label="" if name in found else name, zorder=3)
-        sure = [_series(ax, x, row, n, *look, joined) for (n, row), look in zip(found.items(), SERIES, strict=False)]
+            ax.plot(along, [float(y) for y in row], **_style.PREDICTED, label="" if name in series else name, zorder=3)
+        sure = [_series(ax, x, row, n, *look, joined) for (n, row), look in zip(series.items(), SERIES, strict=False)]
         ax.set(xlabel=xlabel, ylabel=ylabel, title=title, xscale=xscale, yscale=yscale)
         _plain_numbers(ax, all(isinstance(place, (int, np.integer)) for place in x))
-        if named:
+        # Explain the marks.
+        if names:
             ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        said = "points: measured" + (", with 95% intervals" if not all(sure) else "")
-        said += "; dashed: predicted" if lines else ""
-        figure.supxlabel(said, x=0.99, ha="right", fontsize=6.5, color=_style.COLORS["muted"])
+        caption = "points: measured" + (", with 95% intervals" if not all(sure) else "")
+        caption += "; dashed: predicted" if lines else ""
+        figure.supxlabel(caption, x=0.99, ha="right", fontsize=6.5, color=_style.COLORS["muted"])
     return figure
 
 

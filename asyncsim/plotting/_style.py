@@ -41,9 +41,9 @@ COLORS: Mapping[str, str] = MappingProxyType(
         "random": "#9a6b00",
     }
 )
-"""One color per concept; `contrast` is the measurement that stands beside another. Arms of a training comparison:
-`stale` nothing is done about it or ratios are truncated, `controlled` the method under study, `partial` a part of it
-alone, `tuned` a smaller or retuned step instead, `random` an intervention at random times instead."""
+"""One color per concept; `contrast` is the measurement beside another one. Arms of a training comparison:
+`stale`, nothing is done about staleness or ratios are truncated; `controlled`, the method under study; `partial`, a
+part of it alone. `tuned`: a smaller or retuned learning rate instead. `random`: an intervention at random times."""
 
 MEASURED: Mapping[str, Any] = MappingProxyType(
     {"linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0}

@@ -27,9 +27,11 @@ def draw_timeline(timeline: Timeline) -> Figure:
     lanes, end = min(places, PLACES), window(timeline)
     queued = bool(timeline.groups)
     figure = _style.picture(2 * _style.COLUMN, 1.4 + 0.7 * queued + 0.15 * max(4, lanes))
+    # Lay out the panels.
     heights = [max(4.0, lanes), *[5.0] * queued, 2.5]
     upper, *middle, lower = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     newest = int(np.sum(timeline.publishes["t_install"] < end))
+    # Draw generation, queue and training.
     norm = BoundaryNorm(np.arange(newest + 2) - 0.5, newest + 1)
     generation(upper, timeline, lanes, end, norm)
     for ax in middle:
@@ -38,11 +40,13 @@ def draw_timeline(timeline: Timeline) -> Figure:
     for ax in (upper, *middle, lower):
         for installed in timeline.publishes["t_install"][:newest]:
             ax.axvline(installed, color=_style.INK, linewidth=0.5, alpha=0.5, zorder=0.5)
+    # Explain the colors.
     bar = figure.colorbar(ScalarMappable(norm, colors(newest + 1)), ax=[upper, *middle, lower], pad=0.01, aspect=30)
     bar.set_label(_style.label("version"))
     bar.minorticks_off()
     bar.set_ticks(range(0, newest + 1, math.ceil((newest + 1) / 9)))
     batches = len(timeline.batches["batch"])
+    # Say what is left out.
     some = f"first {lanes} of {places} places" if lanes < places else f"{places} place{'s' if places > 1 else ''}"
     some += f", first {BATCHES} of {batches} batches" if batches > BATCHES else f", {batches} batches"
     cut = "shown: " if lanes < places or batches > BATCHES else ""

@@ -30,6 +30,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
     judged = [row for row in verdict.points if row.verdict != "outside"]
     key, left_out = varied(judged), ""
     quantities = list(dict.fromkeys(row.quantity for row in judged))
+    # Draw curves or deviations.
     if key is not None and len(quantities) <= PANELS:
         columns = min(3, len(quantities))
         lines = math.ceil(len(quantities) / columns)
@@ -40,12 +41,13 @@ def draw_verdict(verdict: Verdict) -> Figure:
         for ax in axes[len(quantities) :]:
             ax.set_visible(False)
     else:
-        shown = sorted(judged, key=lambda row: row.margin)[:ROWS]
-        shown = [row for row in judged if any(row is kept for kept in shown)]
-        figure = _style.picture(2 * _style.COLUMN, 1.3 + 0.17 * max(len(shown), 2))
-        deviations(figure.subplots(), shown, labels(shown, verdict.points), verdict.kind)
-        if len(shown) < len(judged):
+        rows = sorted(judged, key=lambda row: row.margin)[:ROWS]
+        rows = [row for row in judged if any(row is each for each in rows)]
+        figure = _style.picture(2 * _style.COLUMN, 1.3 + 0.17 * max(len(rows), 2))
+        deviations(figure.subplots(), rows, labels(rows, verdict.points), verdict.kind)
+        if len(rows) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
+    # Title it with the verdict.
     statement = textwrap.wrap(verdict.statement.replace("$", r"\$"), int(15.5 * figure.get_figwidth()))
     title = "\n".join([*statement, f"{verdict.id}: {verdict.verdict}{left_out}"])
     figure.suptitle(title, x=0.01, ha="left", color=_style.COLORS[verdict.verdict])
@@ -67,6 +69,7 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
     """One quantity against the parameter: measured with intervals, predicted dashed, violated points in their color."""
     rows = sorted(rows, key=lambda row: row.point[key])
     x = [row.point[key] for row in rows]
+    # Draw predictions, then measurements by verdict.
     ax.plot(x, [row.predicted for row in rows], label="predicted", marker="_", markersize=7, **_style.PREDICTED)
     for verdict in ("held", "holds, not tight", "violated", "inconclusive"):
         color = label = "measured" if verdict == "held" else verdict
@@ -84,6 +87,7 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
     for row in rows:
         if not math.isfinite(row.measured):
             ax.axvline(row.point[key], color=_style.COLORS["violated"], linewidth=0.8, label="diverged")
+    # Scale and label the axes.
     if min(x) > 0 and max(x) > 30 * min(x):
         ax.set_xscale("log")
     elif all(isinstance(value, int) for value in x):
@@ -99,6 +103,7 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
 
     Predicted and measured numbers stand at the right of their row.
     """
+    # Mark rows without an effect.
     places = [scaled(row, kind) for row in rows]
     bare = [math.isfinite(row.measured) and not effect_of(row, kind) for row in rows]
     names = [name + " †" * mark for name, mark in zip(names, bare, strict=True)]
@@ -106,10 +111,12 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
         _style.note(ax, "† no effect is defined here: in units of half the interval")
     if not rows:
         ax.text(0.0, 0.5, "every point is outside the domain", ha="center", transform=ax.get_xaxis_transform())
+    # Choose the range.
     finite = [abs(edge) for middle, reach in places for edge in (middle - reach, middle + reach) if math.isfinite(edge)]
     edge = min(WIDEST, 1.15 * max([1.1, *finite]))
     ax.axvspan(-1.0, 1.0, color=_style.COLORS["effect"], linewidth=0, zorder=0)
     ax.axvline(0.0, **_style.PREDICTED)
+    # Draw each row, or an arrow.
     for place, (row, (middle, reach)) in enumerate(zip(rows, places, strict=True)):
         color = _style.COLORS["measured" if row.verdict == "held" else row.verdict]
         if not abs(middle) <= edge:
@@ -132,6 +139,7 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
             )
         else:
             ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
+    # Label rows and axis.
     ax.set(xlim=(-edge, edge), ylim=(len(rows) - 0.4, -0.6), yticks=range(len(rows)), yticklabels=names)
     ax.set_xlabel("(measured − predicted) / smallest deviation that must be seen (shaded: less)")
     ax.tick_params(axis="y", length=0)
@@ -144,7 +152,7 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
     """Predicted and measured numbers of every row at its right end, in the color of a verdict that is not held."""
     predicted = ["predicted", *(notation.number(row.predicted) for row in rows)]
     wide = max(len(text) for text in predicted)
-    lines = [f"{a:>{wide}}  {b}" for a, b in zip(predicted, ["measured", *map(found, rows)], strict=True)]
+    lines = [f"{a:>{wide}}  {b}" for a, b in zip(predicted, ["measured", *map(measured, rows)], strict=True)]
     right = ax.secondary_yaxis("right")
     right.set_yticks(range(-1, len(rows)), lines, fontfamily="DejaVu Sans Mono", fontsize=6.5)
     right.tick_params(length=0)
@@ -154,7 +162,7 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
         text.set_color(_style.INK if row.verdict == "held" else _style.COLORS[row.verdict])
 
 
-def found(row: Comparison) -> str:
+def measured(row: Comparison) -> str:
     """The measured number with half of its interval."""
     if not math.isfinite(row.measured):
         return "diverged"
@@ -178,17 +186,17 @@ def effect_of(row: Comparison, kind: str) -> float:
 
 
 def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list[str]:
-    """Quantity and what tells its point from all others: as many parameters as fit, the shortest first."""
+    """Quantity and the parameters that distinguish its point: as many as fit, the shortest first."""
     points: list[dict[str, Any]] = []
     for row in everything:
         if row.point not in points:
             points.append(row.point)
-    names = told_apart(points)
+    names = name_points(points)
     ends = [f"  ({names[points.index(row.point)]})" if len(points) > 1 else "" for row in rows]
     return [row.quantity.replace("_", " ") + end for row, end in zip(rows, ends, strict=True)]
 
 
-def told_apart(points: Sequence[dict[str, Any]]) -> list[str]:
+def name_points(points: Sequence[dict[str, Any]]) -> list[str]:
     """A name of each point from the parameters that differ; its number stands before it where names coincide."""
     keys = list(dict.fromkeys(key for point in points for key in point))
     changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
@@ -196,7 +204,9 @@ def told_apart(points: Sequence[dict[str, Any]]) -> list[str]:
     def names(chosen: Sequence[str]) -> list[str]:
         return [
             ", ".join(
-                f"{key.replace('_', ' ')} {shown(point[key])}" for key in changing if key in chosen and key in point
+                f"{key.replace('_', ' ')} {in_few_signs(point[key])}"
+                for key in changing
+                if key in chosen and key in point
             )
             for point in points
         ]
@@ -205,13 +215,13 @@ def told_apart(points: Sequence[dict[str, Any]]) -> list[str]:
     for key in sorted(changing, key=lambda key: max(map(len, names([key])))):
         if max(map(len, names([*chosen, key]))) <= NAME:
             chosen.append(key)
-    found = names(chosen)
-    if len(set(found)) < len(points):
-        found = [f"point {number}" + f", {name}" * bool(name) for number, name in enumerate(found, 1)]
-    return found
+    texts = names(chosen)
+    if len(set(texts)) < len(points):
+        texts = [f"point {number}" + f", {name}" * bool(name) for number, name in enumerate(texts, 1)]
+    return texts
 
 
-def shown(value: Any) -> str:
+def in_few_signs(value: Any) -> str:
     """A parameter in few signs: of a long list the first and the last number."""
     if isinstance(value, float):
         return f"{value:.4g}"
@@ -221,5 +231,5 @@ def shown(value: Any) -> str:
             first = first[0]
         while isinstance(last, (list, tuple)) and last:
             last = last[-1]
-        return f"({shown(first)}, …, {shown(last)})"
+        return f"({in_few_signs(first)}, …, {in_few_signs(last)})"
     return str(value)

@@ -27,14 +27,15 @@ def join(
 
     Each of the n (point, quantity) pairs inside the domain is judged at level false_fail/n, so the claim errs at most
     at `false_fail`. A bound is held only if every quantity and term of it (`Claim.terms`) is tight at one point or
-    more: measured/predicted >= 0.97, and a term lower by the effect would have been found there. One that nothing
-    exceeded, with a term that is nowhere tight, "holds, not tight"; where more samples could show it, inconclusive.
+    more. There measured/predicted >= 0.97, and a term lower by the effect would have been detected. A bound that
+    nothing exceeded, with a term that is nowhere tight, "holds, not tight". Where more samples could show it to be
+    tight, it is inconclusive.
 
     Arguments: `claim`; `points`; per point the `measured` estimates and the `predicted` numbers by quantity (empty
-    where the point is outside the domain); `effect`, a fraction of the scale that `claim.relative_to` names; `seconds`.
-    Returns a `Verdict`: scalar fields of the comparison with least margin among those that decide (of a bound that is
-    not tight: of the one that tests its loosest term best); `false_fail` the sum of the rows', `false_pass` the largest
-    (of a bound: over its terms, each at the point that tests it best).
+    where the point is outside the domain). `effect`: a fraction of the scale that `claim.relative_to` names; `seconds`.
+    Returns a `Verdict` with the scalar fields of the comparison with least margin among those that decide. Of a bound
+    that is not tight they are those of the one that tests its loosest term best. `false_fail` is the sum of the rows',
+    `false_pass` the largest; of a bound, the largest over its terms, each at the point that tests it best.
     Raises `InputError` without points, for lists of different lengths, or a predicted quantity that was not measured.
 
     >>> claim = Claim("x/y", "two is two", "identity", "exact", lambda p: None, lambda p: {}, lambda p: {}, "derived")
@@ -49,30 +50,32 @@ def join(
         "equally many, at least one",
         "measure and predict at every point",
     )
+    # Divide the error rate among comparisons.
     reasons = [claim.domain(point) for point in points]
     n = sum(len(numbers) for numbers, reason in zip(predicted, reasons, strict=True) if reason is None)
+    # Judge every quantity at every point.
     rows: list[Comparison] = []
     tested: list[Tested] = []
-    for point, found, numbers, reason in zip(points, measured, predicted, reasons, strict=True):
+    for point, estimates, numbers, reason in zip(points, measured, predicted, reasons, strict=True):
         if reason is not None:
             rows.append(_outside(point, reason))
             continue
-        missing = sorted(set(numbers) - set(found)) if numbers else ["any"]
+        missing = sorted(set(numbers) - set(estimates)) if numbers else ["any"]
         checks.require(
             not missing,
             "measured quantities",
-            sorted(found),
+            sorted(estimates),
             f"such as to include {', '.join(missing)}",
             "let the trial measure what the claim predicts",
         )
         scales = _scales(claim.relative_to, numbers)
         for name in numbers:
             row = judge(
-                found[name], numbers[name], claim.kind, scales[name], effect, false_fail, false_pass, n, point, name
+                estimates[name], numbers[name], claim.kind, scales[name], effect, false_fail, false_pass, n, point, name
             )
             rows.append(row)
             if claim.kind == "bound":
-                tested.append(Tested(claim, point, row, found[name], false_fail / n))
+                tested.append(Tested(claim, point, row, estimates[name], false_fail / n))
     return _verdict(claim, rows, tested, effect, false_fail, false_pass, seconds)
 
 
@@ -85,12 +88,14 @@ def _verdict(
     false_pass: float,
     seconds: float,
 ) -> Verdict:
+    # Take the worst verdict.
     verdict = min((row.verdict for row in rows), key=PRECEDENCE.index)
     decisive = min((row for row in rows if row.verdict == verdict), key=lambda row: row.margin)
     reason = decisive.reason
     judged = [row for row in rows if row.verdict != "outside"]
     attained = max((row.false_pass for row in judged), default=math.nan)
     terms: list[Tightness] = []
+    # Test how tight a bound is.
     if claim.kind == "bound" and judged:
         terms, undecided = tightness(claim, tested, effect, false_pass)
         attained = max((term.false_pass for term in terms), default=1.0)

@@ -30,16 +30,17 @@ def judge(
         violated      iff |measured - predicted| > c error + tolerance   (kinds bound, ordering: measured - predicted)
         held          iff not violated and a deviation D would have been missed with probability <= false_pass
         inconclusive  otherwise; violated with reason "diverged" where the measured value is not finite.
-    A bound is an upper bound; its missed rate is for a bound lower by D, so it is small only where the measurement lies
-    close below the bound. One that is not exceeded, and not close either, "holds, not tight": it could be lower.
+    A bound is an upper bound, and its missed rate is for a bound lower by D. That rate is small only where the
+    measurement is close below the bound. One that is not exceeded, and not close either, "holds, not tight": it could
+    be lower.
 
-    Arguments: `estimate`, as `Trace.final` gives it; `predicted`, finite, or a prediction with `mean` and `reason` such
-    as that of `theory.predicted_staleness` (None, or a mean of None: the verdict is "outside"); `kind` of the claim;
-    `scale` >= 0, what the fraction `effect` refers to (|predicted| unless given); `effect`, the least deviation worth
-    seeing; `false_fail` of all `comparisons` of the claim together; `false_pass` of this one; `point`, `quantity` for
-    the row.
-    Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the missed rate at the realized error,
-    [low, high] = measured -+ (c error + tolerance), `margin` = (c error + tolerance - deviation)/D.
+    Arguments: `estimate`, as `Trace.final` gives it; `kind` of the claim. `predicted`: finite, or a prediction with
+    `mean` and `reason` such as that of `theory.predicted_staleness`. Where it is None, or its mean is, the verdict is
+    "outside". `scale` >= 0: what the fraction `effect` refers to (|predicted| unless given). `effect`: the least
+    deviation worth detecting. `false_fail` of all `comparisons` of the claim together; `false_pass` of this one;
+    `point`, `quantity` for the row.
+    Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the missed rate at the realized error.
+    [low, high] = measured -+ (c error + tolerance); `margin` = (c error + tolerance - deviation)/D.
     Raises `InputError` for an error bar known to be false, a negative error or a prediction that is not finite.
     Assumes a normal estimate with an independent error of `freedom` degrees of freedom.
 
@@ -56,12 +57,15 @@ def judge(
     predicted = predicted.mean if hasattr(predicted, "reason") else predicted
     if predicted is None:
         return _without_law(estimate, reason, false_fail / comparisons, point, quantity)
+    # Check the prediction and the rates.
     predicted = checks.real("prediction", predicted, "check the point against the claim's domain")
     scale = abs(predicted) if scale is None else scale
     _refuse(estimate, kind, scale, effect, false_fail, false_pass, comparisons)
+    # Describe the comparison.
     value, error, freedom, tolerance = estimate.value, estimate.error, estimate.freedom, estimate.tolerance
     row: dict[str, Any] = {"point": dict(point or {}), "quantity": quantity, "predicted": float(predicted)}
     row["samples"] = estimate.samples
+    # Call a diverged measurement violated.
     if not math.isfinite(value):
         nan = math.nan
         return Comparison(
@@ -75,16 +79,19 @@ def judge(
             reason="diverged",
             **row,
         )
+    # Split the level among comparisons.
     alpha = false_fail / comparisons
     crit = critical(alpha, freedom, sides(kind))
     reach = tolerance + (crit * error if error else 0.0)
+    # Compute the rate of missed deviations.
     deviation = value - predicted if sides(kind) == 1 else abs(value - predicted)
     smallest = effect * scale
-    # A measurement below a bound hides a lowering of the bound by as much.
+    # A bound lowered by as much as it exceeds the measurement is not contradicted.
     shift = smallest - max(predicted - value, 0.0) if kind == "bound" else smallest
     missed = missed_rate(shift, error, tolerance, crit, freedom)
     plain_inequality = kind == "bound" and deviation <= tolerance
     reason = f"measured/bound = {value / predicted:.4g}" if kind == "bound" and predicted else ""
+    # Choose the verdict.
     if deviation > reach:
         verdict = "violated"
     elif missed <= false_pass:
@@ -109,7 +116,7 @@ def judge(
 def _without_law(
     estimate: Estimate, reason: str, alpha: float, point: Mapping[str, Any] | None, quantity: str
 ) -> Comparison:
-    """A measurement that no law speaks of."""
+    """A measurement without a prediction."""
     value, nan = float(estimate.value), math.nan
     known = estimate.independent and math.isfinite(estimate.error)
     reach = estimate.tolerance + critical(alpha, estimate.freedom) * estimate.error if known else nan

@@ -25,8 +25,8 @@ def sides(kind: str) -> int:
 def missed_rate(deviation: float, error: float, tolerance: float, crit: float, freedom: float) -> float:
     """Probability that a true deviation D passes unnoticed: P(T' <= c), T' noncentral t of shift (D - 2 tol)/error.
 
-    The tolerance counts twice: it widens what is accepted, and the systematic error that it allows may hide as much of
-    the deviation. The normal distribution where `freedom` is infinite; 0 or 1 where `error` is 0.
+    The tolerance counts twice: it widens acceptance, and the systematic error that it allows can mask an equal
+    deviation. The normal distribution where `freedom` is infinite; 0 or 1 where `error` is 0.
 
     Arguments: `deviation` D, `error`, `tolerance` in the units of the estimate; `crit` c in standard errors; `freedom`.
     Returns a probability; 1 where it cannot be computed, so that nothing is claimed. Assumes a normal estimate.
@@ -35,7 +35,7 @@ def missed_rate(deviation: float, error: float, tolerance: float, crit: float, f
     0.051
     """
     if error == 0.0:
-        # Nothing to see is seen; below zero the lowered bound still lies above the measurement.
+        # Without a deviation nothing is missed; below zero the lowered bound still exceeds the measurement.
         return 0.0 if deviation > 2.0 * tolerance or (tolerance == 0.0 and deviation == 0.0) else 1.0
     shift = (deviation - 2.0 * tolerance) / error
     if shift == math.inf:
@@ -60,12 +60,13 @@ def sample_size(
 ) -> int:
     """Independent units that a mean needs so that a deviation of effect * scale is found and a true claim is held.
 
-    The least n, up to steps of 2 percent, at which the missed rate with n-1 degrees of freedom is at most `false_pass`
-    for an error 2.5 of its own deviations above spread/sqrt(n): a verdict uses the realized error, which exceeds its
-    expectation half of the time. Near ((z_{1-a/2} + z_{1-b}) spread / (effect scale))^2, a = false_fail/comparisons.
+    The least n, up to steps of 2 percent, at which the missed rate with n-1 degrees of freedom is at most `false_pass`.
+    The error is taken 2.5 of its own deviations above spread/sqrt(n). A verdict uses the realized error, which exceeds
+    its expectation half of the time. Near ((z_{1-a/2} + z_{1-b}) spread / (effect scale))^2,
+    a = false_fail/comparisons.
 
     Arguments: `spread`, standard deviation of one unit, and `scale`, both in the units of the estimate; `effect`, a
-    fraction; `false_fail` of all `comparisons` together; `false_pass` of each; `kind` of the claim.
+    fraction. `false_fail` of all `comparisons` together; `false_pass` of each; `kind` of the claim.
     Returns n >= 2. Raises `InputError` for a spread below 0 or an effect, scale or rate of 0.
 
     >>> sample_size(1.0, 0.05, 1.0, 1e-3, 0.05)

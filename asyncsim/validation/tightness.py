@@ -1,4 +1,4 @@
-"""How closely the parts of a bound were tested: a part is, where a smaller one would have been exceeded."""
+"""How closely the parts of a bound were tested: a part is tested where a smaller one would have been exceeded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tested:
     def drop(self, term: str, lowering: float) -> float:
         """What the bound loses when a term is lower by that share; 0 where the term does not decide it.
 
-        Of a least of several, one that ties with another does not: the bound would not notice if it were larger.
+        In a least of several, a term equal to another does not: a larger one would leave the bound unchanged.
         """
         if term not in self.claim.terms:
             return lowering * abs(self.row.predicted)
@@ -84,23 +84,25 @@ def tightness(
 ) -> tuple[list[Tightness], Mapping[int, bool]]:
     """For every quantity and term that occurs, the comparison that tests it best; and whether it is still undecided.
 
-    A term is tight iff at some point measured/bound >= 0.97 and a term lower by `effect` would be missed there with
-    probability at most `false_pass`. The mapping says, by the index in the list, whether more samples could still show
-    that a loose term is tight.
+    A term is tight iff two conditions hold at some point. There measured/bound >= 0.97, and a term lower by `effect`
+    would be missed with probability at most `false_pass`. The mapping says, by the index in the list, whether more
+    samples could still show that a loose term is tight.
     """
-    found: list[Tightness] = []
+    parts: list[Tightness] = []
     undecided: dict[int, bool] = {}
     for quantity in dict.fromkeys(each.row.quantity for each in tested):
         for term in claim.terms or (quantity,):
-            here = [each for each in tested if each.row.quantity == quantity and each.drop(term, effect) > 0.0]
-            if not here:
+            candidates = [each for each in tested if each.row.quantity == quantity and each.drop(term, effect) > 0.0]
+            if not candidates:
                 continue
-            rates = [each.missed(term, effect) if each.ratio >= TIGHT else 1.0 for each in here]
-            seen = [each.seen(term, false_pass) for each in here]
-            best = min(range(len(here)), key=lambda k: (rates[k], seen[k], -here[k].ratio))
+            rates = [each.missed(term, effect) if each.ratio >= TIGHT else 1.0 for each in candidates]
+            seen = [each.seen(term, false_pass) for each in candidates]
+            best = min(range(len(candidates)), key=lambda k: (rates[k], seen[k], -candidates[k].ratio))
             tight = rates[best] <= false_pass
-            undecided[len(found)] = not tight and any(each.undecided(term, effect) for each in here)
-            found.append(
-                Tightness(quantity, term, tight, here[best].ratio, seen[best], rates[best], dict(here[best].point))
+            undecided[len(parts)] = not tight and any(each.undecided(term, effect) for each in candidates)
+            parts.append(
+                Tightness(
+                    quantity, term, tight, candidates[best].ratio, seen[best], rates[best], dict(candidates[best].point)
+                )
             )
-    return found, undecided
+    return parts, undecided

@@ -38,7 +38,7 @@ def plugin_files() -> dict[str, tuple[Path, str]]:
 def faults(source: str, name: str, paged: bool = False) -> list[str]:
     """What keeps a file from being a plug-in of that name, or a page of several where its folder has those."""
     found = []
-    objects = plugins._objects(ast.parse(source))
+    objects = plugins._read_docstrings(ast.parse(source))
     if paged and name not in objects:
         lines = {each: (text or "").splitlines() or [""] for each, text in objects.items()}
         return [each for each, text in lines.items() if text[0][-1:] not in (".", "?") or (len(text) > 1 and text[1])]

@@ -166,7 +166,7 @@ WAITS = """
 import sys, time
 from asyncsim.base import files
 if sys.argv[2] == "named":
-    files._nameless = lambda folder: None
+    files._open_nameless = lambda folder: None
 def write(file):
     file.write(b"half")
     print("ready", flush=True)
@@ -230,7 +230,7 @@ def test_a_handler_of_somebody_else_stays(tmp_path):
 def test_the_default_of_signals_stays(tmp_path, monkeypatch, nameless):
     seen = []
     if not nameless:
-        monkeypatch.setattr(files, "_nameless", lambda folder: None)
+        monkeypatch.setattr(files, "_open_nameless", lambda folder: None)
     before = signal.getsignal(signal.SIGTERM)
     assert before is signal.SIG_DFL
     files.write_atomically(tmp_path / "file", lambda file: seen.append(signal.getsignal(signal.SIGTERM)))
