@@ -237,7 +237,7 @@ def _every_batch(
     def pick(x: Tensor) -> Tensor:
         return x[0][picks].unsqueeze(1)
 
-    told = {name: pick(value) for name, value in found.told.items()}
+    told = {name: pick(value) for name, value in found.per_token.items()}
     rows = Trajectories(pick(found.state), pick(found.action), pick(found.mask), told=told)
     rows.outputs = sampler.record(view, rows)
     nothing = np.zeros((1, 1, samples), dtype=np.int64)

@@ -338,7 +338,7 @@ def _enumerated(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories,
     def spread(x: Tensor) -> Tensor:
         return x[prompt.reshape(-1)].reshape(R, G, *x.shape[1:])
 
-    told = {name: spread(value) for name, value in known.told.items()}
+    told = {name: spread(value) for name, value in known.per_token.items()}
     found = Trajectories(spread(known.state), spread(known.action), spread(known.mask), told=told)
     return found, spread(known.reward), spread(known.chance)
 
