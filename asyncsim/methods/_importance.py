@@ -118,7 +118,7 @@ class TruncatedClip(Weight):
 
     def carried(self, step: Step) -> Tensor:
         """min(h, cap), `[R, G, N, T]`."""
-        return at_most(ratios.usable(step.lag), self.cap)
+        return at_most(ratios.usable(step.behavior_log_ratio), self.cap)
 
 
 def under_mask(weight: str, cap: Any, allowed: tuple[str, ...]) -> Weight:

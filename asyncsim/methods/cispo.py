@@ -43,7 +43,7 @@ class _Corrected(ClippedWeight):
     cap: Any = field(metadata=MARK)
 
     def applied(self, step: Step) -> Tensor:
-        return super().applied(step) * at_most(ratios.usable(step.lag), self.cap)
+        return super().applied(step) * at_most(ratios.usable(step.behavior_log_ratio), self.cap)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         # A method's anchor can be replaced after it was made.

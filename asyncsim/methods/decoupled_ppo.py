@@ -28,7 +28,7 @@ class DecoupledClip(TruncatedClip):
         """min(h, cap), or 0 where h is beyond the cap and such tokens are dropped, `[R, G, N, T]`."""
         if self.cap is not None and self.beyond == "truncate":
             return super().carried(step)
-        weight = ratios.usable(step.lag)
+        weight = ratios.usable(step.behavior_log_ratio)
         return weight if self.cap is None else kept(weight, weight <= per_sample(self.cap))
 
 

@@ -38,8 +38,8 @@ class M2poAreal(Adaptive):
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Clipped ratio times A where the token is kept."""
         parts = self.parts(step)
-        theta, broken = self._threshold(_adaptive.ordered(parts.rows(step.lag.abs()), None, parts))
-        closed = step.lag.abs() > parts.back(theta)
+        theta, broken = self._threshold(_adaptive.ordered(parts.rows(step.behavior_log_ratio.abs()), None, parts))
+        closed = step.behavior_log_ratio.abs() > parts.back(theta)
         _adaptive.report(step, "m2po", theta, closed, broken)
         ratio = _adaptive.stopped(self.applied(step), closed.logical_or_(parts.back(broken)))
         del closed
