@@ -29,16 +29,16 @@ class Gae(Baseline):
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = step.batch
-        found = traced(self._tokens(step), self.discount, self.trace)
+        advantage = traced(self._tokens(step), self.discount, self.trace)
         if not self.normalize:
-            return found
-        mean, deviation = moments(step, found)
-        return torch.where(batch.mask > 0, (found - mean) / (deviation + 1e-8), torch.zeros_like(found))
+            return advantage
+        mean, deviation = moments(step, advantage)
+        return torch.where(batch.mask > 0, (advantage - mean) / (deviation + 1e-8), torch.zeros_like(advantage))
 
     def targets(self, step: Step) -> Tensor:
         """What the critic should say: the advantage, not normalized, plus the value at the draw, `[R, G, N, T]`."""
-        found = self._tokens(step)
-        return traced(found, self.discount, self.trace) + found.value
+        trajectory = self._tokens(step)
+        return traced(trajectory, self.discount, self.trace) + trajectory.value
 
     def _tokens(self, step: Step) -> Tokens:
         return tokens(step, recorded_value(step.batch, "gae"))

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim.advantages._advantage import Baseline
-from asyncsim.advantages._traces import backed_up, kept, state_value, tokens
+from asyncsim.advantages._traces import backed_up, mask_out, state_value, tokens
 from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
@@ -25,14 +25,14 @@ class Retrace(Baseline):
 
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        return kept(self.targets(step) - state_value(step), step.mask)
+        return mask_out(self.targets(step) - state_value(step), step.mask)
 
     def targets(self, step: Step) -> Tensor:
         """What the critic should say of the action taken: Q_ret, `[R, G, N, T]`."""
-        found = tokens(step, state_value(step))
-        taken = kept(step.current["action_value"], step.mask)
+        trajectory = tokens(step, state_value(step))
+        action_value = mask_out(step.current["action_value"], step.mask)
         keep = per_sample(self.trace) * ratios.usable(step.log_ratio.to(step.mask.dtype)).clamp(max=1.0)
-        return backed_up(found, taken, per_sample(self.discount), keep)
+        return backed_up(trajectory, action_value, per_sample(self.discount), keep)
 
 
 def retrace(discount: Any = 0.99, trace: Any = 1.0) -> Retrace:

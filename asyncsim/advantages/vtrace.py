@@ -28,22 +28,22 @@ class Vtrace(Baseline):
 
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        found, shift = self._corrections(step)
-        after = following(found, found.value + per_sample(self.trace) * shift)
-        error = found.reward + per_sample(self.discount) * after - found.value
+        trajectory, shift = self._corrections(step)
+        after = following(trajectory, trajectory.value + per_sample(self.trace) * shift)
+        error = trajectory.reward + per_sample(self.discount) * after - trajectory.value
         return torch.where(step.mask > 0, error, torch.zeros_like(error))
 
     def targets(self, step: Step) -> Tensor:
         """What the critic should say: v_t, `[R, G, N, T]`."""
-        found, shift = self._corrections(step)
-        return found.value + shift
+        trajectory, shift = self._corrections(step)
+        return trajectory.value + shift
 
     def _corrections(self, step: Step) -> tuple[Tokens, Tensor]:
         """Rewards and values, and v_t - V_t of every token."""
-        found = tokens(step, step.current["value"])
+        trajectory = tokens(step, step.current["value"])
         ratio = ratios.usable(step.log_ratio.to(step.mask.dtype))
         rho, keep = (_at_most(ratio, cap) for cap in (self.rho_cap, self.trace_cap))
-        return found, corrected(found, per_sample(self.discount), rho, per_sample(self.trace) * keep)
+        return trajectory, corrected(trajectory, per_sample(self.discount), rho, per_sample(self.trace) * keep)
 
 
 def _at_most(ratio: Tensor, cap: Any) -> Tensor:

@@ -108,7 +108,7 @@ def staleness_weight(
     >>> staleness_weight("threshold", cutoff=2).describe()
     {'factor': 'staleness_weight', 'rule': 'threshold', 'cutoff': 2.0, 'after': 0.5, 'average': 0.0}
     """
-    found = StalenessWeight(
+    factor = StalenessWeight(
         checks.one_of("rule", rule, _USED, "say how weights fall with age"),
         knob("exponent", exponent, "0 weighs all ages alike, 1/2 is usual", 0.0, 1.0),
         knob("cutoff", cutoff, "give the largest staleness in versions of full weight", 0.0),
@@ -116,10 +116,10 @@ def staleness_weight(
         knob("average", average, "give the staleness in versions whose weight is 1, such as 0", 0.0),
     )
     checks.require(
-        rule != "threshold" or np.min(found.after) > 0 or np.max(found.average) <= np.min(found.cutoff),
+        rule != "threshold" or np.min(factor.after) > 0 or np.max(factor.average) <= np.min(factor.cutoff),
         "average",
         average,
         "of weight above 0",
         "keep it at most at the cutoff, or give after > 0",
     )
-    return found
+    return factor

@@ -15,7 +15,7 @@ from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
-from asyncsim.methods._surrogates import band, kept, truncation
+from asyncsim.methods._surrogates import band, truncation, zero_outside
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class DecoupledClip(TruncatedClip):
         if self.cap is not None and self.beyond == "truncate":
             return super().carried(step)
         weight = ratios.usable(step.behavior_log_ratio)
-        return weight if self.cap is None else kept(weight, weight <= per_sample(self.cap))
+        return weight if self.cap is None else zero_outside(weight, weight <= per_sample(self.cap))
 
 
 def decoupled_ppo(

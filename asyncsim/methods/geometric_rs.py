@@ -43,5 +43,5 @@ def geometric_rs(
         cap is None or weight != "none", "cap", cap, "left out without a weight", "say weight='token' or 'sequence'"
     )
     remedy = "a cap below 1 shrinks on-policy samples; use at least 1"
-    held = under_mask(weight, knob("cap", 2.0 if cap is None else cap, remedy, 1.0), ("none", "token", "sequence"))
-    return Method("geometric_rs", or_default(advantage, advantages.group_mean()), held, aggregator, factors=(mask,))
+    inner = under_mask(weight, knob("cap", 2.0 if cap is None else cap, remedy, 1.0), ("none", "token", "sequence"))
+    return Method("geometric_rs", or_default(advantage, advantages.group_mean()), inner, aggregator, factors=(mask,))

@@ -213,13 +213,13 @@ class Exact(Penalty):
         gap = torch.where((above == below) | (prob == 0), torch.zeros_like(above), above - below)
         self.report(step, (prob * gap).sum(-1))
         if self.reverse:
-            found = prob
+            term = prob
         else:
             gap = gap.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT)
-            found = prob * ((prob * gap).sum(-1, keepdim=True) - gap)
+            term = prob * ((prob * gap).sum(-1, keepdim=True) - gap)
         weight, beta = self.carried(step), self.coefficient
-        found = found if weight is None else found * weight.unsqueeze(-1)
-        return found * (beta if isinstance(beta, float) else per_sample(beta).unsqueeze(-1))
+        term = term if weight is None else term * weight.unsqueeze(-1)
+        return term * (beta if isinstance(beta, float) else per_sample(beta).unsqueeze(-1))
 
     def _other(self, step: Step) -> Tensor:
         if self.to == "reference":

@@ -46,10 +46,10 @@ class Align:
             record.statistics[f"align_{name}"] = flag[:, 0].double()
         record.statistics["align_cosine"] = kappa[:, 0]
         record.direction, record.skip = applied, record.skip | skip[:, 0]
-        kept = remembered({"raw": g, "applied": applied}[self.reference])
+        reference = remembered({"raw": g, "applied": applied}[self.reference])
         # A skipped update applies nothing, so it has no applied direction to remember.
         renews = skip.logical_not() | (self.refresh and self.reference == "raw")
-        return record, {"reference": torch.where(renews, kept, previous)}
+        return record, {"reference": torch.where(renews, reference, previous)}
 
     def _removed(self, kappa: Tensor, inner: Tensor, previous: Tensor) -> Tensor:
         """What is taken from the gradient, along the reference."""

@@ -50,8 +50,8 @@ class Gono:
         first, second = moments(g, state["first"], state["second"], raised, beta2)
         record.direction = adam_step(first, second, lr / (1.0 - left1), 1.0 / (1.0 - left2), self.eps)
         record.statistics["gono_cosine"], record.statistics["gono_beta1"] = kappa[:, 0], raised[:, 0]
-        kept = {"reference": remembered(g), "left1": left1, "left2": left2}
-        return record, {"first": first, "second": second, **kept}
+        memory = {"reference": remembered(g), "left1": left1, "left2": left2}
+        return record, {"first": first, "second": second, **memory}
 
 
 def gono(

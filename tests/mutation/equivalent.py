@@ -128,12 +128,12 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "Expanding a mass to its own shape changes nothing; one that is not expanded is broadcast.",
     (
         "asyncsim/penalties/divergences.py",
-        "found = found if weight is None else found * weight.unsqueeze(-1)",
+        "term = term if weight is None else term * weight.unsqueeze(-1)",
         "-1 -> -2",
     ): "The weight is that of a sequence, whose last axis has length 1.",
     (
         "asyncsim/updates/ess_step.py",
-        "scale = torch.clamp(found / self.reference, max=1.0)",
+        "scale = torch.clamp(ess / self.reference, max=1.0)",
         "clamp: drop max",
     ): "The band, of factor 1 or more, makes it 1 from there on.",
     (
@@ -143,7 +143,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "It counts samples, which is a whole number.",
     (
         "asyncsim/advantages/n_step.py",
-        "return kept(self.targets(step) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)",
+        "return mask_out(self.targets(step) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)",
         "> -> >=",
     ): "What stands on masked tokens is taken out once more.",
     (
