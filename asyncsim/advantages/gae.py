@@ -48,7 +48,7 @@ def gae(discount: Any = 0.99, trace: Any = 0.95, normalize: bool = False) -> Gae
     """Advantage of each token: A_t = sum_k (discount trace)^k delta_(t+k), delta_t = r_t + discount V_(t+1) - V_t.
 
     V is what the critic said when the action was chosen, so that the advantage does not change between updates on one
-    batch. The sum stops where an episode ends; the value behind it is 0 after termination, and the critic's value of
+    batch. The sum stops where an episode ends. The value behind it is 0 after termination, and the critic's value of
     the next observation where a limit of time or of the segment cut it off. `trace` 0 is the error of one step, 1 the
     return minus V. Targets of the critic are A + V. Scope: token; with `normalize`, step.
 

@@ -43,10 +43,10 @@ class NStep(Baseline):
 def n_step(steps: int = 5, discount: Any = 0.99) -> NStep:
     """Return of n steps minus V: A_t = sum_(k < n) discount^k r_(t+k) + discount^n V_(t+n) - V_t.
 
-    The sum stops where an episode ends; the value behind it is 0 after termination, and the critic's value of the next
+    The sum stops where an episode ends. The value behind it is 0 after termination, and the critic's value of the next
     observation where a limit of time or of the segment cut it off. V is what the critic said when the action was
-    chosen. Targets of the critic are A + V. Every token looks n steps ahead; actors that stop every n steps look less
-    far from the later ones: segments of n tokens with `gae(trace=1)` are those. Scope: token.
+    chosen. Targets of the critic are A + V. Every token looks n steps ahead. Actors that stop every n steps use fewer
+    rewards for the later ones: segments of n tokens with `gae(trace=1)` are those. Scope: token.
 
     Arguments: `steps` n >= 1, tokens; `discount` in [0, 1] per token, a pure number (or one per replicate). Returns an
     advantage, `[R, G, N, T]` in units of reward. Raises `InputError` for numbers outside their range, and in a run

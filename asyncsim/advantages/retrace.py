@@ -39,10 +39,10 @@ def retrace(discount: Any = 0.99, trace: Any = 1.0) -> Retrace:
     """Action values corrected along the trajectory: A_t = Q_ret(s_t, a_t) - V(s_t), V = sum_a pi(a|s) Q(s, a).
 
     Q_ret_t = Q_t + sum_(j >= t) discount^(j-t) (prod_(i=t+1)^j k_i)(r_j + discount V(s_(j+1)) - Q_j), k_i = trace
-    min(1, ratio_i). The product begins behind t, since Q is that of the action already taken, and V is the mean over
-    the policy's actions, not the value of the one that came next: with exact Q every error has mean 0 whatever
-    generated the data. Q and pi are the current ones at every update; targets of Q(s_t, a_t) are Q_ret; behind a cut
-    stands the state value recorded at the draw. Scope: token.
+    min(1, ratio_i). The product begins behind t, since Q is that of the action already taken. V is the mean over the
+    policy's actions, not the value of the next one. With exact Q every error has mean 0 whatever generated the data. Q
+    and pi are the current ones at every update; targets of Q(s_t, a_t) are Q_ret; behind a cut stands the state value
+    recorded at the draw. Scope: token.
 
     Arguments: `discount` and `trace` in [0, 1], pure numbers (or one per replicate). Returns an advantage,
     `[R, G, N, T]` in units of reward. Raises `InputError` for numbers outside their range, and in a run whose policy

@@ -177,11 +177,13 @@ _RETURNED: dict[str, dict[str, str]] = {
 def _returned(run: Run, event: str) -> str:
     """What becomes of the ticket of a lost group: "never", "later" (at the next publish), or "unclear"."""
     try:
+        # Plan a full batch behind the loss.
         first = run.look()
         batch, publish = run.rules.batch, run.rules.publish
         steps = [("submit", 1), *([("accept", 1)] if event == "drop" else []), (event, 1)]
         for _ in range(publish):
             steps += [("submit", batch), ("accept", batch), ("consume", batch)]
+        # Play the plan, with a publish last.
         before = None
         for name, n in steps:
             run.capacity = run.look()
@@ -194,6 +196,7 @@ def _returned(run: Run, event: str) -> str:
         after = run.look()
     except Violation:
         return "unclear"
+    # Compare capacities before and behind it.
     if before != first - 1:
         return "unclear"
     return {first - 1: "never", first: "later"}.get(after, "unclear")
@@ -218,6 +221,7 @@ def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) ->
         limit = None if run.rules.oldest is None else run.look()
     except Violation:
         return []
+    # Start every law beside the controller.
     shadows = [(name, law, Shadow(law, run.rules, limit)) for name, law in suspects]
     most = 4 * run.rules.limit + 4
     for _ in range(STEPS):
@@ -227,6 +231,7 @@ def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) ->
             able = run.limits()
             if not shadows or not able:
                 break
+            # Draw an event and its size.
             event = choose.choice(list(able))
             room = min(able[event], most)
             n = room if choose.random() < 0.5 else choose.randint(1, room)

@@ -1,4 +1,4 @@
-"""One run of a controller beside the true counts: every event is told, every answer is compared with its bound."""
+"""One run of a controller beside the true counts: every event is reported, every answer is compared with its bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOOK_OF = {
     "consume": "consumed",
     "publish": "published",
 }
-"""Events, and the call that tells a controller of them."""
+"""Events, and the call that reports them to a controller."""
 
 
 def tickets_of(batch_size: int, max_staleness: float, batches_per_publish: int) -> int:
@@ -155,6 +155,7 @@ class Run:
         if event in CRASHES:
             return self._crash(ready=now.ready if event == "crash, data kept" else 0)
         n = {"expire": now.over(rules.oldest), "consume": rules.batch}.get(event, n)
+        # Move the groups.
         if event == "submit":
             now.running += n
             now.begun[now.version] += n
@@ -170,6 +171,7 @@ class Run:
             now.batches += event == "consume"
             now.moved(n, now.accepted, newest=event == "drop")
         now.lost += n if event in LOSSES else 0
+        # Report the event to the controller.
         self.hooks.tell(HOOK_OF[event], now.version if event == "publish" else n)
         lines = {
             "expire": f"drop {n} that are more than {rules.oldest or 0:g} versions old",

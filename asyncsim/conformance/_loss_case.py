@@ -72,7 +72,7 @@ def averaged(method: Method, probe: Probe) -> Tensor:
 class Case:
     """A loss with its answers, the nearest method and the one that it is meant to be (`like`).
 
-    `subject` is asked in the place of the `original` loss, `trimmed` says why they differ; `reading`, what it makes of
+    `subject` is evaluated in place of the `original` loss, `trimmed` says why they differ; `reading`, what it makes of
     advantages; `further`, batches beyond the ordinary ones.
     """
 
@@ -307,7 +307,7 @@ def _calm(probe: Probe) -> Probe:
 
 
 def _reach(ask: Ask, probe: Probe, step: float, row: int) -> str:
-    """Which tokens feel one token's log-prob."""
+    """Which tokens one token's log-prob changes."""
     at = 2
     moved = probe.log_prob.clone()
     moved[row, at] += step
@@ -344,6 +344,7 @@ _CAPS = (None, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 
 def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside: bool) -> tuple[Case, list[Fit]]:
     """The case of a loss, and the fits best first; `inside`, whether it takes an advantage for every token."""
+    # Read masks, advantages and the divisor.
     probes, further, original = ordinary(seed), beyond(seed, inside), Subject(fn)
     original.admit(probes[:5])
     subject, trimmed = untrimmed(original, by_name(probes, "on policy"))
@@ -352,6 +353,7 @@ def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside:
     clamped = [large_reading.clamped(probe) for probe in probes] if large_reading else probes
     curves = Curves(subject)
     divisor = aggregator_of(subject, on_policy(probes), on_policy(clamped))
+    # Fit every method.
     candidates, _ = families()
     evidence = _evidence(subject, probes, clamped, curves, divisor)
     if large_reading:
@@ -425,6 +427,7 @@ def _fits(
 
     Where the asked method is the loss the others are not searched, only looked at with their defaults.
     """
+    # Fit as they are.
     first = like.name if like else None
     known = _known(like, undivided, tolerance)
     look = partial(search, kinks=curves.kinks, tolerance=tolerance, first=first)
@@ -434,18 +437,21 @@ def _fits(
         return (fits if agrees else [known, *fits]), evidence
     if fits[0].exact(tolerance):
         return fits, evidence
+    # Try CISPO capped below 1.
     low = capped_low(curves, candidates)
     if low is not None:
         anchors = [{"anchor": anchor} for anchor in low.choices["anchor"]]
         capped = min((evidence.fit(low, {**low.numbers, **a}) for a in anchors), key=lambda fit: fit.score)
         if capped.exact(tolerance):
             return [capped, *fits], evidence
+    # Try a lower limit of the behavior weight.
     change = floored(curves)
     if change is not None:
         beside = evidence.beside(change=change)
         floored_fits = look(beside, floorable(candidates), smooth=False)
         if floored_fits[0].exact(tolerance):
             return floored_fits, beside
+    # Try a penalty, then masks.
     penalty = penalty_of(curves)
     if penalty is not None:
         beside = evidence.beside(penalties=(penalty,))

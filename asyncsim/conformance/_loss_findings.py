@@ -444,6 +444,7 @@ def _advantages(case: Case) -> Finding | str | None:
         return _misread(reading) if reading is not None and case.coupling in ("none", "token") else None
     if case.first_off(INSIDE) is None or case.nearest.weight.rewarded:
         return None
+    # Compare with other readings of advantages.
     if case.coupling in ("sequence", "batch") and case.first_off(INSIDE, weigh=averaged) is None:
         evidence = "a live ratio of the row gives every token the mean weight of its row"
         remedy = "right where rows have one advantage each; other advantages are averaged"

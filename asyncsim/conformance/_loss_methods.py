@@ -165,6 +165,7 @@ def _takes_numbers(make: Callable[..., Method], key: str) -> bool:
 def expected(method: Method, probes: Sequence[Probe]) -> list[Tensor]:
     """Cotangents of the method on every batch; batches of one shape are weighed together."""
     cotangents: dict[int, Tensor] = {}
+    # Group the batches by shape.
     shape = {i: (*p.mask.shape, p.group) for i, p in enumerate(probes)}
     for key in dict.fromkeys(shape.values()):
         index = [i for i in shape if shape[i] == key]
@@ -173,6 +174,7 @@ def expected(method: Method, probes: Sequence[Probe]) -> list[Tensor]:
         def stack(name: str, index: list[int] = index, size: tuple[int, ...] = (B // N, N, T)) -> Tensor:
             return torch.stack([getattr(probes[i], name).reshape(size) for i in index])
 
+        # Weigh each group at once.
         mask, advantages = stack("mask"), stack("advantages")
         weighed = method.weigh(
             stack("log_prob"),

@@ -71,14 +71,14 @@ def fewest(value: float, most: int, within: float) -> float | None:
 
 
 def tidy(value: float) -> float:
-    """The number with the fewest digits within what bisection can tell apart."""
+    """The number with the fewest digits within the precision of bisection."""
     near = fewest(value, 7, 2e-8 * max(1.0, abs(value)))
     return float(f"{value:.9g}") if near is None else near
 
 
 @dataclass
 class Curves:
-    """c of single tokens for a subject, divided by c at log ratio 0 and A = 1; asked in batches where that is safe."""
+    """c of single tokens for a subject, divided by c at log ratio 0 and A = 1; in batches where that is safe."""
 
     subject: Subject
     pair: bool = False
@@ -170,6 +170,7 @@ class Curves:
 
     def _zoom(self, ladder: str, sign: int, low: float, high: float) -> Kink | None:
         """The kink inside an interval, narrowed down; None where it is only steep."""
+        # Narrow the interval around the sharpest change.
         before = 0.0
         while high - low > _FINEST:
             x = np.linspace(low, high, _CHUNK if self.separable else _FEW)
@@ -187,6 +188,7 @@ class Curves:
             else:
                 at = int(np.argmax(bends)) + 1
                 low, high = float(x[at - 1]), float(x[at + 1])
+        # Classify what is left: jump, bend or curve.
         middle = (low + high) / 2
         below, above = self.at(ladder, sign, np.array([low - 1e-8, high + 1e-8])) + 0.0
         size = max(abs(float(below)), abs(float(above)))
@@ -209,7 +211,7 @@ class Curves:
         return weights.reshape(len(at.log_prob), -1)[:, 0]
 
     def _decide(self) -> None:
-        """Whether tokens of one batch leave one another alone, so that many can be asked at once."""
+        """Whether tokens of one batch leave one another alone, so that many can be evaluated at once."""
         rng = np.random.default_rng(7)
         order = np.arange(_CHUNK)
         # Tokens near 1 among tokens far out: a threshold that they share would show.
@@ -487,7 +489,7 @@ class Trimmed:
 
 
 def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
-    """The loss as it is where no token is left out; else asked on rows with one more token there, if that helps."""
+    """The loss as it is where no token is left out; else evaluated on rows with one more token there, if that helps."""
     ignored = _ignored_tokens(subject, probe)
     if ignored is None:
         return subject, None

@@ -1,4 +1,4 @@
-"""Batches on which a loss is asked: drawn from a seed, with every situation that tells methods apart."""
+"""Batches on which a loss is evaluated: drawn from a seed, with every situation that distinguishes methods."""
 
 from __future__ import annotations
 
@@ -280,7 +280,8 @@ _FAR = np.array([9.5, 12.0, 15.5, 19.5])
 
 def points(ladder: str, sign: float, log_ratio: np.ndarray | Tensor) -> Points:
     """Tokens at the given log ratios: of pi to mu and pi_prox ("drift"; "probable" from a probability of 1/2), of pi
-    and pi_prox to mu ("lag"), or of pi and mu to pi_prox ("snapshot")."""
+    and pi_prox to mu ("lag"), or of pi and mu to pi_prox ("snapshot").
+    """
     x = torch.as_tensor(log_ratio, dtype=torch.float64)
     # Far out the other policy gives way, so that no token has a probability above 1.
     base = torch.full_like(x, math.log(0.5)) if ladder == "probable" else (_HIGHEST - x).clamp(max=_BASE)

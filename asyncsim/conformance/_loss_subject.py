@@ -93,6 +93,7 @@ def bind(fn: Callable[..., Any]) -> Binding:
     if not named and not several:
         # Only **words, or nothing at all: the documented names are given.
         return Binding(fn, dict(zip(DOCUMENTED, DOCUMENTED, strict=True)))
+    # Bind by name where every role is known.
     roles = _settled(named)
     words = _words(named, roles)
     unknown = [p.name for p in named if roles[p.name] is None and p.default is p.empty]
@@ -100,6 +101,7 @@ def bind(fn: Callable[..., Any]) -> Binding:
     if not (unknown or missing):
         first = tuple(p.name for p in named if p.kind is p.POSITIONAL_ONLY and p.name in words)
         return Binding(fn, words, first, _notes(named, words))
+    # Else bind by position, or refuse.
     if _in_order(named, roles, several):
         notes = [f"{name} is {DOCUMENTED[[p.name for p in named].index(name)]}" for name in unknown]
         lines = (f"by position, for the names say nothing: {', '.join(notes)}", *_defaults(named[5:])) if notes else ()

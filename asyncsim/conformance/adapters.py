@@ -137,6 +137,7 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
     with _package("torchrl"):
         from tensordict import TensorDict
         from torchrl.objectives import ClipPPOLoss
+    # Check settings and build the objective.
     known = {name for kind in ClipPPOLoss.__mro__[:2] for name in inspect.signature(kind.__init__).parameters}
     for name in settings:
         remedy = "settings of this adapter are old, and the arguments of ClipPPOLoss"
@@ -175,7 +176,8 @@ def own_settings(name: str) -> list[str]:
 
 def refuse(fn: Any) -> None:
     """Raise `InputError` for a loss in the style of a trainer without its adapter, which knows whose the old
-    log-probs are: its tensors would be taken for others."""
+    log-probs are: its tensors would be taken for others.
+    """
     try:
         names = tuple(inspect.signature(getattr(fn, "forward", fn)).parameters)
     except (TypeError, ValueError):  # what is not callable is refused with the other losses

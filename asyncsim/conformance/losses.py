@@ -49,12 +49,12 @@ def check_loss(
     """Ask a loss for its gradient on random batches and compare it, token by token, with that of every method here.
 
     `fn(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask)` returns a scalar; all tensors are `[B, T]` in
-    float64, sequences of one group stand together. Arguments are told by their names (`old_logp`, `rollout_log_probs`,
-    `response_mask`, ...) in any order, by position only where five names say nothing; what has a default keeps it. The
-    gradient is -dL/d log_prob = s a m c with a factor s of its own:
-    s, the aggregator a, the anchor of its ratios, the kinks of c and its constants are read off; then every method,
-    over its settings, is compared. Where policies agree c is a constant times A, which tells a; single tokens on a
-    ladder of log ratios tell c.
+    float64, sequences of one group stand together. Arguments are recognized by their names (`old_logp`,
+    `rollout_log_probs`, `response_mask`, ...) in any order, by position only where five names say nothing; what has a
+    default keeps it. The gradient is -dL/d log_prob = s a m c with a factor s of its own: s, the aggregator a, the
+    anchor of its ratios, the kinks of c and its constants are read off; then every method, over its settings, is
+    compared. Where policies agree c is a constant times A, which determines a. Single tokens on a ladder of log ratios
+    determine c.
 
     Arguments: `like`, the method that it is meant to be (a name with its defaults, or a `Method`; None: any); `anchor`
     of its ratios, "behavior", "proximal" or "either": the one that explains the loss, else the adapter's `old` (default
@@ -135,9 +135,11 @@ def _parts(method: Method) -> dict[str, str]:
 
 def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str], strict: bool) -> LossReport:
     best, tolerance, target = case.best, case.tolerance, case.target
+    # Collect methods that fit equally well.
     fits = fits if best is fits[0] else [best, *fits]
     alike = [_match(fit, case) for fit in fits if fit.exact(tolerance)]
     same = {match.method: match.label for match in reversed(alike) if match.method != alike[0].method}
+    # Count the findings that matter.
     findings = tuple(_loss_findings.findings(case))
     counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
     skipped = tuple(f"{name}: {why}" for name, why in families()[1].items())

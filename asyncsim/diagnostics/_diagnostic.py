@@ -94,6 +94,7 @@ def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]
     """Metrics and accumulators of a spec: "default", "none", or a sequence of names and values."""
     metrics: list[Metric] = []
     accumulators: list[Accumulator] = []
+    # Take the defaults that the policy can compute.
     if isinstance(names, str) and names in ("default", "none"):
         defaults = (
             []
@@ -106,6 +107,7 @@ def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]
         return [
             m for m in defaults if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)
         ], []
+    # Load and check every named value.
     for item in (names,) if isinstance(names, str) else names:
         value: Any = plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
         checks.require(

@@ -63,7 +63,7 @@ def staleness_max(step: Step) -> Tensor:
     """Staleness of the oldest token of the step, in versions.
 
     s = max_it (v_train - v_it) over the generated tokens of all samples that have mass: shape `[R]`, in versions, NaN
-    where a version is unknown. What a bound on the lag promises. Blind to all tokens but one. Source: textbook.
+    where a version is unknown. What a bound on staleness promises. Blind to all tokens but one. Source: textbook.
     """
     oldest = ages(step).oldest
     present = (sample_share(step) > 0).expand(oldest.shape)

@@ -97,8 +97,8 @@ def staleness_weight(
 
     "constant": w = 1; "threshold": w = 1 up to `cutoff`, `after` beyond; "polynomial": w = (1 + d)^-exponent. The
     division sets the weight at the average age to 1; with an average above 0 fresh data counts MORE than 1 (average 1,
-    exponent 1/2: 1.41), a larger step size in disguise, so the default is 0, where the published default is 1. A token
-    of unknown age has weight 0, and the trace reports the share of such tokens as `unknown_staleness`.
+    exponent 1/2: 1.41), in effect a larger learning rate. So the default is 0; the published default is 1. A token of
+    unknown age has weight 0, and the trace reports the share of such tokens as `unknown_staleness`.
 
     Arguments: `rule`; `exponent` in [0, 1]; `cutoff` >= 0 and `average` >= 0 in versions; `after` >= 0, a pure number;
     each of the four may be one per replicate. Returns a factor `[R, G, N, T or 1]`. Raises `InputError` for an unknown

@@ -20,7 +20,7 @@ from asyncsim.methods._weights import Weight
 class Parts:
     """The tokens of a step in rows `[R, K, n]`: one row for the whole step, or one for each of K micro-batches.
 
-    Micro-batches take the samples in order, all tokens of a sample together; the first ones are larger by one sample
+    Micro-batches take the samples in order, all tokens of a sample together. The first ones are larger by one sample
     where K does not divide their number. `mass` `[R, K, n]`: the share of each token in the step, 0 for masked ones.
     """
 

@@ -58,12 +58,14 @@ class Searched(Adaptive):
 
     def _search(self, step: Step, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Bounds `[R, K]` of each part, and where the sums are not finite: there the tightest bounds."""
+        # Sum the signal at every bound.
         lows = _grid(self.low, self.low_cap, self.low_step, step)
         highs = _grid(self.high, self.high_cap, self.high_step, step)
         positive, negative = _sums(step, parts, advantage, lows, highs, self.count)
         row, column = self.path(lows.shape[-1], highs.shape[-1])
         low, high = lows[:, row].unsqueeze(1), highs[:, column].unsqueeze(1)
         positive, negative = positive[..., column], negative[..., row]
+        # Take the first bounds that reach the target.
         reached = self.reached(positive, negative)
         last = reached.shape[-1] - 1
         first = torch.where(reached.any(-1), reached.to(torch.int8).argmax(-1), last).unsqueeze(-1)
@@ -73,6 +75,7 @@ class Searched(Adaptive):
             torch.where(broken, tight, bound.expand(shape).gather(-1, first)[..., 0])
             for bound, tight in ((low, low[..., -1]), (high, high[..., 0]))
         ]
+        # Report bounds and share of positive signal.
         part = positive.gather(-1, first)[..., 0]
         both = part + negative.gather(-1, first)[..., 0]
         share = torch.where(both > 0, part / both, torch.full_like(both, torch.nan))
@@ -151,7 +154,7 @@ def _sums(
     ratio = parts.rows(step.anchored).exp()
     first, last = (bound.to(ratio.dtype).reshape(-1, 1, 1) for bound in (highs[:, 0], lows[:, -1]))
     far = (ratio > first).logical_and_(up).logical_or_((ratio < last).logical_and_(~up))
-    # Most tokens are inside every bound that is tried; only the others have to be told apart.
+    # Most tokens are inside every bound that is tried; only the others have to be sorted.
     index = far.flatten().nonzero()[:, 0]
     inside, outside = _binned(
         index // far.shape[-1], lows, highs, far.shape[:2], *(x.flatten()[index] for x in (ratio, up, weight))

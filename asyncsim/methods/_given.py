@@ -76,6 +76,7 @@ def weigh(
     categorical: bool = True,
 ) -> Weighed:
     """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
+    # Lift the tensors to `[R, G, N, T]`.
     shape = _shape("log_prob", log_prob)
     method = _bound(method, shape[0] if len(shape) == 4 else 1)
     lifted = {"log_prob": _lift(_like("log_prob", log_prob, shape), shape)}
@@ -94,6 +95,7 @@ def weigh(
     proximal = None if proximal_log_prob is None else _lift(_like("proximal_log_prob", proximal_log_prob, shape), shape)
     if reference_log_prob is not None:
         lifted["reference"] = _lift(_like("reference_log_prob", reference_log_prob, shape), shape)
+    # Check log-probs.
     missing = set(method.outputs) - set(lifted)
     checks.require(
         missing <= {"reference"},
@@ -115,6 +117,7 @@ def weigh(
         "given for a method that drops groups of equal rewards, or weighs by rewards",
         "hand over one reward for each sequence beside the advantages",
     )
+    # Check rewards and staleness.
     reward = _rewards(rewards, shape, present)
     lifted_staleness = None if staleness is None else _lift(_sized("staleness", staleness, shape), shape)
     if lifted_staleness is not None:
@@ -123,6 +126,7 @@ def weigh(
         checks.require(
             sound, "staleness", "negative or infinite", "versions >= 0", "say NaN where a version is unknown"
         )
+    # Build the step with its advantages.
     start = None if proximal is None else {"log_prob": proximal}
     step = given(method, lifted, behavior, present, reward=reward, proximal=start, staleness=lifted_staleness)
     if advantages is not None:
@@ -133,6 +137,7 @@ def weigh(
         )
         method.advantage.check(present.shape[2])
     advantage = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)
+    # Divide cotangents by shares.
     cotangent, share = step.cotangents["log_prob"], method.share(step)
     weight = torch.where(share > 0, cotangent / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
     columns = [x.expand(present.shape).reshape(shape) for x in (cotangent, weight, share, advantage)]

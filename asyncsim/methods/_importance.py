@@ -97,7 +97,7 @@ class PerDecision(Weight):
 
 @dataclass(frozen=True)
 class TruncatedClip(Weight):
-    """c = min(h, cap) u A where the clip on u = pi/pi_prox is open; h = pi_prox/mu carries lag and mismatch."""
+    """c = min(h, cap) u A where the clip on u = pi/pi_prox is open; h = pi_prox/mu carries staleness and mismatch."""
 
     cap: Any = field(metadata=MARK)
     low: Any = field(metadata=MARK)

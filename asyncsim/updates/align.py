@@ -76,7 +76,7 @@ def align(
     kappa <= low: unchanged; low < kappa <= high: g - strength (<g, g_ref>/|g_ref|^2) g_ref, or with removal "shrink" as
     much of that as leaves kappa = low (strength 1); kappa > high: skip the update. Without a valid kappa (first update,
     a gradient that is zero or not finite, here or one update before) the update passes as it is and is counted as
-    invalid; such a gradient clears the reference, also where `skip_nonfinite` stands before.
+    invalid. Such a gradient clears the reference, also where `skip_nonfinite` stands before.
 
     Placement: before `adam` raw gradients are compared and the projection reaches both moments (the second shrinks, so
     that the step along the old direction is inflated); behind it steps are compared, and momentum alone aligns them.
