@@ -64,7 +64,7 @@ def m2po_areal(
     scope: str = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """Second moment of log pi_prox/mu as a mask: c_it = M_it u_it A_i, PPO's clip on u = pi/pi_prox, 0 if stale.
+    """Second moment of log pi_prox/mu as a mask: c_it = M_it u_it A_i, PPO's clip on u = pi/pi_prox, M 0 if stale.
 
     With v = (log mu - log pi_prox)^2 of all generated tokens, the largest are dropped until the mean of the rest is
     below tau; one token at least stays. Equal tokens go together. Tokens that a step would pull back are dropped like
