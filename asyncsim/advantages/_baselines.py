@@ -73,11 +73,11 @@ def others(pool: Pool) -> Tensor:
     subtracting it: one of weight 1e8 would take the digits of all others with it.
     """
     origin, relative = pool.relative
-    own = (pool.mass - pool.one).clamp(min=0.0)
+    remaining = (pool.mass - pool.one).clamp(min=0.0)
 
     def mean(weight: Tensor) -> tuple[Tensor, Tensor]:
-        total = _without(pool.mass * weight) + own * weight
-        moment = _without(pool.mass * weight * relative) + own * weight * relative
+        total = _without(pool.mass * weight) + remaining * weight
+        moment = _without(pool.mass * weight * relative) + remaining * weight * relative
         return moment / torch.where(total > 0, total, torch.ones_like(total)), total
 
     plain, rest = mean(torch.ones_like(pool.reward))
@@ -91,8 +91,8 @@ def spread(pool: Pool) -> Tensor:
     """Population standard deviation of the rewards, 1 where it is at most 1e-8, `[R, G, 1]`."""
     _, relative = pool.relative
     centered = relative - (pool.mass * relative).sum(-1, keepdim=True)
-    found = (pool.mass * centered**2).sum(-1, keepdim=True).sqrt()
-    return torch.where(found > _SMALLEST, found, torch.ones_like(found))
+    deviation = (pool.mass * centered**2).sum(-1, keepdim=True).sqrt()
+    return torch.where(deviation > _SMALLEST, deviation, torch.ones_like(deviation))
 
 
 def _chance(pool: Pool) -> Tensor:
@@ -110,7 +110,7 @@ def _without(values: Tensor) -> Tensor:
 def _quantile(values: Tensor, chance: Tensor, level: float) -> Tensor:
     """Smallest value up to which the chances add up to at least `level`, `[R, G, 1]`."""
     ordered, order = values.sort(-1)
-    held = chance.gather(-1, order).double()
-    below = held.cumsum(-1)
-    reached = (held > 0) & (below >= level * below[..., -1:] - _ROUNDING)
+    chances = chance.gather(-1, order).double()
+    below = chances.cumsum(-1)
+    reached = (chances > 0) & (below >= level * below[..., -1:] - _ROUNDING)
     return ordered.gather(-1, reached.to(torch.int8).argmax(-1, keepdim=True))

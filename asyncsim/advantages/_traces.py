@@ -38,7 +38,7 @@ def recorded_value(batch: Batch, name: str) -> Tensor:
 def state_value(step: Step) -> Tensor:
     """V = sum_a pi(a|s) Q(s, a) of the current policy, `[R, G, N, T]`, 0 on masked tokens."""
     prob = step.current["log_probs"].exp()
-    return kept((prob * step.current["action_values"]).sum(-1), step.mask)
+    return mask_out((prob * step.current["action_values"]).sum(-1), step.mask)
 
 
 def tokens(step: Step, value: Tensor | None) -> Tokens:
@@ -50,42 +50,42 @@ def tokens(step: Step, value: Tensor | None) -> Tokens:
         going = going * (~batch.ended).to(mask.dtype)
     nothing = torch.zeros_like(mask)
     if value is None:
-        return Tokens(kept(reward, mask), nothing, nothing, going)
+        return Tokens(mask_out(reward, mask), nothing, nothing, going)
     beyond = batch.behavior.get("successor_value")
-    beyond = nothing if beyond is None else kept(beyond, mask * (1.0 - going))
-    return Tokens(kept(reward, mask), kept(value, mask), beyond, going)
+    beyond = nothing if beyond is None else mask_out(beyond, mask * (1.0 - going))
+    return Tokens(mask_out(reward, mask), mask_out(value, mask), beyond, going)
 
 
-def traced(found: Tokens, discount: Any, trace: Any) -> Tensor:
+def traced(trajectory: Tokens, discount: Any, trace: Any) -> Tensor:
     """A_t = delta_t + discount trace A_(t+1) inside an episode, delta_t = r_t + discount V_(t+1) - V_t."""
     discount, trace = per_sample(discount), per_sample(trace)
-    delta = found.reward + discount * following(found, found.value) - found.value
-    return _backward(delta, discount * trace * found.going)
+    delta = trajectory.reward + discount * following(trajectory, trajectory.value) - trajectory.value
+    return _backward(delta, discount * trace * trajectory.going)
 
 
-def following(found: Tokens, each: Tensor) -> Tensor:
+def following(trajectory: Tokens, each: Tensor) -> Tensor:
     """Numbers of the next token of the episode, and the value behind it where the trajectory does not go on."""
-    return torch.nn.functional.pad(each[..., 1:], (0, 1)) * found.going + found.beyond
+    return torch.nn.functional.pad(each[..., 1:], (0, 1)) * trajectory.going + trajectory.beyond
 
 
-def corrected(found: Tokens, discount: Any, weight: Tensor, keep: Tensor) -> Tensor:
+def corrected(trajectory: Tokens, discount: Any, weight: Tensor, keep: Tensor) -> Tensor:
     """x_t = weight_t delta_t + discount keep_t x_(t+1) inside an episode: a correction of V, `[R, G, N, T]`.
 
     A product of traces begins with the token's own `keep`, but the error of each token has only its own `weight`.
     `discount` is a number or `[R, 1, 1, 1]`.
     """
-    delta = weight * (found.reward + discount * following(found, found.value) - found.value)
-    return _backward(delta, discount * keep * found.going)
+    delta = weight * (trajectory.reward + discount * following(trajectory, trajectory.value) - trajectory.value)
+    return _backward(delta, discount * keep * trajectory.going)
 
 
-def backed_up(found: Tokens, taken: Tensor, discount: Any, keep: Tensor) -> Tensor:
+def backed_up(trajectory: Tokens, action_value: Tensor, discount: Any, keep: Tensor) -> Tensor:
     """Q_t + x_t with x_t = r_t + discount V_(t+1) - Q_t + discount keep_(t+1) x_(t+1) inside an episode.
 
     `found.value` is V of the state, `taken` Q of the action, each `[R, G, N, T]`; the product of traces begins with the
     next token.
     """
-    delta = found.reward + discount * following(found, found.value) - taken
-    return taken + _backward(delta, discount * torch.nn.functional.pad(keep[..., 1:], (0, 1)) * found.going)
+    delta = trajectory.reward + discount * following(trajectory, trajectory.value) - action_value
+    return action_value + _backward(delta, discount * torch.nn.functional.pad(keep[..., 1:], (0, 1)) * trajectory.going)
 
 
 def _backward(delta: Tensor, carried: Tensor) -> Tensor:
@@ -116,6 +116,6 @@ def moments(step: Step, each: Tensor) -> tuple[Tensor, Tensor]:
     return mean, (variance * unbiased).sqrt()
 
 
-def kept(each: Tensor, mask: Tensor) -> Tensor:
+def mask_out(each: Tensor, mask: Tensor) -> Tensor:
     """Numbers of generated tokens, 0 elsewhere: what stands on masked tokens may be anything."""
     return torch.where(mask > 0, each.to(mask.dtype), torch.zeros((), dtype=mask.dtype, device=mask.device))

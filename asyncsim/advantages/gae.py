@@ -29,16 +29,16 @@ class Gae(Baseline):
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = step.batch
-        found = traced(self._tokens(step), self.discount, self.trace)
+        advantage = traced(self._tokens(step), self.discount, self.trace)
         if not self.normalize:
-            return found
-        mean, deviation = moments(step, found)
-        return torch.where(batch.mask > 0, (found - mean) / (deviation + 1e-8), torch.zeros_like(found))
+            return advantage
+        mean, deviation = moments(step, advantage)
+        return torch.where(batch.mask > 0, (advantage - mean) / (deviation + 1e-8), torch.zeros_like(advantage))
 
     def targets(self, step: Step) -> Tensor:
         """What the critic should say: the advantage, not normalized, plus the value at the draw, `[R, G, N, T]`."""
-        found = self._tokens(step)
-        return traced(found, self.discount, self.trace) + found.value
+        trajectory = self._tokens(step)
+        return traced(trajectory, self.discount, self.trace) + trajectory.value
 
     def _tokens(self, step: Step) -> Tokens:
         return tokens(step, recorded_value(step.batch, "gae"))
@@ -48,7 +48,7 @@ def gae(discount: Any = 0.99, trace: Any = 0.95, normalize: bool = False) -> Gae
     """Advantage of each token: A_t = sum_k (discount trace)^k delta_(t+k), delta_t = r_t + discount V_(t+1) - V_t.
 
     V is what the critic said when the action was chosen, so that the advantage does not change between updates on one
-    batch. The sum stops where an episode ends; the value behind it is 0 after termination, and the critic's value of
+    batch. The sum stops where an episode ends. The value behind it is 0 after termination, and the critic's value of
     the next observation where a limit of time or of the segment cut it off. `trace` 0 is the error of one step, 1 the
     return minus V. Targets of the critic are A + V. Scope: token; with `normalize`, step.
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.advantages._advantage import Baseline
-from asyncsim.advantages._traces import following, kept, recorded_value, tokens
+from asyncsim.advantages._traces import following, mask_out, recorded_value, tokens
 from asyncsim.base import checks
 from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.learning.step import Step
@@ -29,24 +29,24 @@ class NStep(Baseline):
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = step.batch
         value = recorded_value(batch, "n_step")
-        return kept(self.targets(step) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)
+        return mask_out(self.targets(step) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)
 
     def targets(self, step: Step) -> Tensor:
         """What the critic should say: the return of n steps, `[R, G, N, T]`."""
-        found = tokens(step, recorded_value(step.batch, "n_step"))
-        out = found.value
-        for _ in range(min(self.steps, out.shape[-1])):
-            out = found.reward + per_sample(self.discount) * following(found, out)
-        return out
+        trajectory = tokens(step, recorded_value(step.batch, "n_step"))
+        sums = trajectory.value
+        for _ in range(min(self.steps, sums.shape[-1])):
+            sums = trajectory.reward + per_sample(self.discount) * following(trajectory, sums)
+        return sums
 
 
 def n_step(steps: int = 5, discount: Any = 0.99) -> NStep:
     """Return of n steps minus V: A_t = sum_(k < n) discount^k r_(t+k) + discount^n V_(t+n) - V_t.
 
-    The sum stops where an episode ends; the value behind it is 0 after termination, and the critic's value of the next
+    The sum stops where an episode ends. The value behind it is 0 after termination, and the critic's value of the next
     observation where a limit of time or of the segment cut it off. V is what the critic said when the action was
-    chosen. Targets of the critic are A + V. Every token looks n steps ahead; actors that stop every n steps look less
-    far from the later ones: segments of n tokens with `gae(trace=1)` are those. Scope: token.
+    chosen. Targets of the critic are A + V. Every token looks n steps ahead. Actors that stop every n steps use fewer
+    rewards for the later ones: segments of n tokens with `gae(trace=1)` are those. Scope: token.
 
     Arguments: `steps` n >= 1, tokens; `discount` in [0, 1] per token, a pure number (or one per replicate). Returns an
     advantage, `[R, G, N, T]` in units of reward. Raises `InputError` for numbers outside their range, and in a run

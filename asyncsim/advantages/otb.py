@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.advantages._advantage import GroupBaseline
-from asyncsim.advantages._traces import kept, tokens, traced
+from asyncsim.advantages._traces import mask_out, tokens, traced
 from asyncsim.base import checks
 from asyncsim.learning.step import Step
 
@@ -25,22 +25,22 @@ class Otb(GroupBaseline):
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = step.batch
-        found, present = self.targets(step), step.batch.mass.unsqueeze(-1) * batch.mask
+        returns, present = self.targets(step), step.batch.mass.unsqueeze(-1) * batch.mask
         energy = present * self._energy(step, batch.mask)
         total, alive = (x.sum(2, keepdim=True) for x in (energy, present))
         # Where no score has a length, or every weight is 0, the plain mean is left.
         share = torch.where(total > 0, energy / _or_one(total), present / _or_one(alive))
-        base = (share * found).sum(2, keepdim=True)
+        base = (share * returns).sum(2, keepdim=True)
         if self.alone == "none":
             base = torch.where(alive * step.size < 1.5, torch.zeros_like(base), base)
-        return kept(found - base, batch.mask)
+        return mask_out(returns - base, batch.mask)
 
     def _energy(self, step: Step, mask: Tensor) -> Tensor:
         """Om: the running sum of squared scores as the loss weights them."""
-        norms, weight = kept(step.row_norms, mask), step.applied**2
+        norms, weight = mask_out(step.row_norms, mask), step.applied**2
         if self.where == "inside":
-            return kept(weight * norms, mask).cumsum(-1)
-        return kept(weight * norms.cumsum(-1), mask)
+            return mask_out(weight * norms, mask).cumsum(-1)
+        return mask_out(weight * norms.cumsum(-1), mask)
 
     def targets(self, step: Step) -> Tensor:
         """Return from each token on, undiscounted, `[R, G, N, T]`."""

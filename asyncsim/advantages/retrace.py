@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim.advantages._advantage import Baseline
-from asyncsim.advantages._traces import backed_up, kept, state_value, tokens
+from asyncsim.advantages._traces import backed_up, mask_out, state_value, tokens
 from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
@@ -25,24 +25,24 @@ class Retrace(Baseline):
 
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        return kept(self.targets(step) - state_value(step), step.mask)
+        return mask_out(self.targets(step) - state_value(step), step.mask)
 
     def targets(self, step: Step) -> Tensor:
         """What the critic should say of the action taken: Q_ret, `[R, G, N, T]`."""
-        found = tokens(step, state_value(step))
-        taken = kept(step.current["action_value"], step.mask)
+        trajectory = tokens(step, state_value(step))
+        action_value = mask_out(step.current["action_value"], step.mask)
         keep = per_sample(self.trace) * ratios.usable(step.log_ratio.to(step.mask.dtype)).clamp(max=1.0)
-        return backed_up(found, taken, per_sample(self.discount), keep)
+        return backed_up(trajectory, action_value, per_sample(self.discount), keep)
 
 
 def retrace(discount: Any = 0.99, trace: Any = 1.0) -> Retrace:
     """Action values corrected along the trajectory: A_t = Q_ret(s_t, a_t) - V(s_t), V = sum_a pi(a|s) Q(s, a).
 
     Q_ret_t = Q_t + sum_(j >= t) discount^(j-t) (prod_(i=t+1)^j k_i)(r_j + discount V(s_(j+1)) - Q_j), k_i = trace
-    min(1, ratio_i). The product begins behind t, since Q is that of the action already taken, and V is the mean over
-    the policy's actions, not the value of the one that came next: with exact Q every error has mean 0 whatever
-    generated the data. Q and pi are the current ones at every update; targets of Q(s_t, a_t) are Q_ret; behind a cut
-    stands the state value recorded at the draw. Scope: token.
+    min(1, ratio_i). The product begins behind t, since Q is that of the action already taken. V is the mean over the
+    policy's actions, not the value of the next one. With exact Q every error has mean 0 whatever generated the data. Q
+    and pi are the current ones at every update; targets of Q(s_t, a_t) are Q_ret; behind a cut stands the state value
+    recorded at the draw. Scope: token.
 
     Arguments: `discount` and `trace` in [0, 1], pure numbers (or one per replicate). Returns an advantage,
     `[R, G, N, T]` in units of reward. Raises `InputError` for numbers outside their range, and in a run whose policy

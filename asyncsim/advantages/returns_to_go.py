@@ -27,10 +27,10 @@ class ReturnsToGo(Baseline):
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = step.batch
-        found = self.targets(step)
+        returns = self.targets(step)
         if self.baseline == "none":
-            return found
-        return torch.where(batch.mask > 0, found - moments(step, found)[0], torch.zeros_like(found))
+            return returns
+        return torch.where(batch.mask > 0, returns - moments(step, returns)[0], torch.zeros_like(returns))
 
     def targets(self, step: Step) -> Tensor:
         """What a critic should say: the sums without baseline, `[R, G, N, T]`."""

@@ -38,5 +38,5 @@ def self_normalized(leave_one_out: bool = False) -> SelfNormalized:
     >>> self_normalized().describe()
     {'advantage': 'self_normalized', 'leave_one_out': False}
     """
-    kept = checks.boolean("leave_one_out", leave_one_out, "say whether a sample leaves its own baseline")
-    return SelfNormalized(kept)
+    flag = checks.boolean("leave_one_out", leave_one_out, "say whether a sample leaves its own baseline")
+    return SelfNormalized(flag)

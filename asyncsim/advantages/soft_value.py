@@ -37,7 +37,7 @@ def soft_value(temperature: Any = 1.0) -> SoftValue:
     """Soft value of the group as baseline: A_i = r_i - V, V = beta log sum_j mass_j exp(r_j / beta). Scope: group.
 
     V is the value of the best policy at a price of beta per nat of KL to the one that drew the samples, max_p E_p r -
-    beta KL(p||mu); it lies between the mean (beta to infinity) and the largest reward (beta to 0). From N samples it is
+    beta KL(p||mu). It lies between the mean (beta to infinity) and the largest reward (beta to 0). From N samples it is
     biased downward, by Jensen's inequality.
 
     Arguments: `temperature` beta > 0, in units of reward, a number or one per replicate. Returns an advantage, `[R, G,

@@ -28,22 +28,22 @@ class Vtrace(Baseline):
 
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        found, shift = self._corrections(step)
-        after = following(found, found.value + per_sample(self.trace) * shift)
-        error = found.reward + per_sample(self.discount) * after - found.value
+        trajectory, shift = self._corrections(step)
+        after = following(trajectory, trajectory.value + per_sample(self.trace) * shift)
+        error = trajectory.reward + per_sample(self.discount) * after - trajectory.value
         return torch.where(step.mask > 0, error, torch.zeros_like(error))
 
     def targets(self, step: Step) -> Tensor:
         """What the critic should say: v_t, `[R, G, N, T]`."""
-        found, shift = self._corrections(step)
-        return found.value + shift
+        trajectory, shift = self._corrections(step)
+        return trajectory.value + shift
 
     def _corrections(self, step: Step) -> tuple[Tokens, Tensor]:
         """Rewards and values, and v_t - V_t of every token."""
-        found = tokens(step, step.current["value"])
+        trajectory = tokens(step, step.current["value"])
         ratio = ratios.usable(step.log_ratio.to(step.mask.dtype))
         rho, keep = (_at_most(ratio, cap) for cap in (self.rho_cap, self.trace_cap))
-        return found, corrected(found, per_sample(self.discount), rho, per_sample(self.trace) * keep)
+        return trajectory, corrected(trajectory, per_sample(self.discount), rho, per_sample(self.trace) * keep)
 
 
 def _at_most(ratio: Tensor, cap: Any) -> Tensor:
@@ -56,8 +56,8 @@ def vtrace(discount: Any = 0.99, trace: Any = 1.0, rho_cap: Any = 1.0, trace_cap
     v_s = V_s + sum_(t >= s) discount^(t-s) (prod_(i=s)^(t-1) k_i) rho_t delta_t, rho_t = min(rho_cap, r_t), k_t = trace
     min(trace_cap, r_t), delta_t = r_t + discount V_(t+1) - V_t, r the token ratio to behavior: the product holds the
     ratios of the tokens before t, the error of t its own. `rho_cap` decides which policy's values v_s tends to
-    (proportional to min(rho_cap mu, pi)), `trace_cap` how fast; the paper has rho_cap >= trace_cap. V is the
-    current critic's at every update, targets are v_s; behind a cut stands the value recorded at the draw. At lag 0 and
+    (proportional to min(rho_cap mu, pi)), `trace_cap` how fast; the paper has rho_cap >= trace_cap. V is the current
+    critic's at every update, targets are v_s; behind a cut stands the value recorded at the draw. At staleness 0 and
     trace 1 these are returns minus V. Scope: token.
 
     Arguments: `discount` and `trace` in [0, 1]; `rho_cap` and `trace_cap` > 0, pure numbers (or one per replicate).

@@ -114,9 +114,9 @@ class Shadow:
             carried = {"all": 0, "running": self.running, "ready": ready}.get(law.publish)
             self.free, self.lost = self.free + returned if carried is None else self.limit - carried, 0
         else:
-            kept = 0 if law.recovery != "known" else ready
+            recovered = 0 if law.recovery != "known" else ready
             forgotten = version * self.rules.consumed if law.recovery == "forgotten" else 0
-            self.running, self.lost, self.free = 0, 0, self.limit - kept + forgotten
+            self.running, self.lost, self.free = 0, 0, self.limit - recovered + forgotten
 
 
 def laws(rules: Rules) -> list[tuple[str, Law]]:
@@ -124,20 +124,20 @@ def laws(rules: Rules) -> list[tuple[str, Law]]:
     # Tickets that return at the dequeue are h M, which must be a batch at least.
     bases = BASES if rules.limit - rules.consumed >= rules.batch else BASES[:1]
     bases = (*bases, RESET) if rules.oldest is None else OPEN
-    usual, found = Law(), []
+    usual, pairs = Law(), []
     for (name, law), base, bounded in itertools.product(MISTAKES, bases, (True, False)):
-        own = {key: value for key, value in vars(law).items() if value != getattr(usual, key)}
-        if rules.concurrent is None and "concurrent" in own:
+        changes = {key: value for key, value in vars(law).items() if value != getattr(usual, key)}
+        if rules.concurrent is None and "concurrent" in changes:
             continue
-        if own.keys() & (base.keys() - {"versions"}) or (rules.oldest is not None and own.keys() & _OF_TICKETS):
+        if changes.keys() & (base.keys() - {"versions"}) or (rules.oldest is not None and changes.keys() & _OF_TICKETS):
             continue
-        joined = {**base, **own}
-        if "versions" in base and "versions" in own:
-            joined["versions"] = base["versions"] + own["versions"]
-        if "concurrent" not in own:
+        joined = {**base, **changes}
+        if "versions" in base and "versions" in changes:
+            joined["versions"] = base["versions"] + changes["versions"]
+        if "concurrent" not in changes:
             joined["concurrent"] = bounded
-        found.append((name, replace(usual, **joined)))
-    return found
+        pairs.append((name, replace(usual, **joined)))
+    return pairs
 
 
 _OF_TICKETS = {"versions", "more", "publish", "accept", "consume"}
@@ -151,11 +151,11 @@ def likely(
 
     A suspect is named only where the controller does what it says: tickets are followed over one publish.
     """
-    left = laws(rules)
+    suspects = laws(rules)
     for walk in range(WALKS):
-        left = _walked(Run(rules, factory, names), left, random.Random(f"{seed} {walk}"))
-    if left:
-        return tuple(dict.fromkeys(name for name, _ in left)), True
+        suspects = _walked(Run(rules, factory, names), suspects, random.Random(f"{seed} {walk}"))
+    if suspects:
+        return tuple(dict.fromkeys(name for name, _ in suspects)), True
     last = broken.events[-1][0] if broken.events else ""
     if rule == "no starvation" and last in LOSSES:
         guess = _RETURNED[_returned(Run(rules, factory, names), last)].get(last, "")
@@ -177,11 +177,13 @@ _RETURNED: dict[str, dict[str, str]] = {
 def _returned(run: Run, event: str) -> str:
     """What becomes of the ticket of a lost group: "never", "later" (at the next publish), or "unclear"."""
     try:
+        # Plan a full batch behind the loss.
         first = run.look()
         batch, publish = run.rules.batch, run.rules.publish
         steps = [("submit", 1), *([("accept", 1)] if event == "drop" else []), (event, 1)]
         for _ in range(publish):
             steps += [("submit", batch), ("accept", batch), ("consume", batch)]
+        # Play the plan, with a publish last.
         before = None
         for name, n in steps:
             run.capacity = run.look()
@@ -194,6 +196,7 @@ def _returned(run: Run, event: str) -> str:
         after = run.look()
     except Violation:
         return "unclear"
+    # Compare capacities before and behind it.
     if before != first - 1:
         return "unclear"
     return {first - 1: "never", first: "later"}.get(after, "unclear")
@@ -218,21 +221,23 @@ def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) ->
         limit = None if run.rules.oldest is None else run.look()
     except Violation:
         return []
-    left = [(name, law, Shadow(law, run.rules, limit)) for name, law in suspects]
+    # Start every law beside the controller.
+    shadows = [(name, law, Shadow(law, run.rules, limit)) for name, law in suspects]
     most = 4 * run.rules.limit + 4
     for _ in range(STEPS):
         try:
             run.capacity = run.look()
-            left = [each for each in left if max(each[2].capacity(), 0) == max(run.capacity, 0)]
+            shadows = [each for each in shadows if max(each[2].capacity(), 0) == max(run.capacity, 0)]
             able = run.limits()
-            if not left or not able:
+            if not shadows or not able:
                 break
+            # Draw an event and its size.
             event = choose.choice(list(able))
             room = min(able[event], most)
             n = room if choose.random() < 0.5 else choose.randint(1, room)
             run.happen(event, n)
         except Violation:
             return []
-        for _, _, shadow in left:
+        for _, _, shadow in shadows:
             shadow.happen(event, n, run.counts.version, run.counts.ready)
-    return [(name, law) for name, law, _ in left]
+    return [(name, law) for name, law, _ in shadows]

@@ -1,4 +1,4 @@
-"""One run of a controller beside the true counts: every event is told, every answer is compared with its bound."""
+"""One run of a controller beside the true counts: every event is reported, every answer is compared with its bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asyncsim.conformance.controller import Hooks, Names
 
 LOSSES = ("reject", "fail", "drop")
 CRASHES = ("crash", "crash, data kept")
-TOLD = {
+HOOK_OF = {
     "submit": "submitted",
     "accept": "accepted",
     "reject": "rejected",
@@ -25,7 +25,7 @@ TOLD = {
     "consume": "consumed",
     "publish": "published",
 }
-"""Events, and the call that tells a controller of them."""
+"""Events, and the call that reports them to a controller."""
 
 
 def tickets_of(batch_size: int, max_staleness: float, batches_per_publish: int) -> int:
@@ -65,23 +65,23 @@ class Counts:
     lost: int = 0
     begun: Counter[int] = field(default_factory=Counter)
     """Running groups by the version under which they began."""
-    kept: Counter[int] = field(default_factory=Counter)
+    accepted: Counter[int] = field(default_factory=Counter)
     """Accepted ones."""
 
     def over(self, oldest: float | None) -> int:
         """Accepted groups that are too old to be trained."""
         if oldest is None:
             return 0
-        return sum(n for version, n in self.kept.items() if self.version - version > oldest)
+        return sum(n for version, n in self.accepted.items() if self.version - version > oldest)
 
     def moved(self, n: int, out: Counter[int], into: Counter[int] | None = None, *, newest: bool = False) -> None:
         """n groups leave, the oldest first (or the newest)."""
         for version in sorted(out, reverse=newest):
-            taken = min(n, out[version])
-            out[version] -= taken
-            n -= taken
+            amount = min(n, out[version])
+            out[version] -= amount
+            n -= amount
             if into is not None:
-                into[version] += taken
+                into[version] += amount
 
 
 class Violation(AssertionError):
@@ -119,22 +119,22 @@ class Run:
     def limits(self) -> dict[str, int]:
         """Events that can happen now, with the groups they may concern at most."""
         now, rules = self.counts, self.rules
-        left = max(now.running, now.ready) if rules.losses is None else rules.losses - now.lost
+        spare = max(now.running, now.ready) if rules.losses is None else rules.losses - now.lost
         over = now.over(rules.oldest)
         able = {
             "submit": min(self.capacity, 4 * rules.limit),
             "accept": now.running,
-            "reject": min(now.running, left),
-            "fail": min(now.running, left),
-            "drop": min(now.ready, left),
+            "reject": min(now.running, spare),
+            "fail": min(now.running, spare),
+            "drop": min(now.ready, spare),
             "expire": over,
             "consume": int(now.batches < rules.publish and now.ready >= rules.batch and not over),
             "publish": int(now.batches == rules.publish),
             "crash": int(rules.recovery and now.version > 0),
             "crash, data kept": int(rules.recovery and self.hooks.takes_kept() and now.ready > 0),
         }
-        deaf = {event for event in LOSSES if not self.hooks.has(TOLD[event])}
-        return {event: most for event, most in able.items() if most > 0 and event not in deaf}
+        without_hook = {event for event in LOSSES if not self.hooks.has(HOOK_OF[event])}
+        return {event: most for event, most in able.items() if most > 0 and event not in without_hook}
 
     def happen(self, event: str, n: int) -> None:
         """Let an event happen to n groups and tell the controller."""
@@ -153,8 +153,9 @@ class Run:
     def _take(self, event: str, n: int) -> str:
         now, rules = self.counts, self.rules
         if event in CRASHES:
-            return self._crash(kept=now.ready if event == "crash, data kept" else 0)
+            return self._crash(ready=now.ready if event == "crash, data kept" else 0)
         n = {"expire": now.over(rules.oldest), "consume": rules.batch}.get(event, n)
+        # Move the groups.
         if event == "submit":
             now.running += n
             now.begun[now.version] += n
@@ -164,13 +165,14 @@ class Run:
             now.running -= n
             now.ready += n if event == "accept" else 0
             # Stragglers come last: what is too old must be met.
-            now.moved(n, now.begun, now.kept if event == "accept" else None, newest=True)
+            now.moved(n, now.begun, now.accepted if event == "accept" else None, newest=True)
         else:
             now.ready -= n
             now.batches += event == "consume"
-            now.moved(n, now.kept, newest=event == "drop")
+            now.moved(n, now.accepted, newest=event == "drop")
         now.lost += n if event in LOSSES else 0
-        self.hooks.tell(TOLD[event], now.version if event == "publish" else n)
+        # Report the event to the controller.
+        self.hooks.tell(HOOK_OF[event], now.version if event == "publish" else n)
         lines = {
             "expire": f"drop {n} that are more than {rules.oldest or 0:g} versions old",
             "consume": f"train a batch of {n}",
@@ -178,14 +180,14 @@ class Run:
         }
         return lines.get(event, f"{event} {n}")
 
-    def _crash(self, kept: int) -> str:
+    def _crash(self, ready: int) -> str:
         """The weights of the last publish come back, with a new controller."""
-        data = self.counts.kept if kept else Counter()
-        self.counts = Counts(version=self.counts.version, ready=kept, kept=data)
+        accepted = self.counts.accepted if ready else Counter()
+        self.counts = Counts(version=self.counts.version, ready=ready, accepted=accepted)
         self.hooks = Hooks(self.factory(), self.names)
-        self.hooks.tell("recovered", self.counts.version, kept)
-        told = f"{kept} accepted groups are kept" if kept else "all data is lost"
-        return f"crash, recover at version {self.counts.version}; {told}"
+        self.hooks.tell("recovered", self.counts.version, ready)
+        fate = f"{ready} accepted groups are kept" if ready else "all data is lost"
+        return f"crash, recover at version {self.counts.version}; {fate}"
 
     def look(self) -> int:
         """Ask for the capacity; what is no whole number breaks a rule."""
@@ -216,9 +218,9 @@ class Run:
             text = f"nothing runs, {ready}, and capacity is 0 for ever"
             raise Violation("no starvation", text, 0, "at least 1")
         if self.hooks.has("version") and self.hooks.version() != now.version:
-            found = self.hooks.version()
-            text = f"its version is {found}, that of the weights {now.version}"
-            raise Violation("versions", text, found, now.version)
+            answer = self.hooks.version()
+            text = f"its version is {answer}, that of the weights {now.version}"
+            raise Violation("versions", text, answer, now.version)
 
     def _refuse(self, value: int, bound: int) -> None:
         now, rules = self.counts, self.rules
@@ -252,9 +254,9 @@ def shortened(run: Run, violation: Violation) -> tuple[Run, Violation]:
         at, before = 0, len(best[0].events)
         while at < len(best[0].events):
             events = best[0].events
-            tried = replayed(run, events[:at] + events[at + size :])
-            if tried is not None and tried[1].rule == violation.rule and len(tried[0].events) < len(events):
-                best = tried
+            attempt = replayed(run, events[:at] + events[at + size :])
+            if attempt is not None and attempt[1].rule == violation.rule and len(attempt[0].events) < len(events):
+                best = attempt
             else:
                 at += 1
         if len(best[0].events) == before:

@@ -14,7 +14,7 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as searched
 
-from asyncsim.conformance._admission_runs import CRASHES, LOSSES, TOLD, Rules, Run, Violation, replayed, shortened
+from asyncsim.conformance._admission_runs import CRASHES, HOOK_OF, LOSSES, Rules, Run, Violation, replayed, shortened
 from asyncsim.conformance.controller import Names
 
 
@@ -113,10 +113,10 @@ def _machine(search: Search) -> type[RuleBasedStateMachine]:
         def every_rule_is_kept(self) -> None:
             self.watch(self.run.check)
             able = self.run.limits()
-            left = self.crashes - sum(event in CRASHES for event, _ in self.run.events)
-            barred = (() if self.losses else LOSSES) + (() if left > 0 else CRASHES)
+            budget = self.crashes - sum(event in CRASHES for event, _ in self.run.events)
+            barred = (() if self.losses else LOSSES) + (() if budget > 0 else CRASHES)
             self.able = {event: most for event, most in able.items() if event not in barred}
 
-    for event in (*TOLD, *CRASHES):
+    for event in (*HOOK_OF, *CRASHES):
         setattr(Admission, event, chosen(event))
     return Admission

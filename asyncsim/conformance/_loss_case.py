@@ -64,15 +64,15 @@ def plain(method: Method, probe: Probe) -> Tensor:
 
 def averaged(method: Method, probe: Probe) -> Tensor:
     """Cotangents that the tokens of a row share: the mean over its generated tokens."""
-    found = plain(method, probe) * probe.mask
-    return probe.mask * found.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
+    weights = plain(method, probe) * probe.mask
+    return probe.mask * weights.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
 
 
 @dataclass
 class Case:
     """A loss with its answers, the nearest method and the one that it is meant to be (`like`).
 
-    `subject` is asked in the place of the `given` loss, `trimmed` says why they differ; `reading`, what it makes of
+    `subject` is evaluated in place of the `original` loss, `trimmed` says why they differ; `reading`, what it makes of
     advantages; `further`, batches beyond the ordinary ones.
     """
 
@@ -85,7 +85,7 @@ class Case:
     like: Method | None
     tolerance: float
     families: Sequence[Family]
-    given: Subject
+    original: Subject
     further: Mapping[str, Sequence[Probe]]
     reading: Reading | None = None
     trimmed: Trimmed | None = None
@@ -100,14 +100,14 @@ class Case:
 
     def ask_given(self, probe: Probe) -> Tensor:
         """The same of the loss as it was given."""
-        return self.given.ask(probe).cotangent
+        return self.original.ask(probe).cotangent
 
     @cached_property
     def nearest(self) -> Method:
         """The method that comes nearest, with what stands beside it."""
-        found = self.best.family.method(self.best.settings, self.evidence.aggregator)
-        assert found is not None
-        return self.evidence.full(found)
+        method = self.best.family.method(self.best.settings, self.evidence.aggregator)
+        assert method is not None
+        return self.evidence.full(method)
 
     @property
     def method(self) -> Method:
@@ -158,27 +158,27 @@ class Case:
         self, group: str, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
     ) -> Disagreement | None:
         """The first token of further batches that the method (default: the nearest) does not explain."""
-        for probe, wanted, found in self._beside(group, method, weigh, raw):
-            if found is None:
+        for probe, target, answer in self._beside(group, method, weigh, raw):
+            if answer is None:
                 return Disagreement(group, 0, 0, 0.0, math.nan)
-            if off := self.off(probe, wanted, found):
+            if off := self.off(probe, target, answer):
                 return off
         return None
 
-    def off(self, probe: Probe, wanted: Tensor, found: Tensor) -> Disagreement | None:
+    def off(self, probe: Probe, target: Tensor, answer: Tensor) -> Disagreement | None:
         """The first generated token of a batch with another weight than is wanted."""
-        off = (apart(found, wanted) > self.tolerance) & (probe.mask > 0)
+        off = (apart(answer, target) > self.tolerance) & (probe.mask > 0)
         if not bool(off.any()):
             return None
         row, token = (int(x) for x in off.nonzero()[0])
-        return Disagreement(probe.name, row, token, float(wanted[row, token]), float(found[row, token]))
+        return Disagreement(probe.name, row, token, float(target[row, token]), float(answer[row, token]))
 
     def farthest(self, group: str) -> float:
         """Largest deviation of a token of further batches from the method; 0 where it holds."""
         if self.holds(group):
             return 0.0
-        listed = self._beside(group, self.method, None, True)
-        return max(2.0 if x is None else float((apart(x, w) * p.mask).max()) for p, w, x in listed)
+        comparisons = self._beside(group, self.method, None, True)
+        return max(2.0 if x is None else float((apart(x, w) * p.mask).max()) for p, w, x in comparisons)
 
     def _beside(
         self, group: str, method: Method | None, weigh: Weigh | None, raw: bool
@@ -191,10 +191,10 @@ class Case:
         fitted = method is not self.like
         scale = self.best.scale if fitted else self.target.scale
         for probe in self.further[group]:
-            seen = probe if raw or self.reading is None else self.reading.clamped(probe)
+            clamped = probe if raw or self.reading is None else self.reading.clamped(probe)
             answer = self.subject.quietly(probe)
             times = self.divisor.times(probe) if fitted else 1.0
-            yield probe, scale * times * (weigh or plain)(method, seen), answer.cotangent if answer else None
+            yield probe, scale * times * (weigh or plain)(method, clamped), answer.cotangent if answer else None
 
     @cached_property
     def other_anchor(self) -> str | None:
@@ -260,8 +260,8 @@ class Case:
             return self.curves.kinks
 
         def loss(now: Tensor, then: Tensor, before: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-            told = {"advantages": advantages, "rewards": advantages[:, 0], "mask": mask}
-            return like.loss(now, then, before, **told, categorical=False)
+            tensors = {"advantages": advantages, "rewards": advantages[:, 0], "mask": mask}
+            return like.loss(now, then, before, **tensors, categorical=False)
 
         return Curves(Subject(loss)).kinks
 
@@ -275,23 +275,23 @@ class Case:
         """How far the ratio of one token reaches: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
         close, near, far = _whole(self.probe("hair's breadth")), _calm(self.probe("drift")), _whole(self.probe("far"))
         steps = ((close, 1e-5), (close, 0.05), (close, 2.0), (near, 0.01), (far, 2.0))
-        found = {_reach(self.ask, probe, step, row) for probe, step in steps for row in (0, 1)}
+        reaches = {_reach(self.ask, probe, step, row) for probe, step in steps for row in (0, 1)}
         drift, tail = _whole(self.probe("drift")), _whole(self.probe("tail"))
         pairs = ((near, far), (far, near), (drift, tail), (tail, near))
-        found |= {_crowd(self.ask, one, other) for one, other in pairs}
+        reaches |= {_crowd(self.ask, one, other) for one, other in pairs}
         ranks = ("none", "token", "prefix", "suffix", "sequence", "batch")
-        return max(found, key=ranks.index)
+        return max(reaches, key=ranks.index)
 
 
 def read_by(ask: Ask, probes: Sequence[Probe]) -> tuple[str, ...]:
     """Names of the anchors whose log-probs change the gradient."""
-    found = []
+    names = []
     for name in ("behavior", "proximal"):
         # A small step stays inside narrow bands; a large one closes the clip of a ratio that cancels otherwise.
         moved = [(p, p.but(p.name, **{name: getattr(p, name) - step})) for p in probes for step in (0.05, 0.5)]
         if any(_differ(ask(one), ask(other), 1e-9) for one, other in moved):
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def _whole(probe: Probe) -> Probe:
@@ -307,20 +307,20 @@ def _calm(probe: Probe) -> Probe:
 
 
 def _reach(ask: Ask, probe: Probe, step: float, row: int) -> str:
-    """Which tokens feel one token's log-prob."""
+    """Which tokens one token's log-prob changes."""
     at = 2
     moved = probe.log_prob.clone()
     moved[row, at] += step
     change = (ask(probe.but(probe.name, log_prob=moved)) - ask(probe)).abs()
-    felt = change > 1e-7 * step * ask(probe).abs().max()
-    if bool(felt[torch.arange(len(felt)) != row].any()):
+    affected = change > 1e-7 * step * ask(probe).abs().max()
+    if bool(affected[torch.arange(len(affected)) != row].any()):
         return "batch"
-    before, after = bool(felt[row, :at].any()), bool(felt[row, at + 1 :].any())
+    before, after = bool(affected[row, :at].any()), bool(affected[row, at + 1 :].any())
     if before and after:
         return "sequence"
     if after or before:
         return "prefix" if after else "suffix"
-    return "token" if bool(felt[row, at]) else "none"
+    return "token" if bool(affected[row, at]) else "none"
 
 
 def _crowd(ask: Ask, probe: Probe, other: Probe) -> str:
@@ -342,22 +342,24 @@ _CAPS = (None, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 """Caps that trainers use."""
 
 
-def measured(fn: Loss, wanted: Method | None, tolerance: float, seed: int, inside: bool) -> tuple[Case, list[Fit]]:
+def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside: bool) -> tuple[Case, list[Fit]]:
     """The case of a loss, and the fits best first; `inside`, whether it takes an advantage for every token."""
-    probes, further, given = ordinary(seed), beyond(seed, inside), Subject(fn)
-    given.admit(probes[:5])
-    subject, trimmed = untrimmed(given, by_name(probes, "on policy"))
-    read = reading(subject, further[LARGE][0].of_one_policy())
-    rows = reading_of_rows(subject, further[INSIDE][0].of_one_policy()) if inside and read is None else None
-    seen = [read.clamped(probe) for probe in probes] if read else probes
+    # Read masks, advantages and the divisor.
+    probes, further, original = ordinary(seed), beyond(seed, inside), Subject(fn)
+    original.admit(probes[:5])
+    subject, trimmed = untrimmed(original, by_name(probes, "on policy"))
+    large_reading = reading(subject, further[LARGE][0].of_one_policy())
+    rows = reading_of_rows(subject, further[INSIDE][0].of_one_policy()) if inside and large_reading is None else None
+    clamped = [large_reading.clamped(probe) for probe in probes] if large_reading else probes
     curves = Curves(subject)
-    divisor = aggregator_of(subject, on_policy(probes), on_policy(seen))
-    found, _ = families()
-    evidence = _evidence(subject, probes, seen, curves, divisor)
-    if read:
-        single = read.clamped(evidence.points.probe(False)).advantages[:, 0]
+    divisor = aggregator_of(subject, on_policy(probes), on_policy(clamped))
+    # Fit every method.
+    candidates, _ = families()
+    evidence = _evidence(subject, probes, clamped, curves, divisor)
+    if large_reading:
+        single = large_reading.clamped(evidence.points.probe(False)).advantages[:, 0]
         evidence = evidence.beside(points=evidence.points._replace(advantage=single))
-    fits, evidence = _fits(evidence, found, curves, tolerance, wanted, evidence.undivided(probes))
+    fits, evidence = _fits(evidence, candidates, curves, tolerance, like, evidence.undivided(probes))
     case = Case(
         subject,
         probes,
@@ -365,15 +367,15 @@ def measured(fn: Loss, wanted: Method | None, tolerance: float, seed: int, insid
         divisor,
         evidence,
         fits[0],
-        wanted,
+        like,
         tolerance,
-        found,
-        given,
+        candidates,
+        original,
         further,
-        reading=read or rows,
+        reading=large_reading or rows,
         trimmed=trimmed,
     )
-    if wanted is None and not fits[0].exact(tolerance) and case.reads == ("proximal",):
+    if like is None and not fits[0].exact(tolerance) and case.reads == ("proximal",):
         evidence, turned = case.turned
         if turned[0].exact(tolerance):
             # Nobody said which policy is meant.
@@ -388,86 +390,95 @@ def _holding(case: Case, fits: list[Fit]) -> tuple[Case, list[Fit]]:
     holding = [one for one in cases if all(one.first_off(group) is None for group in one.further)]
     if not holding:
         return case, fits
-    left = [fit for fit in fits if not fit.exact(case.tolerance)]
-    return holding[0], [*(one.best for one in holding), *left]
+    others = [fit for fit in fits if not fit.exact(case.tolerance)]
+    return holding[0], [*(one.best for one in holding), *others]
 
 
 def _evidence(
-    subject: Subject, probes: Sequence[Probe], seen: Sequence[Probe], curves: Curves, divisor: Divisor
+    subject: Subject, probes: Sequence[Probe], clamped: Sequence[Probe], curves: Curves, divisor: Divisor
 ) -> Evidence:
     """Answers on batches, and on a ladder with both sides of every kink, as far as no log ratio is clamped."""
-    listed = [points("drift", 1.0, np.zeros(1))]
+    pieces = [points("drift", 1.0, np.zeros(1))]
     ends = [kink.log_ratio for kink in curves.limits]
     low, high = max((x for x in ends if x < 0), default=-np.inf), min((x for x in ends if x > 0), default=np.inf)
     for ladder in LADDERS:
         x = sparse(ladder)
         x = x[(x > low) & (x < high)]
-        listed += [points(ladder, float(sign), x) for sign in (1, -1)]
+        pieces += [points(ladder, float(sign), x) for sign in (1, -1)]
     for kink in curves.kinks:
         sides = np.array([kink.log_ratio - 1e-6, kink.log_ratio + 1e-6])
         if low < sides[0] and sides[1] < high:
-            listed.append(points(kink.ladder, float(kink.sign), sides))
-    at = Points(*(torch.cat(column) for column in zip(*listed, strict=True)))
+            pieces.append(points(kink.ladder, float(kink.sign), sides))
+    at = Points(*(torch.cat(column) for column in zip(*pieces, strict=True)))
     answers = [subject.ask(probe).cotangent for probe in probes]
     times = [divisor.times(probe) for probe in probes]
-    return Evidence(seen, answers, at, curves(at), curves.pair, divisor.aggregator, times, curves.separable)
+    return Evidence(clamped, answers, at, curves(at), curves.pair, divisor.aggregator, times, curves.separable)
 
 
 def _fits(
     evidence: Evidence,
-    found: Sequence[Family],
+    candidates: Sequence[Family],
     curves: Curves,
     tolerance: float,
-    wanted: Method | None,
-    asked: Evidence,
+    like: Method | None,
+    undivided: Evidence,
 ) -> tuple[list[Fit], Evidence]:
     """The nearest methods; where none is the loss, also with the penalty or the mask that its tokens show.
 
     Where the asked method is the loss the others are not searched, only looked at with their defaults.
     """
-    first = wanted.name if wanted else None
-    known = _known(wanted, asked, tolerance)
+    # Fit as they are.
+    first = like.name if like else None
+    known = _known(like, undivided, tolerance)
     look = partial(search, kinks=curves.kinks, tolerance=tolerance, first=first)
-    fits = look(evidence, found, known=known is not None)
+    fits = look(evidence, candidates, known=known is not None)
     if known is not None:
-        own = fits[0].exact(tolerance) and fits[0].family.name == first
-        return (fits if own else [known, *fits]), evidence
+        agrees = fits[0].exact(tolerance) and fits[0].family.name == first
+        return (fits if agrees else [known, *fits]), evidence
     if fits[0].exact(tolerance):
         return fits, evidence
-    low = capped_low(curves, found)
+    # Try CISPO capped below 1.
+    low = capped_low(curves, candidates)
     if low is not None:
         anchors = [{"anchor": anchor} for anchor in low.choices["anchor"]]
         capped = min((evidence.fit(low, {**low.numbers, **a}) for a in anchors), key=lambda fit: fit.score)
         if capped.exact(tolerance):
             return [capped, *fits], evidence
+    # Try a lower limit of the behavior weight.
     change = floored(curves)
     if change is not None:
         beside = evidence.beside(change=change)
-        listed = look(beside, floorable(found), smooth=False)
-        if listed[0].exact(tolerance):
-            return listed, beside
+        floored_fits = look(beside, floorable(candidates), smooth=False)
+        if floored_fits[0].exact(tolerance):
+            return floored_fits, beside
+    # Try a penalty, then masks.
     penalty = penalty_of(curves)
     if penalty is not None:
         beside = evidence.beside(penalties=(penalty,))
-        other = look(beside, found)
+        other = look(beside, candidates)
         fits, evidence = (other, beside) if other[0].score < fits[0].score else (fits, evidence)
-    return _masked(evidence, fits, found, curves, tolerance, first)
+    return _masked(evidence, fits, candidates, curves, tolerance, first)
 
 
-def _known(wanted: Method | None, asked: Evidence, tolerance: float) -> Fit | None:
+def _known(like: Method | None, undivided: Evidence, tolerance: float) -> Fit | None:
     """The asked method with the anchor that makes it the loss; None where none does."""
-    if wanted is None:
+    if like is None:
         return None
-    anchors = dict.fromkeys((wanted.anchor, *ANCHORS)) if wanted.weight.anchored else (wanted.anchor,)
+    anchors = dict.fromkeys((like.anchor, *ANCHORS)) if like.weight.anchored else (like.anchor,)
     for anchor in anchors:
-        fit = asked.compare(wanted.replace(anchor=anchor))
+        fit = undivided.compare(like.replace(anchor=anchor))
         if fit.exact(tolerance):
             return fit
     return None
 
 
 def _masked(
-    evidence: Evidence, fits: list[Fit], found: Sequence[Family], curves: Curves, tolerance: float, first: str | None
+    evidence: Evidence,
+    fits: list[Fit],
+    candidates: Sequence[Family],
+    curves: Curves,
+    tolerance: float,
+    first: str | None,
 ) -> tuple[list[Fit], Evidence]:
     """The same, or with a mask beside the methods where that comes nearer.
 
@@ -475,12 +486,12 @@ def _masked(
     nearest of them are tried under the others. Where a method explains single tokens, no mask is looked for.
     """
     alone = any(fit.curve <= tolerance for fit in fits)
-    listed = [] if alone else masks(curves)
-    if not listed:
+    factors = [] if alone else masks(curves)
+    if not factors:
         return fits, evidence
     best, chosen = fits, evidence
-    beside = [evidence.beside(penalties=evidence.penalties, factors=(factor,)) for factor in listed]
-    under = search(beside[0], found, curves.kinks, tolerance, first, smooth=False)
+    beside = [evidence.beside(penalties=evidence.penalties, factors=(factor,)) for factor in factors]
+    under = search(beside[0], candidates, curves.kinks, tolerance, first, smooth=False)
     for other in beside:
         again = [other.fit(fit.family, fit.settings) for fit in under[:_NEAR]]
         if not any(fit.exact(tolerance) for fit in again):
@@ -493,10 +504,10 @@ def _masked(
 
 def _hidden(evidence: Evidence, fits: Sequence[Fit], tolerance: float) -> list[Fit]:
     """Fits with another cap: single tokens do not show it where a mask of rows drops them. No cap is tried first."""
-    found: list[Fit] = []
+    capped_fits: list[Fit] = []
     for cap in _CAPS:
         capped = [fit for fit in fits if "cap" in fit.family.numbers]
-        found += [evidence.fit(fit.family, {**fit.settings, "cap": cap}) for fit in capped]
-        if any(fit.exact(tolerance) for fit in found):
-            return found
-    return found
+        capped_fits += [evidence.fit(fit.family, {**fit.settings, "cap": cap}) for fit in capped]
+        if any(fit.exact(tolerance) for fit in capped_fits):
+            return capped_fits
+    return capped_fits

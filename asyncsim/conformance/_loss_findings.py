@@ -43,10 +43,10 @@ class Known(NamedTuple):
     where: Callable[[Case], bool]
     """Which losses it is a finding for."""
 
-    def found(self, case: Case) -> Finding | None:
+    def finding(self, case: Case) -> Finding | None:
         """What a loss shows of it."""
-        told = self.experiment(case) if self.where(case) else None
-        return Finding(self.name, self.kind, told, self.remedy) if isinstance(told, str) else told
+        evidence = self.experiment(case) if self.where(case) else None
+        return Finding(self.name, self.kind, evidence, self.remedy) if isinstance(evidence, str) else evidence
 
 
 KNOWN: list[Known] = []
@@ -67,23 +67,23 @@ def finds(
 
 def findings(case: Case) -> list[Finding]:
     """Everything that is found, bugs first."""
-    found = [one for known in KNOWN if (one := known.found(case)) is not None]
+    results = [one for known in KNOWN if (one := known.finding(case)) is not None]
     # What is wrong anyway is often worse in rare batches.
-    if not any(one.kind == "bug" for one in found) and (other := _rare(case)) is not None:
-        found.append(other)
-    return sorted(found, key=lambda finding: KINDS.index(finding.kind))
+    if not any(one.kind == "bug" for one in results) and (other := _rare(case)) is not None:
+        results.append(other)
+    return sorted(results, key=lambda finding: KINDS.index(finding.kind))
 
 
 # The anchors are part of its name and of its remedy.
 @finds("note", "anchor", "")
 def _anchor(case: Case) -> Finding | None:
     """The asked method with the other anchor: no mistake of the loss."""
-    found, like = case.other_anchor, case.like
-    if found is None or like is None:
+    anchor, like = case.other_anchor, case.like
+    if anchor is None or like is None:
         return None
-    evidence = f"with anchor={found!r} {like.name} explains every token"
-    remedy = f"compare with anchor={found!r}, or hand over {like.anchor} log-probs (adapter.old={like.anchor})"
-    return Finding(f"anchor: {found} where {like.anchor} was asked for", "note", evidence, remedy)
+    evidence = f"with anchor={anchor!r} {like.name} explains every token"
+    remedy = f"compare with anchor={anchor!r}, or hand over {like.anchor} log-probs (adapter.old={like.anchor})"
+    return Finding(f"anchor: {anchor} where {like.anchor} was asked for", "note", evidence, remedy)
 
 
 @finds(
@@ -164,24 +164,24 @@ INVERSE = "bounds act on the inverse ratio"
 @finds("bug", INVERSE, _TURNED)
 def _inverse(case: Case) -> str | None:
     """The jumps are at the inverses of where those of the method are."""
-    found, wanted = _bounds(case.curves.kinks), _bounds(case.like_kinks)
-    if len(found) < 2 or len(wanted) != len(found):
+    cuts, like_cuts = _bounds(case.curves.kinks), _bounds(case.like_kinks)
+    if len(cuts) < 2 or len(like_cuts) != len(cuts):
         return None
-    if not np.allclose(_inverses(found), wanted, rtol=1e-6) or np.allclose(found, wanted, rtol=1e-6):
+    if not np.allclose(_inverses(cuts), like_cuts, rtol=1e-6) or np.allclose(cuts, like_cuts, rtol=1e-6):
         return None
-    return f"weights are cut at ratios {_listed(found)} instead of {_listed(wanted)}"
+    return f"weights are cut at ratios {_listed(cuts)} instead of {_listed(like_cuts)}"
 
 
 @finds("note", INVERSE, _TURNED)
 def _rounder(case: Case) -> str | None:
     """Nobody says where they should be, but at the inverses they would be at rounder numbers."""
-    found = _bounds(case.curves.kinks)
-    if case.like is not None or len(found) < 2:
+    cuts = _bounds(case.curves.kinks)
+    if case.like is not None or len(cuts) < 2:
         return None
-    round_ones = [all(abs(x * 100 - round(x * 100)) < 1e-6 for x in bounds) for bounds in (found, _inverses(found))]
+    round_ones = [all(abs(x * 100 - round(x * 100)) < 1e-6 for x in bounds) for bounds in (cuts, _inverses(cuts))]
     if round_ones[0] or not round_ones[1]:
         return None
-    return f"weights are cut at ratios {_listed(found)}, the inverses of {_listed(_inverses(found))}"
+    return f"weights are cut at ratios {_listed(cuts)}, the inverses of {_listed(_inverses(cuts))}"
 
 
 def _bounds(kinks: tuple[Kink, ...]) -> list[float]:
@@ -270,8 +270,8 @@ def _penalty(case: Case) -> str | None:
     weights, shape = idle(case.curves, "drift"), shape_of(case.curves)
     if not np.isfinite(weights).all() or np.abs(weights).max() < 1e-12 or (shape and shape[0] == "k1"):
         return None
-    shown = f"{shape[0]} with coefficient {shape[2]:.4g} toward {shape[1]}" if shape else "of no known shape"
-    return f"tokens without advantage have a weight: {shown}"
+    form = f"{shape[0]} with coefficient {shape[2]:.4g} toward {shape[1]}" if shape else "of no known shape"
+    return f"tokens without advantage have a weight: {form}"
 
 
 @finds("bug", "aggregator off by the number of sequences", "divide by what the whole step contains")
@@ -350,8 +350,8 @@ def _split(case: Case) -> str | None:
         factors = part[both] / whole[both]
         if cut or (len(factors) > 1 and float((factors / factors.median() - 1.0).abs().max()) > 1e-6):
             tokens = int((probe.mask[:half] > 0).sum())
-            told = f"{cut} of {tokens} tokens are cut differently" if cut else "weights change"
-            return f"in half of the batch '{name}' {told}"
+            effect = f"{cut} of {tokens} tokens are cut differently" if cut else "weights change"
+            return f"in half of the batch '{name}' {effect}"
     return None
 
 
@@ -413,8 +413,10 @@ def _unlike(case: Case, group: str) -> Finding | None:
     if off is None:
         return None
     where = f"sequence {off.sequence}, token {off.token}"
-    shown = f"expected {off.expected:.4g}, found {off.found:.4g}" if off.found == off.found else "the loss fails there"
-    evidence = f"{where}: {shown}; elsewhere it is {case.best.label}"
+    weights = (
+        f"expected {off.expected:.4g}, found {off.found:.4g}" if off.found == off.found else "the loss fails there"
+    )
+    evidence = f"{where}: {weights}; elsewhere it is {case.best.label}"
     return Finding(FURTHER[group].mistake, "bug", evidence, FURTHER[group].remedy)
 
 
@@ -422,8 +424,8 @@ def _rare(case: Case) -> Finding | None:
     """The first kind of rare batches on which a loss deviates that is right elsewhere."""
     if not case.exact or case.trimmed is not None:
         return None
-    found = (_unlike(case, group) for group in RARE)
-    return next((one for one in found if one is not None), None)
+    results = (_unlike(case, group) for group in RARE)
+    return next((one for one in results if one is not None), None)
 
 
 SIDE = "one token's sign decides for the whole row"
@@ -432,16 +434,17 @@ SIDE = "one token's sign decides for the whole row"
 @finds("bug", SIDE, "decide for every token by the sign of its own advantage")
 def _advantages(case: Case) -> Finding | str | None:
     """What was read off where all policies agree, or what explains rows of different advantages elsewhere."""
-    read = case.reading
-    if read is not None and read.name in (CLAMPED, OTHERWISE):
-        return _misread(read)
+    reading = case.reading
+    if reading is not None and reading.name in (CLAMPED, OTHERWISE):
+        return _misread(reading)
     if INSIDE not in case.further:
         return None
     if not case.exact:
         # Where no method is known, a ratio of the row spreads advantages as well.
-        return _misread(read) if read is not None and case.coupling in ("none", "token") else None
+        return _misread(reading) if reading is not None and case.coupling in ("none", "token") else None
     if case.first_off(INSIDE) is None or case.nearest.weight.rewarded:
         return None
+    # Compare with other readings of advantages.
     if case.coupling in ("sequence", "batch") and case.first_off(INSIDE, weigh=averaged) is None:
         evidence = "a live ratio of the row gives every token the mean weight of its row"
         remedy = "right where rows have one advantage each; other advantages are averaged"
@@ -460,14 +463,14 @@ def _advantages(case: Case) -> Finding | str | None:
     return _unlike(case, INSIDE)
 
 
-def _misread(read: Reading) -> Finding:
-    return Finding(read.name, "bug", read.evidence, read.remedy)
+def _misread(reading: Reading) -> Finding:
+    return Finding(reading.name, "bug", reading.evidence, reading.remedy)
 
 
 def _by_first_sign(method: Method, probe: Probe) -> Tensor:
     """Weights of the method where the row's first token says which side of a clip is closed."""
-    found = plain(method, probe.but(probe.name, advantages=of_the_sign(probe)))
-    return found * (probe.advantages * probe.advantages[:, :1]).sign()
+    weights = plain(method, probe.but(probe.name, advantages=of_the_sign(probe)))
+    return weights * (probe.advantages * probe.advantages[:, :1]).sign()
 
 
 @finds("bug", FURTHER[LARGE].mistake, FURTHER[LARGE].remedy)
@@ -549,11 +552,11 @@ def _shrinks(case: Case) -> str | None:
         before = case.ask(signed)
         for moved in _moved(signed, step, pattern):
             after = case.ask(moved)
-            out, kept = (pattern > 0) & (base.mask > 0), (pattern == 0) & (base.mask > 0)
-            if bool((after[out] != 0).any()) or bool((before[kept] == 0).any()):
+            out, remaining = (pattern > 0) & (base.mask > 0), (pattern == 0) & (base.mask > 0)
+            if bool((after[out] != 0).any()) or bool((before[remaining] == 0).any()):
                 continue
-            factors = torch.where(kept, after / before, torch.ones_like(after))
-            if name := _explained(factors, kept, base.mask):
+            factors = torch.where(remaining, after / before, torch.ones_like(after))
+            if name := _explained(factors, remaining, base.mask):
                 largest = float(factors.max())
                 return f"tokens that stay have {largest:.4g} times their gradient when others are rejected: {name}"
     return None
@@ -578,20 +581,20 @@ def _moved(probe: Probe, step: float, pattern: Tensor) -> Iterator[Probe]:
     yield probe.but(probe.name, log_prob=now, proximal=now)
 
 
-def _explained(factors: Tensor, kept: Tensor, mask: Tensor) -> str:
+def _explained(factors: Tensor, remaining: Tensor, mask: Tensor) -> str:
     """Which smaller denominator explains the factors of the kept tokens; "" where none does."""
-    if float((factors[kept] - 1.0).abs().max()) < 1e-6:
+    if float((factors[remaining] - 1.0).abs().max()) < 1e-6:
         return ""
-    left = kept.sum(-1, keepdim=True).to(mask.dtype)
+    counts = remaining.sum(-1, keepdim=True).to(mask.dtype)
     lengths = mask.sum(-1, keepdim=True)
     full = lengths[:, 0] > 0
     rules = {
-        "divided by the tokens that are left": (mask.sum() / kept.sum()).expand(mask.shape),
-        "divided by the tokens that are left of each sequence": (lengths / left.clamp(min=1.0)).expand(mask.shape),
-        "divided by the sequences that are left": (full.sum() / (left[:, 0] > 0).sum()).expand(mask.shape),
+        "divided by the tokens that are left": (mask.sum() / remaining.sum()).expand(mask.shape),
+        "divided by the tokens that are left of each sequence": (lengths / counts.clamp(min=1.0)).expand(mask.shape),
+        "divided by the sequences that are left": (full.sum() / (counts[:, 0] > 0).sum()).expand(mask.shape),
     }
     for name, rule in rules.items():
-        if float((factors - rule)[kept].abs().max()) < 1e-5:
+        if float((factors - rule)[remaining].abs().max()) < 1e-5:
             return name
     return ""
 
@@ -601,8 +604,8 @@ def _empty_breaks(case: Case) -> str | None:
     answer = case.subject.quietly(emptied(case.probe("on policy")))
     if answer is not None and answer.finite:
         return None
-    said = "the loss fails" if answer is None else "loss or gradient is not finite"
-    return f"{said} in a batch with one such sequence"
+    failure = "the loss fails" if answer is None else "loss or gradient is not finite"
+    return f"{failure} in a batch with one such sequence"
 
 
 @finds(
@@ -656,8 +659,8 @@ def _weight(case: Case, log_ratio: float, sign: float) -> float:
 
 def _beside(case: Case, log_ratio: float, sign: float) -> float:
     """Weight of an ordinary token in a batch with the extreme one: 0 where everything was closed on purpose."""
-    listed = zip(_far(log_ratio, sign), points("drift", sign, np.array([0.05])), strict=True)
-    answer = case.subject.quietly(Points(*(torch.cat(column) for column in listed)).probe(case.curves.pair))
+    pairs = zip(_far(log_ratio, sign), points("drift", sign, np.array([0.05])), strict=True)
+    answer = case.subject.quietly(Points(*(torch.cat(column) for column in pairs)).probe(case.curves.pair))
     return 0.0 if answer is None else float(answer.cotangent[-1, 0])
 
 
@@ -700,8 +703,8 @@ def _masked(case: Case) -> str | None:
 
 @finds("note", "inputs not detached", "detach them inside, or make sure that every caller does")
 def _attached(case: Case) -> str | None:
-    named = {"advantages": "advantages", "behavior": "behavior log-probs", "proximal": "proximal log-probs"}
-    reached = [named[name] for name in case.subject.attached]
+    labels = {"advantages": "advantages", "behavior": "behavior log-probs", "proximal": "proximal log-probs"}
+    reached = [labels[name] for name in case.subject.attached]
     return f"a gradient flows into {', '.join(reached)}" if reached else None
 
 

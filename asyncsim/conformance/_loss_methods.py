@@ -49,16 +49,16 @@ class Family:
     """Whether the method has parts, a critic for one, that a loss of log-probs does not show."""
     source: str
     """First arXiv number of its source; "" for textbooks, so that the older of two equal methods comes first."""
-    asked: Method | None = None
+    instance: Method | None = None
     """The only method of the family, where it is the one that was asked for."""
 
     def method(self, settings: Mapping[str, Any], aggregator: str | None = None) -> Method | None:
         """The method with these settings, its score weight alone; None where they contradict one another."""
         inside = {key: value for key, value in settings.items() if key not in ("anchor", "aggregator")}
         try:
-            made = bare(self.make(**inside))
-            made = made.replace(anchor=settings["anchor"]) if "anchor" in settings else made
-            return made.replace(aggregator=settings.get("aggregator", aggregator or made.aggregator))
+            method = bare(self.make(**inside))
+            method = method.replace(anchor=settings["anchor"]) if "anchor" in settings else method
+            return method.replace(aggregator=settings.get("aggregator", aggregator or method.aggregator))
         except (checks.InputError, TypeError, ValueError, AttributeError):
             return None
 
@@ -70,8 +70,8 @@ def fixed(method: Method) -> Family:
 
 def settings_of(method: Method) -> dict[str, Any]:
     """What the weights of a method depend on."""
-    own = {k: v for k, v in method.weight.describe().items() if k not in ("weight", "level")}
-    return own | {"aggregator": method.aggregator} | ({"anchor": method.anchor} if method.weight.anchored else {})
+    settings = {k: v for k, v in method.weight.describe().items() if k not in ("weight", "level")}
+    return settings | {"aggregator": method.aggregator} | ({"anchor": method.anchor} if method.weight.anchored else {})
 
 
 def bare(method: Method) -> Method:
@@ -92,18 +92,18 @@ def reason(method: Method) -> str | None:
 @cache
 def families() -> tuple[list[Family], dict[str, str]]:
     """All that can be compared, and why the others cannot."""
-    found, skipped = [], {}
+    members, skipped = [], {}
     for name in plugins.summaries("asyncsim.methods"):
         try:
-            made = bare(plugins.load("asyncsim.methods", name, "method")())
-            why = reason(made) or _unreadable(made)
+            method = bare(plugins.load("asyncsim.methods", name, "method")())
+            why = reason(method) or _unreadable(method)
         except (checks.InputError, TypeError) as error:
             why = str(error)
         if why:
             skipped[name] = why
         else:
-            found.append(_family(name))
-    return found, skipped
+            members.append(_family(name))
+    return members, skipped
 
 
 def _unreadable(method: Method) -> str | None:
@@ -133,12 +133,12 @@ def _family(name: str) -> Family:
             choices[key] = _options(make, key, default)
         elif isinstance(default, float) or _takes_numbers(make, key):
             numbers[key] = default
-    made = make()
-    if made.weight.anchored:
-        choices["anchor"] = (made.anchor, *(a for a in ANCHORS if a != made.anchor))
-    trimmed = bare(made) != made or bool(made.advantage.outputs)
+    method = make()
+    if method.weight.anchored:
+        choices["anchor"] = (method.anchor, *(a for a in ANCHORS if a != method.anchor))
+    trimmed = bare(method) != method or bool(method.advantage.outputs)
     source = re.search(r"Source:.*?(\d{4}\.\d{5})", inspect.getdoc(make) or "", re.DOTALL)
-    return Family(name, make, numbers, choices, made.aggregator, trimmed, source[1] if source else "")
+    return Family(name, make, numbers, choices, method.aggregator, trimmed, source[1] if source else "")
 
 
 def _options(make: Callable[..., Method], key: str, default: str) -> tuple[str, ...]:
@@ -146,9 +146,9 @@ def _options(make: Callable[..., Method], key: str, default: str) -> tuple[str, 
     try:
         make(**{key: "no such word"})
     except checks.InputError as error:
-        listed = re.fullmatch(r"one of (.*)", error.bound)
-        if listed and error.value == "no such word":
-            words = [word.strip() for word in listed[1].split(",")]
+        match = re.fullmatch(r"one of (.*)", error.bound)
+        if match and error.value == "no such word":
+            words = [word.strip() for word in match[1].split(",")]
             return (default, *(word for word in words if word != default))
     except Exception:
         return (default,)
@@ -164,7 +164,8 @@ def _takes_numbers(make: Callable[..., Method], key: str) -> bool:
 
 def expected(method: Method, probes: Sequence[Probe]) -> list[Tensor]:
     """Cotangents of the method on every batch; batches of one shape are weighed together."""
-    found: dict[int, Tensor] = {}
+    cotangents: dict[int, Tensor] = {}
+    # Group the batches by shape.
     shape = {i: (*p.mask.shape, p.group) for i, p in enumerate(probes)}
     for key in dict.fromkeys(shape.values()):
         index = [i for i in shape if shape[i] == key]
@@ -173,6 +174,7 @@ def expected(method: Method, probes: Sequence[Probe]) -> list[Tensor]:
         def stack(name: str, index: list[int] = index, size: tuple[int, ...] = (B // N, N, T)) -> Tensor:
             return torch.stack([getattr(probes[i], name).reshape(size) for i in index])
 
+        # Weigh each group at once.
         mask, advantages = stack("mask"), stack("advantages")
         weighed = method.weigh(
             stack("log_prob"),
@@ -184,8 +186,8 @@ def expected(method: Method, probes: Sequence[Probe]) -> list[Tensor]:
             categorical=False,
         )
         for row, i in enumerate(index):
-            found[i] = weighed.cotangent[row].reshape(B, T)
-    return [found[i] for i in range(len(probes))]
+            cotangents[i] = weighed.cotangent[row].reshape(B, T)
+    return [cotangents[i] for i in range(len(probes))]
 
 
 def expected_alone(method: Method, at: Points, pair: bool) -> Tensor:
@@ -194,8 +196,8 @@ def expected_alone(method: Method, at: Points, pair: bool) -> Tensor:
     columns = [x.reshape(shape).expand(-1, -1, 2 if pair else 1, -1) for x in at]
     sign = torch.tensor([1.0, -1.0], dtype=torch.float64).reshape(1, 1, 2, 1) if pair else 1.0
     advantages = columns[3] * sign
-    found = method.weigh(*columns[:3], advantages=advantages, rewards=advantages[..., 0], categorical=False)
-    return found.cotangent[:, 0, 0, 0]
+    weighed = method.weigh(*columns[:3], advantages=advantages, rewards=advantages[..., 0], categorical=False)
+    return weighed.cotangent[:, 0, 0, 0]
 
 
 def combinations(family: Family) -> Iterator[dict[str, Any]]:
@@ -257,7 +259,7 @@ class Change:
     """What is done to every method before it is compared, and how a report says it."""
 
     of: Callable[[Method], Method]
-    told: str
+    words: str
     note: str = ""
 
 
@@ -307,22 +309,22 @@ def masks(curves: Curves) -> list[Any]:
     return []
 
 
-def told(part: Any) -> str:
+def notation(part: Any) -> str:
     """The call that makes a factor, or a penalty without what is the default there."""
     (kind, name), *settings = part.describe().items()
-    made = plugins.load("asyncsim.penalties", name, kind) if kind == "penalty" else None
-    usual = {key: p.default for key, p in inspect.signature(made).parameters.items()} if made else {}
-    listed = [(key, value) for key, value in settings if key == "coefficient" or usual.get(key, part) != value]
-    written = [shown(value) if key == "coefficient" else f"{key}={shown(value)}" for key, value in listed]
-    return f"{name}({', '.join(written)})"
+    constructor = plugins.load("asyncsim.penalties", name, kind) if kind == "penalty" else None
+    usual = {key: p.default for key, p in inspect.signature(constructor).parameters.items()} if constructor else {}
+    pairs = [(key, value) for key, value in settings if key == "coefficient" or usual.get(key, part) != value]
+    arguments = [shown(value) if key == "coefficient" else f"{key}={shown(value)}" for key, value in pairs]
+    return f"{name}({', '.join(arguments)})"
 
 
 def masking(factor: Any) -> str:
     """What a mask does, in words."""
-    said = factor.describe()
+    description = factor.describe()
     kind = {"token_mask": "tokens", "geometric_mask": "rows by their mean", "sequence_mask": "rows by their product"}
-    high = f"{said['high']:g}]" if said["high"] < _OPEN else "inf)"
-    return f"a mask of {kind[said['factor']]} with {said['ratio']} in [{said['low']:g}, {high}"
+    high = f"{description['high']:g}]" if description["high"] < _OPEN else "inf)"
+    return f"a mask of {kind[description['factor']]} with {description['ratio']} in [{description['low']:g}, {high}"
 
 
 def capped_low(curves: Curves, families: Sequence[Family]) -> Family | None:
@@ -340,8 +342,8 @@ def capped_low(curves: Curves, families: Sequence[Family]) -> Family | None:
     make = cispo.make
 
     def low(high: float, anchor: str = "behavior") -> Method:
-        made = make(anchor=anchor)
-        return made.replace(weight=dataclasses.replace(made.weight, high=high))  # type: ignore[type-var]
+        method = make(anchor=anchor)
+        return method.replace(weight=dataclasses.replace(method.weight, high=high))  # type: ignore[type-var]
 
     numbers = {"high": cap - 1.0}
     return dataclasses.replace(cispo, make=low, numbers=numbers, choices={"anchor": cispo.choices["anchor"]})

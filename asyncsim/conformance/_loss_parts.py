@@ -50,7 +50,7 @@ class Kink(NamedTuple):
         """The ratio, rounded to six digits where that is what was meant."""
         return tidy(math.exp(self.log_ratio))
 
-    def told(self, to_snapshot: bool) -> str:
+    def text(self, to_snapshot: bool) -> str:
         """As text; `to_snapshot`, whether the ratio of the current policy is one to pi_prox."""
         now = "pi / pi_prox" if to_snapshot else "pi / mu"
         moved = {"drift": now, "lag": "pi_prox / mu", "snapshot": "pi / pi_prox", "probable": now}
@@ -71,14 +71,14 @@ def fewest(value: float, most: int, within: float) -> float | None:
 
 
 def tidy(value: float) -> float:
-    """The number with the fewest digits within what bisection can tell apart."""
+    """The number with the fewest digits within the precision of bisection."""
     near = fewest(value, 7, 2e-8 * max(1.0, abs(value)))
     return float(f"{value:.9g}") if near is None else near
 
 
 @dataclass
 class Curves:
-    """c of single tokens for a subject, divided by c at log ratio 0 and A = 1; asked in batches where that is safe."""
+    """c of single tokens for a subject, divided by c at log ratio 0 and A = 1; in batches where that is safe."""
 
     subject: Subject
     pair: bool = False
@@ -91,8 +91,8 @@ class Curves:
         # A loss that standardizes advantages over its batch says nothing about a token alone.
         self.pair = not self.subject.ask(center.probe(False)).finite
         self._decide()
-        found = float(self(center)[0])
-        self.unit = found if found != 0 and math.isfinite(found) else 1.0
+        value = float(self(center)[0])
+        self.unit = value if value != 0 and math.isfinite(value) else 1.0
 
     def __call__(self, at: Points) -> Tensor:
         """-dL/d log_prob of every token as if it were a batch of its own, `[K]`."""
@@ -118,16 +118,16 @@ class Curves:
     @cached_property
     def kinks(self) -> tuple[Kink, ...]:
         """Everything that jumps or bends, in the order of ladders, signs and log ratios; without `limits`."""
-        return tuple(kink for kink in self._found if kink not in self.limits)
+        return tuple(kink for kink in self._all_kinks if kink not in self.limits)
 
     @cached_property
     def limits(self) -> tuple[Kink, ...]:
         """Kinks that are no constants of a method: where a log ratio is limited, live or at asyncsim's own bound."""
-        own = ratios.LOG_LIMIT - 1e-3
-        return tuple(kink for kink in self._found if abs(kink.log_ratio) >= own or self._is_clamp(kink))
+        limit = ratios.LOG_LIMIT - 1e-3
+        return tuple(kink for kink in self._all_kinks if abs(kink.log_ratio) >= limit or self._is_clamp(kink))
 
     @cached_property
-    def _found(self) -> tuple[Kink, ...]:
+    def _all_kinks(self) -> tuple[Kink, ...]:
         new = [(ladder, sign) for ladder in LADDERS for sign in (1, -1) if not self._repeats(ladder, sign)]
         return tuple(kink for ladder, sign in new for kink in self._kinks(ladder, sign))
 
@@ -151,25 +151,26 @@ class Curves:
         """Whether the curve is that of the first ladder."""
         if ladder == LADDERS[0]:
             return False
-        (x, y), (first, wanted) = self.of(ladder, sign), self.of(LADDERS[0], sign)
-        there = np.isin(first.round(6), x.round(6))
-        return int(there.sum()) == len(x) and bool(np.allclose(y, wanted[there], rtol=1e-9, atol=1e-12))
+        (x, y), (first_x, first_y) = self.of(ladder, sign), self.of(LADDERS[0], sign)
+        shared = np.isin(first_x.round(6), x.round(6))
+        return int(shared.sum()) == len(x) and bool(np.allclose(y, first_y[shared], rtol=1e-9, atol=1e-12))
 
     def _kinks(self, ladder: str, sign: int) -> list[Kink]:
         x, y = self.of(ladder, sign)
         scale = np.maximum.reduce([np.abs(y[:-2]), np.abs(y[1:-1]), np.abs(y[2:])])
         bend = np.abs(np.diff(np.diff(y) / np.diff(x)))
         suspect = np.flatnonzero((bend > _SUSPECT * scale) & (scale > _NEGLIGIBLE)) + 1
-        found: list[Kink] = []
+        kinks: list[Kink] = []
         for i in suspect[:_SUSPECTS]:
-            if found and found[-1].log_ratio >= x[i - 1] - 1e-9:
+            if kinks and kinks[-1].log_ratio >= x[i - 1] - 1e-9:
                 continue  # a jump is seen from both of its sides
             one = self._zoom(ladder, sign, float(x[i - 1]), float(x[i + 1]))
-            found += [one] if one else []
-        return found
+            kinks += [one] if one else []
+        return kinks
 
     def _zoom(self, ladder: str, sign: int, low: float, high: float) -> Kink | None:
         """The kink inside an interval, narrowed down; None where it is only steep."""
+        # Narrow the interval around the sharpest change.
         before = 0.0
         while high - low > _FINEST:
             x = np.linspace(low, high, _CHUNK if self.separable else _FEW)
@@ -187,14 +188,15 @@ class Curves:
             else:
                 at = int(np.argmax(bends)) + 1
                 low, high = float(x[at - 1]), float(x[at + 1])
+        # Classify what is left: jump, bend or curve.
         middle = (low + high) / 2
         below, above = self.at(ladder, sign, np.array([low - 1e-8, high + 1e-8])) + 0.0
         size = max(abs(float(below)), abs(float(above)))
         if abs(above - below) > 1e-4 * size:
             return Kink(ladder, sign, middle, "jump", float(below), float(above))
         wide, narrow = self._bend(ladder, sign, middle, 1e-4), self._bend(ladder, sign, middle, 1e-5)
-        kept = narrow > max(_BENT * size, 0.5 * wide)
-        return Kink(ladder, sign, middle, "bend", float(below), float(above)) if kept else None
+        sharp = narrow > max(_BENT * size, 0.5 * wide)
+        return Kink(ladder, sign, middle, "bend", float(below), float(above)) if sharp else None
 
     def _bend(self, ladder: str, sign: int, at: float, width: float) -> float:
         """Change of slope over a distance."""
@@ -205,11 +207,11 @@ class Curves:
         return self.subject.ask(at.probe(self.pair)).cotangent[0, 0]
 
     def _many(self, at: Points) -> Tensor:
-        found = self.subject.ask(at.probe(self.pair)).cotangent
-        return found.reshape(len(at.log_prob), -1)[:, 0]
+        weights = self.subject.ask(at.probe(self.pair)).cotangent
+        return weights.reshape(len(at.log_prob), -1)[:, 0]
 
     def _decide(self) -> None:
-        """Whether tokens of one batch leave one another alone, so that many can be asked at once."""
+        """Whether tokens of one batch leave one another alone, so that many can be evaluated at once."""
         rng = np.random.default_rng(7)
         order = np.arange(_CHUNK)
         # Tokens near 1 among tokens far out: a threshold that they share would show.
@@ -250,9 +252,9 @@ class Reading:
         return self.on(probe) if self.name == CLAMPED else probe
 
 
-def _mean(probe: Probe, kept: Tensor) -> Tensor:
+def _mean(probe: Probe, tokens: Tensor) -> Tensor:
     """Mean of every row, over the tokens that are kept."""
-    mean = (probe.advantages * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1.0)
+    mean = (probe.advantages * tokens).sum(-1, keepdim=True) / tokens.sum(-1, keepdim=True).clamp(min=1.0)
     return mean.expand_as(probe.mask)
 
 
@@ -289,64 +291,64 @@ ROWS = (
 
 def reading(subject: Subject, probe: Probe) -> Reading | None:
     """How advantages are read, from a batch of one policy whose rows have one each; None: as they are, or unclear."""
-    found, kept = _changed(subject, probe), probe.mask > 0
-    if found is None:
+    values, tokens = _changed(subject, probe), probe.mask > 0
+    if values is None:
         return None
-    rows = [row[here] for row, here in zip(found, kept, strict=True)]
+    rows = [row[inside] for row, inside in zip(values, tokens, strict=True)]
     if any(float(row.max() - row.min()) > _SAME * float(row.abs().max()) for row in rows):
         return None  # more than the advantage decides
     half = len(probe.mask) // 2
     other = torch.cat([probe.advantages[:half], 0.3 * probe.advantages[half:]])
-    again = _used(subject, probe.but(probe.name, advantages=other))
-    if again is None or not _agree(again[:half], found[:half], kept[:half]):
+    again = _effective_advantages(subject, probe.but(probe.name, advantages=other))
+    if again is None or not _agree(again[:half], values[:half], tokens[:half]):
         return None  # the advantages of others decide, too
-    return _clamp(found[kept], probe.advantages[kept])
+    return _clamp(values[tokens], probe.advantages[tokens])
 
 
 def reading_of_rows(subject: Subject, probe: Probe) -> Reading | None:
     """The same from a batch of one policy whose advantages differ inside rows, where large ones are as they are."""
-    found, kept = _changed(subject, probe), probe.mask > 0
-    if found is None:
+    values, tokens = _changed(subject, probe), probe.mask > 0
+    if values is None:
         return None
-    return next((one for one in ROWS if _agree(found, one.on(probe).advantages, kept)), None)
+    return next((one for one in ROWS if _agree(values, one.on(probe).advantages, tokens)), None)
 
 
 def _changed(subject: Subject, probe: Probe) -> Tensor | None:
     """The advantages that are used; None where they are those that are given, or unclear."""
-    found = _used(subject, probe)
-    return None if found is None or _agree(found, probe.advantages, probe.mask > 0) else found
+    values = _effective_advantages(subject, probe)
+    return None if values is None or _agree(values, probe.advantages, probe.mask > 0) else values
 
 
-def _used(subject: Subject, probe: Probe) -> Tensor | None:
+def _effective_advantages(subject: Subject, probe: Probe) -> Tensor | None:
     """Advantages in units of what a small one adds to the gradient; None where that is nothing."""
     small, zeros = torch.full_like(probe.mask, _SMALL), torch.zeros_like(probe.mask)
     answers = [subject.quietly(probe.but(probe.name, advantages=x)) for x in (probe.advantages, small, zeros)]
     if any(answer is None or not answer.finite for answer in answers):
         return None
-    given, one, none = (answer.cotangent for answer in answers if answer is not None)
+    full, one, none = (answer.cotangent for answer in answers if answer is not None)
     unit = (one - none) / _SMALL
     if bool((unit[probe.mask > 0].abs() <= 1e-9 * one.abs().max()).any()):
         return None
-    return torch.where(probe.mask > 0, (given - none) / torch.where(unit == 0, 1.0, unit), 0.0)
+    return torch.where(probe.mask > 0, (full - none) / torch.where(unit == 0, 1.0, unit), 0.0)
 
 
-def _agree(found: Tensor, wanted: Tensor, kept: Tensor) -> bool:
-    apart = (found - wanted).abs() <= _SAME * torch.maximum(found.abs(), wanted.abs())
-    return bool(apart[kept].all())
+def _agree(values: Tensor, expected: Tensor, tokens: Tensor) -> bool:
+    apart = (values - expected).abs() <= _SAME * torch.maximum(values.abs(), expected.abs())
+    return bool(apart[tokens].all())
 
 
-def _clamp(found: Tensor, given: Tensor) -> Reading:
+def _clamp(values: Tensor, advantages: Tensor) -> Reading:
     """Advantages that stop at a bound on either side; else changed in a way that is not known."""
-    cut = (found - given).abs() > _SAME * given.abs()
-    high, low = (_stop(found[cut & (given * sign > 0)] * sign) for sign in (1.0, -1.0))
+    cut = (values - advantages).abs() > _SAME * advantages.abs()
+    high, low = (_stop(values[cut & (advantages * sign > 0)] * sign) for sign in (1.0, -1.0))
     top, bottom = (float("inf") if x is None else x for x in (high, low))
-    if bool(((found - given.clamp(-bottom, top)).abs() <= _SAME * found.abs().clamp(min=1e-300)).all()):
+    if bool(((values - advantages.clamp(-bottom, top)).abs() <= _SAME * values.abs().clamp(min=1e-300)).all()):
         sides = [f"{word} {sign}{x:g}" for word, sign, x in (("above", "", high), ("below", "-", low)) if x is not None]
         evidence = f"an advantage {' or '.join(sides)} has the weight of that bound"
         remedy = "clamp advantages where they are made, or not at all"
         return Reading(CLAMPED, evidence, remedy, lambda probe: probe.advantages.clamp(-bottom, top))
-    at = int((found - given).abs().argmax())
-    evidence = f"an advantage of {float(given[at]):.4g} has the weight of {float(found[at]):.4g}"
+    at = int((values - advantages).abs().argmax())
+    evidence = f"an advantage of {float(advantages[at]):.4g} has the weight of {float(values[at]):.4g}"
     return Reading(OTHERWISE, evidence, "hand the advantages over as they are used")
 
 
@@ -404,13 +406,13 @@ KNOWN = (
 UNKNOWN = Divisor("unknown", None, lambda probe: 1.0)
 
 
-def aggregator_of(subject: Subject, probes: Sequence[Probe], seen: Sequence[Probe]) -> Divisor:
+def aggregator_of(subject: Subject, probes: Sequence[Probe], clamped: Sequence[Probe]) -> Divisor:
     """The divisor that explains every batch on which all policies agree; `UNKNOWN` where none does.
 
     `seen` are the batches with the advantages that the loss uses.
     """
     answers = [_sloped(subject, probe) for probe in probes]
-    return next((one for one in KNOWN if _spread(one, seen, answers) < _SAME_DIVISOR), UNKNOWN)
+    return next((one for one in KNOWN if _spread(one, clamped, answers) < _SAME_DIVISOR), UNKNOWN)
 
 
 def _sloped(subject: Subject, probe: Probe) -> Tensor:
@@ -423,9 +425,9 @@ def _sloped(subject: Subject, probe: Probe) -> Tensor:
 def _spread(divisor: Divisor, probes: Sequence[Probe], answers: Sequence[Tensor]) -> float:
     factors = []
     for probe, answer in zip(probes, answers, strict=True):
-        wanted = divisor.share(probe) * probe.advantages
-        used = wanted != 0
-        factors.append(answer[used] / wanted[used])
+        expected = divisor.share(probe) * probe.advantages
+        used = expected != 0
+        factors.append(answer[used] / expected[used])
     every = torch.cat(factors)
     middle = every.median()
     apart = (every / middle - 1.0).abs()
@@ -444,19 +446,19 @@ _AT = np.array([-1.5, -0.7, -0.2, 0.0, 0.3, 0.9, 1.6])
 def idle(curves: Curves, ladder: str) -> np.ndarray:
     """Weights of tokens with A = 0, in units of what an advantage of 1 adds at log ratio 0."""
     both = float(curves.at("drift", 1, 0.0)[0]), float(curves.at("drift", 0, 0.0)[0])
-    found: np.ndarray = curves.at(ladder, 0, _AT) / ((both[0] - both[1]) or 1.0)
-    return found + 0.0
+    curve: np.ndarray = curves.at(ladder, 0, _AT) / ((both[0] - both[1]) or 1.0)
+    return curve + 0.0
 
 
 def shape_of(curves: Curves) -> tuple[str, str, float] | None:
     """Name of the penalty, the policy that it refers to and its coefficient; None where nothing known fits."""
-    found = idle(curves, "drift")
-    if not np.isfinite(found).all() or np.abs(found).max() < 1e-12:
+    curve = idle(curves, "drift")
+    if not np.isfinite(curve).all() or np.abs(curve).max() < 1e-12:
         return None
     for name, shape in _SHAPES.items():
-        wanted = shape(_AT)
-        coefficient = float(found @ wanted / (wanted @ wanted))
-        if np.abs(found - coefficient * wanted).max() < 1e-6 * np.abs(found).max():
+        unit_curve = shape(_AT)
+        coefficient = float(curve @ unit_curve / (unit_curve @ unit_curve))
+        if np.abs(curve - coefficient * unit_curve).max() < 1e-6 * np.abs(curve).max():
             moved = float(np.ptp(idle(curves, "snapshot"))) > 1e-12
             return name, "proximal" if moved else "behavior", tidy(coefficient)
     return None
@@ -464,10 +466,10 @@ def shape_of(curves: Curves) -> tuple[str, str, float] | None:
 
 def penalty_of(curves: Curves) -> Any:
     """The penalty as a part of a method; None where there is none, or none that is known."""
-    found = shape_of(curves)
-    if found is None or found[2] <= 0:
+    shape = shape_of(curves)
+    if shape is None or shape[2] <= 0:
         return None
-    name, to, coefficient = found
+    name, to, coefficient = shape
     if name not in plugins.summaries("asyncsim.penalties"):
         return None
     return plugins.load("asyncsim.penalties", name, "penalty")(coefficient, to=to)
@@ -487,34 +489,34 @@ class Trimmed:
 
 
 def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
-    """The loss as it is where no token is left out; else asked on rows with one more token there, if that helps."""
-    gone = _gone(subject, probe)
-    if gone is None:
+    """The loss as it is where no token is left out; else evaluated on rows with one more token there, if that helps."""
+    ignored = _ignored_tokens(subject, probe)
+    if ignored is None:
         return subject, None
-    kept = probe.mask > 0
-    place = torch.arange(kept.shape[1]).expand(kept.shape)
-    ends = kept & (place == (place * kept).amax(-1, keepdim=True))
-    starts = kept & (place == torch.where(kept, place, kept.shape[1]).amin(-1, keepdim=True))
-    front = torch.equal(gone, starts)
-    if not front and not any(torch.equal(gone, where) for where in (ends, kept & (place == kept.shape[1] - 1))):
+    tokens = probe.mask > 0
+    place = torch.arange(tokens.shape[1]).expand(tokens.shape)
+    ends = tokens & (place == (place * tokens).amax(-1, keepdim=True))
+    starts = tokens & (place == torch.where(tokens, place, tokens.shape[1]).amin(-1, keepdim=True))
+    front = torch.equal(ignored, starts)
+    if not front and not any(torch.equal(ignored, where) for where in (ends, tokens & (place == tokens.shape[1] - 1))):
         return subject, None
     name, evidence = (
         FIRST if front else LAST,
         f"the {'first' if front else 'last'} generated token of a row has no gradient",
     )
     padded = (_padded(subject, front, counted) for counted in (0.0, 1.0))
-    mended = next((other for other in padded if _gone(other, probe) is None), None)
-    return mended or subject, Trimmed(name, evidence, mended is not None)
+    repaired = next((other for other in padded if _ignored_tokens(other, probe) is None), None)
+    return repaired or subject, Trimmed(name, evidence, repaired is not None)
 
 
-def _gone(subject: Subject, probe: Probe) -> Tensor | None:
+def _ignored_tokens(subject: Subject, probe: Probe) -> Tensor | None:
     """Generated tokens with an advantage and without a gradient; None where it is none of them, or all."""
     sign = torch.where(probe.advantages < 0, -1.0, 1.0).to(probe.mask.dtype)
     answer = subject.quietly(probe.but(probe.name, advantages=sign))
     if answer is None or not answer.finite:
         return None
-    gone = (answer.cotangent == 0) & (probe.mask > 0)
-    return gone if bool(gone.any()) and not bool(gone[probe.mask > 0].all()) else None
+    ignored = (answer.cotangent == 0) & (probe.mask > 0)
+    return ignored if bool(ignored.any()) and not bool(ignored[probe.mask > 0].all()) else None
 
 
 def _padded(subject: Subject, front: bool, counted: float) -> Subject:
@@ -522,10 +524,10 @@ def _padded(subject: Subject, front: bool, counted: float) -> Subject:
     fill = (-1.0, -1.0, -1.0, 0.0, counted)
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        given = (log_prob, behavior, proximal, advantages, mask)
-        columns = [torch.full_like(x[:, :1], value) for x, value in zip(given, fill, strict=True)]
-        pairs = zip(columns, given, strict=True) if front else zip(given, columns, strict=True)
-        found: Tensor = subject.binding(*(torch.cat(pair, -1) for pair in pairs))
-        return found
+        tensors = (log_prob, behavior, proximal, advantages, mask)
+        columns = [torch.full_like(x[:, :1], value) for x, value in zip(tensors, fill, strict=True)]
+        pairs = zip(columns, tensors, strict=True) if front else zip(tensors, columns, strict=True)
+        result: Tensor = subject.binding(*(torch.cat(pair, -1) for pair in pairs))
+        return result
 
     return Subject(loss, attached=list(subject.attached))

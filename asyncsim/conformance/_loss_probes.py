@@ -1,4 +1,4 @@
-"""Batches on which a loss is asked: drawn from a seed, with every situation that tells methods apart."""
+"""Batches on which a loss is evaluated: drawn from a seed, with every situation that distinguishes methods."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def ordinary(seed: int) -> list[Probe]:
 
     Every row has one advantage, of size 2 at most.
     """
-    found = [_drawn(np.random.default_rng([seed, index]), *row) for index, row in enumerate(ORDINARY)]
+    probes = [_drawn(np.random.default_rng([seed, index]), *row) for index, row in enumerate(ORDINARY)]
     others = ((_balanced, 97), (_outliers, 98), (_probable, 99))
-    return [*found, *(make(np.random.default_rng([seed, index])) for make, index in others)]
+    return [*probes, *(make(np.random.default_rng([seed, index])) for make, index in others)]
 
 
 _MIXED = ((0.4, 0.4), (0.0, 2.0), (1.2, 0.8), (0.0, 4e-4))
@@ -116,8 +116,8 @@ RARE = tuple(name for name in FURTHER if name not in (INSIDE, LARGE, LONG))
 
 def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:
     """The further batches; without `inside`, every row has one advantage."""
-    wanted = [name for name in FURTHER if inside or name != INSIDE]
-    return {name: [probe.but(name) for probe in FURTHER[name].drawn(seed)] for name in wanted}
+    names = [name for name in FURTHER if inside or name != INSIDE]
+    return {name: [probe.but(name) for probe in FURTHER[name].drawn(seed)] for name in names}
 
 
 def _rows(seed: int, index: int, *row: Any) -> Probe:
@@ -280,7 +280,8 @@ _FAR = np.array([9.5, 12.0, 15.5, 19.5])
 
 def points(ladder: str, sign: float, log_ratio: np.ndarray | Tensor) -> Points:
     """Tokens at the given log ratios: of pi to mu and pi_prox ("drift"; "probable" from a probability of 1/2), of pi
-    and pi_prox to mu ("lag"), or of pi and mu to pi_prox ("snapshot")."""
+    and pi_prox to mu ("lag"), or of pi and mu to pi_prox ("snapshot").
+    """
     x = torch.as_tensor(log_ratio, dtype=torch.float64)
     # Far out the other policy gives way, so that no token has a probability above 1.
     base = torch.full_like(x, math.log(0.5)) if ladder == "probable" else (_HIGHEST - x).clamp(max=_BASE)

@@ -107,8 +107,8 @@ class Evidence:
         """Rows along the replicate axis: a number of each for every point; one by one where a method refuses that."""
         columns = {name: np.repeat([row[name] for row in rows], len(self.alone)) for name in rows[0]}
         method = family.method({**settings, **columns}, self.aggregator) if len(rows) > 1 else None
-        found = self._lines(method, len(rows)) if method is not None else None
-        return found or [self.curve(family, {**settings, **row}) for row in rows]
+        scores = self._lines(method, len(rows)) if method is not None else None
+        return scores or [self.curve(family, {**settings, **row}) for row in rows]
 
     def _lines(self, method: Method | None, rows: int) -> list[float] | None:
         """Mean deviations on single tokens of so many replicates of a method; None where it refuses them."""
@@ -117,11 +117,11 @@ class Evidence:
             return None
         many = Points(*(x.repeat(rows) for x in self.points))
         try:
-            wanted = expected_alone(self.full(method), many, self.pair).reshape(rows, len(self.alone))
+            targets = expected_alone(self.full(method), many, self.pair).reshape(rows, len(self.alone))
         except _REFUSED:
             return None
-        scales = [self._scale(self.alone, row, row) for row in wanted]
-        return [float(apart(self.alone, s * row, self.floor).mean()) for s, row in zip(scales, wanted, strict=True)]
+        scales = [self._scale(self.alone, row, row) for row in targets]
+        return [float(apart(self.alone, s * row, self.floor).mean()) for s, row in zip(scales, targets, strict=True)]
 
     @property
     def floor(self) -> float:
@@ -137,8 +137,8 @@ class Evidence:
             return np.full(generated + len(self.alone), 3.0)
         self.left[0] -= 1
         theirs, ours = self.both(self.full(method))
-        found, wanted = torch.cat(theirs), torch.cat(ours)
-        scale = self._scale(found, wanted, ours[-1])
+        answers, targets = torch.cat(theirs), torch.cat(ours)
+        scale = self._scale(answers, targets, ours[-1])
         # Where both are next to nothing there is nothing to fit.
         size = torch.cat(
             [
@@ -146,7 +146,7 @@ class Evidence:
                 theirs[-1].abs().clamp(min=1e4 * self.floor),
             ]
         )
-        smooth: np.ndarray = ((scale * wanted - found) / size).clamp(-3.0, 3.0).nan_to_num(3.0).numpy()
+        smooth: np.ndarray = ((scale * targets - answers) / size).clamp(-3.0, 3.0).nan_to_num(3.0).numpy()
         return smooth
 
     def _fit(self, family: Family, settings: dict[str, Any]) -> Fit:
@@ -159,10 +159,10 @@ class Evidence:
 
     def both(self, method: Method) -> tuple[list[Tensor], list[Tensor]]:
         """Cotangents found and wanted: of the generated tokens of every batch, and last of the single tokens."""
-        kept = [probe.mask > 0 for probe in self.probes]
-        theirs = [x[k] for x, k in zip(self.answers, kept, strict=True)]
-        listed = zip(expected(method, self.probes), self.times, kept, strict=True)
-        ours = [(x * t)[k] for x, t, k in listed]
+        masks = [probe.mask > 0 for probe in self.probes]
+        theirs = [x[k] for x, k in zip(self.answers, masks, strict=True)]
+        triples = zip(expected(method, self.probes), self.times, masks, strict=True)
+        ours = [(x * t)[k] for x, t, k in triples]
         return [*theirs, self.alone], [*ours, expected_alone(method, self.points, self.pair)]
 
     def compare(self, method: Method, family: Family | None = None, settings: dict[str, Any] | None = None) -> Fit:
@@ -172,14 +172,14 @@ class Evidence:
         parts = [apart(f, scale * e) for f, e in zip(theirs[:-1], ours[:-1], strict=True)]
         batches, tokens = torch.cat(parts), apart(theirs[-1], scale * ours[-1], self.floor)
         largest = float(torch.maximum(batches.max(), tokens.max()))
-        own = settings_of(method) if settings is None else settings
-        return Fit(family or fixed(method), own, float(tokens.mean()), float(batches.mean()), largest, scale)
+        values = settings_of(method) if settings is None else settings
+        return Fit(family or fixed(method), values, float(tokens.mean()), float(batches.mean()), largest, scale)
 
-    def _scale(self, found: Tensor, wanted: Tensor, alone: Tensor) -> float:
+    def _scale(self, answers: Tensor, targets: Tensor, alone: Tensor) -> float:
         """The factor at ratio 1, where every method has the weight A; else the one that most tokens agree on."""
         first, second = float(self.alone[0]), float(alone[0])
         sound = np.isfinite(first) and np.isfinite(second) and first != 0.0 and second != 0.0
-        return first / second if sound else scale_of(found, wanted)
+        return first / second if sound else scale_of(answers, targets)
 
 
 @dataclass(frozen=True)
@@ -208,24 +208,24 @@ class Fit:
         return self.largest <= tolerance
 
 
-def apart(found: Tensor, wanted: Tensor, floor: float | None = None) -> Tensor:
-    """|found - wanted| over the larger of both, 0 where both are nothing; in [0, 2]; 2 where one is not finite.
+def apart(answers: Tensor, targets: Tensor, floor: float | None = None) -> Tensor:
+    """|answers - targets| over the larger of both, in [0, 2]: 0 where both are negligible, 2 where one is not finite.
 
-    What is smaller than `floor` (default: 1e-7 of the largest wanted) is nothing.
+    Values below `floor` are negligible (default: 1e-7 of the largest target).
     """
-    size = torch.maximum(found.abs(), wanted.abs())
+    size = torch.maximum(answers.abs(), targets.abs())
     if floor is None:
-        floor = _NO_EVIDENCE * (float(wanted.abs().nan_to_num(0.0, 0.0, 0.0).max()) if wanted.numel() else 0.0)
-    ratio = (found - wanted).abs() / size.clamp(min=max(floor, 1e-300))
+        floor = _NO_EVIDENCE * (float(targets.abs().nan_to_num(0.0, 0.0, 0.0).max()) if targets.numel() else 0.0)
+    ratio = (answers - targets).abs() / size.clamp(min=max(floor, 1e-300))
     return torch.where(torch.isfinite(ratio), ratio, torch.full_like(ratio, 2.0))
 
 
-def scale_of(found: Tensor, wanted: Tensor) -> float:
+def scale_of(answers: Tensor, targets: Tensor) -> float:
     """The median ratio where both have a weight."""
-    both = (wanted != 0) & (found != 0) & torch.isfinite(found) & torch.isfinite(wanted)
+    both = (targets != 0) & (answers != 0) & torch.isfinite(answers) & torch.isfinite(targets)
     if not bool(both.any()):
         return 1.0
-    return float((found[both] / wanted[both]).median())
+    return float((answers[both] / targets[both]).median())
 
 
 _NEAREST, _REFINED, _STEPS = 12, 5, 25
@@ -244,14 +244,14 @@ _JOINT, _PAIRS = 6, 400
 
 def candidates(kinks: Sequence[Kink]) -> list[float | None]:
     """Constants of which the kinks might tell: caps and bounds on the ratio, on its log, on what masks are made of."""
-    found: list[float | None] = [None, 0.0]
+    numbers: list[float | None] = [None, 0.0]
     for kink in kinks[:_KINKS]:
         log_ratio, ratio = kink.log_ratio, math.exp(kink.log_ratio)
         square, excess = log_ratio**2, ratio - 1.0 - log_ratio
-        told = [ratio, abs(ratio - 1.0), abs(log_ratio), square, square / 2, excess, 1.0 / ratio]
-        told += [0.5 * abs(ratio - 1.0)] if kink.ladder == "probable" else []
-        found += [tidy(value) for value in told]
-    return list(dict.fromkeys(found))
+        readings = [ratio, abs(ratio - 1.0), abs(log_ratio), square, square / 2, excess, 1.0 / ratio]
+        readings += [0.5 * abs(ratio - 1.0)] if kink.ladder == "probable" else []
+        numbers += [tidy(value) for value in readings]
+    return list(dict.fromkeys(numbers))
 
 
 def search(
@@ -274,18 +274,18 @@ def search(
         return order(fit, evidence.aggregator, first)
 
     families = [one for one in families if one.name == first or not (evidence.separable and "scope" in one.choices)]
-    listed = [(evidence.curve(one, choice), one, choice) for one in families for choice in combinations(one)]
-    listed.sort(key=lambda row: row[0])
-    found = _nearest(evidence, listed)
-    if not known and not any(fit.exact(tolerance) for fit in found):
-        found += _descended(evidence, _several(listed), candidates(kinks), tolerance)
-    best = min(found, key=by)
+    scored = [(evidence.curve(one, choice), one, choice) for one in families for choice in combinations(one)]
+    scored.sort(key=lambda row: row[0])
+    fits = _nearest(evidence, scored)
+    if not known and not any(fit.exact(tolerance) for fit in fits):
+        fits += _descended(evidence, _several(scored), candidates(kinks), tolerance)
+    best = min(fits, key=by)
     if best.exact(tolerance):
-        found += _alike(evidence, families, best)
+        fits += _alike(evidence, families, best)
     elif smooth and not known and best.score < _HOPELESS:
-        for fit in sorted(found, key=by)[:_REFINED]:
-            found.append(_refined(evidence, fit))
-    return sorted({_key(fit.family, fit.settings): fit for fit in found}.values(), key=by)
+        for fit in sorted(fits, key=by)[:_REFINED]:
+            fits.append(_refined(evidence, fit))
+    return sorted({_key(fit.family, fit.settings): fit for fit in fits}.values(), key=by)
 
 
 def order(fit: Fit, aggregator: str | None, first: str | None = None) -> tuple[Any, ...]:
@@ -305,19 +305,19 @@ _Listed = tuple[float, Family, dict[str, Any]]
 """Distance on single tokens, a method, and its named choices."""
 
 
-def _nearest(evidence: Evidence, listed: Sequence[_Listed]) -> list[Fit]:
+def _nearest(evidence: Evidence, scored: Sequence[_Listed]) -> list[Fit]:
     """Methods by their defaults: single tokens tell which of them are worth the batches."""
-    least = max(sum(score <= 1e-6 for score, *_ in listed), _NEAREST)
-    return [evidence.fit(family, settings) for _, family, settings in listed[:least]]
+    least = max(sum(score <= 1e-6 for score, *_ in scored), _NEAREST)
+    return [evidence.fit(family, settings) for _, family, settings in scored[:least]]
 
 
-def _several(listed: Sequence[_Listed]) -> list[_Listed]:
+def _several(scored: Sequence[_Listed]) -> list[_Listed]:
     """Methods that have constants, with the nearest of their choices."""
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     chosen = []
-    for row in listed:
-        taken[row[1].name] = taken.get(row[1].name, 0) + 1
-        if row[1].numbers and taken[row[1].name] <= _CHOICES and row[0] < 2.0:
+    for row in scored:
+        counts[row[1].name] = counts.get(row[1].name, 0) + 1
+        if row[1].numbers and counts[row[1].name] <= _CHOICES and row[0] < 2.0:
             chosen.append(row)
     return chosen
 
@@ -339,9 +339,9 @@ class _Descent:
         """The best row of numbers, where it is better than what stands."""
         plain = [row for row in rows if None not in row.values()]
         scores = self.evidence.scan(self.family, self.settings, plain) if plain else []
-        listed = list(zip(scores, plain, strict=True))
-        listed += [(self.evidence.curve(self.family, {**self.settings, **r}), r) for r in rows if None in r.values()]
-        score, row = min(listed, key=lambda one: one[0])
+        scored = list(zip(scores, plain, strict=True))
+        scored += [(self.evidence.curve(self.family, {**self.settings, **r}), r) for r in rows if None in r.values()]
+        score, row = min(scored, key=lambda one: one[0])
         if score < self.score - 1e-12:
             self.score, self.settings = score, {**self.settings, **row}
 
@@ -370,30 +370,30 @@ class _Descent:
 
 
 def _descended(
-    evidence: Evidence, listed: Sequence[_Listed], numbers: Sequence[float | None], tolerance: float
+    evidence: Evidence, scored: Sequence[_Listed], numbers: Sequence[float | None], tolerance: float
 ) -> list[Fit]:
     """Methods with constants from among the numbers: set in turn, and where that explains nothing, two at once."""
-    started = [_Descent(evidence, family, dict(settings), score) for score, family, settings in listed]
-    for one in started:
+    descents = [_Descent(evidence, family, dict(settings), score) for score, family, settings in scored]
+    for one in descents:
         one.alone(numbers, 1)
-    nearest = sorted(started, key=lambda one: one.score)[:_DESCENTS]
+    nearest = sorted(descents, key=lambda one: one.score)[:_DESCENTS]
     for one in nearest:
         one.alone(numbers)
-    found = [one.fit() for one in nearest]
-    if not any(fit.exact(tolerance) for fit in found):
+    fits = [one.fit() for one in nearest]
+    if not any(fit.exact(tolerance) for fit in fits):
         for one in nearest[:_JOINT]:
             one.together(numbers)
             one.alone(numbers)
-        found += [one.fit() for one in nearest[:_JOINT]]
-    return [_bare(evidence, fit) for fit in found]
+        fits += [one.fit() for one in nearest[:_JOINT]]
+    return [_bare(evidence, fit) for fit in fits]
 
 
 def _bare(evidence: Evidence, fit: Fit) -> Fit:
     """The fit with as few settings as explain the loss as well."""
     names = list(fit.settings)
     for size in range(len(names) if len(names) <= _SUBSETS else 0):
-        for kept in itertools.combinations(names, size):
-            settings = {name: fit.settings[name] for name in kept}
+        for subset in itertools.combinations(names, size):
+            settings = {name: fit.settings[name] for name in subset}
             if evidence.curve(fit.family, settings) > 2 * (fit.score + _NOTHING):
                 continue  # half of the score alone says no
             less = evidence.fit(fit.family, settings)
@@ -404,15 +404,15 @@ def _bare(evidence: Evidence, fit: Fit) -> Fit:
 
 def _alike(evidence: Evidence, families: Sequence[Family], best: Fit) -> list[Fit]:
     """Other methods with the constants of the best one."""
-    found = []
+    fits = []
     for family in families:
         for settings in combinations(family):
             shared = {k: v for k, v in best.settings.items() if k in family.numbers}
             if not shared or family.name == best.family.name:
                 continue
             if evidence.curve(family, {**settings, **shared}) <= 1e-6:
-                found.append(evidence.fit(family, {**settings, **shared}))
-    return found
+                fits.append(evidence.fit(family, {**settings, **shared}))
+    return fits
 
 
 def _refined(evidence: Evidence, fit: Fit) -> Fit:
@@ -432,8 +432,8 @@ def _refined(evidence: Evidence, fit: Fit) -> Fit:
     def residuals(x: np.ndarray) -> np.ndarray:
         return evidence.residuals(family, settings(x))
 
-    found = least_squares(residuals, start, diff_step=1e-6, max_nfev=_STEPS, xtol=1e-14, ftol=1e-14, gtol=1e-14)
-    plain, moved = (evidence.fit(family, settings(found.x, near)) for near in (_near, float))
+    solution = least_squares(residuals, start, diff_step=1e-6, max_nfev=_STEPS, xtol=1e-14, ftol=1e-14, gtol=1e-14)
+    plain, moved = (evidence.fit(family, settings(solution.x, near)) for near in (_near, float))
     moved = plain if plain.score <= moved.score + 1e-7 else moved
     return _bare(evidence, moved) if moved.score < fit.score else fit
 

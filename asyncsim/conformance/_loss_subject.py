@@ -42,22 +42,22 @@ _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCU
 class Binding:
     """How a loss is called with the five tensors: by `words` (argument: tensor), or as they are where there are none.
 
-    `told`: what a reader of the report should know of it.
+    `notes`: what a reader of the report should know of it.
     """
 
     fn: Callable[..., Any]
     words: Mapping[str, str]
     first: tuple[str, ...] = ()
     """Arguments that are given by position."""
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __call__(self, *tensors: Any) -> Any:
         """The loss of the five tensors in their documented order."""
         if not self.words:
             return self.fn(*tensors)
-        given = dict(zip(DOCUMENTED, tensors, strict=True))
-        positional = [given[self.words[name]] for name in self.first]
-        return self.fn(*positional, **{k: given[v] for k, v in self.words.items() if k not in self.first})
+        by_name = dict(zip(DOCUMENTED, tensors, strict=True))
+        positional = [by_name[self.words[name]] for name in self.first]
+        return self.fn(*positional, **{k: by_name[v] for k, v in self.words.items() if k not in self.first})
 
 
 def role_of(name: str) -> str | None:
@@ -72,20 +72,20 @@ def role_of(name: str) -> str | None:
         return "advantages"
     if words & _MASKS and words <= _MASKS | _MASKED:
         return "mask"
-    own = words - _LOG_PROB - _FILLERS
+    rest = words - _LOG_PROB - _FILLERS
     # The letter of a policy beside its name, as in pi_old.
-    own = own - {"pi"} or own
-    said = [role for role, known in _POLICIES.items() if own and own <= known]
-    if said:
-        return said[0]
-    return "log_prob" if words & _LOG_PROB and not own else None
+    rest = rest - {"pi"} or rest
+    roles = [role for role, known in _POLICIES.items() if rest and rest <= known]
+    if roles:
+        return roles[0]
+    return "log_prob" if words & _LOG_PROB and not rest else None
 
 
 def bind(fn: Callable[..., Any]) -> Binding:
     """The call of a loss; raises `InputError` for arguments that are ambiguous, unknown or missing."""
-    called = getattr(fn, "forward", fn)
+    target = getattr(fn, "forward", fn)
     try:
-        parameters = list(inspect.signature(called).parameters.values())
+        parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
         return Binding(fn, {})
     several = any(p.kind is p.VAR_POSITIONAL for p in parameters)
@@ -93,17 +93,19 @@ def bind(fn: Callable[..., Any]) -> Binding:
     if not named and not several:
         # Only **words, or nothing at all: the documented names are given.
         return Binding(fn, dict(zip(DOCUMENTED, DOCUMENTED, strict=True)))
+    # Bind by name where every role is known.
     roles = _settled(named)
     words = _words(named, roles)
     unknown = [p.name for p in named if roles[p.name] is None and p.default is p.empty]
     missing = {"log_prob", "advantages", "mask"} - set(words.values())
     if not (unknown or missing):
         first = tuple(p.name for p in named if p.kind is p.POSITIONAL_ONLY and p.name in words)
-        return Binding(fn, words, first, _told(named, words))
+        return Binding(fn, words, first, _notes(named, words))
+    # Else bind by position, or refuse.
     if _in_order(named, roles, several):
-        told = [f"{name} is {DOCUMENTED[[p.name for p in named].index(name)]}" for name in unknown]
-        lines = (f"by position, for the names say nothing: {', '.join(told)}", *_defaults(named[5:])) if told else ()
-        return Binding(fn, {}, told=lines)
+        notes = [f"{name} is {DOCUMENTED[[p.name for p in named].index(name)]}" for name in unknown]
+        lines = (f"by position, for the names say nothing: {', '.join(notes)}", *_defaults(named[5:])) if notes else ()
+        return Binding(fn, {}, notes=lines)
     if unknown:
         bound = f"a name that says which tensor it is ({', '.join(DOCUMENTED)})"
         raise checks.InputError("loss", f"argument {unknown[0]!r}", bound, _WRAP)
@@ -130,9 +132,9 @@ def _words(named: Sequence[inspect.Parameter], roles: Mapping[str, str | None]) 
     """Argument by argument, the tensor that it gets; of two for one tensor, the one without a default."""
     words: dict[str, str] = {}
     for role in DOCUMENTED:
-        found = [p for p in named if roles[p.name] == role]
-        needed = [p for p in found if p.default is p.empty]
-        chosen = needed or found
+        candidates = [p for p in named if roles[p.name] == role]
+        needed = [p for p in candidates if p.default is p.empty]
+        chosen = needed or candidates
         also = ", ".join(repr(p.name) for p in chosen)
         remedy = "rename one, or wrap the loss"
         checks.require(len(chosen) <= 1, "loss", f"arguments {also}", f"a single one for {role}", remedy)
@@ -150,20 +152,20 @@ def _in_order(named: Sequence[inspect.Parameter], roles: Mapping[str, str | None
     return fits and placed and not others
 
 
-def _told(named: Sequence[inspect.Parameter], words: Mapping[str, str]) -> tuple[str, ...]:
+def _notes(named: Sequence[inspect.Parameter], words: Mapping[str, str]) -> tuple[str, ...]:
     """What is not plain from the documented order."""
     lines = []
     if list(words.values()) != list(DOCUMENTED):
         renamed = ", ".join(f"{name} is {role}" for name, role in words.items() if name != role)
         absent = [role for role in DOCUMENTED if role not in words.values()]
-        told = [f"by name: {renamed}" if renamed else "by name"]
-        lines.append("; ".join(told + ([f"it takes no {' and no '.join(absent)}"] if absent else [])))
+        notes = [f"by name: {renamed}" if renamed else "by name"]
+        lines.append("; ".join(notes + ([f"it takes no {' and no '.join(absent)}"] if absent else [])))
     return (*lines, *_defaults([p for p in named if p.name not in words]))
 
 
-def _defaults(left: Sequence[inspect.Parameter]) -> tuple[str, ...]:
-    told = ", ".join(f"{p.name}={checks.shown(p.default)}" for p in left)
-    return (f"left at their defaults: {told}",) if told else ()
+def _defaults(others: Sequence[inspect.Parameter]) -> tuple[str, ...]:
+    names = ", ".join(f"{p.name}={checks.shown(p.default)}" for p in others)
+    return (f"left at their defaults: {names}",) if names else ()
 
 
 Loss = Callable[..., Any]
@@ -240,48 +242,48 @@ class Subject:
 
     def ask(self, probe: Probe) -> Answer:
         """The answer on a batch; raises `InputError` where the loss cannot be asked."""
-        given = [getattr(probe, name).clone() for name in TENSORS]
-        leaf = given[0].requires_grad_()
+        tensors = [getattr(probe, name).clone() for name in TENSORS]
+        leaf = tensors[0].requires_grad_()
         # A copy, so that a loss that works in place is found out instead of being stopped by autograd.
-        passed = [leaf + 0.0, *given[1:]]
-        value = self._value(passed)
-        for name, tensor in zip(TENSORS, passed, strict=True):
+        copies = [leaf + 0.0, *tensors[1:]]
+        value = self._value(copies)
+        for name, tensor in zip(TENSORS, copies, strict=True):
             if not torch.equal(tensor.detach().nan_to_num(), getattr(probe, name).nan_to_num()):
                 self.mutated += [] if name in self.mutated else [name]
         (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True) if value.requires_grad else (None,)
         gradient = torch.zeros_like(leaf) if gradient is None else gradient
-        kept = probe.mask > 0
-        finite = bool(torch.isfinite(value.detach()).all()) and bool(torch.isfinite(gradient[kept]).all())
-        outside = gradient[~kept].abs()
+        tokens = probe.mask > 0
+        finite = bool(torch.isfinite(value.detach()).all()) and bool(torch.isfinite(gradient[tokens]).all())
+        outside = gradient[~tokens].abs()
         masked = 0.0 if outside.numel() == 0 else float(outside.nan_to_num(torch.inf).max())
-        found = torch.where(kept, -gradient, torch.zeros_like(gradient)).detach()
-        return Answer(float(value.detach()), found, finite, masked)
+        cotangent = torch.where(tokens, -gradient, torch.zeros_like(gradient)).detach()
+        return Answer(float(value.detach()), cotangent, finite, masked)
 
-    def _value(self, passed: Sequence[Tensor]) -> Tensor:
+    def _value(self, tensors: Sequence[Tensor]) -> Tensor:
         try:
-            value = self.binding(*passed)
+            value = self.binding(*tensors)
         except checks.InputError:
             raise
         except Exception as error:
-            called = ", ".join(self.binding.words) or ", ".join(DOCUMENTED)
-            remedy = f"it is called with ({called}), each [B, T]"
+            names = ", ".join(self.binding.words) or ", ".join(DOCUMENTED)
+            remedy = f"it is called with ({names}), each [B, T]"
             raise checks.InputError("loss", f"{type(error).__name__}: {error}", "a loss that runs", remedy) from error
         scalar = torch.is_tensor(value) and value.numel() == 1
-        shown = tuple(value.shape) if torch.is_tensor(value) else type(value).__name__
-        checks.require(scalar, "loss", shown, "a tensor with one number", "return the loss alone, or use an adapter")
+        form = tuple(value.shape) if torch.is_tensor(value) else type(value).__name__
+        checks.require(scalar, "loss", form, "a tensor with one number", "return the loss alone, or use an adapter")
         return value.reshape(())
 
     def admit(self, probes: Sequence[Probe]) -> None:
         """Refuse, by name, what is no loss of log-probs; note which inputs a gradient flows into."""
         reached: list[str] = []
         for probe in probes:
-            given = [getattr(probe, name).clone().requires_grad_() for name in TENSORS[:4]]
-            value = self._value([*(x + 0.0 for x in given), probe.mask.clone()])
+            tensors = [getattr(probe, name).clone().requires_grad_() for name in TENSORS[:4]]
+            value = self._value([*(x + 0.0 for x in tensors), probe.mask.clone()])
             whole = bool(torch.isfinite(value.detach()).all())
             bound = f"finite on the batch '{probe.name}'"
             checks.require(whole, "loss", float(value.detach()), bound, "look for 0 / 0")
-            found = torch.autograd.grad(value, given, allow_unused=True) if value.requires_grad else (None,) * 4
-            moved = [x is not None and bool((x != 0).any()) for x in found]
+            gradients = torch.autograd.grad(value, tensors, allow_unused=True) if value.requires_grad else (None,) * 4
+            moved = [x is not None and bool((x != 0).any()) for x in gradients]
             reached += [name for name, hit in zip(TENSORS[:4], moved, strict=True) if hit]
         remedy = "keep the graph: no detach(), item() or no_grad() around log_prob"
         bound = "a function of log_prob with a gradient where every row has one advantage"

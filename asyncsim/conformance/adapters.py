@@ -29,7 +29,7 @@ __all__ = ["areal", "openrlhf", "roll", "torchrl", "trl", "verl"]
 class Style:
     """How a trainer calls its losses: what each argument gets, where "old" is the log-probs that the caller says."""
 
-    given: Mapping[str, str]
+    tensors: Mapping[str, str]
     optional: Mapping[str, str]
     """What only some losses have an argument for."""
     mask: Callable[[Tensor], Tensor] = lambda mask: mask
@@ -40,7 +40,7 @@ class Style:
     @property
     def begins(self) -> tuple[str, ...]:
         """Their names."""
-        return (*self.given, *self.optional)[: self.known_by]
+        return (*self.tensors, *self.optional)[: self.known_by]
 
 
 STYLES = {
@@ -137,6 +137,7 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
     with _package("torchrl"):
         from tensordict import TensorDict
         from torchrl.objectives import ClipPPOLoss
+    # Check settings and build the objective.
     known = {name for kind in ClipPPOLoss.__mro__[:2] for name in inspect.signature(kind.__init__).parameters}
     for name in settings:
         remedy = "settings of this adapter are old, and the arguments of ClipPPOLoss"
@@ -146,14 +147,18 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
     objective.set_keys(sample_log_prob="old", action="action", advantage="advantage")
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        kept = mask > 0
+        inside = mask > 0
         before = proximal if old == "proximal" else behavior
-        tokens = {"log_prob": log_prob[kept], "old": before[kept].detach(), "advantage": advantages[kept].unsqueeze(-1)}
-        tokens["action"] = torch.zeros_like(before[kept])
-        found: Tensor = objective(TensorDict(tokens, batch_size=[int(kept.sum())]))["loss_objective"]
-        return found
+        tokens = {
+            "log_prob": log_prob[inside],
+            "old": before[inside].detach(),
+            "advantage": advantages[inside].unsqueeze(-1),
+        }
+        tokens["action"] = torch.zeros_like(before[inside])
+        value: Tensor = objective(TensorDict(tokens, batch_size=[int(inside.sum())]))["loss_objective"]
+        return value
 
-    return _said(loss, old)
+    return _mark_old(loss, old)
 
 
 ADAPTERS: Mapping[str, Callable[..., Loss]] = {"verl": verl, "areal": areal, "roll": roll, "openrlhf": openrlhf}
@@ -171,7 +176,8 @@ def own_settings(name: str) -> list[str]:
 
 def refuse(fn: Any) -> None:
     """Raise `InputError` for a loss in the style of a trainer without its adapter, which knows whose the old
-    log-probs are: its tensors would be taken for others."""
+    log-probs are: its tensors would be taken for others.
+    """
     try:
         names = tuple(inspect.signature(getattr(fn, "forward", fn)).parameters)
     except (TypeError, ValueError):  # what is not callable is refused with the other losses
@@ -191,41 +197,41 @@ def _adapted(
     checks.require(callable(fn), "loss", fn, "a function or module", "hand over the loss itself")
     _choice(old)
     style, parameters = STYLES[name], inspect.signature(getattr(fn, "forward", fn)).parameters
-    _own(name, parameters, settings)
-    taken = dict(style.given) | {key: of for key, of in style.optional.items() if key in parameters}
+    _refuse_foreign(name, parameters, settings)
+    sources = dict(style.tensors) | {key: of for key, of in style.optional.items() if key in parameters}
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         known = {"log_prob": log_prob, "behavior": behavior, "proximal": proximal, "advantages": advantages, **always}
         known |= {"old": known[old], "mask": style.mask(mask)}
-        given = {key: known[of] for key, of in taken.items()}
-        first = [given.pop(key) for key in list(given)[: style.by_position]]
+        arguments = {key: known[of] for key, of in sources.items()}
+        first = [arguments.pop(key) for key in list(arguments)[: style.by_position]]
         if cap is not None:
-            given["rollout_is_weights"] = _truncated(proximal, behavior, mask, cap, 20.0)
-        return _first(fn(*first, **given, **settings))
+            arguments["rollout_is_weights"] = _truncated(proximal, behavior, mask, cap, 20.0)
+        return _first(fn(*first, **arguments, **settings))
 
-    return _said(loss, old)
+    return _mark_old(loss, old)
 
 
 def _choice(old: str) -> None:
     checks.one_of("old", old, ("proximal", "behavior"), "say which log-probs are the old ones")
 
 
-def _said(loss: Loss, old: str) -> Loss:
+def _mark_old(loss: Loss, old: str) -> Loss:
     """The loss, which tells `check_loss` whose log-probs it gets as old ones."""
     vars(loss)["old"] = old
     return loss
 
 
-def _own(name: str, parameters: Mapping[str, inspect.Parameter], settings: Mapping[str, Any]) -> None:
+def _refuse_foreign(name: str, parameters: Mapping[str, inspect.Parameter], settings: Mapping[str, Any]) -> None:
     """Refuse settings that neither the adapter nor the function has."""
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         return
-    given = (*STYLES[name].given, *STYLES[name].optional)
-    left = [each for each in parameters if each not in (*given, *own_settings(name))]
+    tensors = (*STYLES[name].tensors, *STYLES[name].optional)
+    others = [each for each in parameters if each not in (*tensors, *own_settings(name))]
     remedy = f"settings of {name} are {', '.join(own_settings(name))}"
-    remedy += f"; those of the loss {', '.join(left)}" if left else "; the loss has none"
+    remedy += f"; those of the loss {', '.join(others)}" if others else "; the loss has none"
     for key in settings:
-        checks.require(key in left, f"adapter {name}", key, "a setting of the adapter or of the loss", remedy)
+        checks.require(key in others, f"adapter {name}", key, "a setting of the adapter or of the loss", remedy)
 
 
 def _first(value: Any) -> Any:
@@ -259,14 +265,14 @@ def _understood(name: str, settings: Mapping[str, Any], of: str, remedy: str) ->
         raise checks.InputError(f"{name} settings", settings, f"those of {of} ({error})", remedy) from error
 
 
-class _Told:
+class _FixedLogProbs:
     """A distribution with given log-probs."""
 
     def __init__(self, log_prob: Tensor) -> None:
         self.value = log_prob
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """What it was told."""
+        """The log-probs, whatever the action."""
         return self.value
 
 
@@ -276,9 +282,9 @@ class _Actor(torch.nn.Module):
     in_keys = ("log_prob",)
     out_keys = ("action",)
 
-    def get_dist(self, batch: Any) -> _Told:
+    def get_dist(self, batch: Any) -> _FixedLogProbs:
         """The distribution at every token."""
-        return _Told(batch["log_prob"])
+        return _FixedLogProbs(batch["log_prob"])
 
 
 _MODELED = ("beta", "top_entropy_quantile", "use_liger_kernel", "entropy_coef", "use_adaptive_entropy")
@@ -323,10 +329,10 @@ def _trl(loss_type: str, old: str = "proximal", cap: float | None = None, **sett
         }
         if cap is not None:
             inputs["importance_sampling_ratio"] = _truncated(before, behavior, mask, cap)
-        found: Tensor = trainer._compute_loss(trainer.model, inputs)
-        return found
+        value: Tensor = trainer._compute_loss(trainer.model, inputs)
+        return value
 
-    return _said(loss, old)
+    return _mark_old(loss, old)
 
 
 def _grpo(loss_type: str, settings: dict[str, Any]) -> tuple[Any, Any]:

@@ -87,11 +87,11 @@ def check_admission(
     search = _search(rules, controller, names)
     search.go(examples, steps, seed)
     without = _without_losses(search, examples, steps, seed)
-    shown: dict[str, Any] = {"batch_size": rules.batch, "max_staleness": max_staleness}
-    shown |= {"batches_per_publish": rules.publish}
-    shown |= {} if max_concurrent is None else {"max_concurrent": max_concurrent}
-    shown |= {} if enforced == "admission" else {"enforced": enforced}
-    report = Report(search.broken is None, search.examples, shown, unchecked, _failure(search, seed), without)
+    settings: dict[str, Any] = {"batch_size": rules.batch, "max_staleness": max_staleness}
+    settings |= {"batches_per_publish": rules.publish}
+    settings |= {} if max_concurrent is None else {"max_concurrent": max_concurrent}
+    settings |= {} if enforced == "admission" else {"enforced": enforced}
+    report = Report(search.broken is None, search.examples, settings, unchecked, _failure(search, seed), without)
     return report.raise_for_failure() if check else report
 
 
@@ -113,19 +113,19 @@ def _rules(
 
 def _unchecked(run: Run, rules: Rules) -> tuple[str, ...]:
     """What the runs leave out because the controller cannot be told, or because it was asked."""
-    hooks, found = run.hooks, []
+    hooks, gaps = run.hooks, []
     if rules.losses == 0:
-        found.append("groups that are rejected, fail or are dropped (losses = 0)")
+        gaps.append("groups that are rejected, fail or are dropped (losses = 0)")
     else:
-        found += [] if hooks.has("rejected") else ["groups that are rejected or fail (no `rejected`)"]
-        found += [] if hooks.has("dropped") else ["accepted groups that are dropped (no `dropped`)"]
+        gaps += [] if hooks.has("rejected") else ["groups that are rejected or fail (no `rejected`)"]
+        gaps += [] if hooks.has("dropped") else ["accepted groups that are dropped (no `dropped`)"]
     if rules.oldest is not None:
-        found.append(f"that the trainer drops what is more than {rules.oldest:g} versions old (enforced = 'training')")
+        gaps.append(f"that the trainer drops what is more than {rules.oldest:g} versions old (enforced = 'training')")
     if not rules.recovery:
-        found.append("crashes (recovery = False)")
+        gaps.append("crashes (recovery = False)")
     elif not hooks.takes_kept():
-        found.append("crashes that leave accepted groups (no `recovered(version, kept)`)")
-    return tuple(found)
+        gaps.append("crashes that leave accepted groups (no `recovered(version, kept)`)")
+    return tuple(gaps)
 
 
 def _search(rules: Rules, controller: Callable[[], Any], names: Names) -> Search:

@@ -45,41 +45,41 @@ class Hooks:
         for name in names:
             checks.one_of("names", name, (*NEEDED, *OPTIONAL), "map the calls of a Controller to your method names")
         kind = type(controller).__name__
-        self._found: dict[str, tuple[Callable[..., Any], int, float]] = {}
+        self._methods: dict[str, tuple[Callable[..., Any], int, float]] = {}
         for name in (*NEEDED, *OPTIONAL):
             target = names.get(name, name)
-            function = _method(controller, name, target, kind, given=name in names)
+            function = _method(controller, name, target, kind, explicit=name in names)
             if function is not None:
                 bound = partial(function, controller) if callable(target) else function
-                self._found[name] = (bound, *_arity(function, leading=callable(target)))
+                self._methods[name] = (bound, *_arity(function, leading=callable(target)))
         for name in NEEDED:
             remedy = f"give names={{{name!r}: 'your_method'}}, on the command line --names {name}=your_method"
-            checks.require(name in self._found, "controller", kind, f"an object with a method {name}", remedy)
-        if "failed" not in self._found and "rejected" in self._found:
-            self._found["failed"] = self._found["rejected"]
+            checks.require(name in self._methods, "controller", kind, f"an object with a method {name}", remedy)
+        if "failed" not in self._methods and "rejected" in self._methods:
+            self._methods["failed"] = self._methods["rejected"]
 
     def has(self, name: str) -> bool:
         """Whether the controller takes part in this call."""
-        return name in self._found
+        return name in self._methods
 
     def takes_kept(self) -> bool:
         """Whether a recovery can say how much data was kept."""
-        return self.has("recovered") and self._found["recovered"][2] >= 2
+        return self.has("recovered") and self._methods["recovered"][2] >= 2
 
     def capacity(self, version: int) -> Any:
         """What the controller answers at this version."""
-        function, needed, _ = self._found["capacity"]
+        function, needed, _ = self._methods["capacity"]
         return function(version) if needed else function()
 
     def version(self) -> Any:
         """The version that the controller believes in."""
-        return self._found["version"][0]()
+        return self._methods["version"][0]()
 
     def tell(self, event: str, *values: int) -> None:
         """Tell an event with as many of the values as the method takes."""
-        if event not in self._found:
+        if event not in self._methods:
             return
-        function, _, most = self._found[event]
+        function, _, most = self._methods[event]
         if event in COUNTED and most == 0:
             for _ in range(values[0]):
                 function()
@@ -88,14 +88,14 @@ class Hooks:
 
 
 def _method(
-    controller: Any, name: str, target: str | Callable[..., Any] | None, kind: str, *, given: bool
+    controller: Any, name: str, target: str | Callable[..., Any] | None, kind: str, *, explicit: bool
 ) -> Callable[..., Any] | None:
     if target is None:
         return None
     function = target if callable(target) else getattr(controller, target, None)
-    found = callable(function)
+    usable = callable(function)
     remedy = "name one that exists, or give a function"
-    checks.require(found or not given, f"names[{name!r}]", target, f"a method of {kind}", remedy)
+    checks.require(usable or not explicit, f"names[{name!r}]", target, f"a method of {kind}", remedy)
     checks.require(
         not inspect.iscoroutinefunction(function),
         "controller",
@@ -103,7 +103,7 @@ def _method(
         "a plain method",
         f"give names={{{name!r}: a function that runs the coroutine to its end}}",
     )
-    return function if found else None
+    return function if usable else None
 
 
 def _arity(function: Callable[..., Any], *, leading: bool) -> tuple[int, float]:

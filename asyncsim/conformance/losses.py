@@ -49,12 +49,12 @@ def check_loss(
     """Ask a loss for its gradient on random batches and compare it, token by token, with that of every method here.
 
     `fn(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask)` returns a scalar; all tensors are `[B, T]` in
-    float64, sequences of one group stand together. Arguments are told by their names (`old_logp`, `rollout_log_probs`,
-    `response_mask`, ...) in any order, by position only where five names say nothing; what has a default keeps it. The
-    gradient is -dL/d log_prob = s a m c with a factor s of its own:
-    s, the aggregator a, the anchor of its ratios, the kinks of c and its constants are read off; then every method,
-    over its settings, is compared. Where policies agree c is a constant times A, which tells a; single tokens on a
-    ladder of log ratios tell c.
+    float64, sequences of one group stand together. Arguments are recognized by their names (`old_logp`,
+    `rollout_log_probs`, `response_mask`, ...) in any order, by position only where five names say nothing; what has a
+    default keeps it. The gradient is -dL/d log_prob = s a m c with a factor s of its own: s, the aggregator a, the
+    anchor of its ratios, the kinks of c and its constants are read off; then every method, over its settings, is
+    compared. Where policies agree c is a constant times A, which determines a. Single tokens on a ladder of log ratios
+    determine c.
 
     Arguments: `like`, the method that it is meant to be (a name with its defaults, or a `Method`; None: any); `anchor`
     of its ratios, "behavior", "proximal" or "either": the one that explains the loss, else the adapter's `old` (default
@@ -83,20 +83,20 @@ def check_loss(
         checks.one_of("allow", name, _loss_findings.NAMES, "name findings as a report does")
     per = getattr(fn, "advantages_per", "token") if advantages_per is None else advantages_per
     checks.one_of("advantages_per", per, PER, "say whether advantages differ inside a row")
-    wanted = _asked(like, anchor)
+    method = _method_like(like, anchor)
     adapters.refuse(fn)
     with _threads(1):
-        case, fits = measured(fn, wanted, tolerance, seed, per == "token")
+        case, fits = measured(fn, method, tolerance, seed, per == "token")
         either = anchor == "either" or (anchor is None and isinstance(like, str))
         case, compared = chosen(case, getattr(fn, "old", None)) if either else (case, "")
-        label = _named(like, case.like, anchor) if isinstance(like, str) else _label(case.like)
+        label = _call_of(like, case.like, anchor) if isinstance(like, str) else _label(case.like)
         report = replace(_report(case, fits, label, set(allow), strict), compared=compared)
         if bias:
             report = _with_bias(report, case, advantage or advantages.leave_one_out())
     return report.raise_for_failure() if check else report
 
 
-def _asked(like: str | Method | None, anchor: str | None) -> Method | None:
+def _method_like(like: str | Method | None, anchor: str | None) -> Method | None:
     """The method that the loss is meant to be."""
     if anchor is not None:
         checks.one_of("anchor", anchor, (*ANCHORS, "either"), "say which policy ratios refer to")
@@ -104,21 +104,21 @@ def _asked(like: str | Method | None, anchor: str | None) -> Method | None:
     if like is None:
         return None
     if isinstance(like, str):
-        made = plugins.load("asyncsim.methods", like, "like")()
+        method = plugins.load("asyncsim.methods", like, "like")()
     else:
         checks.require(isinstance(like, Method), "like", like, "a name or a method", "write sim.methods.NAME(...)")
-        made = like
-    why = reason(bare(made))
+        method = like
+    why = reason(bare(method))
     remedy = "compare with a method whose weight reads log-probs of tokens only"
-    checks.require(why is None, "like", made.name, f"comparable (this one {why})", remedy)
-    return bare(made if anchor in (None, "either") else made.replace(anchor=anchor))
+    checks.require(why is None, "like", method.name, f"comparable (this one {why})", remedy)
+    return bare(method if anchor in (None, "either") else method.replace(anchor=anchor))
 
 
-def _named(like: str, method: Method | None, anchor: str | None) -> str:
+def _call_of(like: str, method: Method | None, anchor: str | None) -> str:
     """The call that makes a method which was asked for by name."""
-    own = plugins.load("asyncsim.methods", like, "like")().anchor
-    said = method is not None and (method.anchor != own or anchor in ANCHORS)
-    return f"{like.replace('-', '_')}({f'anchor={method.anchor!r}' if method and said else ''})"
+    default = plugins.load("asyncsim.methods", like, "like")().anchor
+    differs = method is not None and (method.anchor != default or anchor in ANCHORS)
+    return f"{like.replace('-', '_')}({f'anchor={method.anchor!r}' if method and differs else ''})"
 
 
 def _label(method: Method | None) -> str | None:
@@ -129,18 +129,20 @@ def _label(method: Method | None) -> str | None:
 
 def _parts(method: Method) -> dict[str, str]:
     """Masks and penalties of a method as they are written in a call."""
-    listed = {"factors": method.factors, "penalties": method.penalties}
-    return {name: f"({', '.join(map(_loss_methods.told, parts))},)" for name, parts in listed.items() if parts}
+    groups = {"factors": method.factors, "penalties": method.penalties}
+    return {name: f"({', '.join(map(_loss_methods.notation, parts))},)" for name, parts in groups.items() if parts}
 
 
 def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str], strict: bool) -> LossReport:
     best, tolerance, target = case.best, case.tolerance, case.target
+    # Collect methods that fit equally well.
     fits = fits if best is fits[0] else [best, *fits]
     alike = [_match(fit, case) for fit in fits if fit.exact(tolerance)]
     same = {match.method: match.label for match in reversed(alike) if match.method != alike[0].method}
+    # Count the findings that matter.
     findings = tuple(_loss_findings.findings(case))
     counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
-    left = tuple(f"{name}: {why}" for name, why in families()[1].items())
+    skipped = tuple(f"{name}: {why}" for name, why in families()[1].items())
     match = _match(best, case)
     return LossReport(
         conforms=case.conforms and not counted,
@@ -152,53 +154,53 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
         aggregator=case.divisor.name,
         anchor=case.anchor,
         coupling=case.coupling,
-        kinks=_told(case),
+        kinks=_kink_lines(case),
         disagreement=None if target.exact(tolerance) and case.conforms else _first(case),
         findings=findings,
         bias=(),
-        unchecked=(*case.unchecked(), *LIMITS, *left),
-        uncompared=left,
+        unchecked=(*case.unchecked(), *LIMITS, *skipped),
+        uncompared=skipped,
         excepted=case.excepted,
         distance=max([target.largest, *map(case.farthest, case.further)]),
-        arguments=case.given.binding.told,
+        arguments=case.original.binding.notes,
     )
 
 
 def _parts_beside(case: Case) -> dict[str, str]:
     """What stands beside the method, without what belongs to it."""
-    own = case.nearest.factors, case.nearest.penalties
-    found = case.nearest.replace(factors=case.evidence.factors, penalties=case.evidence.penalties)
-    return _parts(found) if any(own) else {}
+    parts = case.nearest.factors, case.nearest.penalties
+    whole = case.nearest.replace(factors=case.evidence.factors, penalties=case.evidence.penalties)
+    return _parts(whole) if any(parts) else {}
 
 
 def _match(fit: Fit, case: Case) -> Match:
     settings = dict(fit.settings)
     if case.divisor.aggregator and fit.family.aggregator != case.divisor.aggregator:
         settings["aggregator"] = case.divisor.aggregator
-    beside = _parts(fit.family.asked) if fit.family.asked else _parts_beside(case)
+    beside = _parts(fit.family.instance) if fit.family.instance else _parts_beside(case)
     words = " and ".join(_loss_methods.masking(factor) for factor in case.evidence.factors)
     return Match(
         fit.family.name,
         {**settings, **beside},
         fit.score,
         fit.largest,
-        around=case.evidence.change.told if case.evidence.change else "",
+        around=case.evidence.change.words if case.evidence.change else "",
         times=words,
     )
 
 
-def _told(case: Case) -> tuple[str, ...]:
+def _kink_lines(case: Case) -> tuple[str, ...]:
     """The kinks without those that only repeat another ladder's."""
-    told, lines = set(), []
+    reported, lines = set(), []
     # With pi and mu at one place, pi_prox / mu is the inverse of what moves.
     turned = {(k.sign, round(-k.log_ratio, 6), k.kind) for k in case.curves.kinks if k.ladder == "lag"}
     keys = [(kink.sign, round(kink.log_ratio, 6), kink.kind) for kink in case.curves.kinks]
-    listed = list(zip(case.curves.kinks, keys, strict=True))
-    snapshot = {key for kink, key in listed if kink.ladder == "snapshot"}
-    for kink, key in listed:
-        if key not in told and not (kink.ladder == "snapshot" and key in turned):
-            lines.append(kink.told(case.reads == ("proximal",) or key in snapshot))
-        told.add(key)
+    pairs = list(zip(case.curves.kinks, keys, strict=True))
+    snapshot = {key for kink, key in pairs if kink.ladder == "snapshot"}
+    for kink, key in pairs:
+        if key not in reported and not (kink.ladder == "snapshot" and key in turned):
+            lines.append(kink.text(case.reads == ("proximal",) or key in snapshot))
+        reported.add(key)
     return tuple(lines)
 
 
@@ -206,13 +208,13 @@ def _first(case: Case) -> Disagreement | None:
     """The first generated token on which the loss and the asked (or nearest) method differ."""
     method, fit = case.method, case.target
     probes = case.probes if case.like else case.evidence.probes
-    wanted = expected(method, probes)
-    for probe, ours, theirs in zip(probes, wanted, case.evidence.answers, strict=True):
+    targets = expected(method, probes)
+    for probe, ours, theirs in zip(probes, targets, case.evidence.answers, strict=True):
         times = 1.0 if case.like else case.divisor.times(probe)
         if off := case.off(probe, fit.scale * times * ours, theirs):
             return off
-    held = (case.first_off(group, method, raw=True) for group in case.further if not case.holds(group))
-    return next((off for off in held if off), None)
+    differences = (case.first_off(group, method, raw=True) for group in case.further if not case.holds(group))
+    return next((off for off in differences if off), None)
 
 
 def _with_bias(report: LossReport, case: Case, advantage: Advantage) -> LossReport:
@@ -278,17 +280,17 @@ class Asked(Weight):
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """c of every token `[R, G, N, T]`; the loss is called once for every replicate."""
-        kept = step.mask > 0
+        present = step.mask > 0
         logs = [
-            torch.where(kept, x["log_prob"], torch.zeros_like(step.mask))
+            torch.where(present, x["log_prob"], torch.zeros_like(step.mask))
             for x in (step.current, step.behavior, step.proximal)
         ]
-        given = [*logs, advantage.expand(step.mask.shape), step.mask]
+        tensors = [*logs, advantage.expand(step.mask.shape), step.mask]
         R, G, N, T = step.mask.shape
-        found = [
-            self.ask(Probe.of("enumeration", (x[r].reshape(G * N, T).clone() for x in given), N)) for r in range(R)
+        rows = [
+            self.ask(Probe.of("enumeration", (x[r].reshape(G * N, T).clone() for x in tensors), N)) for r in range(R)
         ]
-        return torch.stack(found).reshape(step.mask.shape) * (G * N / self.scale)
+        return torch.stack(rows).reshape(step.mask.shape) * (G * N / self.scale)
 
 
 def biases(ask: Callable[[Probe], Tensor], scale: float, method: Method, advantage: Advantage) -> tuple[BiasRow, ...]:
@@ -303,8 +305,8 @@ def _row(loss: Method, beside: Method, actions: int, horizon: int, samples: int,
     size = task.policy().size
     now = np.linspace(-0.3, 0.4, size)
     then = now + displacement * np.cos(np.arange(size) * 2.0)
-    found = [_moments(task, method, now, then, samples) for method in (loss, beside)]
-    return BiasRow(f"{actions} arms, {horizon} tokens", samples, displacement, *found[0], *found[1])
+    moments = [_moments(task, method, now, then, samples) for method in (loss, beside)]
+    return BiasRow(f"{actions} arms, {horizon} tokens", samples, displacement, *moments[0], *moments[1])
 
 
 def _moments(task: tasks._task.Task, method: Method, now: np.ndarray, then: np.ndarray, samples: int) -> list[float]:

@@ -65,8 +65,8 @@ class Report:
         return self
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
-        head = f"{'passed' if self.passed else 'failed'} in {self.examples} runs with {shown}"
+        settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+        head = f"{'passed' if self.passed else 'failed'} in {self.examples} runs with {settings}"
         lines = [head] if self.failure is None else [head, str(self.failure)]
         return "\n".join(lines + list(self.without_losses) + [f"unchecked: {each}" for each in self.unchecked])
 
@@ -234,9 +234,9 @@ class LossReport:
 
     def record(self) -> dict[str, Any]:
         """Everything as plain numbers, texts, lists and dictionaries."""
-        found = asdict(self)
-        found["match"] = {**asdict(self.match), "settings": dict(self.match.settings), "label": self.match.label}
-        return found
+        fields = asdict(self)
+        fields["match"] = {**asdict(self.match), "settings": dict(self.match.settings), "label": self.match.label}
+        return fields
 
     def text(self) -> str:
         """The report in lines."""
@@ -247,8 +247,8 @@ class LossReport:
 
     def heading(self) -> list[str]:
         """The verdict: whether it conforms, to what, and the bugs."""
-        asked = f" like {self.like}" if self.like else ""
-        lines = [f"{'conforms' if self.conforms else 'deviates'}{asked}", self._matched()]
+        request = f" like {self.like}" if self.like else ""
+        lines = [f"{'conforms' if self.conforms else 'deviates'}{request}", self._matched()]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
         lines += [f"weights are those of the method times {self.match.times}"] if self.match.times else []
         lines += [f"compared with {self.compared}"] if self.compared else []
@@ -266,8 +266,8 @@ class LossReport:
         lines += [f"measured: {kink}" for kink in self.kinks[:_KINKS]]
         lines += [f"measured: {len(self.kinks) - _KINKS} more of these"] if len(self.kinks) > _KINKS else []
         lines += self._biases() + ([f"no moments: {self.omitted}"] if self.omitted else [])
-        left = [each for each in self.unchecked if each not in self.uncompared]
-        lines += [f"unchecked: {'; '.join(left)}"] if left else []
+        rest = [each for each in self.unchecked if each not in self.uncompared]
+        lines += [f"unchecked: {'; '.join(rest)}"] if rest else []
         return lines + ([f"methods not compared: {'; '.join(self.uncompared)}"] if self.uncompared else [])
 
     def _matched(self) -> str:

@@ -66,14 +66,14 @@ class Metric:
 
     def at(self, step: Step) -> Tensor:
         """The number of each replicate, `[R]`; NaN where it describes samples and the step has none."""
-        found = self.measure(step)
-        return step.missing(found) if self.subject == "step" else found
+        value = self.measure(step)
+        return step.missing(value) if self.subject == "step" else value
 
 
 def metric(function: Callable[..., Tensor] | None = None, *, outputs: tuple[str, ...] = (), **about: Any) -> Any:
     """Make a function of a step a metric of its name, documented by its docstring; settings as in `Metric`."""
     if function is None:
-        return lambda given: metric(given, outputs=outputs, **about)
+        return lambda measure: metric(measure, outputs=outputs, **about)
     return Metric(function.__name__, function, outputs, doc=inspect.getdoc(function), **about)
 
 
@@ -94,8 +94,9 @@ def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]
     """Metrics and accumulators of a spec: "default", "none", or a sequence of names and values."""
     metrics: list[Metric] = []
     accumulators: list[Accumulator] = []
+    # Take the defaults that the policy can compute.
     if isinstance(names, str) and names in ("default", "none"):
-        known = (
+        defaults = (
             []
             if names == "none"
             else [
@@ -103,7 +104,10 @@ def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]
                 for n in plugins.summaries("asyncsim.diagnostics")
             ]
         )
-        return [m for m in known if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)], []
+        return [
+            m for m in defaults if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)
+        ], []
+    # Load and check every named value.
     for item in (names,) if isinstance(names, str) else names:
         value: Any = plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
         checks.require(
@@ -113,13 +117,13 @@ def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]
             "names or values of sim.diagnostics",
             "see `asyncsim list diagnostics`",
         )
-        lacking = set(value.outputs) - set(policy.outputs)
+        absent = set(value.outputs) - set(policy.outputs)
         checks.require(
-            not lacking,
+            not absent,
             "diagnostics",
             value.name,
             "computable from the policy's outputs " + ", ".join(policy.outputs),
-            f"leave it out; this policy has no {', '.join(sorted(lacking))}",
+            f"leave it out; this policy has no {', '.join(sorted(absent))}",
         )
         if isinstance(value, Metric):
             metrics.append(value)
@@ -155,8 +159,8 @@ class Recorder:
             self.updates.append(step.update)
             measured = {metric.name: metric.at(step) for metric in self.metrics}
             for name, value in (measured | statistics).items():
-                kept = torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
-                self.rows.setdefault(name, []).append(kept)
+                row = torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
+                self.rows.setdefault(name, []).append(row)
         self.previous = step.gradient
 
     def results(self, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

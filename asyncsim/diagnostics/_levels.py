@@ -70,8 +70,8 @@ def weights_of(step: Step, of: str) -> tuple[Tensor, Tensor, Tensor | float]:
     if of == "token":
         return step.log_ratio, token_share(step), token_count(step)
     parts = {"staleness": "staleness_log_ratio", "mismatch": "mismatch_log_ratio"}
-    found = getattr(step, parts[of]).sum(-1) if of in parts else step.sequence_log_ratio
-    return found, step.step_mass.double(), samples(step)
+    log_weight = getattr(step, parts[of]).sum(-1) if of in parts else step.sequence_log_ratio
+    return log_weight, step.step_mass.double(), samples(step)
 
 
 def ratios_of(step: Step, level: str) -> tuple[Tensor, Tensor]:
@@ -81,8 +81,8 @@ def ratios_of(step: Step, level: str) -> tuple[Tensor, Tensor]:
 
 def advantages(step: Step) -> Tensor:
     """Advantages, `[R, G, N, T or 1]`."""
-    found = step.advantages
-    return found if found.ndim == 4 else found.unsqueeze(-1)
+    advantage = step.advantages
+    return advantage if advantage.ndim == 4 else advantage.unsqueeze(-1)
 
 
 def score_weight(step: Step, advantage: Tensor) -> Tensor:
@@ -95,13 +95,15 @@ def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
 
     One for each sample `[R, G, N, 1]` where the method has one weight for all its tokens, else one for each token.
     """
-    given = advantages(step)
-    silent = given == 0
-    weight = score_weight(step, given) / torch.where(silent, torch.ones_like(given), given)
+    advantage = advantages(step)
+    silent = advantage == 0
+    weight = score_weight(step, advantage) / torch.where(silent, torch.ones_like(advantage), advantage)
     if bool(silent.any()):
         # Where there is no advantage, the weight that a positive one would have.
-        weight = torch.where(silent, score_weight(step, torch.where(silent, torch.ones_like(given), given)), weight)
-    size = step.method.factored(step, given, weight).abs().double().log()
+        weight = torch.where(
+            silent, score_weight(step, torch.where(silent, torch.ones_like(advantage), advantage)), weight
+        )
+    size = step.method.factored(step, advantage, weight).abs().double().log()
     if size.shape[-1] == 1:
         return size, step.step_mass.double().unsqueeze(-1), samples(step)
     return size, token_share(step), token_count(step)
@@ -124,5 +126,5 @@ def masked(step: Step) -> Tensor:
 
 def stopped(step: Step) -> Tensor:
     """Whether the token has an advantage but no weight, bool `[R, G, N, T]`; factors and penalties are left out."""
-    given = advantages(step)
-    return ((score_weight(step, given) == 0) & (given != 0)).expand(step.batch.mask.shape)
+    advantage = advantages(step)
+    return ((score_weight(step, advantage) == 0) & (advantage != 0)).expand(step.batch.mask.shape)

@@ -72,12 +72,12 @@ def price(
     return Price(tuple(listing), together * tokens, replicates * recorded * tokens, trained)
 
 
-def check(found: Price) -> None:
+def check(cost: Price) -> None:
     """Refuse what would not end."""
     remedy = "raise every, lower replicates or the horizon, or record batch_return instead"
-    names = ", ".join(found.metrics)
+    names = ", ".join(cost.metrics)
     bound = f"at most {LIMIT:.0e} (about {NANOSECONDS * 1e-9 * LIMIT / 60:.0f} minutes)"
-    checks.require(found.in_all <= LIMIT, f"tokens that {names} evaluates", found.in_all, bound, remedy)
+    checks.require(cost.in_all <= LIMIT, f"tokens that {names} evaluates", cost.in_all, bound, remedy)
 
 
 def _power(base: int, exponent: int) -> int:

@@ -69,6 +69,6 @@ def of(name: str) -> Range | None:
 
 def declared(names: Iterable[str], metrics: Iterable[Metric] = ()) -> dict[str, Range]:
     """Ranges of those names that are bounded; what a metric says of itself goes first."""
-    own = {metric.name: metric.range for metric in metrics}
-    found = {name: own.get(name) or of(name) or ANY for name in names}
-    return {name: value for name, value in found.items() if value != ANY}
+    by_metric = {metric.name: metric.range for metric in metrics}
+    ranges = {name: by_metric.get(name) or of(name) or ANY for name in names}
+    return {name: value for name, value in ranges.items() if value != ANY}

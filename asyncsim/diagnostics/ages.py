@@ -63,7 +63,7 @@ def staleness_max(step: Step) -> Tensor:
     """Staleness of the oldest token of the step, in versions.
 
     s = max_it (v_train - v_it) over the generated tokens of all samples that have mass: shape `[R]`, in versions, NaN
-    where a version is unknown. What a bound on the lag promises. Blind to all tokens but one. Source: textbook.
+    where a version is unknown. What a bound on staleness promises. Blind to all tokens but one. Source: textbook.
     """
     oldest = ages(step).oldest
     present = (sample_share(step) > 0).expand(oldest.shape)
@@ -78,8 +78,8 @@ def staleness_span(step: Step) -> Tensor:
     0 where every trajectory has one version, NaN where one is unknown. Blind to how old the tokens are. Source:
     textbook.
     """
-    found = ages(step)
-    return over_samples(step, found.oldest - found.newest)
+    sample_ages = ages(step)
+    return over_samples(step, sample_ages.oldest - sample_ages.newest)
 
 
 @metric(range=SHARE)
@@ -89,8 +89,8 @@ def mixed_versions(step: Step) -> Tensor:
     share = E_i [max_t v_it > min_t v_it] over the generated tokens of each sample, by mass: shape `[R]`, a pure number
     in [0, 1], NaN where a version is unknown. Blind to how many versions a trajectory has seen. Source: this package.
     """
-    found = ages(step)
-    span = found.oldest - found.newest
+    sample_ages = ages(step)
+    span = sample_ages.oldest - sample_ages.newest
     return over_samples(step, torch.where(torch.isnan(span), span, (span > 0).double()))
 
 

@@ -178,9 +178,9 @@ def m2_harmful(step: Step) -> Tensor:
     """
     log_ratio = step.log_ratio
     share = token_share(step)
-    held = torch.where(advantages(step) * log_ratio > 0, share, torch.zeros_like(share))
-    total = held.sum((1, 2, 3))
-    found = (held * log_ratio**2).sum((1, 2, 3)) / torch.where(total > 0, total, torch.ones_like(total))
+    mass = torch.where(advantages(step) * log_ratio > 0, share, torch.zeros_like(share))
+    total = mass.sum((1, 2, 3))
+    moment = (mass * log_ratio**2).sum((1, 2, 3)) / torch.where(total > 0, total, torch.ones_like(total))
     # A log ratio that is NaN is neither: it must not pass as harmless.
     broken = (share * log_ratio).sum((1, 2, 3))
-    return torch.where(torch.isnan(broken), broken, found)
+    return torch.where(torch.isnan(broken), broken, moment)

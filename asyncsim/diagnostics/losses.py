@@ -101,8 +101,8 @@ def masked_sequences(step: Step) -> Tensor:
     share = E_i [m_it = 0 for every token t], m as in `masked_tokens`, over the samples that have tokens, by mass: shape
     `[R]`, a pure number in [0, 1]. Blind to samples that lose all tokens but one. Source: textbook.
     """
-    gone = masked(step) | (step.batch.mask == 0)
-    return over_samples(step, gone.all(-1).double())
+    absent = masked(step) | (step.batch.mask == 0)
+    return over_samples(step, absent.all(-1).double())
 
 
 @metric(outputs=("log_prob",), range=SHARE)

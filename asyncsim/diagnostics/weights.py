@@ -99,15 +99,15 @@ def ess_frames(step: Step) -> Tensor:
     share = token_share(step).flatten(1, 2)
     log_ratio = step.log_ratio.flatten(1, 2)
     present = (share > 0).any(1)
-    found = ratios.ess_along(log_ratio, share.expand(log_ratio.shape), 1)
-    return torch.where(present, found, torch.zeros_like(found)).sum(-1) / present.sum(-1)
+    values = ratios.ess_along(log_ratio, share.expand(log_ratio.shape), 1)
+    return torch.where(present, values, torch.zeros_like(values)).sum(-1) / present.sum(-1)
 
 
 def _clamped(step: Step, high: float, low: float, level: str) -> Tensor:
     log_ratio = step.log_ratio
     # One sequence ratio on each of its tokens: long sequences count more.
-    found = log_ratio if level == "token" else step.sequence_log_ratio.unsqueeze(-1).expand(log_ratio.shape)
-    return ratios.ess(found, token_share(step), high, low)
+    log_weight = log_ratio if level == "token" else step.sequence_log_ratio.unsqueeze(-1).expand(log_ratio.shape)
+    return ratios.ess(log_weight, token_share(step), high, low)
 
 
 def ess_token_clamped(high: float = 2.0, low: float | None = None, level: str = "token") -> Metric:
@@ -285,7 +285,7 @@ def tail_index(step: Step) -> Tensor:
     tail: bounded ratios (softmax bandits) have none, and it still reads a number. Source: Hill 1975; m as in
     1507.02646.
     """
-    found = ratios.tail_index(step.sequence_log_ratio, step.step_mass)
+    index = ratios.tail_index(step.sequence_log_ratio, step.step_mass)
     # Order statistics need single samples; cells of counts and enumeration are none.
     single = step.batch.size == step.batch.reward.shape[2] and step.batch.mass.shape[0] == 1
-    return found if single else full_like(found, math.nan)
+    return index if single else full_like(index, math.nan)

@@ -102,7 +102,7 @@ class Bounded(Mask):
 
 def log_ratio(step: Step, ratio: str) -> Tensor:
     """Token log ratios, `[R, G, N, T]`: of r = pi/mu, or of h = pi_prox/mu."""
-    return step.lag if ratio == "h" else step.log_ratio
+    return step.behavior_log_ratio if ratio == "h" else step.log_ratio
 
 
 def log_bound(bound: Any) -> Any:

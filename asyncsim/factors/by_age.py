@@ -97,8 +97,8 @@ def staleness_weight(
 
     "constant": w = 1; "threshold": w = 1 up to `cutoff`, `after` beyond; "polynomial": w = (1 + d)^-exponent. The
     division sets the weight at the average age to 1; with an average above 0 fresh data counts MORE than 1 (average 1,
-    exponent 1/2: 1.41), a larger step size in disguise, so the default is 0, where the published default is 1. A token
-    of unknown age has weight 0, and the trace reports the share of such tokens as `unknown_staleness`.
+    exponent 1/2: 1.41), in effect a larger learning rate. So the default is 0; the published default is 1. A token of
+    unknown age has weight 0, and the trace reports the share of such tokens as `unknown_staleness`.
 
     Arguments: `rule`; `exponent` in [0, 1]; `cutoff` >= 0 and `average` >= 0 in versions; `after` >= 0, a pure number;
     each of the four may be one per replicate. Returns a factor `[R, G, N, T or 1]`. Raises `InputError` for an unknown
@@ -108,7 +108,7 @@ def staleness_weight(
     >>> staleness_weight("threshold", cutoff=2).describe()
     {'factor': 'staleness_weight', 'rule': 'threshold', 'cutoff': 2.0, 'after': 0.5, 'average': 0.0}
     """
-    found = StalenessWeight(
+    factor = StalenessWeight(
         checks.one_of("rule", rule, _USED, "say how weights fall with age"),
         knob("exponent", exponent, "0 weighs all ages alike, 1/2 is usual", 0.0, 1.0),
         knob("cutoff", cutoff, "give the largest staleness in versions of full weight", 0.0),
@@ -116,10 +116,10 @@ def staleness_weight(
         knob("average", average, "give the staleness in versions whose weight is 1, such as 0", 0.0),
     )
     checks.require(
-        rule != "threshold" or np.min(found.after) > 0 or np.max(found.average) <= np.min(found.cutoff),
+        rule != "threshold" or np.min(factor.after) > 0 or np.max(factor.average) <= np.min(factor.cutoff),
         "average",
         average,
         "of weight above 0",
         "keep it at most at the cutoff, or give after > 0",
     )
-    return found
+    return factor

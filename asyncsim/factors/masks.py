@@ -27,9 +27,9 @@ def token_mask(low: Any = 0.5, high: Any = 2.0, ratio: str = "r") -> TokenMask:
 
     Mask of tokens: c_t -> c_t [low <= rho_t <= high], both bounds included.
 
-    rho_t is r_t = pi/mu (lag, mismatch and drift) or h_t = pi_prox/mu, which a batch's own updates do not change. The
-    bounds act on the ratio itself, not on its inverse as a bound on -log r would: [0.6, 1.6] keeps 0.6, not 0.625, and
-    loses 1.65. Dropped tokens stay in the denominators, so others are not inflated; a ratio that is not finite is
+    rho_t is r_t = pi/mu (staleness, mismatch and drift) or h_t = pi_prox/mu, which a batch's own updates do not change.
+    The bounds act on the ratio itself, not on its inverse as a bound on -log r would: [0.6, 1.6] keeps 0.6, not 0.625,
+    and loses 1.65. Dropped tokens stay in the denominators, so others are not inflated; a ratio that is not finite is
     dropped. Nothing is dropped where the policies agree.
 
     Arguments: `low` in [0, 1] and `high` >= 1, pure numbers (or one per replicate); `ratio`, "r" or "h". Published
@@ -83,8 +83,8 @@ def geometric_mask(low: Any = 0.999, high: Any = 1.001, ratio: str = "r") -> Geo
     Mask of sequences: c_t -> c_t [low <= s_i <= high] with s_i = exp(mean_t log rho_t), both bounds included.
 
     rho is r = pi/mu or h = pi_prox/mu; s_i is no importance weight, E_mu[s_i] is not 1. Ratios above and below 1 cancel
-    inside a sequence, which then stays. The published band is so narrow that little lag drops every sequence: the
-    gradient is then exactly 0, and `kept_tokens` of the trace says so. What is not finite is dropped.
+    inside a sequence, which then stays. The published band is so narrow that a little staleness drops every sequence:
+    the gradient is then exactly 0, and `kept_tokens` of the trace says so. What is not finite is dropped.
 
     Arguments: `low` in [0, 1] and `high` >= 1, pure numbers (or one per replicate); `ratio`, "r" or "h". Returns a
     factor `[R, G, N, 1]`. Raises `InputError` for bounds outside their range or an unknown ratio. Source: verl,
@@ -219,8 +219,8 @@ def opsm(delta: Any = 1e-4, reference: str = "behavior") -> Opsm:
     The mean over the sequence's own tokens estimates KL(x, pi) from samples of x: what x drew, the current policy has
     come to avoid, and a negative advantage would push it further down. Positive advantages are never dropped. pi_x is
     "behavior" (as published) or "proximal" (as some code has it: then nothing is dropped in the first update on a
-    batch, whatever the lag). Means that are not finite are dropped. Advantages that differ from token to token decide
-    for their token. Formula and constant of the published form are known from second hand: a reconstruction.
+    batch, whatever the staleness). Means that are not finite are dropped. Advantages that differ from token to token
+    decide for their token. Formula and constant of the published form are known from second hand: a reconstruction.
 
     Arguments: `delta` >= 0 in nats per token (or one per replicate); `reference`, "behavior" or "proximal". Returns a
     factor `[R, G, N, T or 1]`, shaped like the advantages. Raises `InputError` for a negative delta or an unknown

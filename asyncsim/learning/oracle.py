@@ -243,8 +243,8 @@ def _every_batch(
     def pick(x: Tensor) -> Tensor:
         return x[0][picks].unsqueeze(1)
 
-    ledger = {name: pick(value) for name, value in outcomes.told.items()}
-    rows = Trajectories(pick(outcomes.state), pick(outcomes.action), pick(outcomes.mask), told=ledger)
+    ledger = {name: pick(value) for name, value in outcomes.per_token.items()}
+    rows = Trajectories(pick(outcomes.state), pick(outcomes.action), pick(outcomes.mask), per_token=ledger)
     rows.outputs = sampler.record(view, rows)
     nothing = np.zeros((1, 1, samples), dtype=np.int64)
     batch = sampler.batch(rows, pick(outcomes.reward), samples, _no_version(), 0, nothing, view)

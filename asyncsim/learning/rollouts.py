@@ -28,7 +28,7 @@ class Trajectories:
 
     `state` and `mask` are one token ahead of `action` and of the `outputs` recorded at the draw. So a trajectory can be
     taken up again at any token. `memory` is the policy's; `world` the one behind the last token; `broken` `[R]`, failed
-    environments. `told` holds reward, end and finished return of every token where the task pays by token.
+    environments. `per_token` holds reward, end and finished return of every token where the task pays by token.
     """
 
     state: Tensor
@@ -39,7 +39,7 @@ class Trajectories:
     full: bool | None = None
     memory: Any = None
     world: Any = None
-    told: dict[str, Tensor] = field(default_factory=dict)
+    per_token: dict[str, Tensor] = field(default_factory=dict)
     broken: Tensor | None = None
 
 
@@ -87,7 +87,7 @@ class Sampler:
     def earned(self, trajectories: Trajectories, draws: Draws) -> Tensor:
         """Reward of each trajectory, `[R, G, N]`: the sum of its tokens' where the task pays by token."""
         if self.task.pays:
-            return trajectories.told["reward"].sum(-1)
+            return trajectories.per_token["reward"].sum(-1)
         assert trajectories.action is not None
         return self.task.earn(trajectories.state, trajectories.action, trajectories.mask, draws)
 
@@ -143,9 +143,9 @@ class Sampler:
             trajectory,
             trajectories.index,
             trajectories.full,
-            trajectories.told.get("reward"),
-            trajectories.told.get("ended"),
-            trajectories.told.get("finished"),
+            trajectories.per_token.get("reward"),
+            trajectories.per_token.get("ended"),
+            trajectories.per_token.get("finished"),
             trajectories.broken,
             trajectories.world,
         )
@@ -230,7 +230,7 @@ def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn
     assert turn.reward is not None and turn.ended is not None and turn.cut is not None
     nothing = torch.zeros((), dtype=turn.reward.dtype)
     # Record rewards, ends and returns.
-    ended, ledger = turn.ended & active, trajectories.told
+    ended, ledger = turn.ended & active, trajectories.per_token
     ledger["reward"] = _put(ledger.get("reward"), torch.where(active, turn.reward, nothing), t, task.horizon, None)
     ledger["ended"] = _put(ledger.get("ended"), ended, t, task.horizon, None)
     # A world that does not count what its episode has earned began with the trajectory.
@@ -348,8 +348,8 @@ def _enumerate(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, 
     def spread(x: Tensor) -> Tensor:
         return x[prompt.reshape(-1)].reshape(R, G, *x.shape[1:])
 
-    ledger = {name: spread(value) for name, value in known.told.items()}
-    trajectories = Trajectories(spread(known.state), spread(known.action), spread(known.mask), told=ledger)
+    ledger = {name: spread(value) for name, value in known.per_token.items()}
+    trajectories = Trajectories(spread(known.state), spread(known.action), spread(known.mask), per_token=ledger)
     return trajectories, spread(known.reward), spread(known.chance)
 
 

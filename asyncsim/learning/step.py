@@ -158,7 +158,7 @@ class Step:
         return self._between(self.current["log_prob"], self.proximal["log_prob"])
 
     @cached_property
-    def lag(self) -> Tensor:
+    def behavior_log_ratio(self) -> Tensor:
         """log h = log pi_prox - log mu of each token, `[R, G, N, T]`: staleness and mismatch when training began."""
         return self._between(self.proximal["log_prob"], self.behavior["log_prob"])
 

@@ -20,7 +20,7 @@ from asyncsim.methods._weights import Weight
 class Parts:
     """The tokens of a step in rows `[R, K, n]`: one row for the whole step, or one for each of K micro-batches.
 
-    Micro-batches take the samples in order, all tokens of a sample together; the first ones are larger by one sample
+    Micro-batches take the samples in order, all tokens of a sample together. The first ones are larger by one sample
     where K does not divide their number. `mass` `[R, K, n]`: the share of each token in the step, 0 for masked ones.
     """
 
@@ -57,11 +57,11 @@ class Parts:
         samples = values.reshape(values.shape[0], -1, self.shape[3])
         return samples[:, self.index].reshape(values.shape[0], self.count, -1)
 
-    def back(self, found: Tensor) -> Tensor:
+    def back(self, numbers: Tensor) -> Tensor:
         """One number for each part `[R, K]`, where its samples stand: `[R, 1, 1, 1]` or `[R, G, N, 1]`."""
         if self.count == 1:
-            return found.reshape(-1, 1, 1, 1)
-        return found[:, self.part].reshape(-1, *self.shape[1:3], 1)
+            return numbers.reshape(-1, 1, 1, 1)
+        return numbers[:, self.part].reshape(-1, *self.shape[1:3], 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +136,8 @@ class Ordered(NamedTuple):
 
     def at(self, column: Tensor, position: Tensor) -> Tensor:
         """Entry of a column at a position `[R, K]`; 0 in front of the first."""
-        found = column.gather(-1, position.clamp(0, column.shape[-1] - 1).unsqueeze(-1))[..., 0]
-        return torch.where(position >= 0, found, torch.zeros_like(found))
+        entry = column.gather(-1, position.clamp(0, column.shape[-1] - 1).unsqueeze(-1))[..., 0]
+        return torch.where(position >= 0, entry, torch.zeros_like(entry))
 
 
 def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:

@@ -58,35 +58,38 @@ class Searched(Adaptive):
 
     def _search(self, step: Step, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Bounds `[R, K]` of each part, and where the sums are not finite: there the tightest bounds."""
+        # Sum the signal at every bound.
         lows = _grid(self.low, self.low_cap, self.low_step, step)
         highs = _grid(self.high, self.high_cap, self.high_step, step)
         positive, negative = _sums(step, parts, advantage, lows, highs, self.count)
         row, column = self.path(lows.shape[-1], highs.shape[-1])
         low, high = lows[:, row].unsqueeze(1), highs[:, column].unsqueeze(1)
         positive, negative = positive[..., column], negative[..., row]
-        met = self.reached(positive, negative)
-        last = met.shape[-1] - 1
-        first = torch.where(met.any(-1), met.to(torch.int8).argmax(-1), last).unsqueeze(-1)
-        shape = (*met.shape[:2], last + 1)
+        # Take the first bounds that reach the target.
+        reached = self.reached(positive, negative)
+        last = reached.shape[-1] - 1
+        first = torch.where(reached.any(-1), reached.to(torch.int8).argmax(-1), last).unsqueeze(-1)
+        shape = (*reached.shape[:2], last + 1)
         broken = ~(positive + negative).isfinite().all(-1)
-        found = [
+        bounds = [
             torch.where(broken, tight, bound.expand(shape).gather(-1, first)[..., 0])
             for bound, tight in ((low, low[..., -1]), (high, high[..., 0]))
         ]
+        # Report bounds and share of positive signal.
         part = positive.gather(-1, first)[..., 0]
         both = part + negative.gather(-1, first)[..., 0]
         share = torch.where(both > 0, part / both, torch.full_like(both, torch.nan))
-        step.statistics["bapo_low"], step.statistics["bapo_high"] = (bound.mean(-1) for bound in found)
+        step.statistics["bapo_low"], step.statistics["bapo_high"] = (bound.mean(-1) for bound in bounds)
         step.statistics["bapo_share"] = share.mean(-1)
         step.statistics["bapo_nonfinite"] = broken.sum(-1).double()
-        return found[0], found[1], broken
+        return bounds[0], bounds[1], broken
 
 
 def settings(
     target: Any, low: tuple[Any, Any, Any], high: tuple[Any, Any, Any], count: str, remedy: str, highest: float
 ) -> dict[str, Any]:
     """The settings of a search, checked; `low` and `high` are (start, cap, step)."""
-    found = {
+    knobs = {
         "target": knob("target", target, remedy, 0.0, highest),
         "low": knob("low", low[0], "the lower bound of the ratio starts there", 0.0, 1.0),
         "low_cap": knob("low_cap", low[1], "the lower bound of the ratio ends there", 0.0, 1.0),
@@ -97,31 +100,31 @@ def settings(
         "count": checks.one_of("count", count, COUNTS, "say what tokens beyond a bound contribute"),
     }
     for name in ("low", "high"):
-        start, cap = (torch.as_tensor(found[key], dtype=torch.float64) for key in (name, f"{name}_cap"))
+        start, cap = (torch.as_tensor(knobs[key], dtype=torch.float64) for key in (name, f"{name}_cap"))
         fits = start.ndim == 0 or cap.ndim == 0 or start.shape == cap.shape
         # Unequal lengths are refused by name where the replicates are known.
         checks.require(
             not fits or bool((start <= cap).all()),
             f"{name}_cap",
-            found[f"{name}_cap"],
-            f"at least {name} = {checks.shown(found[name])}",
+            knobs[f"{name}_cap"],
+            f"at least {name} = {checks.shown(knobs[name])}",
             "bounds are only raised: start below the cap",
         )
         if fits:
-            _few(found, name)
-    return found
+            _limit_steps(knobs, name)
+    return knobs
 
 
-def _few(found: dict[str, Any], name: str) -> None:
+def _limit_steps(knobs: dict[str, Any], name: str) -> None:
     """Refuse a search of more than `STEPS` steps from a bound to its cap."""
     names = (name, f"{name}_cap", f"{name}_step")
-    start, cap, step = (torch.as_tensor(found[key], dtype=torch.float64) for key in names)
+    start, cap, step = (torch.as_tensor(knobs[key], dtype=torch.float64) for key in names)
     if step.ndim and (start.ndim or cap.ndim) and step.shape != (start if start.ndim else cap).shape:
         return  # refused by name where the replicates are known
     last = start + STEPS * step
-    bound = f"at most {float(last.min()):g}, {STEPS} steps of {names[2]} from {name} = {checks.shown(found[name])}"
+    bound = f"at most {float(last.min()):g}, {STEPS} steps of {names[2]} from {name} = {checks.shown(knobs[name])}"
     near = bool((cap <= last * (1.0 + 1e-9)).all())
-    checks.require(near, names[1], found[names[1]], bound, f"raise {names[2]}, or lower {names[1]}")
+    checks.require(near, names[1], knobs[names[1]], bound, f"raise {names[2]}, or lower {names[1]}")
 
 
 def _grid(start: Any, cap: Any, rise: Any, step: Step) -> Tensor:
@@ -151,7 +154,7 @@ def _sums(
     ratio = parts.rows(step.anchored).exp()
     first, last = (bound.to(ratio.dtype).reshape(-1, 1, 1) for bound in (highs[:, 0], lows[:, -1]))
     far = (ratio > first).logical_and_(up).logical_or_((ratio < last).logical_and_(~up))
-    # Most tokens are inside every bound that is tried; only the others have to be told apart.
+    # Most tokens are inside every bound that is tried; only the others have to be sorted.
     index = far.flatten().nonzero()[:, 0]
     inside, outside = _binned(
         index // far.shape[-1], lows, highs, far.shape[:2], *(x.flatten()[index] for x in (ratio, up, weight))

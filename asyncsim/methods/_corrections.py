@@ -79,5 +79,5 @@ class Centered(Weight):
 
 def _wide(cap: Any, like: Tensor) -> Any:
     """A knob beside actions, `[R, 1, 1, 1, 1]`, or a number."""
-    found = per_sample(cap)
-    return found if isinstance(found, float) else found.unsqueeze(-1).to(like.dtype)
+    value = per_sample(cap)
+    return value if isinstance(value, float) else value.unsqueeze(-1).to(like.dtype)

@@ -35,8 +35,8 @@ def evaluate(
             "at", method.at, "current with early drawing", "use drawing='late', which keeps weights"
         )
     names = (*method.outputs, *(name for name in also if name not in method.outputs))
-    here = method.at == "current"
-    forward = _parts.forward(policy, view, batch, names if here else (), micro_batches)
-    step = Step(method, batch, forward.outputs if here else None, start, task, policy, weights, view, names)
+    at_current = method.at == "current"
+    forward = _parts.forward(policy, view, batch, names if at_current else (), micro_batches)
+    step = Step(method, batch, forward.outputs if at_current else None, start, task, policy, weights, view, names)
     step.gradient = forward.pullback(step.cotangents)
     return step

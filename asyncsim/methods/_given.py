@@ -76,13 +76,14 @@ def weigh(
     categorical: bool = True,
 ) -> Weighed:
     """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
+    # Lift the tensors to `[R, G, N, T]`.
     shape = _shape("log_prob", log_prob)
     method = _bound(method, shape[0] if len(shape) == 4 else 1)
     lifted = {"log_prob": _lift(_like("log_prob", log_prob, shape), shape)}
-    then = {"log_prob": _lift(_like("behavior_log_prob", behavior_log_prob, shape), shape)}
-    kept = torch.ones_like(lifted["log_prob"]) if mask is None else _lift(_sized("mask", mask, shape), shape)
-    kept = kept.to(lifted["log_prob"].dtype)
-    _check_mask(kept)
+    behavior = {"log_prob": _lift(_like("behavior_log_prob", behavior_log_prob, shape), shape)}
+    present = torch.ones_like(lifted["log_prob"]) if mask is None else _lift(_sized("mask", mask, shape), shape)
+    present = present.to(lifted["log_prob"].dtype)
+    _check_mask(present)
     if method.proximal:
         checks.require(
             proximal_log_prob is not None,
@@ -91,9 +92,10 @@ def weigh(
             f"given for {method.name} with anchor {method.anchor}",
             "hand over log-probs of the weights at the start of the batch, or use anchor='behavior'",
         )
-    before = None if proximal_log_prob is None else _lift(_like("proximal_log_prob", proximal_log_prob, shape), shape)
+    proximal = None if proximal_log_prob is None else _lift(_like("proximal_log_prob", proximal_log_prob, shape), shape)
     if reference_log_prob is not None:
         lifted["reference"] = _lift(_like("reference_log_prob", reference_log_prob, shape), shape)
+    # Check log-probs.
     missing = set(method.outputs) - set(lifted)
     checks.require(
         missing <= {"reference"},
@@ -104,10 +106,10 @@ def weigh(
     )
     remedy = "hand over log-probs of the reference policy"
     checks.require(not missing, "reference_log_prob", None, f"given for {method.name}", remedy)
-    others = {"proximal_log_prob": before, "reference_log_prob": lifted.get("reference")}
-    for name, values in {"log_prob": lifted["log_prob"], "behavior_log_prob": then["log_prob"], **others}.items():
+    others = {"proximal_log_prob": proximal, "reference_log_prob": lifted.get("reference")}
+    for name, values in {"log_prob": lifted["log_prob"], "behavior_log_prob": behavior["log_prob"], **others}.items():
         if values is not None:
-            _check_log_prob(name, values, kept, len(shape), categorical)
+            _check_log_prob(name, values, present, len(shape), categorical)
     checks.require(
         rewards is not None or not (method.drop_equal or method.weight.rewarded),
         "rewards",
@@ -115,27 +117,30 @@ def weigh(
         "given for a method that drops groups of equal rewards, or weighs by rewards",
         "hand over one reward for each sequence beside the advantages",
     )
-    reward = _rewards(rewards, shape, kept)
-    age = None if staleness is None else _lift(_sized("staleness", staleness, shape), shape)
-    if age is not None:
-        known = age[(kept > 0) & ~torch.isnan(age)]
+    # Check rewards and staleness.
+    reward = _rewards(rewards, shape, present)
+    lifted_staleness = None if staleness is None else _lift(_sized("staleness", staleness, shape), shape)
+    if lifted_staleness is not None:
+        known = lifted_staleness[(present > 0) & ~torch.isnan(lifted_staleness)]
         sound = bool(((known >= 0) & torch.isfinite(known)).all())
         checks.require(
             sound, "staleness", "negative or infinite", "versions >= 0", "say NaN where a version is unknown"
         )
-    middle = None if before is None else {"log_prob": before}
-    step = given(method, lifted, then, kept, reward=reward, proximal=middle, staleness=age)
+    # Build the step with its advantages.
+    start = None if proximal is None else {"log_prob": proximal}
+    step = given(method, lifted, behavior, present, reward=reward, proximal=start, staleness=lifted_staleness)
     if advantages is not None:
-        step.advantages = _advantages(advantages, shape, kept)
+        step.advantages = _advantages(advantages, shape, present)
     else:
         checks.require(
             rewards is not None, "rewards", None, "given, or advantages", "hand over one reward for each sequence"
         )
-        method.advantage.check(kept.shape[2])
-    found = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)
+        method.advantage.check(present.shape[2])
+    advantage = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)
+    # Divide cotangents by shares.
     cotangent, share = step.cotangents["log_prob"], method.share(step)
     weight = torch.where(share > 0, cotangent / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
-    columns = [x.expand(kept.shape).reshape(shape) for x in (cotangent, weight, share, found)]
+    columns = [x.expand(present.shape).reshape(shape) for x in (cotangent, weight, share, advantage)]
     return Weighed(columns[0], columns[1], columns[2], columns[3], dict(step.statistics))
 
 
@@ -148,11 +153,11 @@ def loss(method: Weigher, log_prob: Tensor, behavior_log_prob: Tensor, *argument
         "current for a loss, which is differentiated at the parameters of log_prob",
         "use weigh, and pull its cotangent back at the behavior parameters",
     )
-    found = weigh(method, log_prob, behavior_log_prob, *arguments, **settings)
+    weighed = weigh(method, log_prob, behavior_log_prob, *arguments, **settings)
     # Masked log-probs may be infinite: they are taken out before they meet a factor of 0. One that counts is that of a
     # token outside the nucleus, which has no gradient in a run either.
-    live = torch.where((found.share > 0) & ~torch.isinf(log_prob), log_prob, torch.zeros_like(log_prob))
-    return -(found.cotangent * (1.0 + live - live.detach())).sum()
+    live = torch.where((weighed.share > 0) & ~torch.isinf(log_prob), log_prob, torch.zeros_like(log_prob))
+    return -(weighed.cotangent * (1.0 + live - live.detach())).sum()
 
 
 def _bound(method: Weigher, replicates: int) -> Weigher:
@@ -182,9 +187,9 @@ def _shape(name: str, values: Tensor) -> tuple[int, ...]:
 
 def _like(name: str, values: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Log-probs of the given shape, in float32 at least: sums over a step need more digits than half precision has."""
-    found = _sized(name, values, shape)
-    checks.require(found.is_floating_point(), name, str(found.dtype), "of a floating type", "hand over log-probs")
-    return found.float() if found.dtype in (torch.float16, torch.bfloat16) else found
+    tensor = _sized(name, values, shape)
+    checks.require(tensor.is_floating_point(), name, str(tensor.dtype), "of a floating type", "hand over log-probs")
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
 def _sized(name: str, values: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -238,8 +243,8 @@ def _refuse(name: str, values: Tensor, wrong: Tensor, axes: int, remedy: str) ->
     """Raise for the first wrong entry of `[R, G, N, T or 1]`, named by the last `axes` of its axes."""
     if bool(wrong.any()):
         place = wrong.nonzero()[0].tolist()
-        named = [f"{axis} {k}" for axis, k in zip(("replicate", "group", "sample", "token"), place, strict=True)]
-        where = ", ".join(named[4 - axes :])
+        coordinates = [f"{axis} {k}" for axis, k in zip(("replicate", "group", "sample", "token"), place, strict=True)]
+        where = ", ".join(coordinates[4 - axes :])
         raise checks.InputError(f"{name}[{where}]", values[tuple(place)].item(), "a number where the mask is 1", remedy)
 
 
@@ -270,8 +275,8 @@ def _advantages(advantages: Tensor, shape: tuple[int, ...], like: Tensor) -> Ten
     )
     values = advantages.detach().to(like.dtype)
     tail = 1 if tuple(advantages.shape) != shape or shape[-1] == 1 else shape[-1]
-    found = values.reshape(*like.shape[:3], tail)
+    lifted = values.reshape(*like.shape[:3], tail)
     counted = like > 0 if tail > 1 else (like > 0).any(-1, keepdim=True)
     remedy = "mend the rewards, or mask what is no token"
-    _refuse("advantages", found, counted & ~torch.isfinite(found), len(shape), remedy)
-    return found if tail == 1 else torch.where(like > 0, found, torch.zeros_like(found))
+    _refuse("advantages", lifted, counted & ~torch.isfinite(lifted), len(shape), remedy)
+    return lifted if tail == 1 else torch.where(like > 0, lifted, torch.zeros_like(lifted))

@@ -97,7 +97,7 @@ class PerDecision(Weight):
 
 @dataclass(frozen=True)
 class TruncatedClip(Weight):
-    """c = min(h, cap) u A where the clip on u = pi/pi_prox is open; h = pi_prox/mu carries lag and mismatch."""
+    """c = min(h, cap) u A where the clip on u = pi/pi_prox is open; h = pi_prox/mu carries staleness and mismatch."""
 
     cap: Any = field(metadata=MARK)
     low: Any = field(metadata=MARK)
@@ -118,7 +118,7 @@ class TruncatedClip(Weight):
 
     def carried(self, step: Step) -> Tensor:
         """min(h, cap), `[R, G, N, T]`."""
-        return at_most(ratios.usable(step.lag), self.cap)
+        return at_most(ratios.usable(step.behavior_log_ratio), self.cap)
 
 
 def under_mask(weight: str, cap: Any, allowed: tuple[str, ...]) -> Weight:

@@ -147,7 +147,7 @@ class Method:
     @property
     def outputs(self) -> tuple[str, ...]:
         """Outputs of the policy that the method reads."""
-        read = [
+        names = [
             *(("log_prob",) if self.scored else ()),
             *self.constants,
             *((self.critic_output,) if self.critic else ()),
@@ -155,7 +155,7 @@ class Method:
             *self.advantage.reads,
             *(name for penalty in self.penalties for name in penalty.outputs),
         ]
-        return tuple(dict.fromkeys(read))
+        return tuple(dict.fromkeys(names))
 
     @property
     def proximal(self) -> bool:
@@ -188,12 +188,12 @@ class Method:
 
     def factor(self, step: Step, advantages: Tensor) -> Tensor:
         """All factors of the method, `[R, G, N, T or 1]`; one that is 0 stays 0 whatever the others say."""
-        found = self.factors[0].factor(step, advantages)
+        product = self.factors[0].factor(step, advantages)
         for part in self.factors[1:]:
             factor = part.factor(step, advantages)
-            nothing = torch.zeros((), dtype=found.dtype, device=found.device)
-            found = torch.where((found == 0) | (factor == 0), nothing, found * factor)
-        return found
+            nothing = torch.zeros((), dtype=product.dtype, device=product.device)
+            product = torch.where((product == 0) | (factor == 0), nothing, product * factor)
+        return product
 
     def factored(self, step: Step, advantages: Tensor, weight: Tensor) -> Tensor:
         """A weight times all factors of the method, 0 where one of them is 0, `[R, G, N, T or 1]`."""
@@ -210,12 +210,12 @@ class Method:
     def cotangents(self, step: Step) -> Outputs:
         """One detached number per element of each output that the method uses, `[R, G, N, T]` or `[R, G, N, T, A]`."""
         share = self.share(step)
-        found: Outputs = {name: value * share for name, value in self.constants.items()}
+        cotangents: Outputs = {name: value * share for name, value in self.constants.items()}
         if self.scored:
-            found |= self._of_scores(step, share)
+            cotangents |= self._of_scores(step, share)
         if self.critic:
-            found[self.critic_output] = 2.0 * self.critic * (step.targets - self._said(step)) * share
-        return found
+            cotangents[self.critic_output] = 2.0 * self.critic * (step.targets - self._critic_value(step)) * share
+        return cotangents
 
     def _of_scores(self, step: Step, share: Tensor) -> Outputs:
         """Cotangents of `log_prob`, and of `log_probs` where a part spreads over the whole distribution."""
@@ -228,9 +228,9 @@ class Method:
             factor = self.factor(step, advantages)
             weight = masked(weight, factor)
             spread = None if spread is None else masked(spread, factor.unsqueeze(-1))
-            kept = ((factor != 0) & (mask > 0)).to(share.dtype)
-            step.statistics["kept_tokens"] = (step.share * kept).sum((1, 2, 3))
-            step.statistics["kept_sequences"] = (step.step_mass * kept.amax(-1)).sum((1, 2))
+            remaining = ((factor != 0) & (mask > 0)).to(share.dtype)
+            step.statistics["kept_tokens"] = (step.share * remaining).sum((1, 2, 3))
+            step.statistics["kept_sequences"] = (step.step_mass * remaining.amax(-1)).sum((1, 2))
         # Penalties add their own.
         for penalty in self.penalties:
             added, wide = penalty.score_weight(step), penalty.spread(step)
@@ -238,18 +238,18 @@ class Method:
             spread = wide if spread is None else spread if wide is None else spread + wide
         # Aggregate. Weights of masked tokens may be infinite; 0 * inf must not reach the sum.
         total = weight * share
-        found = {"log_prob": total if step.batch.full else torch.where(mask > 0, total, torch.zeros_like(share))}
+        cotangents = {"log_prob": total if step.batch.full else torch.where(mask > 0, total, torch.zeros_like(share))}
         if spread is not None:
             wide = spread * share.unsqueeze(-1)
-            found["log_probs"] = torch.where(mask.unsqueeze(-1) > 0, wide, torch.zeros_like(spread))
-        return found
+            cotangents["log_probs"] = torch.where(mask.unsqueeze(-1) > 0, wide, torch.zeros_like(spread))
+        return cotangents
 
-    def _said(self, step: Step) -> Tensor:
+    def _critic_value(self, step: Step) -> Tensor:
         """What the critic says at the parameters of the pullback, `[R, G, N, T]`."""
         if self.at == "current":
             return step.current[self.critic_output]
-        said = step.recorded(self.critic_output)
-        return torch.where(step.mask > 0, said, torch.zeros_like(said))
+        value = step.recorded(self.critic_output)
+        return torch.where(step.mask > 0, value, torch.zeros_like(value))
 
     def replace(self, **changes: Any) -> Method:
         """The same method with other parts."""

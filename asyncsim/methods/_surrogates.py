@@ -31,7 +31,7 @@ class DualClip(Clip):
         ratio = self.applied(step)
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
         weight = clipped(ratio, ratio, advantage, lowest, highest)
-        return kept(weight, ~((advantage < 0) & (ratio > per_sample(self.dual))))
+        return zero_outside(weight, ~((advantage < 0) & (ratio > per_sample(self.dual))))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Truncated(Masked):
         return ratio if self.cap is None else at_most(ratio, self.cap)
 
 
-def kept(weight: Tensor, inside: Tensor) -> Tensor:
+def zero_outside(weight: Tensor, inside: Tensor) -> Tensor:
     """The weight where `inside` holds, exactly 0 elsewhere, whatever stands there."""
     return torch.where(inside, weight, torch.zeros((), dtype=weight.dtype, device=weight.device))
 

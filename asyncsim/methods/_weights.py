@@ -133,10 +133,10 @@ def by_sign(advantage: Tensor, positive: Any, negative: Any) -> Tensor:
     return torch.where(advantage > 0, above, below)
 
 
-def times(own: Tensor, factor: Tensor) -> Tensor:
+def times(weight: Tensor, factor: Tensor) -> Tensor:
     """own factor, in the memory of `own` (which nobody else may hold) where the product fits in there."""
-    fits = own.shape == torch.broadcast_shapes(own.shape, factor.shape)
-    return own.mul_(factor) if fits and own.dtype == torch.result_type(own, factor) else own * factor
+    fits = weight.shape == torch.broadcast_shapes(weight.shape, factor.shape)
+    return weight.mul_(factor) if fits and weight.dtype == torch.result_type(weight, factor) else weight * factor
 
 
 def at_most(weight: Tensor, cap: Any) -> Tensor:

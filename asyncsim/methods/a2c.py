@@ -18,9 +18,9 @@ def a2c(
 ) -> Method:
     """Actor-critic: ascend A_t log pi(a_t|s_t) + entropy H(s_t) - critic (V(s_t) - target_t)^2, whatever drew the data.
 
-    A_t is the discounted return of the episode minus V at the draw, target_t that return; where a future was cut off,
-    the critic's value stands for it. With `at="behavior"` all three gradients are taken at the parameters that
-    generated the data and applied to new ones, as asynchronous actors do (`a3c`).
+    A_t is the discounted return of the episode minus V at the draw, target_t that return. Where a future was cut off,
+    the critic's value replaces it. With `at="behavior"` all three gradients are taken at the parameters that generated
+    the data and applied to new ones, as asynchronous actors do (`a3c`).
 
     Arguments: `advantage` (default `gae(trace=1.0)`); `critic` >= 0, coefficient of the value loss, per unit of reward;
     `entropy`, coefficient of an entropy bonus, reward per nat; `aggregator`, "sequence_sum", "sequence_mean",

@@ -22,9 +22,9 @@ def acer(
     """Truncation with bias correction: c_t = min(cap, r_t)(Q_ret - V), e_v = pi_v [1 - cap/r_v]_+ (Q_v - V).
 
     E_mu[min(cap, r) A grad log pi] + E_pi[[1 - cap/r]_+ A grad log pi] = E_pi[A grad log pi] at every state, since
-    min(cap, r) + [r - cap]_+ = r: with exact Q the mean does not depend on the cap, which trades the variance of the
-    first term for trust in the critic in the second. Cap 0 is the sum over all actions. On policy the second term is 0
-    for cap >= 1. The critic is trained on Retrace, critic (Q(s_t, a_t) - Q_ret)^2.
+    min(cap, r) + [r - cap]_+ = r: with exact Q the mean does not depend on the cap, which exchanges variance of the
+    first term for dependence on the critic in the second. Cap 0 is the sum over all actions. On policy the second term
+    is 0 for cap >= 1. The critic is trained on Retrace, critic (Q(s_t, a_t) - Q_ret)^2.
 
     Arguments: `cap` >= 0, a pure number (or one per replicate; 10 is known from second hand only); `advantage` (default
     `retrace()`); `critic` >= 0, coefficient of the loss of action values, per unit of reward; `entropy`, coefficient of

@@ -32,7 +32,7 @@ def asymre(dv: Any = -0.1, value: Any = None, aggregator: str = "sequence_sum") 
         advantage: Any = advantages.group_mean(shift=knob("dv", dv, "give a finite shift of the value"))
     else:
         shift, level = (
-            np.asarray(knob(name, given, "give a finite value")) for name, given in (("dv", dv), ("value", value))
+            np.asarray(knob(name, number, "give a finite value")) for name, number in (("dv", dv), ("value", value))
         )
         checks.require(
             shift.ndim == 0 or level.ndim == 0 or shift.shape == level.shape,

@@ -79,7 +79,7 @@ def bapo_code(
     'gradient'
     """
     remedy = "give the wanted ratio of positive to negative signal"
-    found = _bapo.settings(target, (low, low_cap, low_step), (high, high_cap, high_step), count, remedy, math.inf)
+    knobs = _bapo.settings(target, (low, low_cap, low_step), (high, high_cap, high_step), count, remedy, math.inf)
     dual = knob("dual", dual, "the dual clip lies above the ratio 1", 1.0, open_low=True)
-    weight = BapoCode(dual=dual, **found, **_adaptive.scoped(scope, micro_batches))
+    weight = BapoCode(dual=dual, **knobs, **_adaptive.scoped(scope, micro_batches))
     return Method("bapo_code", or_default(advantage, advantages.group_mean()), weight, aggregator, anchor=anchor)

@@ -67,8 +67,8 @@ def bapo_paper(
     3.0
     """
     remedy = "give the share of positive advantages in the signal"
-    found = _bapo.settings(target, (low, low_cap, low_step), (high, high_cap, high_step), count, remedy, 1.0)
-    weight = BapoPaper(**found, **_adaptive.scoped(scope, micro_batches))
+    knobs = _bapo.settings(target, (low, low_cap, low_step), (high, high_cap, high_step), count, remedy, 1.0)
+    weight = BapoPaper(**knobs, **_adaptive.scoped(scope, micro_batches))
     return Method(
         "bapo_paper",
         or_default(advantage, advantages.group_mean()),

@@ -43,7 +43,7 @@ class _Corrected(ClippedWeight):
     cap: Any = field(metadata=MARK)
 
     def applied(self, step: Step) -> Tensor:
-        return super().applied(step) * at_most(ratios.usable(step.lag), self.cap)
+        return super().applied(step) * at_most(ratios.usable(step.behavior_log_ratio), self.cap)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         # A method's anchor can be replaced after it was made.
@@ -61,10 +61,10 @@ def cispo(
 ) -> Method:
     """Clipped importance-sampling weight: c_it = clip(rho_it, 1 - low, 1 + high) A_i, the weight detached.
 
-    Where PPO drops a token outside its band, this one keeps it with the weight of the bound, on both sides and for both
-    signs of A. The lower side is open by default (low >= 1): with low = 0.2 tokens that have become improbable would be
-    raised to the weight 0.8. With the anchor "proximal" rho sees only what the batch's own updates have changed; `cap`
-    then multiplies by the truncated rollout weight min(pi_prox/mu, cap).
+    PPO drops a token outside its band. CISPO keeps it with the weight of the bound, on both sides and for both signs of
+    A. The lower side is open by default (low >= 1): with low = 0.2 tokens that have become improbable would be raised
+    to the weight 0.8. With the anchor "proximal" rho sees only what the batch's own updates have changed; `cap` then
+    multiplies by the truncated rollout weight min(pi_prox/mu, cap).
 
     Arguments: `low` and `high` >= 0, pure numbers (or one per replicate); `anchor` of the ratio, "behavior" or
     "proximal"; `cap` >= 1 (or one per replicate) on the rollout weight, None for no such weight; `advantage` (default

@@ -21,8 +21,8 @@ def dapo(
     """Decoupled clip and dynamic sampling: A_i = (r_i - mean) / (std + 1e-6), c_it = rho_it A_i where the clip is open.
 
     The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low. Groups whose rewards are all equal leave the
-    step before its tokens are counted: their A is 0, but without this they would stand in the denominator. They are
-    dropped, not drawn again; refilling belongs to the system that generates, where it costs lag. No KL term.
+    step before its tokens are counted. Their A is 0, but otherwise they would count in the denominator. They are
+    dropped, not drawn again; refilling belongs to the system that generates, where it costs staleness. No KL term.
 
     Arguments: `low` in [0, 1] and `high` >= 0, pure numbers (or one per replicate); `anchor` of the ratio, "behavior"
     or "proximal"; `advantage` (default group standard deviation); `aggregator`, "sequence_sum", "sequence_mean",

@@ -15,7 +15,7 @@ from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import Method
-from asyncsim.methods._surrogates import band, kept, truncation
+from asyncsim.methods._surrogates import band, truncation, zero_outside
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class DecoupledClip(TruncatedClip):
         """min(h, cap), or 0 where h is beyond the cap and such tokens are dropped, `[R, G, N, T]`."""
         if self.cap is not None and self.beyond == "truncate":
             return super().carried(step)
-        weight = ratios.usable(step.lag)
-        return weight if self.cap is None else kept(weight, weight <= per_sample(self.cap))
+        weight = ratios.usable(step.behavior_log_ratio)
+        return weight if self.cap is None else zero_outside(weight, weight <= per_sample(self.cap))
 
 
 def decoupled_ppo(

@@ -43,7 +43,7 @@ def dppo_kl(
 ) -> Method:
     """Divergence PPO, binary KL: c_it = min(r_it, cap) A_i, 0 for tokens that are too far out and would go further.
 
-    Too far out: mu log(mu/pi) + (1 - mu) log((1 - mu)/(1 - pi)) > high and pi > mu for A > 0, or > low and pi < mu
+    Outside: mu log(mu/pi) + (1 - mu) log((1 - mu)/(1 - pi)) > high and pi > mu for A > 0, or > low and pi < mu
     otherwise; mu and pi are the probabilities of the token that was drawn, all others seen as one, both kept 1e-6 away
     from 0 and 1. The way back stays open. The truncated ratio is detached.
 

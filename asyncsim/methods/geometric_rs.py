@@ -24,7 +24,7 @@ def geometric_rs(
     """Rejection by the geometric mean: c_t = w A [low <= s_i <= high] with s_i = exp(mean_t log r_t).
 
     w = 1 ("none"), min(r_t, cap) ("token") or min(W_i, cap) ("sequence"). s_i does not shrink or grow with the length
-    as W_i does, but it is no importance weight. Under the published band a little lag rejects every sequence: the
+    as W_i does, but it is no importance weight. Under the published band a little staleness rejects every sequence: the
     gradient is then 0 and `kept_tokens` of the trace is 0. Denominators count what is rejected. See
     `factors.geometric_mask` for the mask alone.
 
@@ -43,5 +43,5 @@ def geometric_rs(
         cap is None or weight != "none", "cap", cap, "left out without a weight", "say weight='token' or 'sequence'"
     )
     remedy = "a cap below 1 shrinks on-policy samples; use at least 1"
-    held = under_mask(weight, knob("cap", 2.0 if cap is None else cap, remedy, 1.0), ("none", "token", "sequence"))
-    return Method("geometric_rs", or_default(advantage, advantages.group_mean()), held, aggregator, factors=(mask,))
+    inner = under_mask(weight, knob("cap", 2.0 if cap is None else cap, remedy, 1.0), ("none", "token", "sequence"))
+    return Method("geometric_rs", or_default(advantage, advantages.group_mean()), inner, aggregator, factors=(mask,))

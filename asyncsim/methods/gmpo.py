@@ -14,7 +14,7 @@ from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
-from asyncsim.methods._surrogates import kept
+from asyncsim.methods._surrogates import zero_outside
 from asyncsim.methods._weights import Weight
 
 
@@ -38,7 +38,7 @@ class GeometricMeanOfClips(Weight):
         lowest, highest = -per_sample(self.low), per_sample(self.high)
         inside = torch.where(up, log_ratio <= highest, log_ratio >= lowest)
         limited = torch.where(up, log_ratio.clamp(max=highest), log_ratio.clamp(min=lowest))
-        return kept(ratios.usable(step.geometric(limited)) * advantage, inside)
+        return zero_outside(ratios.usable(step.geometric(limited)) * advantage, inside)
 
 
 def gmpo(

@@ -19,8 +19,8 @@ def icepop(
 ) -> Method:
     """Masked importance sampling of tokens: c_t = r_t A [low <= rho_t <= high].
 
-    rho is r = pi/mu, or h = pi_prox/mu, which tests lag and engine mismatch alone (then c_t = h_t u_t A inside the
-    band, without a clip on u = pi/pi_prox). This is the later form, of one ratio and a token mean; IcePop as first
+    rho is r = pi/mu, or h = pi_prox/mu, which tests staleness and engine mismatch alone (then c_t = h_t u_t A inside
+    the band, without a clip on u = pi/pi_prox). This is the later form, of one ratio and a token mean; IcePop as first
     printed masks h, clips u and averages per sequence: `three_policy_tis(cap=high, aggregator="sequence_mean").replace(
     factors=(factors.token_mask(low, high, "h"),))`. Denominators count dropped tokens. See `factors.token_mask` for the
     mask alone.

@@ -33,8 +33,8 @@ class TwoSidedKL(Masked):
 
     def inside(self, step: Step, advantage: Tensor) -> Tensor:
         """1 where a token is close in both directions, `[R, G, N, T]`."""
-        there, back = bernoulli_kl(step.current["log_prob"], step.behavior["log_prob"], _EDGE)
-        return torch.maximum(there, back, out=there).le_(per_sample(self.threshold))
+        forward, backward = bernoulli_kl(step.current["log_prob"], step.behavior["log_prob"], _EDGE)
+        return torch.maximum(forward, backward, out=forward).le_(per_sample(self.threshold))
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A of the tokens that are kept."""

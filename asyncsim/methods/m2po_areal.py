@@ -1,4 +1,4 @@
-"""M2PO as in AReaL (a sort of the step's tokens): drop tokens by their lag, then PPO around the proximal policy."""
+"""M2PO as in AReaL (a sort of the step's tokens): drop tokens by log ratio, then PPO around the proximal policy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from asyncsim.methods._weights import clipped
 
 @dataclass(frozen=True, kw_only=True)
 class M2poAreal(Adaptive):
-    """PPO's c with the ratio to the proximal policy, 0 for tokens whose lag is too large; see `m2po_areal`."""
+    """PPO's c with the ratio to the proximal policy, 0 where |log pi_prox/mu| is too large; see `m2po_areal`."""
 
     tau: Any = field(metadata=MARK)
     low: Any = field(metadata=MARK)
@@ -38,17 +38,17 @@ class M2poAreal(Adaptive):
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Clipped ratio times A where the token is kept."""
         parts = self.parts(step)
-        theta, broken = self._threshold(_adaptive.ordered(parts.rows(step.lag.abs()), None, parts))
-        closed = step.lag.abs() > parts.back(theta)
+        theta, broken = self._threshold(_adaptive.ordered(parts.rows(step.behavior_log_ratio.abs()), None, parts))
+        closed = step.behavior_log_ratio.abs() > parts.back(theta)
         _adaptive.report(step, "m2po", theta, closed, broken)
         ratio = _adaptive.stopped(self.applied(step), closed.logical_or_(parts.back(broken)))
         del closed
         return clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
 
     def _threshold(self, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
-        """Largest lag that is kept `[R, K]`, infinite where nothing is dropped, and where there is no statistic."""
+        """Largest |log ratio| kept `[R, K]`, infinite where nothing is dropped, and where there is no statistic."""
         fits = order.squares() < order.masses().mul_(_adaptive.row(self.tau))
-        # The smallest lag stays whatever it is, as one token does in the release.
+        # The smallest log ratio stays whatever it is, as one token does in the release.
         least = order.value[..., :1]
         largest = torch.where(fits & order.last_of_ties, order.value, least).amax(-1)
         whole = fits[..., -1] | least[..., 0].isnan()
@@ -64,7 +64,7 @@ def m2po_areal(
     scope: str = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """Second moment of the lag as a mask: c_it = M_it u_it A_i with PPO's clip on u = pi/pi_prox, M 0 for stale tokens.
+    """Second moment of log pi_prox/mu as a mask: c_it = M_it u_it A_i, PPO's clip on u = pi/pi_prox, M 0 if stale.
 
     With v = (log mu - log pi_prox)^2 of all generated tokens, the largest are dropped until the mean of the rest is
     below tau; one token at least stays. Equal tokens go together. Tokens that a step would pull back are dropped like

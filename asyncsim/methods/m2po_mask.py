@@ -41,8 +41,8 @@ class M2poMask(Adaptive):
         order = _adaptive.widening(step.anchored, advantage, parts)
         second, mass = order.squares(), order.masses()
         if self.over == "all":
-            found = parts.rows(_adaptive.harmful(_adaptive.outward(step.anchored, advantage), advantage))
-            rest = parts.mass.masked_fill(found, 0.0).double()
+            harmful = parts.rows(_adaptive.harmful(_adaptive.outward(step.anchored, advantage), advantage))
+            rest = parts.mass.masked_fill(harmful, 0.0).double()
             square = parts.rows(step.anchored).masked_fill(rest == 0, 0.0).double().square_()
             second = second + (rest * square).sum(-1, keepdim=True)
             mass = mass + rest.sum(-1, keepdim=True)

@@ -71,7 +71,7 @@ def m2po_waterfill(
     below, but no token lies between the two, so that both close the same tokens (but for v_k = x to the bit). Steps of
     few tokens, all beyond x, lose every harmful one in either form. No dual clip. The release reads the sign of a
     sequence's first advantage, takes 1e-12 off theta^2 (which closes the breakpoint's own token) and has bounds 0.3 and
-    0.5 on top in some copies; here every token has its own sign, the breakpoint is open and there are no such bounds.
+    0.5 on top in some copies. Here every token has its own sign, the breakpoint is open and there are no such bounds.
 
     Arguments: `tau` > 0, nats squared (or one per replicate), published 0.04; `exact`; `anchor` of rho; `advantage`
     (default group mean); `aggregator`; `scope` "step", or "micro_batch" as released, with their number `micro_batches`

@@ -39,9 +39,9 @@ def opmd(
 ) -> Method:
     """Online policy mirror descent as released: c_i = (r_i - b)/(1 + tau), no ratio.
 
-    `baseline` "mean": b the group's mean reward; "soft": b = tau log mean_j exp(r_j / tau). The factor is what
-    regularization towards the current policy amounts to: a smaller step, nothing that a learning rate does not do, and
-    no view of staleness. Reconstruction: the form of the code, the derivation's paper unseen.
+    `baseline` "mean": b the group's mean reward; "soft": b = tau log mean_j exp(r_j / tau). Regularization towards the
+    current policy amounts to this factor. It acts like a smaller learning rate and does not depend on staleness.
+    Reconstruction: the form of the code, the derivation's paper unseen.
 
     Arguments: `tau`, units of reward, > -1 and, for "soft", > 0 (1), a number or one per replicate; `baseline`, used
     unless `advantage` is given; `aggregator`. Returns a `Method` whose weight is `[R, G, N, 1]`. Raises `InputError`

@@ -50,23 +50,23 @@ class P3o(Adaptive):
         rows = parts.rows(ratio)
         weighted = parts.mass * rows
         first = weighted.sum(-1, dtype=torch.float64)
-        found = first * first / (weighted.mul_(rows).sum(-1, dtype=torch.float64) * total)
+        ess = first * first / (weighted.mul_(rows).sum(-1, dtype=torch.float64) * total)
         del rows, weighted
-        if not _used(*torch.aminmax(step.log_ratio)):
+        if not _unlimited(*torch.aminmax(step.log_ratio)):
             # The limit is one of use: where it binds, the statistic is computed in log space, without it.
             log_ratio = parts.rows(step.log_ratio)
             each = ratios.ess(log_ratio.flatten(0, 1), parts.mass.flatten(0, 1)).reshape(total.shape)
-            found = torch.where(_used(*torch.aminmax(log_ratio, dim=-1)), found, each / total)
+            ess = torch.where(_unlimited(*torch.aminmax(log_ratio, dim=-1)), ess, each / total)
         # A part without a single token that counts says nothing.
-        found = torch.where(total > 0, found, torch.ones_like(found))
-        broken = ~found.isfinite()
-        found = torch.where(broken, torch.zeros_like(found), found)
-        step.statistics["p3o_ess"] = found.mean(-1)
+        ess = torch.where(total > 0, ess, torch.ones_like(ess))
+        broken = ~ess.isfinite()
+        ess = torch.where(broken, torch.zeros_like(ess), ess)
+        step.statistics["p3o_ess"] = ess.mean(-1)
         step.statistics["p3o_nonfinite"] = broken.sum(-1).double()
-        return parts.back(found).to(step.mask.dtype)
+        return parts.back(ess).to(step.mask.dtype)
 
 
-def _used(least: Tensor, largest: Tensor) -> Tensor:
+def _unlimited(least: Tensor, largest: Tensor) -> Tensor:
     """Whether no log ratio between these had to be limited for use."""
     return (least >= -ratios.LOG_LIMIT) & (largest <= ratios.LOG_LIMIT)
 

@@ -29,11 +29,11 @@ def per_decision_is(advantage: Advantage | None = None, aggregator: str = "seque
     advantage = or_default(advantage, advantages.returns_to_go())
     for rate in ("discount", "trace"):
         # What has neither sums without one; what is no advantage at all `Method` refuses.
-        found = getattr(advantage, rate, 1.0)
+        value = getattr(advantage, rate, 1.0)
         checks.require(
-            found == 1.0,
+            value == 1.0,
             f"{rate} of the advantage",
-            found,
+            value,
             "1",
             "differences of discounted sums are no rewards; use returns_to_go(1.0)",
         )

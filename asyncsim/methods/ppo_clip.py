@@ -26,8 +26,8 @@ def ppo_clip(
     """Clipped surrogate: c_it = rho_it A_i where the clip is open, 0 where it is closed.
 
     The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low; rho is the token ratio to `anchor`: "behavior"
-    (the policy that generated the token) or "proximal" (the weights at the start of the batch's training, which cannot
-    see staleness in the first update of a batch). For A < 0 a ratio above 1 has no bound, unless `dual` is given: the
+    (the policy that generated the token) or "proximal" (the weights at the start of the batch's training, independent
+    of staleness in the first update of a batch). For A < 0 a ratio above 1 has no bound, unless `dual` is given: the
     objective is then max(min(rho A, clip(rho) A), dual A) for A < 0, which closes above `dual`. With a critic, critic
     (V - target)^2 is descended beside it, neither its values nor its error clipped.
 

@@ -21,9 +21,8 @@ def retrace(
 ) -> Method:
     """Actor on Retrace returns: c_t = r_t (Q_ret(s_t, a_t) - V(s_t)), critic (Q(s_t, a_t) - Q_ret)^2.
 
-    Retrace evaluates a policy; the actor's ratio r_t is there because the data came from another one: with exact Q the
-    mean is then right at every state that the data visits. A `cap` truncates it, and leaves out what ACER adds for all
-    actions.
+    Retrace evaluates a policy. The actor's ratio r_t corrects for data from another one. With exact Q the mean is then
+    right at every state that the data visits. A `cap` truncates it, and leaves out what ACER adds for all actions.
 
     Arguments: `cap` > 0 of the ratio, a pure number (or one per replicate; default none); `advantage` (default
     `retrace()`); `critic` >= 0, coefficient of the loss of action values, per unit of reward; `entropy`, coefficient of

@@ -46,10 +46,10 @@ class Sat(Adaptive):
         """Quantile of |log rho| over the tokens of each part `[R, K]`, and where it is not finite."""
         masses = order.masses()
         goal = _adaptive.row(self.quantile) * masses[..., -1:] * (1.0 - _ROUNDING)
-        found = order.at(order.value, (masses < goal).sum(-1))
-        found = torch.where(masses[..., -1] > 0, found, torch.zeros_like(found))
-        broken = ~found.isfinite() | order.broken
-        gate = torch.where(broken, torch.zeros_like(found), found)
+        quantile = order.at(order.value, (masses < goal).sum(-1))
+        quantile = torch.where(masses[..., -1] > 0, quantile, torch.zeros_like(quantile))
+        broken = ~quantile.isfinite() | order.broken
+        gate = torch.where(broken, torch.zeros_like(quantile), quantile)
         step.statistics["sat_gate"] = gate.mean(-1).double()
         step.statistics["sat_nonfinite"] = broken.sum(-1).double()
         return gate, broken

@@ -34,5 +34,5 @@ def sequence_mis(
     'token'
     """
     mask = factors.sequence_mask(low, high, ratio)
-    held = under_mask(weight, None, ("sequence", "token", "none"))
-    return Method("sequence_mis", or_default(advantage, advantages.group_mean()), held, aggregator, factors=(mask,))
+    inner = under_mask(weight, None, ("sequence", "token", "none"))
+    return Method("sequence_mis", or_default(advantage, advantages.group_mean()), inner, aggregator, factors=(mask,))

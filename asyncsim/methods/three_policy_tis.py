@@ -1,4 +1,4 @@
-"""Truncated correction of lag and mismatch times PPO's clip of the drift inside a batch."""
+"""Truncated correction of staleness and mismatch times PPO's clip of the drift inside a batch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ def three_policy_tis(
 ) -> Method:
     """Truncated importance sampling between three policies: c_t = min(h_t, cap) c_PPO(u_t).
 
-    r = h u with h = pi_prox/mu (lag and engine mismatch, constant over the updates on a batch) and u = pi/pi_prox (what
-    those updates changed); c_PPO = u A where the clip of u to [1 - low, 1 + high] is open, 0 where it is closed. In the
-    first update on a batch u = 1 and c = min(r, cap) A. h is detached and truncated: tokens above the cap keep their
-    gradient. With `factors.token_mask(low, high, "h")` and a cap at its upper bound this is IcePop with PPO's clip.
+    r = h u with h = pi_prox/mu (staleness and engine mismatch, constant over the updates on a batch) and u = pi/pi_prox
+    (what those updates changed); c_PPO = u A where the clip of u to [1 - low, 1 + high] is open, 0 where it is closed.
+    In the first update on a batch u = 1 and c = min(r, cap) A. h is detached and truncated: tokens above the cap keep
+    their gradient. With `factors.token_mask(low, high, "h")` and a cap at its upper bound this is IcePop with PPO's
+    clip.
 
     Arguments: `cap` >= 1, `low` in [0, 1], `high` >= 0, pure numbers (or one per replicate); `advantage` (default group
     mean); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns a `Method` whose weight is

@@ -39,9 +39,9 @@ def topr_roll(
 ) -> Method:
     """Tapered off-policy REINFORCE by token: c_it = w+ A_i for r_i > 0, w- min(r_it, 1) A_i for r_i <= 0.
 
-    (r_i the reward, r_it the token ratio to behavior.) Which branch a sample takes depends on its reward, what it is
-    multiplied by on its advantage, and the two may have other signs: a rewarded sample below its group's mean is pushed
-    down at full weight, an unrewarded one above it is pulled up with a ratio of at most 1.
+    (r_i the reward, r_it the token ratio to behavior.) Which branch a sample takes depends on its reward; its factor
+    depends on its advantage. The two may have other signs. A rewarded sample below its group's mean is pushed down at
+    full weight, an unrewarded one above it is pulled up with a ratio of at most 1.
 
     Arguments: `positive` w+ and `negative` w- >= 0, pure numbers (or one per replicate); `advantage` (default group
     mean); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns a `Method` whose weight is

@@ -15,7 +15,7 @@ def vcpo(cap: Any = 8.0, advantage: Advantage | None = None, aggregator: str = "
     """Variance-controlled policy optimization, the loss: c_it = min(W_i, cap) A_i with A_i = r_i - b, b as in `opob`.
 
     W_i = prod_t pi/mu is detached, so that sequences above the cap keep their gradient. Two of its three parts are
-    here; the third scales the step by the ESS of the untruncated ratios and is an update link: behind `adam` put
+    here. The third scales the step by the ESS of the untruncated ratios and is an update link: behind `adam` put
     `updates.ess_step("sqrt")`, behind `sgd` `updates.ess_step("linear")`. No clip.
 
     Arguments: `cap` >= 1, a pure number (or one per replicate), published 8; `advantage` (default `opob()`);

@@ -23,8 +23,8 @@ def vtrace(
 
     v are V-trace targets (`advantages.vtrace`), r_t in the weight is the token ratio to behavior; `cap` truncates the
     one on the score, the caps of the advantage those in the targets. With caps that never bind and an exact critic, c
-    times the score has the gradient at each state as its mean; states count as often as the data visits them. At lag 0
-    this is A2C with n-step returns.
+    times the score has the gradient at each state as its mean. States count as often as the data visits them. At
+    staleness 0 this is A2C with n-step returns.
 
     Arguments: `cap` > 0, a pure number (or one per replicate); `advantage` (default `vtrace()`); `critic` >= 0,
     coefficient of the value loss, per unit of reward; `entropy`, coefficient of an entropy bonus, reward per nat;

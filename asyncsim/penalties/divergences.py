@@ -34,7 +34,7 @@ def k1(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> K
     Sampled log ratio D_t = log pi - log other, differentiated: c_t = -beta.
 
     The mean of D is the KL divergence, but d/dtheta of D at a given token is the score itself, so that the expected
-    gradient under pi is -beta E[grad log pi] = 0: this loss regularizes nothing and adds noise. It is here because it
+    gradient under pi is -beta E[grad log pi] = 0. This loss regularizes nothing and adds noise. It is here because it
     is met in practice; k2, or D inside the reward (`reward`), have the gradient that is meant. With a ratio the
     gradient is still 0, now in expectation under the behavior policy.
 
@@ -141,8 +141,8 @@ def straight_through(coefficient: Any = 0.04, to: str = "reference", ratio: str 
 
     K3 in the report, k2 in the gradient: loss beta (k2 - sg(k2) + sg(k3)), c_t = -beta D_t, D = log pi - log other.
 
-    Value (unbiased, low variance) and gradient (exactly grad KL(pi || other) per state) are then those of one
-    divergence, which neither k2 nor k3 alone can say.
+    Value (unbiased, low variance) and gradient (exactly grad KL(pi || other) per state) then belong to one divergence;
+    with k2 or k3 alone they do not.
 
     Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
     "behavior" or "proximal"; `ratio`, "none", or "token" or "sequence" for the detached ratio to behavior. D is limited
@@ -213,13 +213,13 @@ class Exact(Penalty):
         gap = torch.where((above == below) | (prob == 0), torch.zeros_like(above), above - below)
         self.report(step, (prob * gap).sum(-1))
         if self.reverse:
-            found = prob
+            term = prob
         else:
             gap = gap.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT)
-            found = prob * ((prob * gap).sum(-1, keepdim=True) - gap)
+            term = prob * ((prob * gap).sum(-1, keepdim=True) - gap)
         weight, beta = self.carried(step), self.coefficient
-        found = found if weight is None else found * weight.unsqueeze(-1)
-        return found * (beta if isinstance(beta, float) else per_sample(beta).unsqueeze(-1))
+        term = term if weight is None else term * weight.unsqueeze(-1)
+        return term * (beta if isinstance(beta, float) else per_sample(beta).unsqueeze(-1))
 
     def _other(self, step: Step) -> Tensor:
         if self.to == "reference":

@@ -44,8 +44,8 @@ class Growing:
 class Columns:
     """Keys and values `[B, H, C, D]` of every layer, written one column at a time.
 
-    `point` says which column the next pass writes, and in which rows: the others keep what they have. Columns behind it
-    are not seen, so a column can be written again.
+    `point` sets the column and rows that the next pass writes; other rows stay unchanged. Columns behind it are hidden,
+    so a column can be written again.
     """
 
     is_compileable = False
@@ -58,18 +58,18 @@ class Columns:
     def point(self, column: int, rows: Tensor | None = None) -> None:
         """Aim the next pass at a column; `rows` int64 `[b]`, or all."""
         self.column, self.rows = column, rows
-        held = self.layers[0][0].shape[2]
-        if column >= held:
+        columns = self.layers[0][0].shape[2]
+        if column >= columns:
             self.layers = [(_longer(k, column + STEP), _longer(v, column + STEP)) for k, v in self.layers]
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
         """Write one column of a layer; keys and values up to it, `[B, H, column + 1, D]`."""
         pair = self.layers[layer_idx]
-        for held, new in zip(pair, (key, value), strict=True):
+        for old, new in zip(pair, (key, value), strict=True):
             if self.rows is None:
-                held[:, :, self.column] = new[:, :, 0]
+                old[:, :, self.column] = new[:, :, 0]
             else:
-                held[self.rows, :, self.column] = new[self.rows, :, 0]
+                old[self.rows, :, self.column] = new[self.rows, :, 0]
         return pair[0][:, :, : self.column + 1], pair[1][:, :, : self.column + 1]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -92,9 +92,9 @@ class Columns:
         )
 
 
-def _longer(held: Tensor, columns: int) -> Tensor:
+def _longer(tensor: Tensor, columns: int) -> Tensor:
     """`[B, H, C, D]` with zeros behind the last column."""
-    B, H, C, D = held.shape
+    B, H, C, D = tensor.shape
     if columns <= C:
-        return held
-    return torch.cat([held, held.new_zeros(B, H, columns - C, D)], 2)
+        return tensor
+    return torch.cat([tensor, tensor.new_zeros(B, H, columns - C, D)], 2)

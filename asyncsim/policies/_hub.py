@@ -64,10 +64,11 @@ class Words:
 
 
 def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Words, int, dict[str, Any]]:
-    """The network in evaluation mode, its tokenizer, the longest text in tokens, and what a header says about it.
+    """The network in evaluation mode, its tokenizer, the longest text in tokens, and its header.
 
     `name`: "smollm2", a folder with a model, or a name on the hub, the only one that may use the network.
     """
+    # Find the model.
     transformers = library()
     where = small() if name == SMALL else name
     local = name == SMALL or looks_local(name)
@@ -76,26 +77,27 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
         where = str(Path(where).expanduser())
     # Copies for other devices are made of weights that stay here.
     with quiet(transformers), torch.device("cpu"):
-        network, told = reading(
+        network, loading = reading(
             lambda: transformers.AutoModelForCausalLM.from_pretrained(
                 where, dtype=dtype, local_files_only=local, attn_implementation="sdpa", output_loading_info=True
             ),
             where,
         )
+        # Load and check it.
         tokenizer = reading(lambda: transformers.AutoTokenizer.from_pretrained(where, local_files_only=local), where)
-        missing = sorted(told["missing_keys"])
+        missing = sorted(loading["missing_keys"])
         checks.require(not missing, "weights missing in the model", missing, "none", f"complete the files of {where}")
         network = network.eval().requires_grad_(False)
         check_network(network, name)
     # A slice of the positions in between goes through a slow product, 20 to 250 times slower with few rows on a CPU.
     network.get_output_embeddings().register_forward_pre_hook(contiguous)
-    said = description(network, name)
-    return network, Words(tokenizer), said["context"], said | {"files": fingerprint(Path(where)) if local else None}
+    header = description(network, name)
+    return network, Words(tokenizer), header["context"], header | {"files": fingerprint(Path(where)) if local else None}
 
 
-def contiguous(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def contiguous(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The same inputs, each in one piece."""
-    return tuple(tensor.contiguous() for tensor in given)
+    return tuple(tensor.contiguous() for tensor in inputs)
 
 
 def context_of(config: Any, name: str) -> int:
@@ -113,22 +115,22 @@ def windows(config: Any) -> list[int]:
     """Tokens that layers look back over, themselves counted, as far as configurations of `transformers` say so."""
     kinds = getattr(config, "layer_types", None)
     sliding = getattr(config, "use_sliding_window", True) if kinds is None else "sliding_attention" in kinds
-    found = [
+    sizes = [
         getattr(config, "sliding_window", None) if sliding else None,
         getattr(config, "attention_chunk_size", None) if "chunked_attention" in (kinds or ()) else None,
         getattr(config, "window_size", None) if "local" in getattr(config, "attention_layers", ()) else None,
     ]
-    return [int(size) for size in found if size]
+    return [int(size) for size in sizes if size]
 
 
 def fingerprint(path: Path) -> str:
     """A short hash of the names and sizes of a folder's weight files."""
-    told = [(file.name, file.stat().st_size) for file in sorted(path.glob("*.safetensors"))]
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+    files = [(file.name, file.stat().st_size) for file in sorted(path.glob("*.safetensors"))]
+    return hashlib.sha256(repr(files).encode()).hexdigest()[:12]
 
 
 def description(network: nn.Module, name: str) -> dict[str, Any]:
-    """What a header says about a model."""
+    """Header of a model."""
     config: Any = network.config
     return {
         "model": name,
@@ -160,8 +162,8 @@ def looks_local(name: str) -> bool:
 def check_folder(path: Path) -> None:
     """Refuse a folder without a model, and weight files that are cut short."""
     checks.require(path.is_dir(), "model", str(path), "a folder with a model", "give its folder, or a name on the hub")
-    found = (path / "config.json").is_file()
-    checks.require(found, "model", str(path), "a folder with config.json", "save the model with save_pretrained")
+    exists = (path / "config.json").is_file()
+    checks.require(exists, "model", str(path), "a folder with config.json", "save the model with save_pretrained")
     from safetensors import SafetensorError, safe_open
 
     files = sorted(path.glob("*.safetensors"))
@@ -186,31 +188,31 @@ def check_network(network: nn.Module, name: str) -> None:
     config: Any = network.config
     ids = torch.tensor([[1, 2]]) % int(config.vocab_size)
     column = torch.arange(5)
-    held = (column == 0) | (column == 4)
-    seen = (column <= column.unsqueeze(1)) & held | torch.eye(5, dtype=torch.bool)
+    occupied = (column == 0) | (column == 4)
+    seen = (column <= column.unsqueeze(1)) & occupied | torch.eye(5, dtype=torch.bool)
     bias = torch.zeros(5, 5, dtype=next(network.parameters()).dtype).masked_fill_(~seen, -torch.inf)[None, None]
-    spread, place = torch.zeros(1, 5, dtype=torch.int64), (column == 4).long().unsqueeze(0)
-    spread[:, held] = ids
+    padded, place = torch.zeros(1, 5, dtype=torch.int64), (column == 4).long().unsqueeze(0)
+    padded[:, occupied] = ids
     bound, remedy = "a decoder that reads position_ids and 4-D additive masks", "use a model of the Llama family"
     try:
         with torch.no_grad():
             alone = network(input_ids=ids, use_cache=False).logits
-            apart = network(input_ids=spread, position_ids=place, attention_mask=bias, use_cache=False).logits
+            apart = network(input_ids=padded, position_ids=place, attention_mask=bias, use_cache=False).logits
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         raise checks.InputError("model", name, bound, remedy) from error
     slack = 0.05 if bias.dtype in (torch.bfloat16, torch.float16) else 1e-4
-    same = bool((alone - apart[:, held]).abs().max() <= slack * alone.abs().max())
+    same = bool((alone - apart[:, occupied]).abs().max() <= slack * alone.abs().max())
     checks.require(same, "model", name, bound, remedy)
 
 
 def small() -> str:
     """Folder of SmolLM2-135M-Instruct: converted from the package's file once, then kept."""
     path = packed()
-    kept = folder() / f"{SMALL}-{path.stat().st_size}-{FORMAT}"
-    if not kept.is_dir():
-        print(f"asyncsim: converting {path.name} (a minute at most, once), kept as {kept}", file=sys.stderr)
-        convert(path, kept)
-    return str(kept)
+    target = folder() / f"{SMALL}-{path.stat().st_size}-{FORMAT}"
+    if not target.is_dir():
+        print(f"asyncsim: converting {path.name} (a minute at most, once), kept as {target}", file=sys.stderr)
+        convert(path, target)
+    return str(target)
 
 
 def packed() -> Path:
@@ -227,7 +229,7 @@ def packed() -> Path:
     return files[0]
 
 
-def convert(path: Path, kept: Path) -> None:
+def convert(path: Path, target: Path) -> None:
     """Write a GGUF file as a folder of safetensors, whole or not at all."""
     transformers = library()
     try:
@@ -236,17 +238,17 @@ def convert(path: Path, kept: Path) -> None:
     except ImportError as error:
         bound = "installed (GGUF files are read with them)"
         raise checks.InputError("package", "gguf and accelerate", bound, EXTRA) from error
-    fresh = scratch(kept.parent)
+    fresh = scratch(target.parent)
     with cleared(fresh):
-        # Its bar for this format heeds no setting.
+        # Its progress bar for this format ignores settings.
         with quiet(transformers), redirect_stderr(io.StringIO()), torch.device("cpu"):
             network = reading(lambda: dequantized(transformers, path), str(path))
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
             network.save_pretrained(fresh)
             tokenizer.save_pretrained(fresh)
         # Another process may have been faster; its folder is as good.
-        if not kept.is_dir():
-            os.rename(fresh, kept)
+        if not target.is_dir():
+            os.rename(fresh, target)
     shutil.rmtree(fresh, ignore_errors=True)
 
 
@@ -274,12 +276,12 @@ def reading(read: Callable[[], Any], where: str) -> Any:
 def quiet(transformers: Any) -> Iterator[None]:
     """No progress bars and no advice while a model is read."""
     logging = transformers.utils.logging
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    enabled, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
         yield
     finally:
         logging.set_verbosity(level)
-        if shown:
+        if enabled:
             logging.enable_progress_bar()

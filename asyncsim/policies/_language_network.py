@@ -44,7 +44,7 @@ class Model:
     shape: nn.Module
     load: Callable[[], nn.Module]
     train_layers: int | None = None
-    kept: dict[tuple[str, torch.device], nn.Module] = field(default_factory=dict)
+    frozen: dict[tuple[str, torch.device], nn.Module] = field(default_factory=dict)
 
     @cached_property
     def network(self) -> nn.Module:
@@ -94,7 +94,7 @@ class Model:
         """The loaded network with every weight in a number format, made once."""
         if form == "float32" and device.type == "cpu":
             return self.network
-        if (form, device) not in self.kept:
+        if (form, device) not in self.frozen:
             trained = {name for name, _ in self.trained}
             names = [name for name, _ in self.network.named_parameters() if name not in trained]
             weights = dict(self.network.named_parameters())
@@ -102,8 +102,8 @@ class Model:
             network = substituted(self.network, names, fresh)
             for module in network.modules():
                 module._buffers = {k: None if b is None else b.to(device) for k, b in module._buffers.items()}
-            self.kept[form, device] = network
-        return self.kept[form, device]
+            self.frozen[form, device] = network
+        return self.frozen[form, device]
 
 
 def rounded(weight: Tensor, form: str) -> Tensor:
@@ -132,8 +132,8 @@ def _clone(module: nn.Module, fresh: dict[int, nn.Parameter]) -> nn.Module:
 
 def _layer(name: str) -> int:
     """Number of the block that a weight belongs to, -1 outside of them."""
-    found = _LAYER.search(name)
-    return int(found[1]) if found else -1
+    match = _LAYER.search(name)
+    return int(match[1]) if match else -1
 
 
 def _last_norm(name: str) -> bool:
@@ -148,16 +148,16 @@ def weights_of(network: nn.Module) -> int:
     return sum(weight.numel() for weight in network.parameters())
 
 
-def read(network: nn.Module, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, kept: int) -> Tensor:
+def read(network: nn.Module, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
     """Logits of the last `kept` positions, `[B, kept, V]`; `mask` `[B, 1, L, C]` says which columns may be seen."""
     dtype = next(network.parameters()).dtype
     bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
-    found = network(
+    scores = network(
         input_ids=ids,
         position_ids=place,
         attention_mask=bias,
         past_key_values=cache,
-        logits_to_keep=kept,
+        logits_to_keep=count,
         use_cache=False,
     )
-    return found.logits
+    return scores.logits

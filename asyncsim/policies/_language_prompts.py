@@ -40,10 +40,10 @@ class Prompts:
     def distinct(self) -> tuple[Prompts, Tensor]:
         """Each prompt once, and which of them every row has, int64 `[B]`."""
         keyed = torch.cat([self.length.unsqueeze(1), self.rest], 1)
-        found, which = torch.unique(keyed, dim=0, return_inverse=True)
-        return replace(self, rest=found[:, 1:].contiguous(), length=found[:, 0].contiguous()), which
+        unique, which = torch.unique(keyed, dim=0, return_inverse=True)
+        return replace(self, rest=unique[:, 1:].contiguous(), length=unique[:, 0].contiguous()), which
 
-    def held(self, tokens: int) -> Tensor:
+    def occupied(self, tokens: int) -> Tensor:
         """Which columns hold a token, with `tokens` of the response: bool `[B, K + W + tokens]`."""
         W = self.rest.shape[1]
         column = torch.arange(-W, tokens).unsqueeze(0)
@@ -92,7 +92,7 @@ def common(network: nn.Module, prompts: Prompts) -> list[Pair] | None:
 
 
 def read_through(
-    network: nn.Module, prompts: Prompts, response: Tensor, before: list[Pair] | None, kept: int
+    network: nn.Module, prompts: Prompts, response: Tensor, before: list[Pair] | None, count: int
 ) -> tuple[Tensor, list[Pair]]:
     """Read the rest of each prompt and a response int64 `[B, T]`, which may be empty, behind the shared columns.
 
@@ -101,14 +101,14 @@ def read_through(
     ids = torch.cat([prompts.rest, response.clamp(min=0)], 1)
     K, L = prompts.shared.shape[0], ids.shape[1]
     place = (torch.arange(L).unsqueeze(0) - prompts.rest.shape[1] + prompts.length.unsqueeze(1)).clamp(min=0)
-    held = prompts.held(response.shape[1])
+    occupied = prompts.occupied(response.shape[1])
     itself = torch.eye(L, dtype=torch.bool)
     earlier = torch.ones(L, L, dtype=torch.bool).tril()
-    every = torch.ones(L, K, dtype=torch.bool)
+    all_shared = torch.ones(L, K, dtype=torch.bool)
     # Padding sees itself: a softmax over nothing would be NaN.
-    mask = (torch.cat([every, earlier], 1) & held.unsqueeze(1)) | torch.cat([~every, itself], 1)
+    mask = (torch.cat([all_shared, earlier], 1) & occupied.unsqueeze(1)) | torch.cat([~all_shared, itself], 1)
     cache: Any = Growing(before)
-    logits = read(network, ids, place, mask.unsqueeze(1), cache, kept)
+    logits = read(network, ids, place, mask.unsqueeze(1), cache, count)
     return logits, cache.layers
 
 
@@ -133,9 +133,9 @@ def teacher_forced(network: nn.Module, prompts: Prompts, response: Tensor) -> Te
     if T == 1:
         return first[which]
     place = prompts.length.unsqueeze(1) + torch.arange(T - 1)
-    held = prompts.held(0).unsqueeze(1).expand(-1, T - 1, -1)
+    occupied = prompts.occupied(0).unsqueeze(1).expand(-1, T - 1, -1)
     earlier = torch.ones(T - 1, T - 1, dtype=torch.bool).tril().expand(len(which), -1, -1)
-    mask = torch.cat([held, earlier], 2).unsqueeze(1)
+    mask = torch.cat([occupied, earlier], 2).unsqueeze(1)
     cache = Growing(joined(before, layers, which))
     rest = read(network, response[:, : T - 1].clamp(min=0), place, mask, cache, T - 1)
     return torch.cat([first[which], rest], 1)

@@ -1,4 +1,4 @@
-"""The distribution that tokens are drawn from, and what a sampler remembers from token to token."""
+"""The distribution that tokens are drawn from, and the caches of a sampler."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Distribution:
             scaled = scaled.masked_fill(scaled < least, -torch.inf)
         if self.top_p < 1.0:
             ordered = scaled.detach().sort(dim=-1, descending=True).values
-            chance = ordered.softmax(-1)
-            inside = chance.cumsum(-1) - chance < self.top_p
+            prob = ordered.softmax(-1)
+            inside = prob.cumsum(-1) - prob < self.top_p
             inside[..., 0] = True
             least = ordered.masked_fill(~inside, torch.inf).amin(-1, keepdim=True)
             scaled = scaled.masked_fill(scaled < least, -torch.inf)
@@ -49,16 +49,16 @@ def choose(log_prob: Tensor, uniform: Tensor) -> Tensor:
     A uniform number of 53 bits times the total stays below the total, so some edge lies above it.
     """
     edges = log_prob.double().exp().cumsum(-1)
-    found = torch.searchsorted(edges, (uniform * edges[:, -1]).unsqueeze(1), right=True).squeeze(1)
+    token = torch.searchsorted(edges, (uniform * edges[:, -1]).unsqueeze(1), right=True).squeeze(1)
     # Weights that have diverged give NaN, above which there is no edge.
-    return found.clamp(max=log_prob.shape[1] - 1)
+    return token.clamp(max=log_prob.shape[1] - 1)
 
 
 class Lane:
     """The cache of the rows that one set of weights is reading.
 
-    `place` int64 `[B]` says where a row of the batch stands in the cache (-1: nowhere), `upto` int64 `[B]` how many
-    tokens of its response are in there: reading one again forgets those behind it.
+    `place` int64 `[B]`: position of a row of the batch in the cache (-1: absent). `upto` int64 `[B]`: tokens of its
+    response in the cache; reading one again removes those behind it.
     """
 
     def __init__(self, network: nn.Module, prompts: Prompts) -> None:
@@ -78,18 +78,18 @@ class Lane:
         if not bool(ready.any()):
             return self._prefill(rows, actions)
         stepped, fresh = self._step(rows[ready], actions), self._prefill(rows[~ready], actions)
-        found = stepped.new_empty(len(rows), stepped.shape[1])
-        found[ready], found[~ready] = stepped, fresh
-        return found
+        logits = stepped.new_empty(len(rows), stepped.shape[1])
+        logits[ready], logits[~ready] = stepped, fresh
+        return logits
 
     def _prefill(self, rows: Tensor, actions: Tensor) -> Tensor:
         """Read prompts and responses from the beginning; equal prompts without a response are read once."""
         prompts, t, which = self.prompts.rows(rows), actions.shape[1], None
-        said = actions[rows]
+        responses = actions[rows]
         if t == 0:
             prompts, which = prompts.distinct()
-            said = said[: len(prompts.length)]
-        logits, layers = read_through(self.network, prompts, said, self.shared, 1)
+            responses = responses[: len(prompts.length)]
+        logits, layers = read_through(self.network, prompts, responses, self.shared, 1)
         self._admit(rows, layers, which)
         self.upto[rows] = t
         return logits[:, 0] if which is None else logits[which, 0]
@@ -102,8 +102,8 @@ class Lane:
         if self.cache is None or not bool(known.any()):
             self.cache, self.rows = fresh, rows
         else:
-            kept = self.cache if bool(known.all()) else self.cache.select(known.nonzero()[:, 0])
-            self.cache, self.rows = kept.concatenate(fresh), torch.cat([self.rows[known], rows])
+            remaining = self.cache if bool(known.all()) else self.cache.select(known.nonzero()[:, 0])
+            self.cache, self.rows = remaining.concatenate(fresh), torch.cat([self.rows[known], rows])
         self.place.fill_(-1)
         self.place[self.rows] = torch.arange(len(self.rows))
 
@@ -114,18 +114,18 @@ class Lane:
             self.cache, self.rows = self.cache.select(self.place[rows]), rows
             self.place.fill_(-1)
             self.place[rows] = torch.arange(len(rows))
-        t, here, everyone = actions.shape[1], self.place[rows], len(rows) == len(self.rows)
+        t, places, everyone = actions.shape[1], self.place[rows], len(rows) == len(self.rows)
         prompts = self.prompts.rows(self.rows)
-        self.cache.point(prompts.width + t - 1, None if everyone else here)
+        self.cache.point(prompts.width + t - 1, None if everyone else places)
         ids, place = actions[self.rows, t - 1 :], (prompts.length + t - 1).unsqueeze(1)
-        logits = read(self.network, ids, place, prompts.held(t)[:, None, None], self.cache, 1)[:, 0]
+        logits = read(self.network, ids, place, prompts.occupied(t)[:, None, None], self.cache, 1)[:, 0]
         self.upto[rows] = t
-        return logits[here]
+        return logits[places]
 
 
 @dataclass
 class Memory:
-    """What was read and said: prompts, actions int64 `[B, t]`, and a lane for each set of weights that is reading.
+    """Prompts, actions int64 `[B, t]`, and a lane for each set of weights that is reading.
 
     Lanes are forgotten with the weights that they belong to; they are then read again from prompts and actions.
     """
@@ -149,7 +149,7 @@ class Memory:
             self.lanes[owner] = Lane(model.bound(flat, form)[0], self.prompts)
         return self.lanes[owner]
 
-    def said(self, token: int, rows: Tensor, action: Tensor) -> None:
+    def note(self, token: int, rows: Tensor, action: Tensor) -> None:
         """Note the actions int64 `[b]` of some rows at a token."""
         refuse_long(int(self.prompts.length[rows].max()) + token + 1, self.context)
         if token >= self.actions.shape[1]:
@@ -169,7 +169,14 @@ def owners(view: View, shape: tuple[int, int, int, int]) -> Tensor:
 
 
 def draw(
-    model: Model, law: Distribution, form: str, view: View, memory: Memory, draws: Draws, token: int, active: Tensor
+    model: Model,
+    distribution: Distribution,
+    form: str,
+    view: View,
+    memory: Memory,
+    draws: Draws,
+    token: int,
+    active: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Tokens int64 `[R, G, N]` of the active rows and their log-probs in nats; 0 elsewhere."""
     shape = active.shape
@@ -180,9 +187,9 @@ def draw(
     for one in torch.unique(owner[active]).tolist():
         rows = (active & (owner == one)).nonzero()[:, 0]
         logits = memory.lane(model, view, one, form).logits(rows, memory.actions[:, :token])
-        found = law.log_prob(logits)
-        chosen = choose(found, uniform[rows])
+        log_probs = distribution.log_prob(logits)
+        chosen = choose(log_probs, uniform[rows])
         action[rows] = chosen
-        log_prob[rows] = found.gather(1, chosen.unsqueeze(1)).squeeze(1).to(log_prob.dtype)
-        memory.said(token, rows, chosen)
+        log_prob[rows] = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1).to(log_prob.dtype)
+        memory.note(token, rows, chosen)
     return action.reshape(shape), log_prob.reshape(shape)

@@ -47,36 +47,36 @@ class Scoring:
         """Outputs by name `[b, T]`, 0 where another owner's weights are read; differentiable in live weights."""
         T = int(piece.chosen.any(0).nonzero()[-1]) + 1
         prompts, action = self.prompts.rows(piece.rows), self.action[piece.rows, :T]
-        law = self.law.log_prob(teacher_forced(network, prompts, action))
-        found: Outputs = {}
+        log_probs = self.law.log_prob(teacher_forced(network, prompts, action))
+        outputs: Outputs = {}
         for name in self.names:
             if name == "log_prob":
-                value = law.gather(2, action.clamp(min=0).unsqueeze(2)).squeeze(2)
+                value = log_probs.gather(2, action.clamp(min=0).unsqueeze(2)).squeeze(2)
             else:
-                value = -(law.exp() * law.masked_fill(law == -torch.inf, 0.0)).sum(2)
+                value = -(log_probs.exp() * log_probs.masked_fill(log_probs == -torch.inf, 0.0)).sum(2)
             value = torch.where(piece.chosen[:, :T], value, torch.zeros((), dtype=value.dtype))
-            found[name] = nn.functional.pad(value, (0, self.action.shape[1] - T))
-        return found
+            outputs[name] = nn.functional.pad(value, (0, self.action.shape[1] - T))
+        return outputs
 
     def values(self) -> Outputs:
         """All outputs, detached, `[B, T]`."""
-        found = {name: torch.zeros(self.action.shape, dtype=self.flat.dtype) for name in self.names}
+        totals = {name: torch.zeros(self.action.shape, dtype=self.flat.dtype) for name in self.names}
         for piece, network, _ in self._bound(False):
             for name, value in self.outputs(network, piece).items():
-                found[name][piece.rows] += value.to(self.flat.dtype)
-        return found
+                totals[name][piece.rows] += value.to(self.flat.dtype)
+        return totals
 
     def live(self) -> tuple[Outputs, list[Graph]]:
         """All outputs, detached, and those of every piece with its graph."""
-        found = {name: torch.zeros(self.action.shape, dtype=self.flat.dtype) for name in self.names}
+        totals = {name: torch.zeros(self.action.shape, dtype=self.flat.dtype) for name in self.names}
         graphs = []
         for piece, network, leaves in self._bound(True):
             with torch.enable_grad():
                 value = self.outputs(network, piece)
             graphs.append((piece, value, leaves))
             for name, each in value.items():
-                found[name][piece.rows] += each.detach().to(self.flat.dtype)
-        return found, graphs
+                totals[name][piece.rows] += each.detach().to(self.flat.dtype)
+        return totals, graphs
 
     def pull(self, cotangents: Outputs, graphs: list[Graph] | None) -> Tensor:
         """Gradient `[R, P]` of the sum of outputs times cotangents `[B, T]`; graphs that were not kept are made again.
@@ -115,7 +115,7 @@ class Scoring:
 
 def prepare(
     model: Model,
-    law: Distribution,
+    distribution: Distribution,
     form: str,
     context: int,
     view: View,
@@ -137,13 +137,13 @@ def prepare(
         rows = chosen.any(1).nonzero()[:, 0]
         pieces += [Piece(one, part, chosen[part]) for part in rows.split(micro_batch or len(rows))]
     flat = view.weights["flat"]
-    return Scoring(model, law, form, flat, prompts, batch.action.reshape(-1, T)[:, :longest], pieces, names)
+    return Scoring(model, distribution, form, flat, prompts, batch.action.reshape(-1, T)[:, :longest], pieces, names)
 
 
 def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
     """Outputs `[R, G, N, T]` and their pullback; with several pieces the pullback computes each of them again."""
     keep = len(scoring.pieces) == 1
-    found, graphs = scoring.live() if keep else (scoring.values(), None)
+    outputs, graphs = scoring.live() if keep else (scoring.values(), None)
     T = scoring.action.shape[1]
 
     def pullback(cotangents: Outputs) -> Tensor:
@@ -153,7 +153,7 @@ def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
         # Outputs that nobody asked for here: those of a gradient at the behavior weights are computed elsewhere.
         return dataclasses.replace(scoring, names=tuple(flat)).pull(flat, None)
 
-    return Forward({name: widened(value, shape) for name, value in found.items()}, pullback)
+    return Forward({name: widened(value, shape) for name, value in outputs.items()}, pullback)
 
 
 def widened(value: Tensor, shape: tuple[int, ...]) -> Tensor:

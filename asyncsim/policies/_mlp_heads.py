@@ -17,8 +17,8 @@ class Head(Protocol):
     """`raw` is the last layer's output `[R, n, width]`, `log_std` `[R, 1, spread]`, `action` `[R, n]` or `[R, n, D]`.
 
     `draw` chooses actions `[R, G, N]` or `[R, G, N, D]`; `log_prob` and `entropy` are `[R, n]` in nats; `pull` turns
-    their cotangents `[R, n]` (of a softmax also of `log_probs`, `[R, n, width]`) into those of `raw`, and of `log_std`
-    per row (`[R, n, spread]`).
+    their cotangents `[R, n]` into those of `raw`, and of `log_std` per row (`[R, n, spread]`). A softmax also takes
+    those of `log_probs`, `[R, n, width]`.
     """
 
     def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor: ...
@@ -35,9 +35,9 @@ class Categorical:
 
     def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor:
         """Inverse CDF on draw 0 of the token; in float64, so that no action of chance 0 is left at the end."""
-        chance = raw.double().softmax(-1).cumsum(-1)
+        cumulative = raw.double().softmax(-1).cumsum(-1)
         uniform = draws.uniform(token, 0).to(raw.device)
-        below = (chance <= uniform.reshape(*raw.shape[:-1], 1)).sum(-1)
+        below = (cumulative <= uniform.reshape(*raw.shape[:-1], 1)).sum(-1)
         return below.clamp_(max=raw.shape[-1] - 1).reshape(uniform.shape)
 
     def log_prob(self, raw: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
@@ -52,17 +52,17 @@ class Categorical:
     def pull(self, raw: Tensor, log_std: Tensor, action: Tensor, cotangents: Outputs) -> tuple[Tensor, Tensor]:
         """d log pi(a)/d raw = e_a - pi, for one action or for all of them; dH/d raw = -pi (log pi + H)."""
         log_prob = raw.log_softmax(-1)
-        prob, found = log_prob.exp(), torch.zeros_like(log_prob)
+        prob, gradient = log_prob.exp(), torch.zeros_like(log_prob)
         if "log_prob" in cotangents:
             each = cotangents["log_prob"].unsqueeze(-1)
-            found = (-each * prob).scatter_add_(-1, action.unsqueeze(-1), each)
+            gradient = (-each * prob).scatter_add_(-1, action.unsqueeze(-1), each)
         if "log_probs" in cotangents:
             every = cotangents["log_probs"]
-            found = found + every - prob * every.sum(-1, keepdim=True)
+            gradient = gradient + every - prob * every.sum(-1, keepdim=True)
         if "entropy" in cotangents:
             entropy = -(prob * log_prob).sum(-1, keepdim=True)
-            found = found - cotangents["entropy"].unsqueeze(-1) * prob * (log_prob + entropy)
-        return found, log_std.new_zeros((*raw.shape[:2], 0))
+            gradient = gradient - cotangents["entropy"].unsqueeze(-1) * prob * (log_prob + entropy)
+        return gradient, log_std.new_zeros((*raw.shape[:2], 0))
 
 
 class Normal:
@@ -71,8 +71,8 @@ class Normal:
     def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor:
         """Normal draws 0, ..., D - 1 of the token."""
         normals = draws.normals(token, raw.shape[-1])
-        moved = raw + log_std.exp() * normals.to(raw.device, raw.dtype).reshape(raw.shape)
-        return moved.reshape(normals.shape)
+        actions = raw + log_std.exp() * normals.to(raw.device, raw.dtype).reshape(raw.shape)
+        return actions.reshape(normals.shape)
 
     def log_prob(self, raw: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
         """-sum_d z_d^2/2 + log_std_d + log(2 pi)/2."""
@@ -85,14 +85,14 @@ class Normal:
 
     def pull(self, raw: Tensor, log_std: Tensor, action: Tensor, cotangents: Outputs) -> tuple[Tensor, Tensor]:
         """d log pi/d raw = z/std; d log pi/d log_std = z^2 - 1; dH/d log_std = 1."""
-        moved, spread = torch.zeros_like(raw), torch.zeros_like(raw)
+        gradient, spread = torch.zeros_like(raw), torch.zeros_like(raw)
         if "log_prob" in cotangents:
             each, inverse = cotangents["log_prob"].unsqueeze(-1), (-log_std).exp()
             standard = (action - raw) * inverse
-            moved, spread = each * standard * inverse, each * (standard**2 - 1.0)
+            gradient, spread = each * standard * inverse, each * (standard**2 - 1.0)
         if "entropy" in cotangents:
             spread = spread + cotangents["entropy"].unsqueeze(-1)
-        return moved, spread
+        return gradient, spread
 
 
 HEADS: dict[str, Head] = {"categorical": Categorical(), "gaussian": Normal()}

@@ -75,12 +75,12 @@ class Layout:
         return mean, variance, count
 
     def _layers(self, flat: Tensor, begin: int, outputs: int) -> Layers:
-        found = []
+        layers = []
         for i, o in self.shapes(outputs):
             weight = flat[:, begin : begin + i * o].unflatten(1, (i, o))
-            found.append((weight, flat[:, begin + i * o : begin + (i + 1) * o]))
+            layers.append((weight, flat[:, begin + i * o : begin + (i + 1) * o]))
             begin += (i + 1) * o
-        return found
+        return layers
 
     def initial(self, replicates: np.ndarray, seed: int, gain: float, log_std: float) -> Tensor:
         """Orthogonal weights, float64 `[R, P]`: gain sqrt(2) for hidden layers, `gain` and 1 for the last ones."""
@@ -106,10 +106,10 @@ def _orthogonal(replicates: np.ndarray, seed: int, layer: int, inputs: int, outp
     from asyncsim.base import rng_compiled
 
     long, short = max(inputs, outputs), min(inputs, outputs)
-    drawn = np.empty((len(replicates), long, short))
+    normals = np.empty((len(replicates), long, short))
     rows, first = np.arange(long).reshape(1, -1), np.zeros(len(replicates), dtype=np.int64)
-    rng_compiled.fill_normals(*rng.Stream(seed, "initial").key, replicates, first, rows, layer, 0, drawn)
-    q, r = torch.linalg.qr(torch.from_numpy(drawn))
+    rng_compiled.fill_normals(*rng.Stream(seed, "initial").key, replicates, first, rows, layer, 0, normals)
+    q, r = torch.linalg.qr(torch.from_numpy(normals))
     # QR leaves the signs of the columns open; those of the diagonal make it unique, hence uniform.
     q = q * torch.where(r.diagonal(dim1=1, dim2=2) < 0, -1.0, 1.0).unsqueeze(1)
     return q if inputs >= outputs else q.mT

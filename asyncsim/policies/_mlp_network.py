@@ -36,8 +36,8 @@ class Network:
         for number in range(len(self.layers) - 1, -1, -1):
             yield number, delta
             if number:
-                carried = torch.bmm(delta, self.layers[number][0].mT)
-                delta = torch.ops.aten.tanh_backward.grad_input(carried, self.inputs[number], grad_input=carried)
+                product = torch.bmm(delta, self.layers[number][0].mT)
+                delta = torch.ops.aten.tanh_backward.grad_input(product, self.inputs[number], grad_input=product)
 
     def pull(self, cotangent: Tensor, into: Layers) -> None:
         """Add the gradient for cotangents of the outputs to views of it."""
@@ -77,10 +77,10 @@ class Evaluation:
     @property
     def value(self) -> Tensor:
         """Values, `[R, n]`: of the state, or expected under the policy where each action has its own."""
-        found = self.valuer.outputs
-        if found.shape[-1] == 1:
-            return found[..., 0]
-        return (self.actor.outputs.softmax(-1) * found).sum(-1)
+        values = self.valuer.outputs
+        if values.shape[-1] == 1:
+            return values[..., 0]
+        return (self.actor.outputs.softmax(-1) * values).sum(-1)
 
 
 Pass = tuple[Tensor, Tensor | None]
@@ -119,10 +119,10 @@ def _distinct(slots: np.ndarray) -> np.ndarray:
     return table
 
 
-def merged(found: list[tuple[Tensor, Tensor | None]]) -> Tensor:
+def merged(parts: list[tuple[Tensor, Tensor | None]]) -> Tensor:
     """Rows `[R, n, ...]` of several passes, each taken from the pass that it reads."""
-    out = found[0][0]
-    for rows, chosen in found[1:]:
+    out = parts[0][0]
+    for rows, chosen in parts[1:]:
         if chosen is not None:
             out = torch.where(chosen.reshape(chosen.shape + (1,) * (rows.ndim - 2)), rows, out)
     return out

@@ -89,9 +89,9 @@ class Recipe:
 
 def folder() -> Path:
     """Where weights are kept: ASYNCSIM_CACHE, or the user's cache folder of the platform."""
-    given = os.environ.get("ASYNCSIM_CACHE")
-    if given:
-        return Path(given)
+    path = os.environ.get("ASYNCSIM_CACHE")
+    if path:
+        return Path(path)
     try:
         if sys.platform == "darwin":
             return Path.home() / "Library" / "Caches" / "asyncsim"
@@ -121,23 +121,23 @@ def pretrained(recipe: Recipe) -> Transformer:
         if recipe.steps == 0:
             return network
         path = folder() / f"{recipe.key()}.npz"
-        # Unlike Path.exists, it does not raise where a folder may not be looked into.
+        # Unlike Path.exists, it does not raise where a folder is not readable.
         return load(network, path) if os.path.exists(path) else trained(network, recipe, path)
 
 
 def trained(network: Transformer, recipe: Recipe, path: Path) -> Transformer:
     """The network trained now and written to a file."""
-    # Minutes of training are not to end at a folder that cannot be written.
+    # Find a folder that cannot be written before minutes of training.
     scratch(path.parent).rmdir()
     print(f"asyncsim: pretraining the character model (a minute or so, once), kept as {path}", file=sys.stderr)
     begin = time.monotonic()
     steps, reached = train(network, recipe)
-    took = time.monotonic() - begin
-    print(f"asyncsim: {steps} steps in {took:.0f} s, exact match {reached:.2f}", file=sys.stderr)
+    seconds = time.monotonic() - begin
+    print(f"asyncsim: {steps} steps in {seconds:.0f} s, exact match {reached:.2f}", file=sys.stderr)
     try:
         save(network, path)
     except checks.InputError as error:
-        # The model is there: a disk that is full now costs the next run a training, and this one nothing.
+        # This run has its model; with a full disk only the next run trains again.
         print(f"asyncsim: the model is not kept: {error}", file=sys.stderr)
     return network
 
@@ -163,25 +163,25 @@ def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
     The numbers depend on the recipe alone, up to rounding that differs between machines.
     """
     random = np.random.Generator(np.random.Philox(key=recipe.seed + 1))
-    held = lines(recipe, HELD, random)
+    problems = lines(recipe, HELD, random)
     weights = list(network.requires_grad_(True).parameters())
     optimizer = torch.optim.Adam(weights, lr=recipe.rate, betas=(0.9, 0.98))
-    done, reached, warm = 0, 0.0, min(100, max(1, recipe.steps // 5))
+    steps, reached, warm = 0, 0.0, min(100, max(1, recipe.steps // 5))
     with torch.enable_grad(), _one_thread():
-        while done < recipe.steps and reached < recipe.target:
+        while steps < recipe.steps and reached < recipe.target:
             for group in optimizer.param_groups:
-                group["lr"] = recipe.rate * min(1.0, (done + 1) / warm)
+                group["lr"] = recipe.rate * min(1.0, (steps + 1) / warm)
             ids, answer = lines(recipe, recipe.batch, random)
             loss = -(token_log_probs(network, ids) * answer).sum() / answer.sum()
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(weights, 1.0)
             optimizer.step()
-            done += 1
-            if done % EVERY == 0 or done == recipe.steps:
-                reached = exact_match(network, held)
+            steps += 1
+            if steps % EVERY == 0 or steps == recipe.steps:
+                reached = exact_match(network, problems)
     network.requires_grad_(False)
-    return done, reached
+    return steps, reached
 
 
 @contextmanager
@@ -204,12 +204,12 @@ def lines(recipe: Recipe, count: int, random: np.random.Generator) -> tuple[Tens
         symbol = recipe.operations[sign]
         texts.append((f"{a}{symbol}{b}=", f"{OPERATIONS[symbol](a, b)}\n"))
     longest = max(len(prompt) + len(answer) for prompt, answer in texts)
-    ids, answered = (np.zeros((count, longest), dtype=t) for t in (np.int64, np.float32))
+    ids, in_answer = (np.zeros((count, longest), dtype=t) for t in (np.int64, np.float32))
     for row, (prompt, answer) in enumerate(texts):
         text = tokenizer.encode(prompt + answer)
         ids[row, : len(text)] = text
-        answered[row, len(prompt) : len(text)] = 1.0
-    return torch.from_numpy(ids), torch.from_numpy(answered)[:, 1:]
+        in_answer[row, len(prompt) : len(text)] = 1.0
+    return torch.from_numpy(ids), torch.from_numpy(in_answer)[:, 1:]
 
 
 def token_log_probs(network: Transformer, ids: Tensor) -> Tensor:
@@ -220,8 +220,8 @@ def token_log_probs(network: Transformer, ids: Tensor) -> Tensor:
     return -functional.cross_entropy(logits.mT, ids[:, 1:], reduction="none")
 
 
-def exact_match(network: Transformer, held: tuple[Tensor, Tensor]) -> float:
+def exact_match(network: Transformer, problems: tuple[Tensor, Tensor]) -> float:
     """Mean probability that the whole answer is right when it is sampled at temperature 1."""
-    ids, answer = held
+    ids, answer = problems
     with torch.no_grad():
         return float((token_log_probs(network, ids) * answer).sum(-1).exp().mean())

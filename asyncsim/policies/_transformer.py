@@ -35,8 +35,8 @@ class Block(nn.Module):
         query, key, value = mixed.permute(2, 0, 3, 1, 4)
         if cache is not None:
             key, value = cache.update(key, value, self.number)
-        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        x = x + self.output(seen.transpose(1, 2).reshape(B, L, W))
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        x = x + self.output(attended.transpose(1, 2).reshape(B, L, W))
         return x + self.down(functional.gelu(self.up(self.before_perceptron(x))))
 
 
@@ -76,5 +76,5 @@ class Transformer(nn.Module):
         x = self.embedding(input_ids) + self.positions(position_ids)
         for block in self.layers:
             x = block(x, attention_mask, past_key_values)
-        kept = x[:, -logits_to_keep:] if logits_to_keep else x
-        return Scores(functional.linear(self.norm(kept), self.embedding.weight))
+        last = x[:, -logits_to_keep:] if logits_to_keep else x
+        return Scores(functional.linear(self.norm(last), self.embedding.weight))

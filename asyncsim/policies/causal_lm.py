@@ -111,7 +111,7 @@ class CausalLM(Plain):
         memory = self.remember(seen) if memory is None else memory
         active = torch.ones(seen.shape[:3], dtype=torch.bool) if active is None else active
         with torch.no_grad():
-            action, log_prob = draw(self.model, self._law, self.sampler, view, memory, draws, token, active)
+            action, log_prob = draw(self.model, self._distribution, self.sampler, view, memory, draws, token, active)
         return Act(action, {"log_prob": log_prob})
 
     def score(self, view: View, batch: Batch) -> Tensor:
@@ -119,8 +119,8 @@ class CausalLM(Plain):
         from asyncsim.policies._language_scoring import widened
 
         with torch.no_grad():
-            found = self._scoring(view, batch, ("log_prob",)).values()["log_prob"]
-        return widened(found, tuple(batch.action.shape))
+            log_prob = self._scoring(view, batch, ("log_prob",)).values()["log_prob"]
+        return widened(log_prob, tuple(batch.action.shape))
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
@@ -140,7 +140,7 @@ class CausalLM(Plain):
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
-    def _law(self) -> Any:
+    def _distribution(self) -> Any:
         from asyncsim.policies._language_sampling import Distribution
 
         return Distribution(self.temperature, self.top_p, self.top_k)
@@ -155,17 +155,17 @@ class CausalLM(Plain):
             recipe = self.recipe
             shape = recipe.network()
             model = Model(shape, lambda: pretraining.pretrained(recipe), self.train_layers)
-            told = {"architecture": type(shape).__name__, "model_parameters": weights_of(shape)}
-            return model, Characters(), recipe.context, {**told, "recipe": asdict(recipe)}
+            header = {"architecture": type(shape).__name__, "model_parameters": weights_of(shape)}
+            return model, Characters(), recipe.context, {**header, "recipe": asdict(recipe)}
         from asyncsim.policies import _hub
 
-        network, tokenizer, context, told = _hub.load(self.name, torch.float32)
-        return Model(network, lambda: network, self.train_layers), tokenizer, context, told
+        network, tokenizer, context, header = _hub.load(self.name, torch.float32)
+        return Model(network, lambda: network, self.train_layers), tokenizer, context, header
 
     def _scoring(self, view: View, batch: Batch, names: tuple[str, ...]) -> Any:
         from asyncsim.policies._language_scoring import prepare
 
-        return prepare(self.model, self._law, self.compute, self.context, view, batch, names, self.micro_batch)
+        return prepare(self.model, self._distribution, self.compute, self.context, view, batch, names, self.micro_batch)
 
 
 _SAMPLERS = ("float32", "bfloat16", "int8", "float64")
@@ -210,8 +210,10 @@ def causal_lm(
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
-    cooked = _recipe(model, recipe)
-    return CausalLM(model, float(temperature), float(top_p), top_k, sampler, compute, train_layers, micro_batch, cooked)
+    checked = _recipe(model, recipe)
+    return CausalLM(
+        model, float(temperature), float(top_p), top_k, sampler, compute, train_layers, micro_batch, checked
+    )
 
 
 def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:
@@ -220,8 +222,8 @@ def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:
     if model != "char":
         checks.require(fields is None, "recipe", fields, "absent with a loaded model", "it describes model='char'")
         return None
-    given = fields is None or isinstance(fields, Mapping)
-    checks.require(given, "recipe", fields, "a dictionary", "name fields of the recipe, as {'steps': 0}")
+    usable = fields is None or isinstance(fields, Mapping)
+    checks.require(usable, "recipe", fields, "a dictionary", "name fields of the recipe, as {'steps': 0}")
     known = list(Recipe.__dataclass_fields__)
     for name in fields or {}:
         checks.one_of("field of recipe", name, known, "name a field of the recipe")

@@ -80,16 +80,16 @@ class Mlp(Plain):
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
         """Actions of one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and state values."""
-        shape, found = seen.shape[:3], []
+        shape, results = seen.shape[:3], []
         for weights, chosen in passes(view, (*shape, 1)):
             at = Evaluation(self.layout, weights, seen.flatten(1, 2))
             action = self._head.draw(at.actor.outputs, at.log_std, draws, token).flatten(1, 2)
             parts = [action, self._head.log_prob(at.actor.outputs, at.log_std, action)]
-            found.append(([*parts, at.value] if "value" in self.outputs else parts, chosen))
+            results.append(([*parts, at.value] if "value" in self.outputs else parts, chosen))
         names = ("action", "log_prob", "value")
-        columns = zip(*(parts for parts, _ in found), strict=True)
+        columns = zip(*(parts for parts, _ in results), strict=True)
         each = {
-            name: merged([(part, chosen) for part, (_, chosen) in zip(column, found, strict=True)]).unflatten(
+            name: merged([(part, chosen) for part, (_, chosen) in zip(column, results, strict=True)]).unflatten(
                 1, shape[1:]
             )
             for name, column in zip(names, columns, strict=False)
@@ -101,8 +101,8 @@ class Mlp(Plain):
         if not self.has_critic:
             return super().value(view, seen)
         rows, shape = seen.flatten(1, 2), seen.shape[:3]
-        found = [(Evaluation(self.layout, w, rows).value, chosen) for w, chosen in passes(view, (*shape, 1))]
-        return merged(found).unflatten(1, shape[1:])
+        values = [(Evaluation(self.layout, w, rows).value, chosen) for w, chosen in passes(view, (*shape, 1))]
+        return merged(values).unflatten(1, shape[1:])
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` (those of all actions `[R, G, N, T, A]`), and the pullback, by hand."""
@@ -130,9 +130,10 @@ class Mlp(Plain):
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """|sum_t w_t grad log pi(a_t|s_t)|^2 for each sample, `[R, G, N]`; `weight` is `[R, G, N, T]`.
 
-        The gradient of a layer is the sum over tokens of input x delta, so that the inner product of two tokens is
-        (delta . delta') (input . input' + 1), added over layers: T^2 numbers per sample.
+        The gradient of a layer is the sum over tokens of input x delta. So the inner product of two tokens is (delta .
+        delta') (input . input' + 1), added over layers: T^2 numbers per sample.
         """
+        # Bound the pairs of tokens.
         shape = batch.action.shape[:4]
         pairs = shape.numel() * shape[3]
         checks.require(
@@ -142,16 +143,18 @@ class Mlp(Plain):
             f"at most {_PAIRS}",
             "take fewer samples or shorter trajectories, or another advantage than opob",
         )
-        action, found = batch.action.flatten(1, 3), []
+        # Collect inputs and deltas of every layer.
+        action, results = batch.action.flatten(1, 3), []
         for at, chosen in self._evaluated(view, batch):
             rows = {"log_prob": weight.expand(shape).flatten(1).to(at.parameters.dtype)}
             raw, spread = self._head.pull(at.actor.outputs, at.log_std, action, rows)
             layers = [(at.actor.inputs[k], delta) for k, delta in at.actor.deltas(raw)]
-            found.append(([spread, *(x for layer in layers for x in layer)], chosen))
+            results.append(([spread, *(x for layer in layers for x in layer)], chosen))
         parts = [
-            merged([(part[i], chosen) for part, chosen in found]).unflatten(1, (-1, shape[3]))
-            for i in range(len(found[0][0]))
+            merged([(part[i], chosen) for part, chosen in results]).unflatten(1, (-1, shape[3]))
+            for i in range(len(results[0][0]))
         ]
+        # Sum inner products over token pairs.
         total = parts[0].sum(2).square().sum(-1)
         for inputs, delta in zip(parts[1::2], parts[2::2], strict=True):
             total = total + ((delta @ delta.mT) * (inputs @ inputs.mT + 1.0)).sum((-1, -2))

@@ -42,9 +42,9 @@ class Tabular(Plain):
         """Tables that are published: log-probabilities and CDF, each `[R, S, A]`."""
         logits = parameters.reshape(-1, self.rows, self.actions)
         shifted = logits - logits.amax(-1, keepdim=True)
-        heavy = shifted.exp()
-        total = heavy.sum(-1, keepdim=True)
-        log_prob, prob = shifted - total.log(), heavy / total
+        weights = shifted.exp()
+        total = weights.sum(-1, keepdim=True)
+        log_prob, prob = shifted - total.log(), weights / total
         return {"log_prob": log_prob, "prob": prob, "cdf": prob.cumsum(-1)}
 
     def act(
@@ -84,7 +84,7 @@ class Tabular(Plain):
                 continue
             if name in ("reference", "reference_log_probs"):
                 rows = self._log_reference()[self._state(cells)]
-                outputs[name] = rows if name != "reference" else _taken(rows, batch.action)
+                outputs[name] = rows if name != "reference" else _of_actions(rows, batch.action)
                 continue
             index = cells if name == "log_prob" else self._row(cells)
             outputs[name] = _at(tables[name](), index)
@@ -94,7 +94,7 @@ class Tabular(Plain):
         """|sum_t w_t grad log pi(a_t|s_t)|^2 for each sample, `[R, G, N]`; `weight` is `[R, G, N, T]`.
 
         At one set of weights the sum stands in a table of its own for each sample. Else pairs of tokens are compared:
-        those of different states are orthogonal; in one state the inner product of the scores of token t under pi and
+        those of different states are orthogonal. In one state the inner product of the scores of token t under pi and
         token t' under pi' is 1[a = a'] - pi(a') - pi'(a) + pi . pi'.
         """
         view, cells = _narrow(view), self._cells(view, batch)
@@ -153,6 +153,7 @@ class Tabular(Plain):
                 scattered = _scattered(cotangent, cells, prob)
                 table += scattered - scattered.sum(-1, keepdim=True) * prob
                 continue
+            # Pull the log-probs of every action.
             row = self._row(cells)
             if name == "log_probs":
                 everywhere = row.unsqueeze(-1) * self.actions + torch.arange(self.actions)
@@ -161,6 +162,7 @@ class Tabular(Plain):
                 continue
             if name in ("reference", "reference_log_probs"):
                 continue
+            # Pull entropy and divergence.
             rows = _scattered(cotangent, row, prob[..., 0]).unsqueeze(-1)
             if name == "entropy":
                 table -= rows * prob * (_finite(log_prob) + self._entropy(view).unsqueeze(-1))
@@ -192,8 +194,8 @@ def _at(table: Tensor, index: Tensor) -> Tensor:
     return table.reshape(-1).index_select(0, index.reshape(-1)).reshape(index.shape)
 
 
-def _taken(rows: Tensor, action: Tensor) -> Tensor:
-    """What rows `[R, G, N, T, A]` say of the actions that were taken."""
+def _of_actions(rows: Tensor, action: Tensor) -> Tensor:
+    """Entries of rows `[R, G, N, T, A]` for the actions that were taken."""
     return rows.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 

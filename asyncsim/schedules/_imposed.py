@@ -1,4 +1,4 @@
-"""Imposed schedules: staleness by decree, without events."""
+"""Imposed schedules: staleness is given, without events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncsim.base.feeds import EagerFeed, Source
 
 
 class Request(NamedTuple):
-    """What an imposed law is asked for; `train_version` int64 `[B]`."""
+    """Request to an imposed law; `train_version` int64 `[B]`."""
 
     train_version: np.ndarray
     realizations: int
@@ -25,7 +25,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Imposed(Source):
-    """A law that says which version every trajectory is generated under; it has the interface of a system.
+    """A law that sets the version every trajectory is generated under; it has the interface of a system.
 
     `versions(request)` returns integers that broadcast to `[M, B, G, N]`. From version `reached` on the law is not cut
     at the first version; a schedule that ends before warns (`ShortRunWarning`).
@@ -40,7 +40,7 @@ class Imposed(Source):
     reached: int = 0
 
     recommended: ClassVar[Mapping[str, Any]] = {}
-    """A law has nothing to say to a learner."""
+    """A law recommends nothing to a learner."""
 
     def __post_init__(self) -> None:
         for name in ("groups_per_batch", "batches_per_publish"):

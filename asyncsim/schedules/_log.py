@@ -1,4 +1,4 @@
-"""The imported log of a run: batches, groups and staleness of every sample, and what it cannot tell."""
+"""The imported log of a run: batches, groups and staleness of every sample, and what it leaves open."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from asyncsim.schedules._log_versions import Steps
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Samples of a real run, staleness in publishes; NaN or -1 where the log does not say, never 0.
+    """Samples of a real run, staleness in publishes; NaN or -1 where the log has no value, never 0.
 
     `samples`: one entry for each use of a sample, `batch` -1 for those that were not trained; `grid` int `[B, G, N]`,
-    their positions by batch; `refused`, rows that could not be placed, by reason; `rows` of the file; `unchecked`, what
-    this log cannot answer.
+    their positions by batch; `refused`, rows that could not be placed, by reason; `rows` of the file; `unchecked`,
+    questions that this log leaves open.
     """
 
     source: str
@@ -45,16 +45,16 @@ class Log:
         and last version have the versions between them in equal shares.
         """
         index = self.grid[:batches].reshape(-1)
-        found = self.steps.take(index, tokens)
+        version = self.steps.take(index, tokens)
         if even:
             first, last = (self.samples[name][index, None] for name in ("v_start", "v_last"))
             share = first + np.arange(tokens) * (last - first + 1) // tokens
-            found = np.where((found < 0) & (first >= 0) & (last >= 0), share, found)
-        shifted = np.where(found >= self.first_version, found - self.first_version, -1)
+            version = np.where((version < 0) & (first >= 0) & (last >= 0), share, version)
+        shifted = np.where(version >= self.first_version, version - self.first_version, -1)
         return shifted.reshape(*self.grid[:batches].shape, tokens).astype(np.int32)
 
     def report(self) -> dict[str, Any]:
-        """What the log holds and what it cannot tell, as JSON can hold it."""
+        """Contents of the log and what it leaves open, as JSON can hold it."""
         batches, groups, samples = self.grid.shape
         used = self.samples["trained"]
         fates, counts = np.unique(self.samples["fate"], return_counts=True)
@@ -80,15 +80,16 @@ class Log:
 
     def text(self) -> str:
         """The report on one page."""
-        found = self.report()
-        first, last = found["trained_versions"]
+        report = self.report()
+        first, last = report["trained_versions"]
         lines = [
             f"log {self.source} ({self.stack or 'own names'}; {self.rows} rows; versions in {self.unit})",
-            f"{found['batches']} batches of {found['groups_per_batch']} groups of {found['samples_per_group']} samples "
-            f"trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
+            f"{report['batches']} batches of {report['groups_per_batch']} groups of {report['samples_per_group']} "
+            f"samples trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
             f"staleness in publishes, by the stamp at {self.reference}:",
         ]
-        for name, row in found["staleness"].items():
+        # Write one line for each staleness.
+        for name, row in report["staleness"].items():
             lines.append(
                 f"  {name:12}"
                 + (
@@ -97,7 +98,8 @@ class Log:
                     else "not known"
                 )
             )
-        lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in found["fates"].items()))
+        # Add fates, refusals and open questions.
+        lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
         lines += [f"cannot be told: {reason}" for reason in self.unchecked]
         return "\n".join(lines)
@@ -112,7 +114,7 @@ def _summary(values: np.ndarray) -> dict[str, Any]:
     return {"mean": mean, "max": largest, "known": int(known.size), "of": int(values.size)}
 
 
-def imported(
+def import_log(
     path: Path,
     stack: str | None,
     declared: Declared,
@@ -121,12 +123,14 @@ def imported(
     first_version: int,
 ) -> Log:
     """The log of a file, its batches laid out; raises `InputError` where that cannot be done."""
+    # Load the rows.
     loaded = _log_table.load(path, declared)
     columns = loaded.columns
     checks.require(
         bool(columns["trained"].any()), "train_version", None, "given for some sample", "log what was trained when"
     )
-    number, publish = _numbers(columns, batches_per_publish, "batch" in loaded.found, first_version)
+    # Number the batches and lay them out.
+    number, publish = _numbers(columns, batches_per_publish, "batch" in loaded.names, first_version)
     grid = _grid(columns, number, loaded.refused)
     checks.require(
         samples_per_publish in (None, publish * grid[0].size),
@@ -135,6 +139,7 @@ def imported(
         f"{publish * grid[0].size}, the samples of {publish} batches in the log",
         "count the samples between publishes",
     )
+    # Measure the staleness.
     columns["batch"] = number
     columns.update(_staleness(columns, loaded.steps))
     return Log(
@@ -155,9 +160,10 @@ def imported(
 
 
 def _numbers(
-    columns: dict[str, np.ndarray], publish: int | None, labeled: bool, first_version: int
+    columns: dict[str, np.ndarray], publish: int | None, has_batches: bool, first_version: int
 ) -> tuple[np.ndarray, int]:
     """Number of the batch of every sample (-1: not trained), and batches to a publish; batch b trains at b // S."""
+    # Find the version of each batch.
     used = columns["trained"]
     labels, member = np.unique(columns["label"][used], return_inverse=True)
     version = np.full(len(labels), -1)
@@ -167,14 +173,16 @@ def _numbers(
     checks.require(
         bool(same.all()), "batch", int(labels[member[int(np.argmin(same))]]), "trained at one version", remedy
     )
-    down = np.flatnonzero(np.diff(version) < 0)
+    # Require versions in order.
+    decreases = np.flatnonzero(np.diff(version) < 0)
     checks.require(
-        not len(down),
+        not len(decreases),
         "train_version",
-        version[down[:1]].tolist() + version[down[:1] + 1].tolist(),
+        version[decreases[:1]].tolist() + version[decreases[:1] + 1].tolist(),
         "not decreasing from batch to batch",
         remedy,
     )
+    # Require the declared first version.
     publish = int((version == version[0]).sum()) if publish is None else publish
     checks.require(
         int(version[0]) == first_version,
@@ -184,6 +192,7 @@ def _numbers(
         "check train_offset (steps counted from one train on version step - 1); for a log that begins inside a run "
         "give its first_version",
     )
+    # Require batches_per_publish batches per version.
     wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
     checks.require(
         not len(wrong),
@@ -191,9 +200,10 @@ def _numbers(
         version[wrong[:1]].tolist(),
         f"{first_version + int(wrong[:1].sum()) // publish} with batches_per_publish = {publish}",
         "log every batch"
-        + ("" if labeled else ", with a column batch where a publish has several")
+        + ("" if has_batches else ", with a column batch where a publish has several")
         + ", and check unit, batches_per_publish and updates_per_batch",
     )
+    # Number the batch of every sample.
     number = np.full(len(used), -1)
     number[used] = member
     if "t_train" in columns:
@@ -216,12 +226,14 @@ def _in_time(batch: np.ndarray, seconds: np.ndarray) -> None:
 
 def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
     """Positions of trained samples, int64 `[B, G, N]`: groups by the first of their ids, samples by their ids."""
+    # Group trained samples by batch.
     index = np.flatnonzero(number >= 0)
     key = np.stack([number[index], columns["group"][index]], axis=1)
     pairs, member, size = np.unique(key, axis=0, return_inverse=True, return_counts=True)
     ids, member = columns["trajectory"][index], member.reshape(-1)
     first = np.full(len(pairs), np.iinfo(np.int64).max)
     np.minimum.at(first, member, ids)
+    # Require groups of one size.
     lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
     odd = int(np.argmax(size != size[0]))
     checks.require(
@@ -231,6 +243,7 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
         f"{size[0]}, as in the other groups",
         "log every sample of a group, with a group_id that no other group of the batch has" + lost,
     )
+    # Require batches of one size.
     groups = np.bincount(pairs[:, 0])
     odd = int(np.argmax(groups != groups[0]))
     checks.require(
@@ -240,35 +253,36 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
         f"{groups[0]}, as in the other batches",
         "leave batches out that the log holds in part, as the last one" + lost,
     )
+    # Order groups and samples by their ids.
     order = np.lexsort((ids, first[member], number[index]))
     return index[order].reshape(len(groups), groups[0], size[0])
 
 
 def _staleness(columns: dict[str, np.ndarray], steps: Steps) -> dict[str, np.ndarray]:
     """Staleness of every trained use of a sample in publishes, float64; NaN where unknown."""
-    known = {
+    stamps = {
         name: np.where(columns[column] >= 0, columns[column], np.nan)
         for name, column in (("start", "v_start"), ("last", "v_last"), ("end", "v_end"))
     }
     train = np.where(columns["trained"], columns["v_train"], np.nan)
     return {
-        "head": train - known["start"],
-        "newest": train - known["last"],
+        "head": train - stamps["start"],
+        "newest": train - stamps["last"],
         "token_mean": train - steps.token_mean(),
-        "span": known["last"] - known["start"],
-        "in_flight": known["end"] - known["start"],
-        "in_queue": train - known["end"],
+        "span": stamps["last"] - stamps["start"],
+        "in_flight": stamps["end"] - stamps["start"],
+        "in_queue": train - stamps["end"],
     }
 
 
 def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     """What the columns of a log leave open."""
-    found, columns = loaded.found, loaded.columns
+    names, columns = loaded.names, loaded.columns
     used = columns["trained"]
     segments = loaded.rows - len(columns["row"])
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
-        "of an age rule can be checked": "fate" not in found,
+        "of an age rule can be checked": "fate" not in names,
         "the first token's version: the stamp is that of the submission, so staleness is an upper bound": (
             declared.start_is == "submit"
         ),
@@ -280,13 +294,13 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
         ),
         "versions inside samples that weights changed under": bool(np.isnan(columns["token_mean"][used]).any()),
         "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
-        "no column group_id: every sample is taken as a group of its own": "group_id" not in found,
-        "no times " + ", ".join(t for t in TIMES if t not in found) + ": laws in seconds cannot be checked": not set(
+        "no column group_id: every sample is taken as a group of its own": "group_id" not in names,
+        "no times " + ", ".join(t for t in TIMES if t not in names) + ": laws in seconds cannot be checked": not set(
             TIMES
         )
-        <= set(found),
+        <= set(names),
         "no column batch: what was trained at one version is taken as one batch": declared.units.batch == 0
-        and "batch" not in found,
+        and "batch" not in names,
         f"{segments} rows are further segments of samples": segments > 0,
     }
     return tuple(reason for reason, holds in reasons.items() if holds)

@@ -39,7 +39,7 @@ def digest(path: Path) -> str:
 
 
 def read(path: Path, wanted: Iterable[str], budget: files.Budget) -> Table:
-    """The wanted columns of a file as lists of plain values, None where nothing stands; at least one row.
+    """The wanted columns of a file as lists of plain values, None where a cell is empty; at least one row.
 
     Raises `InputError` for a file that is damaged, or would take more memory than its budget.
     """
@@ -54,7 +54,7 @@ def read(path: Path, wanted: Iterable[str], budget: files.Budget) -> Table:
     return table
 
 
-def _opened(path: Path) -> Any:
+def _open(path: Path) -> Any:
     return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
 
 
@@ -62,13 +62,14 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     import pyarrow as pa
     from pyarrow import csv
 
+    # Read the file within its budget.
     data = bytearray()
-    with _opened(path) as file:
+    with _open(path) as file:
         while piece := file.read(PIECE):
             # Once here, twice while it is parsed, once as columns, once as texts of cells.
             budget.take(5 * len(piece))
             data += piece
-    # A row cut off inside its last number looks whole: only the end of the line tells.
+    # A row cut off inside its last number looks whole; only its missing line end shows the cut.
     checks.require(
         data.endswith((b"\n", b"\r")),
         "path",
@@ -76,9 +77,11 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
         "ended by the end of a line",
         "copy the log again: it is truncated (or end its last line)",
     )
+    # Estimate and reserve the parsed size.
     lines, first = max(data.count(b"\n"), data.count(b"\r")), re.search(rb"[\r\n]", data)
     across = data.count(b",", 0, first.start() if first else 0) + 1
     budget.take(9 * min(lines * across, len(data)) + lines * (ROW + CELL * min(across, len(wanted))))
+    # Parse the columns.
     convert = csv.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False)
     parse = csv.ParseOptions(newlines_in_values=True)
     table = csv.read_csv(pa.py_buffer(data), parse_options=parse, convert_options=convert)
@@ -89,23 +92,26 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     import pyarrow as pa
     from pyarrow import parquet
 
+    # Read the schema within limits.
     declared = footer(path, budget)
     budget.take(ROW * declared.rows)
-    most = max(os.path.getsize(path), PIECE)
-    sizes = {"thrift_string_size_limit": most, "thrift_container_size_limit": most}
+    limit = max(os.path.getsize(path), PIECE)
+    sizes = {"thrift_string_size_limit": limit, "thrift_container_size_limit": limit}
     with parquet.ParquetFile(path, **sizes) as file:
         schema = file.schema_arrow
     names = [name for name in schema.names if name in wanted]
     for name in names:
         _refuse_type(name, schema.field(name).type)
-    own = [leaf for leaf in declared.leaves if _top(leaf.path, schema.names) in names]
-    budget.take(sum(CELL * leaf.values + 2 * leaf.size for leaf in own))
-    # A text that stands a million times is one entry of a dictionary, whose cells are counted before they are made.
-    texts = sorted({leaf.path for leaf in own if leaf.text})
+    # Reserve memory for the wanted columns.
+    leaves = [leaf for leaf in declared.leaves if _top(leaf.path, schema.names) in names]
+    budget.take(sum(CELL * leaf.values + 2 * leaf.size for leaf in leaves))
+    # A text repeated a million times is one entry of a dictionary; its cells are counted before they are made.
+    texts = sorted({leaf.path for leaf in leaves if leaf.text})
     with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
         table = file.read(columns=names) if names else pa.table({})
     for name in names:
         budget.take(2 * _text(table.column(name)))
+    # Convert them to lists.
     return Table(schema.names, declared.rows, _columns(table, wanted).cells)
 
 
@@ -123,7 +129,7 @@ def _refuse_type(name: str, kind: Any) -> None:
             inner = inner.value_type
     if types.is_dictionary(inner):
         inner = inner.value_type
-    plain = (
+    tests = (
         types.is_integer,
         types.is_floating,
         types.is_boolean,
@@ -135,7 +141,7 @@ def _refuse_type(name: str, kind: Any) -> None:
         types.is_large_binary,
     )
     checks.require(
-        any(asked(inner) for asked in plain),
+        any(test(inner) for test in tests),
         f"column {name}",
         str(kind),
         "of numbers, texts or lists of them",
@@ -147,14 +153,14 @@ def _text(column: Any) -> int:
     """Bytes of the texts of a column once each cell has its own."""
     from pyarrow import compute, types
 
-    found = 0
+    size = 0
     for chunk in column.chunks:
         while hasattr(chunk, "flatten") and not types.is_dictionary(chunk.type) and types.is_nested(chunk.type):
             chunk = chunk.flatten()
         if types.is_dictionary(chunk.type) and not types.is_primitive(chunk.type.value_type):
             lengths = compute.binary_length(chunk.dictionary)
-            found += compute.sum(compute.take(lengths, chunk.indices)).as_py() or 0
-    return found
+            size += compute.sum(compute.take(lengths, chunk.indices)).as_py() or 0
+    return size
 
 
 def _columns(table: Any, wanted: set[str]) -> Table:
@@ -171,6 +177,7 @@ def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     for number, line in enumerate(_lines(path, budget), 1):
         if not line.strip():
             continue
+        # Parse one row.
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
@@ -182,9 +189,11 @@ def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
             "one JSON object",
             "copy the log again: it is truncated or damaged",
         )
+        # Add columns that are new.
         if row.keys() - names.keys():
             names.update(dict.fromkeys(row))
             cells |= {name: [None] * rows for name in wanted & row.keys() - cells.keys()}
+        # Append the row within the budget.
         budget.take(ROW + CELL * len(cells))
         for name, column in cells.items():
             value = row.get(name)
@@ -197,7 +206,7 @@ def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
 
 def _lines(path: Path, budget: files.Budget) -> Iterator[bytes]:
     """Lines of a file, none of which becomes more than what is left when it is parsed."""
-    with _opened(path) as file:
+    with _open(path) as file:
         while line := file.readline(max(1, budget.left // files.TEXT) + 1):
             budget.fit(files.TEXT * len(line))
             yield line

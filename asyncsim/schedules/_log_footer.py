@@ -1,7 +1,7 @@
-"""What a Parquet file declares of itself: read from its footer, before a library allocates for it.
+"""Sizes that a Parquet file declares in its footer, read before a library allocates memory for them.
 
-pyarrow ends the process where it is asked for the columns of a damaged footer (as of version 26), and nobody can catch
-that. The footer is one structure of Thrift's compact protocol; what is not asked for is passed over.
+pyarrow (as of version 26) ends the process when it reads the columns of a damaged footer, which cannot be caught. The
+footer is one structure of Thrift's compact protocol; unused fields are skipped.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def footer(path: Path, budget: files.Budget) -> Footer:
             raise ValueError("it does not end as a Parquet file does")
         budget.fit(EACH * length)
         file.seek(whole - 8 - length)
-        found = _Reader(file.read(length)).structure()
+        fields = _Reader(file.read(length)).structure()
     leaves = []
-    for group in found.get(4, []):
+    for group in fields.get(4, []):
         for column in group[1]:
-            held = column[3]
-            leaves.append(Leaf(".".join(held[3]), held[5], held[6], held[1] == TEXT))
-    least = min([found[3], *(number for leaf in leaves for number in (leaf.values, leaf.size))])
+            chunk = column[3]
+            leaves.append(Leaf(".".join(chunk[3]), chunk[5], chunk[6], chunk[1] == TEXT))
+    least = min([fields[3], *(number for leaf in leaves for number in (leaf.values, leaf.size))])
     if least < 0:
         raise ValueError("it declares less than nothing")
-    return Footer(found[3], leaves)
+    return Footer(fields[3], leaves)
 
 
 class _Reader:
@@ -65,12 +65,12 @@ class _Reader:
         self.data, self.at = data, 0
 
     def structure(self) -> dict[int, Any]:
-        found: dict[int, Any] = {}
+        fields: dict[int, Any] = {}
         number = 0
         while kind := self.byte():
             number = number + (kind >> 4) if kind >> 4 else self.integer()
-            found[number] = kind & 15 == 1 if kind & 15 < 3 else self.value(kind & 15)
-        return found
+            fields[number] = kind & 15 == 1 if kind & 15 < 3 else self.value(kind & 15)
+        return fields
 
     def value(self, kind: int) -> Any:
         match kind:
@@ -85,11 +85,11 @@ class _Reader:
             case 9 | 10:
                 head = self.byte()
                 count = self.varint() if head >> 4 == 15 else head >> 4
-                self.left(count)
+                self.require(count)
                 return [self.value(head & 15) for _ in range(count)]
             case 11:
                 count = self.varint()
-                self.left(count)
+                self.require(count)
                 kinds = self.byte() if count else 0
                 return [(self.value(kinds >> 4), self.value(kinds & 15)) for _ in range(count)]
             case 12:
@@ -101,12 +101,12 @@ class _Reader:
         return (number >> 1) ^ -(number & 1)
 
     def varint(self) -> int:
-        found, shift = 0, 0
+        number, shift = 0, 0
         while True:
             byte = self.byte()
-            found |= (byte & 127) << shift
+            number |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return number
             shift += 7
             if shift > 63:
                 raise ValueError("a number in its footer is too long")
@@ -116,11 +116,11 @@ class _Reader:
         return self.data[self.at - 1]
 
     def bytes(self, count: int) -> bytes:
-        self.left(count)
+        self.require(count)
         self.at += count
         return self.data[self.at - count : self.at]
 
-    def left(self, count: int) -> None:
-        """Every entry has a byte at least."""
+    def require(self, count: int) -> None:
+        """Refuse more entries than bytes: every entry has one at least."""
         if count > len(self.data) - self.at:
             raise ValueError("its footer is cut short")

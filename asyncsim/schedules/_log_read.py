@@ -12,38 +12,38 @@ from asyncsim.base import checks
 from asyncsim.schedules._log_stacks import COLUMNS, Stack
 
 MISSING = np.iinfo(np.int64).min
-"""Stands for what a column of integers does not say."""
+"""Marks a missing value in a column of integers."""
 
 
-def candidates(stack: Stack, given: Mapping[str, str]) -> set[str]:
-    """Every name that `chosen` may choose."""
-    under = [name for ours in COLUMNS for name in (given.get(ours, ours), *stack.columns.get(ours, ()), ours)]
-    return {part for name in under for part in name.split("+")}
+def candidates(stack: Stack, mapping: Mapping[str, str]) -> set[str]:
+    """Every name that `choose` may choose."""
+    names = [name for ours in COLUMNS for name in (mapping.get(ours, ours), *stack.columns.get(ours, ()), ours)]
+    return {part for name in names for part in name.split("+")}
 
 
-def chosen(names: list[str], stack: Stack, given: Mapping[str, str]) -> dict[str, str]:
-    """For every column of ours that the file has the name it stands under: as given, the trainer's, or our own."""
-    found = {}
+def choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[str, str]:
+    """Name in the file of every column of ours: as mapped, the trainer's, or our own."""
+    columns = {}
     for ours in COLUMNS:
-        if ours in given:
-            lacking = [name for name in given[ours].split("+") if name not in names]
+        if ours in mapping:
+            lacking = [name for name in mapping[ours].split("+") if name not in names]
             checks.require(
                 not lacking,
                 f"columns[{ours}]",
-                given[ours],
-                "a column of the file: " + _named(names),
+                mapping[ours],
+                "a column of the file: " + _listing(names),
                 "correct the name",
             )
-            found[ours] = given[ours]
+            columns[ours] = mapping[ours]
             continue
         for theirs in (*stack.columns.get(ours, ()), ours):
             if all(name in names for name in theirs.split("+")):
-                found[ours] = theirs
+                columns[ours] = theirs
                 break
-    return found
+    return columns
 
 
-def _named(names: list[str]) -> str:
+def _listing(names: list[str]) -> str:
     return ", ".join(names[: checks.MANY]) + (", ..." if len(names) > checks.MANY else "")
 
 
@@ -55,7 +55,7 @@ def cells(table: Mapping[str, list[Any]], name: str) -> list[Any]:
 
 
 def absent(value: Any) -> bool:
-    """Whether a cell says nothing."""
+    """Whether a cell is empty."""
     return value is None or (isinstance(value, float) and math.isnan(value)) or value == ""
 
 
@@ -72,31 +72,31 @@ def whole(field: str, value: Any, row: int) -> int:
 
 def integers(field: str, values: list[Any]) -> np.ndarray:
     """A column of integers, int64; `MISSING` where a cell is empty or -1."""
-    found = [MISSING if absent(v) else whole(field, v, row) for row, v in enumerate(values)]
-    array = np.array(found, dtype=np.int64)
+    numbers = [MISSING if absent(v) else whole(field, v, row) for row, v in enumerate(values)]
+    array = np.array(numbers, dtype=np.int64)
     return np.where(array == -1, MISSING, array)
 
 
 def seconds(field: str, values: list[Any]) -> np.ndarray:
     """A column of numbers, float64; NaN where a cell is empty."""
-    found = np.empty(len(values))
+    times = np.empty(len(values))
     for row, value in enumerate(values):
         remedy = "leave the cell empty where it is unknown"
         try:
-            found[row] = np.nan if absent(value) else float(value)
+            times[row] = np.nan if absent(value) else float(value)
         except (TypeError, ValueError, OverflowError):
             raise checks.InputError(f"{field}, row {row + 1}", value, "a number", remedy) from None
-        checks.require(not np.isinf(found[row]), f"{field}, row {row + 1}", value, "a finite number", remedy)
-    return found
+        checks.require(not np.isinf(times[row]), f"{field}, row {row + 1}", value, "a finite number", remedy)
+    return times
 
 
 def codes(field: str, values: list[Any]) -> np.ndarray:
     """Number of each distinct value in order of appearance, int64."""
-    known: dict[Any, int] = {}
+    numbers: dict[Any, int] = {}
     for row, value in enumerate(values):
         # Joined columns are tuples.
         plain = not isinstance(value, (list, dict)) and not (
             isinstance(value, tuple) and any(isinstance(part, (list, dict)) for part in value)
         )
         checks.require(plain, f"{field}, row {row + 1}", value, "a number or a text", "log one name for each")
-    return np.array([known.setdefault(str(value), len(known)) for value in values], dtype=np.int64)
+    return np.array([numbers.setdefault(str(value), len(numbers)) for value in values], dtype=np.int64)

@@ -124,7 +124,7 @@ STAMPLESS = {
     "verl_one_step_off": "verl one-step",
     "m2po": "the M2PO harness",
 }
-"""Trainers that write no version for a sample: only the batch counter and the law of the system say what was stale."""
+"""Trainers that write no version for a sample: only batch counter and law of the system give the staleness."""
 
 
 def stack_of(name: str | None) -> Stack:

@@ -36,32 +36,32 @@ class Rows(NamedTuple):
     steps: Steps
     refused: dict[str, int]
     rows: int
-    found: dict[str, str]
+    names: dict[str, str]
 
 
 def load(path: Path, declared: Declared) -> Rows:
     """Read a log and check every row; raises `InputError` for what contradicts itself or is missing."""
     budget = files.Budget(path)
     table = _log_files.read(path, reading.candidates(declared.stack, declared.columns), budget)
-    found = reading.chosen(table.names, declared.stack, declared.columns)
-    _require(found, declared)
+    names = reading.choose(table.names, declared.stack, declared.columns)
+    _require(names, declared)
     rows = table.rows
-    cells = {ours: reading.cells(table.cells, theirs) for ours, theirs in found.items()}
+    cells = {ours: reading.cells(table.cells, theirs) for ours, theirs in names.items()}
     columns = _plain(cells, rows)
-    columns.update(_trained(cells, found, declared, columns["fate"]))
-    steps, last = _generated(cells, found, declared, budget)
+    columns.update(_trained(cells, names, declared, columns["fate"]))
+    steps, last = _generated(cells, names, declared, budget)
     columns["v_last"] = last
     columns, steps = _joined(columns, steps)
     last = columns["v_last"]
-    # A pinned sample tells what generated its tokens, not what was installed when it ended.
+    # A pinned sample is stamped with its generating version, not with the version at its end.
     columns["v_end"] = np.full_like(last, -1) if declared.stack.pinned else last
     columns["v_start"] = steps.oldest()
     _check(columns, steps)
     refused = _unknown(columns, steps, declared)
-    return Rows(columns, steps, refused, rows, found)
+    return Rows(columns, steps, refused, rows, names)
 
 
-def _require(found: Mapping[str, str], declared: Declared) -> None:
+def _require(present: Mapping[str, str], declared: Declared) -> None:
     stamps = {"start_version", "versions", "call_versions"} | ({"end_version"} if declared.start_is == "end" else set())
     for field, wanted in (
         ("sample_id", {"sample_id"}),
@@ -71,7 +71,7 @@ def _require(found: Mapping[str, str], declared: Declared) -> None:
         names = sorted(name for ours in wanted for name in declared.stack.columns.get(ours, ()))
         known = f" (this trainer calls it {' or '.join(names)})" if names else ""
         checks.require(
-            bool(wanted & set(found)),
+            bool(wanted & set(present)),
             field,
             None,
             "a column of the log: " + " or ".join(sorted(wanted)) + known,
@@ -81,28 +81,31 @@ def _require(found: Mapping[str, str], declared: Declared) -> None:
 
 def _plain(cells: Mapping[str, list[Any]], rows: int) -> dict[str, np.ndarray]:
     """Columns that need no conversion of versions."""
+    # Number samples, groups and attempts.
     ids = cells["sample_id"]
     missing = np.array([reading.absent(v) for v in ids])
     refuse(missing, "sample_id", lambda row: "empty", "given in every row", "log the number of every sample")
     attempt = reading.integers("attempt", cells["attempt"]) if "attempt" in cells else np.zeros(rows, dtype=np.int64)
-    found = {
+    columns = {
         "row": np.arange(1, rows + 1),
         "sample": reading.codes("sample_id", ids),
         "attempt": np.maximum(attempt, -1),
         "group": reading.codes("group_id", cells.get("group_id", ids)),
         "trajectory": _trajectories(ids, attempt),
     }
+    # Read times and other numbers.
     for name in TIMES:
         if name in cells:
-            found[name] = reading.seconds(name, cells[name])
+            columns[name] = reading.seconds(name, cells[name])
     for name in ("prompt_tokens", "reward"):
         if name in cells:
-            found[name] = reading.seconds(name, cells[name])
+            columns[name] = reading.seconds(name, cells[name])
+    # Read the fates.
     fates = [TRAINED if reading.absent(v) else str(v).lower() for v in cells.get("fate", [None] * rows)]
     for fate in dict.fromkeys(fates):
         checks.one_of("fate", fate, FATES, "translate the fates of the log")
-    found["fate"] = np.array(fates)
-    return found
+    columns["fate"] = np.array(fates)
+    return columns
 
 
 def _trajectories(ids: list[Any], attempt: np.ndarray) -> np.ndarray:
@@ -114,11 +117,12 @@ def _trajectories(ids: list[Any], attempt: np.ndarray) -> np.ndarray:
 
 
 def _trained(
-    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared, fate: np.ndarray
+    cells: Mapping[str, list[Any]], names: Mapping[str, str], declared: Declared, fate: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Trained version in publishes and label of the batch, -1 where missing."""
-    name = "train_version" if "train_version" in found else "train_step"
-    theirs = found[name] in declared.stack.columns.get("train_version", ())
+    # Choose the offset of the trainer's steps.
+    name = "train_version" if "train_version" in names else "train_step"
+    theirs = names[name] in declared.stack.columns.get("train_version", ())
     offset = declared.train_offset
     if offset is None:
         checks.require(
@@ -129,7 +133,9 @@ def _trained(
             "give -1 where steps are counted from one, 0 where they are counted from zero",
         )
         offset = declared.stack.train_offset if theirs else 0
-    version, number = declared.units.trained(found[name], reading.integers(found[name], cells[name]), offset)
+    # Convert to publishes.
+    version, number = declared.units.trained(names[name], reading.integers(names[name], cells[name]), offset)
+    # Prefer the logged batch.
     if "batch" in cells:
         label = reading.integers("batch", cells["batch"])
         refuse(
@@ -144,55 +150,60 @@ def _trained(
 
 
 def _generated(
-    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared, budget: files.Budget
+    cells: Mapping[str, list[Any]], names: Mapping[str, str], declared: Declared, budget: files.Budget
 ) -> tuple[Steps, np.ndarray]:
     """Versions of tokens and of the last token, in publishes, -1 where missing."""
+    # Read lengths, ends and listed versions.
     rows = len(next(iter(cells.values())))
     length = _lengths(cells, rows)
-    start, last = _ends(cells, found, declared, rows, budget)
-    given, lists = np.zeros(rows, dtype=bool), list[versions.Listed]()
+    start, last = _ends(cells, names, declared, rows, budget)
+    has_list, lists = np.zeros(rows, dtype=bool), list[versions.Listed]()
     if "versions" in cells:
-        given, lists = versions.of_cells(found["versions"], cells["versions"], budget)
-    steps = versions.joined(start, last, length, given, lists)
+        has_list, lists = versions.of_cells(names["versions"], cells["versions"], budget)
+    steps = versions.joined(start, last, length, has_list, lists)
+    # Compare lists with lengths.
     refuse(
-        given & (length > 0) & (steps.length != length),
+        has_list & (length > 0) & (steps.length != length),
         "tokens",
         lambda row: str(length[row]),
         "the number of generated tokens in the list of versions",
         "count generated tokens only, or leave tokens out",
     )
     refuse(
-        given & (steps.length > 0) & (steps.at[steps.first[1:] - 1] >= steps.length),
+        has_list & (steps.length > 0) & (steps.at[steps.first[1:] - 1] >= steps.length),
         "tokens",
         lambda row: str(length[row]),
         "more than the first token of the last version",
         "count all generated tokens",
     )
-    stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in found)
+    # Choose the offset of the stamps.
+    stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in names)
     offset = declared.stamp_offset
     if offset is None:
-        own = found[stamp] in declared.stack.columns.get(stamp, ())
-        offset = declared.stack.stamp_offset if own else 0
+        is_theirs = names[stamp] in declared.stack.columns.get(stamp, ())
+        offset = declared.stack.stamp_offset if is_theirs else 0
+    # Convert to publishes.
     each = np.arange(rows)
-    steps = steps._replace(version=declared.units.stamps(found[stamp], steps.version, offset, steps.owner))
-    first = declared.units.stamps(found.get("start_version", stamp), start, offset, each)
-    last = declared.units.stamps(found.get("end_version", stamp), last, offset, each)
+    steps = steps._replace(version=declared.units.stamps(names[stamp], steps.version, offset, steps.owner))
+    first = declared.units.stamps(names.get("start_version", stamp), start, offset, each)
+    last = declared.units.stamps(names.get("end_version", stamp), last, offset, each)
+    # Compare lists with their ends.
     for name, stamps, listed in (("start_version", first, steps.oldest()), ("end_version", last, steps.newest())):
-        _agree(name, stamps, listed, given & (stamps >= 0))
-    return steps, np.where(given, steps.newest(), last)
+        _agree(name, stamps, listed, has_list & (stamps >= 0))
+    return steps, np.where(has_list, steps.newest(), last)
 
 
 def _ends(
-    cells: Mapping[str, list[Any]], found: Mapping[str, str], declared: Declared, rows: int, budget: files.Budget
+    cells: Mapping[str, list[Any]], names: Mapping[str, str], declared: Declared, rows: int, budget: files.Budget
 ) -> tuple[np.ndarray, np.ndarray]:
     """First and last version as logged, `MISSING` where they are not."""
     nothing = np.full(rows, MISSING)
     start, last = (
-        reading.integers(found[name], cells[name]) if name in cells else nothing
+        reading.integers(names[name], cells[name]) if name in cells else nothing
         for name in ("start_version", "end_version")
     )
     if "call_versions" in cells:
-        calls = versions.of_calls(found["call_versions"], cells["call_versions"], budget)
+        calls = versions.of_calls(names["call_versions"], cells["call_versions"], budget)
         start, last = (np.where(v == MISSING, w, v) for v, w in zip((start, last), calls, strict=True))
     if declared.start_is == "end":
         start, last = nothing, np.where(last == MISSING, start, last)
@@ -225,14 +236,17 @@ def _lengths(cells: Mapping[str, list[Any]], rows: int) -> np.ndarray:
 
 def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.ndarray], Steps]:
     """One record for each use of a sample: rows of one sample, attempt and batch are its segments, in order."""
+    # Find rows of one sample and batch.
     key = np.stack([columns["sample"], columns["attempt"], columns["label"]], axis=1)
     _, first, member, count = np.unique(key, axis=0, return_index=True, return_inverse=True, return_counts=True)
     if (count == 1).all():
         return columns, steps
+    # Number samples by first appearance.
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     first, member = first[order], rank[member.reshape(-1)]
+    # Refuse segments that contradict each other.
     for name in ("group", "v_train", "fate"):
         values = columns[name]
         refuse(
@@ -250,6 +264,7 @@ def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.
         "given for every segment of a sample",
         "log the tokens of each segment, or number samples uniquely",
     )
+    # Take ends from the last segment.
     latest = np.zeros(len(first), dtype=np.int64)
     np.maximum.at(latest, member, np.arange(len(member)))
     ends = ("t_end", "t_ready", "t_train", "v_last", "reward")
@@ -261,49 +276,53 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
     """Refuse rows that contradict themselves."""
     start, last, train, row = (columns[name] for name in ("v_start", "v_last", "v_train", "row"))
 
-    def named(wrong: np.ndarray, field: str, text: str, bound: str, remedy: str) -> None:
-        shown = {"start": start, "end": last, "train": train}
+    def refuse_entries(wrong: np.ndarray, field: str, text: str, bound: str, remedy: str) -> None:
+        values = {"start": start, "end": last, "train": train}
         versions.refuse_at(
-            wrong, row - 1, field, lambda i: text.format(**{k: v[i] for k, v in shown.items()}), bound, remedy
+            wrong, row - 1, field, lambda i: text.format(**{k: v[i] for k, v in values.items()}), bound, remedy
         )
 
+    # Find versions that go backwards.
     same = np.append(steps.owner[1:] == steps.owner[:-1], False)
     both = same & (steps.version >= 0) & (np.append(steps.version[1:], -1) >= 0)
     back = both & (np.append(steps.version[1:], 0) < steps.version)
     backwards = np.bincount(steps.owner, back, minlength=len(row)) > 0
-    named(
+    # Compare versions inside a sample.
+    refuse_entries(
         (start >= 0) & (last >= 0) & (start > last),
         "end_version",
         "start {start}, end {end}",
         "at least the version of the first token",
         "check which column is which",
     )
-    named(
+    refuse_entries(
         backwards,
         "versions",
         "start {start}, end {end}",
         "versions that do not go backwards inside a sample",
         "check the order of tokens or segments",
     )
+    # Compare versions with training.
     used = train >= 0
-    named(
+    refuse_entries(
         used & (start >= 0) & (train < start),
         "staleness",
         "train_version {train}, start_version {start}",
         ">= 0: data cannot be trained on before its weights exist",
         "check unit, train_offset and stamp_offset",
     )
-    named(
+    refuse_entries(
         used & (last >= 0) & (train < last),
         "train_version",
         "train_version {train}, end_version {end}",
         "at least the version of the last token",
         "check unit, train_offset and stamp_offset",
     )
+    # Compare the times.
     times = [name for name in TIMES if name in columns]
     for k, late in enumerate(times):
         for early in times[:k]:
-            named(
+            refuse_entries(
                 columns[early] > columns[late],
                 late,
                 f"before {early}",
@@ -314,8 +333,8 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
 
 def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -> dict[str, int]:
     """Refuse or count what is missing; samples without a trained version are counted and lose their batch."""
-    wanted = columns["fate"] == TRAINED
-    unplaced, unstamped = wanted & (columns["v_train"] < 0), wanted & (columns["v_start"] < 0)
+    trained = columns["fate"] == TRAINED
+    unplaced, unstamped = trained & (columns["v_train"] < 0), trained & (columns["v_start"] < 0)
     if not declared.keep:
         for wrong, field, remedy in (
             (unplaced, "train_version", "give a fate to samples that were not trained"),
@@ -329,7 +348,7 @@ def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -
                 "given for every trained sample",
                 remedy + ", or keep unknown versions as such: unknown='keep'",
             )
-    columns["trained"] = wanted & ~unplaced
+    columns["trained"] = trained & ~unplaced
     return {"no train_version": int(unplaced.sum())} if unplaced.any() else {}
 
 

@@ -14,27 +14,27 @@ from asyncsim.base import checks, files
 from asyncsim.schedules._log_read import MISSING, absent, whole
 
 
-def refuse(wrong: np.ndarray, field: str, shown: Callable[[int], str], bound: str, remedy: str) -> None:
+def refuse(wrong: np.ndarray, field: str, describe: Callable[[int], str], bound: str, remedy: str) -> None:
     """Raise for the first wrong row, counted from one, and say how many are wrong."""
     if wrong.any():
         row, count = int(np.argmax(wrong)), int(wrong.sum())
-        value = f"row {row + 1}: {shown(row)}" + (f" (and {count - 1} more rows)" if count > 1 else "")
+        value = f"row {row + 1}: {describe(row)}" + (f" (and {count - 1} more rows)" if count > 1 else "")
         raise checks.InputError(field, value, bound, remedy)
 
 
 def refuse_at(
-    wrong: np.ndarray, row_of: np.ndarray, field: str, shown: Callable[[int], str], bound: str, remedy: str
+    wrong: np.ndarray, row_of: np.ndarray, field: str, describe: Callable[[int], str], bound: str, remedy: str
 ) -> None:
-    """`refuse` for entries that stand in the given rows, counted from zero; `shown` is asked for an entry."""
+    """`refuse` for entries that stand in the given rows, counted from zero; `describe` is called with an entry."""
     if wrong.any():
         entry_of = dict(zip(row_of[wrong][::-1].tolist(), np.flatnonzero(wrong)[::-1].tolist(), strict=True))
         rows = np.zeros(max(entry_of) + 1, dtype=bool)
         rows[list(entry_of)] = True
-        refuse(rows, field, lambda row: shown(entry_of[row]), bound, remedy)
+        refuse(rows, field, lambda row: describe(entry_of[row]), bound, remedy)
 
 
 class Units(NamedTuple):
-    """What one publish is in the unit of a log: `publish` and `batch` count that unit; `batch` 0: not to be told."""
+    """What one publish is in the unit of a log: `publish` and `batch` count that unit; `batch` 0: unknown."""
 
     unit: str
     publish: int
@@ -43,9 +43,9 @@ class Units(NamedTuple):
     def stamps(self, field: str, values: np.ndarray, offset: int, row_of: np.ndarray) -> np.ndarray:
         """Publishes that generating weights contain, int64, -1 where missing; `row_of` says where an entry stands."""
         known = values != MISSING
-        moved = np.where(known, values + offset, 0)
+        shifted = np.where(known, values + offset, 0)
         refuse_at(
-            moved < 0,
+            shifted < 0,
             row_of,
             field,
             lambda entry: str(values[entry]),
@@ -53,28 +53,28 @@ class Units(NamedTuple):
             "leave the cell empty where it is unknown, or give the right stamp_offset",
         )
         refuse_at(
-            moved % self.publish != 0,
+            shifted % self.publish != 0,
             row_of,
             field,
             lambda entry: str(values[entry]),
             f"a multiple of {self.publish}, the {self.unit} between two publishes (generators hold published weights)",
             "check unit, batches_per_publish, updates_per_batch and samples_per_publish",
         )
-        return np.where(known, moved // self.publish, -1)
+        return np.where(known, shifted // self.publish, -1)
 
     def trained(self, field: str, values: np.ndarray, offset: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Trained version and number of the batch (None where the unit cannot tell), int64, -1 where missing."""
+        """Trained version and number of the batch (None where the unit leaves it open), int64, -1 where missing."""
         known = values != MISSING
-        moved = np.where(known, values + offset, 0)
+        shifted = np.where(known, values + offset, 0)
         refuse(
-            moved < 0,
+            shifted < 0,
             field,
             lambda row: str(values[row]),
             f"a version >= 0 after adding train_offset = {offset}",
             "give the right train_offset (steps counted from one train on version step - 1)",
         )
-        number = np.where(known, moved // self.batch, -1) if self.batch else None
-        return np.where(known, moved // self.publish, -1), number
+        number = np.where(known, shifted // self.batch, -1) if self.batch else None
+        return np.where(known, shifted // self.publish, -1), number
 
 
 class Steps(NamedTuple):
@@ -118,11 +118,11 @@ class Steps(NamedTuple):
         That is token floor(t L / T) of the L logged ones; L is taken as T where it is unknown.
         """
         length = np.where(self.length[index] > 0, self.length[index], tokens)
-        wanted = np.arange(tokens) * length[:, None] // tokens
+        token = np.arange(tokens) * length[:, None] // tokens
         # One ascending key for all samples turns the ragged search into a single one.
-        span = int(max(wanted.max(initial=0), self.at.max(initial=0))) + 1
-        found = np.searchsorted(self.owner * span + self.at, index[:, None] * span + wanted, side="right") - 1
-        return self.version[found]
+        span = int(max(token.max(initial=0), self.at.max(initial=0))) + 1
+        entry = np.searchsorted(self.owner * span + self.at, index[:, None] * span + token, side="right") - 1
+        return self.version[entry]
 
 
 STEP = 100
@@ -133,13 +133,13 @@ Listed = tuple["array[int]", "array[int]", int]
 
 
 def of_cells(field: str, values: list[Any], budget: files.Budget) -> tuple[np.ndarray, list[Listed]]:
-    """Which rows have a list of versions, and what each of those says; refused where that takes too much memory."""
-    given = np.array([not absent(value) for value in values], dtype=bool)
-    found = []
-    for row in np.flatnonzero(given).tolist():
-        found.append(_steps(field, values[row], row, budget))
-        budget.take(STEP * len(found[-1][0]))
-    return given, found
+    """Which rows have a list of versions, and these lists; refused where they take too much memory."""
+    has_list = np.array([not absent(value) for value in values], dtype=bool)
+    lists = []
+    for row in np.flatnonzero(has_list).tolist():
+        lists.append(_steps(field, values[row], row, budget))
+        budget.take(STEP * len(lists[-1][0]))
+    return has_list, lists
 
 
 def _steps(field: str, value: Any, row: int, budget: files.Budget) -> Listed:
@@ -155,10 +155,10 @@ def _steps(field: str, value: Any, row: int, budget: files.Budget) -> Listed:
         return array("q", at), array("q", [MISSING if absent(v) else whole(field, v, row) for _, v in entries]), -1
     versions = [MISSING if absent(v) else whole(field, v, row) for v in entries]
     # Prompt and environment tokens carry -1: nobody generated them under any weights.
-    own = np.array([v for v in versions if v != -1], dtype=np.int64)
-    checks.require(own.size > 0, where, value, "a list with a generated token", remedy)
-    changes = np.flatnonzero(np.append(True, own[1:] != own[:-1]))
-    return array("q", changes.astype(np.int64).tobytes()), array("q", own[changes].tobytes()), len(own)
+    generated = np.array([v for v in versions if v != -1], dtype=np.int64)
+    checks.require(generated.size > 0, where, value, "a list with a generated token", remedy)
+    changes = np.flatnonzero(np.append(True, generated[1:] != generated[:-1]))
+    return array("q", changes.astype(np.int64).tobytes()), array("q", generated[changes].tobytes()), len(generated)
 
 
 def _entries(field: str, value: Any, row: int, budget: files.Budget) -> list[Any]:
@@ -193,8 +193,8 @@ def of_calls(field: str, values: list[Any], budget: files.Budget) -> tuple[np.nd
     return ends[0], ends[1]
 
 
-def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, given: np.ndarray, lists: list[Listed]) -> Steps:
-    """Step functions of all rows in the unit of the log: the listed ones, else what first and last version tell.
+def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np.ndarray, lists: list[Listed]) -> Steps:
+    """Step functions of all rows in the unit of the log: the listed ones, else what first and last version imply.
 
     Between two different versions, and behind a first one whose last is unknown, tokens are unknown (`MISSING`).
     """
@@ -203,7 +203,7 @@ def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, given: np.nd
     at, version, first = array("q"), array("q"), array("q", [0])
     lengths = length.copy()
     for row in range(len(start)):
-        if given[row]:
+        if has_list[row]:
             places, values, size = next(listed)
             lengths[row] = size if size > 0 else length[row]
             at.extend(places)

@@ -21,16 +21,16 @@ _UNDERWAY = (k.WRITING, k.REPAIRING)
 
 
 class SteppedFeed:
-    """M realizations, each advanced until the wanted batch starts training; starts are asked for all together.
+    """M realizations, each advanced until the wanted batch starts training; all starts request lengths together.
 
-    Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order. `described`: the
+    Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order. `description`: the
     coupled system in words, for the header of the record.
     """
 
     def __init__(
         self,
         system: System,
-        described: Mapping[str, Any],
+        description: Mapping[str, Any],
         batches: int,
         samples_per_group: int,
         tokens: int,
@@ -42,30 +42,30 @@ class SteppedFeed:
         self.tokens = checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         self.system = system
         self.batches, self.samples = batches, samples_per_group
-        self.header = {**described, "samples_per_group": samples_per_group, "tokens": tokens, "seed": seed}
+        self.header = {**description, "samples_per_group": samples_per_group, "tokens": tokens, "seed": seed}
         self.staircase = system.mode in ("keep", "reprefill") and tokens > 1
         self.seed, self.first = seed, first
         self.reuses = system.max_uses != 1
         self.states = [
             system.start(batches, samples_per_group, first + m, seed, drawn=False) for m in range(realizations)
         ]
-        self._taken: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._history: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._retired = 0
 
     def take(self, batch: int, lengths_of: LengthsOf) -> tuple[np.ndarray, np.ndarray]:
         """Versions int32 `[M, G, N, T or 1]` and trajectory ids int64 `[M, G, N]` of the next batch."""
-        checks.integer("batch", batch, len(self._taken), "take batches in order, each once", len(self._taken))
+        checks.integer("batch", batch, len(self._history), "take batches in order, each once", len(self._history))
         checks.integer("batch", batch, 0, "make the feed with more batches", self.batches - 1)
         waiting = list(range(len(self.states)))
         while waiting:
-            asking: list[tuple[int, np.ndarray, bool]] = []
+            requests: list[tuple[int, np.ndarray, bool]] = []
             for m in waiting:
-                asking.extend(self._step(m, batch))
-            self._ask(asking, lengths_of)
-            waiting = [m for m, _, _ in asking]
+                requests.extend(self._step(m, batch))
+            self._ask(requests, lengths_of)
+            waiting = [m for m, _, _ in requests]
         parts = [self._batch(state, batch) for state in self.states]
         version, code, work = (np.stack(column) for column in zip(*parts, strict=True))
-        self._taken.append((version, code, work))
+        self._history.append((version, code, work))
         return version, code
 
     def retired(self, batch: int) -> list[int]:
@@ -77,7 +77,7 @@ class SteppedFeed:
 
     def uninstalled(self) -> list[int]:
         """Versions that no generator holds any more, each in one answer only: nothing will be drawn from them."""
-        # A sample may have started at the instant of an install, and be asked about only afterwards.
+        # A sample may start at the instant of an install; its length is requested only afterwards.
         installed = min(
             int(state.sample.v_start[state.pending[: state.run.pending]].min(initial=state.run.installed))
             for state in self.states
@@ -88,40 +88,42 @@ class SteppedFeed:
 
     def record(self) -> records.Schedule:
         """The schedule of the batches taken so far."""
-        checks.require(bool(self._taken), "batches taken", 0, "at least 1", "take a batch before asking for the record")
-        version, code, work = (np.stack(column, axis=1) for column in zip(*self._taken, strict=True))
+        checks.require(
+            bool(self._history), "batches taken", 0, "at least 1", "take a batch before asking for the record"
+        )
+        version, code, work = (np.stack(column, axis=1) for column in zip(*self._history, strict=True))
         seconds = np.stack([state.batch.t_start[: version.shape[1]] for state in self.states])
         return records.Schedule(version, code, self.system.batches_per_publish, True, work, self.header, seconds)
 
     def _step(self, m: int, batch: int) -> list[tuple[int, np.ndarray, bool]]:
         """Advance one realization; the samples it needs lengths for, and whether they are in flight already."""
         system = self.system
-        state, why = stepped(system, self.states[m], batch + 1, NEVER, self.seed)
+        state, reason = stepped(system, self.states[m], batch + 1, NEVER, self.seed)
         self.states[m] = state
-        if why == k.TRAINING:
+        if reason == k.TRAINING:
             return []
-        refuse_standstill(system, state, why)
-        if why == k.STARTS:
+        refuse_standstill(system, state, reason)
+        if reason == k.STARTS:
             return [(m, np.sort(state.pending[: state.run.pending]), False)]
         begun = np.flatnonzero(np.isin(state.sample.phase[: state.run.admitted * self.samples], _UNDERWAY))
         return [(m, begun, True)]
 
-    def _ask(self, asking: list[tuple[int, np.ndarray, bool]], lengths_of: LengthsOf) -> None:
-        """One question for all realizations; the answers go into the kernels."""
-        if not any(code.size for _, code, _ in asking):
+    def _ask(self, requests: list[tuple[int, np.ndarray, bool]], lengths_of: LengthsOf) -> None:
+        """Request lengths for all realizations at once and put them into the kernels."""
+        if not any(code.size for _, code, _ in requests):
             return
-        realization = np.concatenate([np.full(code.size, m) for m, code, _ in asking])
-        version = np.concatenate([self._versions(self.states[m], code) for m, code, _ in asking])
-        trajectory = np.concatenate([code for _, code, _ in asking])
+        realization = np.concatenate([np.full(code.size, m) for m, code, _ in requests])
+        version = np.concatenate([self._versions(self.states[m], code) for m, code, _ in requests])
+        trajectory = np.concatenate([code for _, code, _ in requests])
         lengths = lengths_of(realization, trajectory, version)
         answer = checks.finite_array("lengths_of", lengths, (trajectory.size,), "return one length for each start")
         shortest = float(answer.min())
         checks.require(shortest > 0, "lengths_of", shortest, "positive numbers of tokens", "a trajectory has a token")
         offset = 0
-        for m, code, flying in asking:
+        for m, code, in_flight in requests:
             self.states[m].sample.work[code] = answer[offset : offset + code.size]
             offset += code.size
-            if flying:
+            if in_flight:
                 _kernel.rekey(self.states[m])
 
     def _versions(self, state: State, code: np.ndarray) -> np.ndarray:

@@ -20,16 +20,16 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
     >>> fixed(2).schedule(5, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
-    lag = checks.integer("staleness", staleness, 0, "give a number of versions", checks.LARGEST)
+    staleness = checks.integer("staleness", staleness, 0, "give a number of versions", checks.LARGEST)
     return Imposed(
         "fixed",
-        {"staleness": lag},
-        partial(_versions, lag),
+        {"staleness": staleness},
+        partial(_versions, staleness),
         groups_per_batch=groups_per_batch,
         batches_per_publish=batches_per_publish,
-        reached=lag,
+        reached=staleness,
     )
 
 
-def _versions(lag: int, request: Request) -> np.ndarray:
-    return np.maximum(request.train_version - lag, 0)[:, None, None]
+def _versions(staleness: int, request: Request) -> np.ndarray:
+    return np.maximum(request.train_version - staleness, 0)[:, None, None]

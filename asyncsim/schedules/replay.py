@@ -64,23 +64,26 @@ def replay(
     from asyncsim.schedules import _log
     from asyncsim.schedules._log_table import Declared
 
-    known = stacks.stack_of(stack)
+    # Check the arguments.
+    conventions = stacks.stack_of(stack)
     checks.one_of("unknown", unknown, ("refuse", "keep", "even"), "say what becomes of missing versions")
     first_version = checks.integer("first_version", first_version, 0, "count publishes", checks.LARGEST)
     for name, value in (("train_offset", train_offset), ("stamp_offset", stamp_offset)):
         if value is not None:
             checks.integer(name, value, -checks.LARGEST, "give what is added to a version", checks.LARGEST)
-    start_is = checks.one_of("start_is", start_is or known.start_is, stacks.STARTS, "say which stamp it is")
+    start_is = checks.one_of("start_is", start_is or conventions.start_is, stacks.STARTS, "say which stamp it is")
+    # Declare how to read the log.
     units = _units(
-        unit if unit is not None or stack is None else known.unit,
+        unit if unit is not None or stack is None else conventions.unit,
         batches_per_publish,
         updates_per_batch,
         samples_per_publish,
     )
     declared = Declared(
-        known, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
+        conventions, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
-    log = _log.imported(Path(path), stack, declared, batches_per_publish, samples_per_publish, first_version)
+    # Read it.
+    log = _log.import_log(Path(path), stack, declared, batches_per_publish, samples_per_publish, first_version)
     return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
 
 
@@ -88,25 +91,30 @@ def _units(unit: str | None, publish: int | None, updates: int | None, samples: 
     """What a publish and a batch are in the unit of a log."""
     from asyncsim.schedules._log_versions import Units
 
+    # Check the counts.
     counts = {"batches_per_publish": publish, "updates_per_batch": updates, "samples_per_publish": samples}
     for name, value in counts.items():
         if value is not None:
             checks.integer(name, value, 1, "count from one", checks.LARGEST)
     remedy = "declare what the versions of the log count: a wrong unit gives a wrong staleness"
     checks.one_of("unit", unit, stacks.UNITS, remedy)
-    needed = {
+    # Require the counts of this unit.
+    required = {
         "publishes": [],
         "batches": ["batches_per_publish"],
         "updates": ["batches_per_publish", "updates_per_batch"],
         "samples": ["samples_per_publish"],
     }[str(unit)]
-    for name in needed:
+    for name in required:
         checks.require(counts[name] is not None, name, None, f"given where versions count {unit}", remedy)
+    # Convert the unit to publishes.
     if unit == "samples":
-        whole, parts = int(samples or 1), int(publish or 1)
-        fits = whole % parts == 0
-        checks.require(fits, "samples_per_publish", whole, f"a multiple of batches_per_publish = {parts}", remedy)
-        return Units("samples", whole, whole // parts)
+        samples_between, parts = int(samples or 1), int(publish or 1)
+        fits = samples_between % parts == 0
+        checks.require(
+            fits, "samples_per_publish", samples_between, f"a multiple of batches_per_publish = {parts}", remedy
+        )
+        return Units("samples", samples_between, samples_between // parts)
     each = int(updates or 1) if unit == "updates" else 1
     return Units(str(unit), 1, 0) if unit == "publishes" else Units(str(unit), int(publish or 1) * each, each)
 
@@ -149,11 +157,11 @@ class Replay(Source):
 
     @property
     def mode(self) -> str | None:
-        """Keep where the log knows versions inside samples, which then differ from token to token."""
+        """Keep where the log has versions inside samples, which then differ from token to token."""
         return "keep" if len(self.log.steps.at) > len(self.log.steps.length) else None
 
     def describe(self) -> dict[str, Any]:
-        """All parameters as JSON can hold them, and what the log cannot tell."""
+        """All parameters as JSON can hold them, and what the log leaves open."""
         return {
             "name": self.name,
             "knobs": records.plain(self.knobs),
@@ -172,6 +180,7 @@ class Replay(Source):
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
         """The schedule value of the first batches: versions `[M, B, G, N, T or 1]`, ids and works `[M, B, G, N]`."""
+        # Check the request against the log.
         log = self.log
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
@@ -183,12 +192,14 @@ class Replay(Source):
             f"{log.grid.shape[2]}, as in the log",
             "use the group size of the run" + ("" if log.grid.shape[2] > 1 else "; map group_id if it had groups"),
         )
+        # Take versions and works.
         version = log.versions(batches, tokens, self.unknown == "even")
         self._refuse_unknown(version)
         if (version == version[..., :1]).all():
             version = version[..., :1]
         index = log.grid[:batches]
         work = log.steps.length[index].astype(np.float64)
+        # Repeat them for every realization.
         shape = (realizations, *index.shape)
         return records.Schedule(
             np.broadcast_to(version, (realizations, *version.shape)),
@@ -202,10 +213,10 @@ class Replay(Source):
     def _refuse_unknown(self, version: np.ndarray) -> None:
         if self.unknown == "keep" or not (version < 0).any():
             return
-        log, place = self.log, np.unravel_index(int(np.argmax(version < 0)), version.shape)
-        sample = log.grid[place[:3]]
+        log, position = self.log, np.unravel_index(int(np.argmax(version < 0)), version.shape)
+        sample = log.grid[position[:3]]
         early = 0 <= log.samples["v_start"][sample] < log.first_version
-        value = f"unknown at token {place[3]} of {version.shape[3]}, row {log.samples['row'][sample]}"
+        value = f"unknown at token {position[3]} of {version.shape[3]}, row {log.samples['row'][sample]}"
         remedy = (
             "leave out the batches that were generated before the log begins, with a later first_version"
             if early

@@ -1,4 +1,4 @@
-"""Finished groups, compiled: the buffer, the orders in which a batch is chosen, what leaves without being trained.
+"""Finished groups, compiled: the buffer, the orders in which a batch is chosen, groups that leave untrained.
 
 Visible groups are a heap by rank, or under order random an array in the order of entry.
 """
@@ -56,7 +56,7 @@ def unlink(state, row):
 
 @inlined
 def rank_of(state, row):
-    """What the buffer is ordered by, smallest first."""
+    """Sort key of the buffer, smallest first."""
     settings, group = state.settings, state.group[row]
     order = settings.order
     if order == OLDEST:
@@ -98,7 +98,7 @@ def enter(state, row, now):
         state.hidden[run.hidden] = row
         run.hidden += 1
     else:
-        group.shown = -1
+        group.v_visible = -1
         show(state, row)
 
 
@@ -106,6 +106,7 @@ def enter(state, row, now):
 def discard(state, row, fate, now):
     """A group leaves without (further) training: its ticket, target and prompt go where the settings say."""
     settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
+    # Record an untrained group's fate and work.
     group.stage = LEFT
     if group.used == 0:
         group.fate, group.v_left, state.moment[row].t_left = fate, run.installed, now
@@ -116,6 +117,7 @@ def discard(state, row, fate, now):
             sums.dropped_age += fate == DROPPED_AGE
             sums.dropped_overflow += fate == DROPPED_OVERFLOW
             sums.rejected += fate == REJECTED
+        # Return its ticket, target and prompt.
         if settings.returns == NOW_BACK:
             run.tickets += 1
         elif settings.returns == PUBLISH_BACK:
@@ -127,6 +129,7 @@ def discard(state, row, fate, now):
             again = state.again[ring_end(len(state.again), run.again_head, run.again)]
             again.prompt, again.factor = group.prompt, state.moment[row].factor
             run.again += 1
+    # Free the row for another group.
     if not settings.records and group.references == 0:
         state.rows[run.rows] = row
         run.rows += 1
@@ -190,7 +193,8 @@ def over_age(state, row, planned):
 def cut_buffer(state, planned, now):
     """Groups over age leave the buffer, in the order of entry; whether there are any."""
     settings, run = state.settings, state.run
-    count = kept = 0
+    count = end = 0
+    # Keep visible groups within the age limit.
     for i in range(run.visible):
         row = state.picks[i]
         if over_age(state, row, planned):
@@ -198,22 +202,25 @@ def cut_buffer(state, planned, now):
             count += 1
             run.untrained -= state.group[row].used == 0
         else:
-            state.ranks[kept], state.picks[kept] = state.ranks[i], row
-            kept += 1
-    shown, kept_hidden = kept, 0
+            state.ranks[end], state.picks[end] = state.ranks[i], row
+            end += 1
+    # Keep hidden groups within the age limit.
+    visible, hidden = end, 0
     for i in range(run.hidden):
         row = state.hidden[i]
         if over_age(state, row, planned):
             state.scratch[count] = (np.int64(state.group[row].entry) << 32) | row
             count += 1
         else:
-            state.hidden[kept_hidden] = row
-            kept_hidden += 1
+            state.hidden[hidden] = row
+            hidden += 1
     if count == 0:
         return False
-    run.visible, run.hidden, run.ready = shown, kept_hidden, shown + kept_hidden
+    # Restore the heap of visible groups.
+    run.visible, run.hidden, run.ready = visible, hidden, visible + hidden
     if settings.order != RANDOM:
-        heapify(state.ranks, state.picks, 0, shown)
+        heapify(state.ranks, state.picks, 0, visible)
+    # Discard old groups in order of entry.
     sort(state.scratch, count)
     for i in range(count):
         row = state.scratch[i] & 0xFFFFFFFF
@@ -223,7 +230,7 @@ def cut_buffer(state, planned, now):
 
 @inlined
 def eligible(state, row, batch_index):
-    """Whether the order allows a group whose turn it is."""
+    """Whether the order allows the group that comes next."""
     settings, run, group = state.settings, state.run, state.group[row]
     first = run.first_row
     if settings.order == TARGETED_ORDER:
@@ -239,7 +246,7 @@ def eligible(state, row, batch_index):
 
 @inlined
 def hopeless(state):
-    """Whether no batch can be formed, seen without trying."""
+    """Whether no batch can be formed, known without trying."""
     settings, run = state.settings, state.run
     if run.visible < settings.groups_per_batch:
         return True
@@ -263,11 +270,13 @@ def choose(state):
     settings, run = state.settings, state.run
     if hopeless(state):
         return False
+    # Choose at random where the order says so.
     size = settings.groups_per_batch
     line = run.packs % len(state.taken)
     if settings.order == RANDOM:
         choose_random(state, line)
         return True
+    # Pop groups while the order allows them.
     count = 0
     while count < size and run.visible > 0 and eligible(state, state.picks[0], run.packs):
         state.taken[line, count] = state.picks[0]
@@ -275,6 +284,7 @@ def choose(state):
         last = run.visible - 1
         run.visible = last
         sift_down(state.ranks, state.picks, 0, last, 0, state.ranks[last], state.picks[last])
+    # Count uses; put back what stays visible.
     for k in range(count):
         row = state.taken[line, k]
         if count == size:
@@ -295,38 +305,42 @@ def choose_random(state, line):
     """One after the other without replacement; `scratch` has the places chosen so far, in order."""
     settings, run = state.settings, state.run
     size = settings.groups_per_batch
-    # Those that became visible last lie side by side; behind them what was visible at once.
+    # Groups of the latest publish are adjacent; groups that were visible at once come after them.
     high, installed = run.visible, run.installed
-    while high > 0 and state.group[state.picks[high - 1]].shown != installed:
+    while high > 0 and state.group[state.picks[high - 1]].v_visible != installed:
         high -= 1
     low = high
-    while low > 0 and state.group[state.picks[low - 1]].shown == installed:
+    while low > 0 and state.group[state.picks[low - 1]].v_visible == installed:
         low -= 1
-    recent_left = high - low
+    recent_count = high - low
+    # Draw each group among those left.
     for k in range(size):
         draw = uniform_at(settings.choice_key_0, settings.choice_key_1, settings.realization, run.packs, 0, 2 * k + 1)
         from_recent = False
-        if settings.recent > 0.0 and recent_left > 0:
+        if settings.recent > 0.0 and recent_count > 0:
             from_recent = (
                 uniform_at(settings.choice_key_0, settings.choice_key_1, settings.realization, run.packs, 0, 2 * k)
                 < settings.recent
             )
         if from_recent:
-            place = low + int(draw * recent_left)
+            place = low + int(draw * recent_count)
         else:
             place = int(draw * (run.visible - k))
+        # Skip the positions chosen so far.
         j = 0
         while j < k and (state.scratch[j] <= place):
             if not from_recent or state.scratch[j] >= low:
                 place += 1
             j += 1
+        # Insert the position in sorted order.
         i = k
         while i > 0 and state.scratch[i - 1] > place:
             state.scratch[i] = state.scratch[i - 1]
             i -= 1
         state.scratch[i] = place
-        recent_left -= low <= place < high
+        recent_count -= low <= place < high
         state.taken[line, k] = state.picks[place]
+    # Count uses of the chosen groups.
     exhausted = 0
     for k in range(size):
         row = state.taken[line, k]
@@ -337,11 +351,12 @@ def choose_random(state, line):
         if group.used >= settings.max_uses:
             group.stage = IN_PACK
             exhausted += 1
+    # Remove groups without uses left.
     if exhausted:
-        kept = 0
+        end = 0
         for i in range(run.visible):
             if state.group[state.picks[i]].stage == IN_BUFFER:
-                state.picks[kept] = state.picks[i]
-                kept += 1
-        run.visible = kept
+                state.picks[end] = state.picks[i]
+                end += 1
+        run.visible = end
         run.ready -= exhausted

@@ -14,7 +14,7 @@ from asyncsim.systems._settings import Plan, Settings
 from asyncsim.systems._state import State
 
 CELLS = 4097
-"""Cells of the staleness histogram; the last one holds what is beyond."""
+"""Cells of the staleness histogram; the last one counts everything beyond."""
 DRAWN = 1 << 16
 """Samples whose draws are made at once, at most."""
 BATCHES = 1 << 12
@@ -25,13 +25,15 @@ PATIENCE = 100_000
 
 def new_state(system: Settings, plan: Plan) -> State:
     """State at time 0 under version 0, before the first admission."""
+    # Size the tables.
     batches, samples, record = plan.batches, plan.samples, plan.record
     s, places = system, len(system.rates)
     groups = _rows(system, batches, record)
     chunk = max(s.quantum, min(_rows(system, batches, True), max(1, DRAWN // samples)))
     room = -(-places // s.servers) * samples
     timed = places * (samples + 1) + places + 16 + room * s.servers
-    segments = 6 * room * s.servers + 16 if record and _segmented(system) else 1
+    segments = 6 * room * s.servers + 16 if record and _has_stretches(system) else 1
+    # Set clocks and counters.
     settings = _settings(system, plan, room)
     run, sums = _records(1, k.RUN, np.zeros), np.zeros(len(k.SUMS.names))
     run.point = k.ADMIT
@@ -42,11 +44,13 @@ def new_state(system: Settings, plan: Plan) -> State:
     # Without a record tables of batches and publishes are rings: at most one publish is on its way.
     versions = batches // s.batches_per_publish + 1 if record else 2
     lines = batches if record else min(batches, s.prefetch + 2)
+    # Prepare servers and batches.
     server = _records(s.servers, k.SERVER, np.zeros)
     server.speed = 1.0 if s.decode is None else s.decode[0]
     batch = _records(batches if record else min(batches, BATCHES), k.BATCH, np.zeros)
     for name in ("train_time", "t_pack", "t_start", "t_end"):
         batch[name] = np.nan
+    # Allocate heaps, queues and tables.
     integer, small = np.int64, np.int32
     state = State(
         settings=settings,
@@ -84,22 +88,23 @@ def new_state(system: Settings, plan: Plan) -> State:
         prompts=_records(chunk, k.PROMPT),
         scratch=np.empty(max(groups, timed, s.groups_per_batch), dtype=integer),
     )
+    # Open the places and draw training times.
     _open_places(system, state)
     _draw_times(system, state, plan.seed)
     return state
 
 
-def _records(count: int, kind: np.dtype, made: Any = np.empty) -> Any:
+def _records(count: int, kind: np.dtype, allocate: Any = np.empty) -> Any:
     """A table of so many records."""
-    return made(count, dtype=kind).view(np.recarray)
+    return allocate(count, dtype=kind).view(np.recarray)
 
 
 def _settings(s: Settings, plan: Plan, room: int) -> np.record:
-    """What does not change during a run; `room`: samples of a server."""
+    """Constants of a run; `room`: samples of a server."""
     batches, samples, realization, seed, drawn, record, warm = plan
     failure, choice = rng.Stream(seed, _draws.FAILURE).key, rng.Stream(seed, _draws.CHOICE).key
     cuts = s.max_age is not None and s.age_action != "wait"
-    given = {
+    values = {
         "groups_per_batch": s.groups_per_batch,
         "samples": samples,
         "batches_per_publish": s.batches_per_publish,
@@ -134,9 +139,9 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "generator_pauses": s.generator_pauses,
         "failure_keeps": s.failure_keeps,
         "instant": s.instant,
-        "asks": not drawn,
+        "external_work": not drawn,
         "records": record,
-        "stretched": record and _segmented(s),
+        "stretched": record and _has_stretches(s),
         "realization": realization,
         "failure_key_0": failure[0],
         "failure_key_1": failure[1],
@@ -157,20 +162,20 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "failure_rate": s.failure_rate,
         "restart_delay": s.restart_delay,
     }
-    return np.array([tuple(given[name] for name in k.SETTINGS.names)], dtype=k.SETTINGS).view(np.recarray)[0]
+    return np.array([tuple(values[name] for name in k.SETTINGS.names)], dtype=k.SETTINGS).view(np.recarray)[0]
 
 
 def _limit(value: int | None) -> int:
     return k.UNLIMITED if value is None else value
 
 
-def _segmented(s: Settings) -> bool:
+def _has_stretches(s: Settings) -> bool:
     """Whether a sample may be written in several stretches."""
     return s.turns > 1 or s.mode == "reprefill" or s.failure_rate > 0.0
 
 
 def _rows(s: Settings, batches: int, record: bool) -> int:
-    """Room for groups: a guess that `grown` mends."""
+    """Room for groups: an estimate that `grow` corrects."""
     places = len(s.rates)
     out = places + (s.tickets or 4 * places) + s.groups_per_batch * (s.prefetch + 2)
     return out + s.quantum + (batches * s.groups_per_batch if record else 0)
@@ -214,7 +219,7 @@ def _draw_times(system: Settings, state: State, seed: int) -> None:
 def _draw_groups(system: Settings, state: State, seed: int) -> None:
     settings, run, chunk = state.settings, state.run, len(state.prompts)
     samples, realization, first = int(settings.samples), int(settings.realization), int(run.admitted)
-    drawn = not settings.asks
+    drawn = not settings.external_work
     if drawn:
         _limits.refuse_more(system, int(settings.batches), samples, first, int(run.finished))
     run.supplied = first
@@ -237,45 +242,49 @@ def _draw_groups(system: Settings, state: State, seed: int) -> None:
 _GROUP_TABLES = ("ranks", "picks", "hidden", "again", "targets", "sample", "steps", "group", "moment")
 
 
-def grown(state: State) -> State:
+def grow(state: State) -> State:
     """The same state with twice the room for what has run out of it."""
     settings, run = state.settings, state.run
-    wanted: list[str] = []
+    # List the tables that are nearly full.
+    tables: list[str] = []
     if run.timed + state.codes.size >= len(state.timed):
-        wanted += ["timed"]
+        tables += ["timed"]
     if settings.stretched and run.stretches + 3 * state.codes.size >= len(state.stretch):
-        wanted += ["stretch"]
+        tables += ["stretch"]
     room = len(state.group) - run.admitted if settings.records else run.rows
     if room < settings.quantum:
-        wanted += _GROUP_TABLES
-    # What chance asks for beyond the estimate is bounded too.
-    checks.memory({"events": (3 * sum(getattr(state, name).nbytes for name in wanted), _limits.LOWER)})
-    made = {name: _doubled(getattr(state, name)) for name in wanted}
+        tables += _GROUP_TABLES
+    # Growth beyond the estimate is bounded too.
+    checks.memory({"events": (3 * sum(getattr(state, name).nbytes for name in tables), _limits.LOWER)})
+    # Double them, and the scratch space.
+    arrays = {name: _double(getattr(state, name)) for name in tables}
     longest = 2 * max(len(state.group), len(state.timed)) + settings.groups_per_batch
-    made["scratch"] = np.empty(longest, dtype=np.int64)
-    if "group" in made and not settings.records:
+    arrays["scratch"] = np.empty(longest, dtype=np.int64)
+    # Offer the new rows to later groups.
+    if "group" in arrays and not settings.records:
         old = len(state.group)
         rows = np.empty(2 * old, dtype=np.int32)
         rows[: run.rows] = state.rows[: run.rows]
         rows[run.rows : run.rows + old] = np.arange(2 * old - 1, old - 1, -1)
         run.rows += old
-        made["rows"] = rows
-    if "again" in made:
-        made |= _unrolled(state, made)
-    return state._replace(**made)
+        arrays["rows"] = rows
+    # Lay out growing rings from their head.
+    if "again" in arrays:
+        arrays |= _unroll(state, arrays)
+    return state._replace(**arrays)
 
 
-def _unrolled(state: State, made: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _unroll(state: State, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Rings begin at their head again when they grow."""
-    out = {}
+    unrolled = {}
     for name in ("again", "targets"):
         old, head, count = getattr(state, name), state.run[f"{name}_head"], state.run[name]
-        made[name][:count] = old[(head + np.arange(count)) % len(old)]
-        out[name] = made[name]
+        arrays[name][:count] = old[(head + np.arange(count)) % len(old)]
+        unrolled[name] = arrays[name]
         state.run[f"{name}_head"] = 0
-    return out
+    return unrolled
 
 
-def _doubled(array: np.ndarray) -> Any:
+def _double(array: np.ndarray) -> Any:
     # Joining records gives a plain array.
     return np.concatenate([array, np.empty_like(array)]).view(type(array))

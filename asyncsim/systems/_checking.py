@@ -23,7 +23,7 @@ _CHOICES = {
     "release": (RELEASES, "say when a ticket returns"),
     "release_dropped": (RETURNS, "say when the ticket of a dropped group returns"),
     "order": (ORDERS, "say which ready groups go first"),
-    "overflow": (OVERFLOWS, "say what a group does that finds the buffer full"),
+    "overflow": (OVERFLOWS, "say what happens to a group at a full buffer"),
     "visible": (VISIBILITIES, "say when a finished group can be chosen"),
     "age_action": (ACTIONS, "say what happens to a group that is too old"),
     "age_reach": (REACHES, "say whether groups in generation are cut too"),
@@ -152,7 +152,7 @@ def _buffer(s: Any) -> None:
             "max_uses",
             s.max_uses,
             "None where groups become visible at a publish",
-            "a trainer that has used up what it sees waits for its own publish; let groups be used again",
+            "a trainer that has used all visible groups waits for its own publish; let groups be used again",
         )
         keeps = s.max_age is None and (s.capacity is None or s.overflow != "drop_oldest")
         checks.require(
@@ -160,7 +160,7 @@ def _buffer(s: Any) -> None:
             "max_age, overflow",
             (s.max_age, s.overflow),
             "None, and block or close, where groups become visible at a publish",
-            "what is seen could leave before a publish shows more; keep what is there",
+            "visible groups could leave before a publish shows more; keep them",
         )
     checks.require(
         s.max_uses == 1 or s.tickets is None,
@@ -183,7 +183,7 @@ def _buffer(s: Any) -> None:
             "capacity",
             s.capacity,
             f"at least tickets = {s.tickets} where a batch waits for certain groups",
-            "the group that is waited for would stand before a full buffer; raise the capacity or drop_oldest",
+            "the awaited group would be blocked by a full buffer; raise the capacity or drop_oldest",
         )
     checks.require(
         s.window is None or s.order == "oldest_start",
@@ -241,12 +241,14 @@ def _admission(s: Any) -> None:
         f"1 with permits = {s.permits}",
         "a group begins with the first permit that is free; admit one at a time",
     )
+    # Check epochs where groups can be lost.
     cuts = s.max_age is not None and s.age_action != "wait"
     loses = s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest")
     if s.epoch is not None:
         _epoch(s, loses)
     if s.tickets is None:
         return
+    # Bound the tickets that may lie idle.
     at_publish = s.release == "publish"
     unit = s.groups_per_batch * (s.batches_per_publish if at_publish else 1)
     # Groups out are whole quanta, so up to quantum - 1 tickets lie idle, how many depends on the returns so far.
@@ -274,7 +276,7 @@ def _admission(s: Any) -> None:
 def _epoch(s: Any, loses: bool) -> None:
     """Refuse epochs whose last groups would never be admitted."""
     checks.require(
-        s.max_uses == 1, "max_uses", s.max_uses, "1 in epochs", "an epoch asks every prompt once; choose one of them"
+        s.max_uses == 1, "max_uses", s.max_uses, "1 in epochs", "an epoch uses every prompt once; choose one of them"
     )
     groups = s.epoch * s.groups_per_batch
     checks.require(

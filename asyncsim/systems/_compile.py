@@ -1,11 +1,11 @@
-"""How the kernel's functions are compiled, and how what was compiled is kept.
+"""How the kernel's functions are compiled and cached.
 
-Passing an array to a function counts a reference to it, atomically, even where the function is inlined afterwards: with
+Passing an array to a function counts a reference to it atomically, even where the function is inlined afterwards. With
 some thirty arrays that costs ten times the event. The kernel's functions allocate nothing and are compiled without
 counting.
 
-numba keeps compiled code until the file of the kept function changes, whatever happens to the functions inside it. So
-only entry points are kept, under a key that contains a digest of every source that they are made of.
+numba caches compiled code until the file of the cached function changes, even where functions that it calls have
+changed. So only entry points are cached, under a key with a digest of all their sources.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ inlined = _njit(error_model="numpy", forceinline=True, _nrt=False)
 """Becomes a part of its callers."""
 compiled = _njit(error_model="numpy", _nrt=False)
 """Is called."""
-kept = compiling.kept(error_model="numpy", nogil=True, _nrt=False)
-"""An entry point: its code is kept on disk, other threads run meanwhile."""
+entry_point = compiling.kept(error_model="numpy", nogil=True, _nrt=False)
+"""An entry point: its code is cached on disk, other threads run meanwhile."""
 
 _SOURCES = ("_compile", "_state", "_heaps", "_engine", "_buffer", "_groups", "_weights", "_kernel")
 
 
 def digest() -> int:
-    """A number that changes with every source of the kernel; 1 where they are not there to be read.
+    """A number that changes with every source of the kernel; 1 where the sources are missing.
 
-    An entry point has it as a variable of its closure, which numba makes a part of the key of what it keeps.
+    Entry points hold it in their closure, which is part of numba's cache key.
     """
-    here = Path(__file__).parent
-    paths = [here / f"{name}.py" for name in _SOURCES] + [here.parent / "base" / "rng_compiled.py"]
+    folder = Path(__file__).parent
+    paths = [folder / f"{name}.py" for name in _SOURCES] + [folder.parent / "base" / "rng_compiled.py"]
     if not all(path.is_file() for path in paths):
         return 1
     text = b"".join(path.read_bytes() for path in paths)

@@ -41,14 +41,14 @@ def environments(system: Settings, samples: np.ndarray, turns: np.ndarray, reali
 
 
 def difficulties(system: Settings, groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Factor on the work of the prompts that the groups of these numbers ask first."""
+    """Factor on the work of the first prompts of the groups with these numbers."""
     if system.difficulty is None:
         return np.ones(np.shape(groups))
     return system.difficulty.sample(rng.Stream(seed, "difficulty"), realization, groups, compiled=True)
 
 
 def acceptances(groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Uniform numbers; a group is kept where its number is below the probability of that."""
+    """Uniform numbers; a group is accepted where its number is below the probability of acceptance."""
     return rng_compiled.uniform(rng.Stream(seed, "accept"), realization, groups)
 
 

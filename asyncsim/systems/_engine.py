@@ -73,7 +73,7 @@ def server_of(state, code):
 
 
 @inlined
-def packed(state, code):
+def heap_code(state, code):
     """The heap code of a sample: its number above its row."""
     settings = state.settings
     if settings.samples == 1:
@@ -108,7 +108,7 @@ def key_of(state, code):
 def failure_after(state, code, attempt):
     """Units of work that an attempt writes until it fails."""
     settings = state.settings
-    number = packed(state, code) >> ROW_BITS
+    number = heap_code(state, code) >> ROW_BITS
     draw = uniform_at(settings.failure_key_0, settings.failure_key_1, settings.realization, number, attempt, 0)
     return -math.log1p(-draw) / settings.failure_rate
 
@@ -134,7 +134,7 @@ def push_key(state, code, s):
     size = server.heap
     server.heap = size + 1
     key = key_of(state, code)
-    sift_up(state.keys, state.codes, s * settings.room, size, key, packed(state, code))
+    sift_up(state.keys, state.codes, s * settings.room, size, key, heap_code(state, code))
 
 
 @inlined
@@ -145,7 +145,7 @@ def write(state, code, s, now):
     run.active += 1
     set_speed(state, s, now)
     begin_stretch(state, code, s, clock(state, s, now))
-    if settings.asks and sample.done == 0.0:
+    if settings.external_work and sample.done == 0.0:
         sample.phase = STARTING
         state.pending[run.pending] = code
         run.pending += 1
@@ -155,7 +155,7 @@ def write(state, code, s, now):
 
 @inlined
 def stamp_start(state, code, now):
-    """An attempt begins at nothing under the installed version."""
+    """An attempt begins without tokens under the installed version."""
     settings, run, sample = state.settings, state.run, state.sample[code]
     row = row_of(state, code)
     again = sample.v_start >= 0
@@ -221,7 +221,7 @@ def account(state, code, s, at, done):
 
 
 @inlined
-def written(state, code, at):
+def work_written(state, code, at):
     """Work that a writing sample has done at W = at."""
     sample = state.sample[code]
     return sample.done + max(0.0, at - sample.clock) * rate_of(state, code)
@@ -229,7 +229,7 @@ def written(state, code, at):
 
 @compiled
 def waste(state, code):
-    """What a sample has written is thrown away."""
+    """Discard the tokens of a sample."""
     sums, sample = state.sums, state.sample[code]
     sample.wasted += sample.done
     sums.wasted_work += sample.done
@@ -262,8 +262,8 @@ def fail(state, code, now):
 
 
 @compiled
-def repaired(state, code, s, now):
-    """A sample goes on after its failure: where it was, or at nothing."""
+def resume(state, code, s, now):
+    """A sample goes on after its failure: where it was, or without tokens."""
     settings = state.settings
     if not settings.failure_keeps:
         stamp_start(state, code, now)
@@ -282,7 +282,7 @@ def areas_to(state, now):
 
 @compiled
 def rekey(state, now):
-    """Give every writing sample the key that its stretch asks for, not before now, and order the heaps anew."""
+    """Recompute the key of every writing sample, not before now, and rebuild the heaps."""
     settings = state.settings
     for s in range(settings.servers):
         at, o = clock(state, s, now), s * settings.room

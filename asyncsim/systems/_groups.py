@@ -17,7 +17,7 @@ from asyncsim.systems._engine import (
     set_speed,
     submit,
     target_of,
-    written,
+    work_written,
 )
 from asyncsim.systems._heaps import heapify, ring_next, ring_put, timed_heapify, timed_move
 from asyncsim.systems._state import (
@@ -70,6 +70,7 @@ def new_sample(state, code, line, factor):
 def new_group(state, now):
     """A group takes a place; its row."""
     settings, run = state.settings, state.run
+    # Number the group and give it a row.
     number = run.admitted
     run.admitted = number + 1
     if settings.records:
@@ -78,6 +79,7 @@ def new_group(state, now):
         run.rows -= 1
         row = state.rows[run.rows]
     group, moment = state.group[row], state.moment[row]
+    # Assign a place and reset its counts.
     group.number = number
     group.place = state.free[run.free_head]
     run.free_head = ring_next(state.free.shape[0], run.free_head)
@@ -87,18 +89,21 @@ def new_group(state, now):
     group.v_head = group.v_done = group.after = -1
     group.fate = group.used = group.references = 0
     group.stage = IN_GENERATION
+    # Link it behind the latest group.
     group.before = run.last_row
     if run.last_row >= 0:
         state.group[run.last_row].after = row
     else:
         run.first_row = row
     run.last_row = row
+    # Stamp its times and draw its fate.
     moment.t_submit = now
     if settings.records:
         group.v_left = group.v_trained = group.batch = group.entry = group.target = -1
         moment.t_done = moment.t_ready = moment.t_left = moment.t_free = np.nan
     prompt = state.prompts[number - run.supplied]
-    group.kept = prompt.accept < settings.accept
+    group.accepted = prompt.accept < settings.accept
+    # Take a requeued prompt before a new one.
     if run.again > 0:
         again = state.again[run.again_head]
         group.prompt, moment.factor = again.prompt, again.factor
@@ -106,6 +111,7 @@ def new_group(state, now):
         run.again -= 1
     else:
         group.prompt, moment.factor = number, prompt.factor
+    # Assign the batch it is meant for.
     if settings.order == TARGETED_ORDER:
         if run.targets > 0:
             group.target = state.targets[run.targets_head]
@@ -137,7 +143,7 @@ def dispatch_rest(state, now):
 
 @inlined
 def epoch_is_full(state):
-    """Whether the next quantum belongs to an epoch that has not begun; lost groups are asked for again."""
+    """Whether the next quantum belongs to an epoch that has not begun; lost groups are replaced."""
     settings, run = state.settings, state.run
     begun = run.finished // settings.epoch + 1
     if run.finished == (begun - 1) * settings.epoch and (run.wanted or run.syncing):
@@ -152,6 +158,7 @@ def admit(state, now):
     settings, run = state.settings, state.run
     quantum, samples = settings.quantum, settings.samples
     while run.tickets >= quantum and run.free >= quantum:
+        # Stop where lead, permits or epoch forbid.
         if settings.lead < UNLIMITED and run.packs // settings.batches_per_publish - run.installed > settings.lead:
             break
         if (
@@ -160,9 +167,11 @@ def admit(state, now):
             or (settings.epoch < UNLIMITED and epoch_is_full(state))
         ):
             break
+        # Ask for room or draws that are missing.
         room = state.group.shape[0] - run.admitted if settings.records else run.rows
         if room < quantum or run.admitted + quantum - run.supplied > state.prompts.shape[0]:
             return True
+        # Admit one quantum.
         for _ in range(quantum):
             row = new_group(state, now)
             run.tickets -= 1
@@ -177,22 +186,22 @@ def admit(state, now):
 
 
 @inlined
-def finished(state, code, now):
+def finish_group(state, code, now):
     """The group of a sample is scored: rejected, into the buffer, or blocked."""
     settings, run = state.settings, state.run
     row = row_of(state, code)
     run.scoring -= 1
-    if state.group[row].kept and run.ready < settings.capacity:
+    if state.group[row].accepted and run.ready < settings.capacity:
         enter(state, row, now)
     else:
-        refused(state, row, now)
+        refuse_group(state, row, now)
 
 
 @compiled
-def refused(state, row, now):
+def refuse_group(state, row, now):
     """A finished group that is rejected or finds no room in the buffer."""
     settings, run, group = state.settings, state.run, state.group[row]
-    if group.kept == 0:
+    if group.accepted == 0:
         unlink(state, row)
         if settings.place_holds:
             free_place(state, row, now)
@@ -218,7 +227,7 @@ def unblock(state, now):
 
 
 @inlined
-def ended(state, code, now):
+def end_sample(state, code, now):
     """A sample has all its tokens; True where its reward is there at once."""
     settings, run, sample = state.settings, state.run, state.sample[code]
     sample.end = now
@@ -242,7 +251,7 @@ def ended(state, code, now):
 
 
 @inlined
-def scored(state, code, now):
+def score_sample(state, code, now):
     """A sample has its reward; True where its group is finished by it."""
     sample = state.sample[code]
     sample.scored = now
@@ -258,23 +267,27 @@ def leave_server(state, code, now):
     settings, run, sample = state.settings, state.run, state.sample[code]
     s, phase = server_of(state, code), sample.phase
     holds = phase in (WRITING, STARTING, REPAIRING)
+    # Account for what it has written.
     if phase in (WRITING, STARTING):
         at = clock(state, s, now)
-        done = min(written(state, code, at), target_of(state, code))
+        done = min(work_written(state, code, at), target_of(state, code))
         if phase == WRITING:
             account(state, code, s, at, done)
         state.server[s].active -= 1
         run.active -= 1
+    # Release its slot.
     if (phase == STEPPING and settings.environment_holds) or (phase == REWARDED and settings.reward_holds):
         holds = True
     if holds:
         state.server[s].held -= 1
         run.holding -= 1
+    # Release its permit.
     if phase == OUTSIDE:
         # Only the group that was admitted last has samples outside.
         run.outside_from = run.outside_to
     elif phase < REWARDED or (phase == REWARDED and settings.reward_holds):
         run.permitted -= 1
+    # Mark the sample as cut.
     if phase != OVER_SAMPLE:
         if phase != REWARDED:
             sample.wasted += sample.done
@@ -286,35 +299,39 @@ def sweep(state):
     """Take cut samples out of heaps and queues."""
     settings, run = state.settings, state.run
     for s in range(settings.servers):
-        o, kept = s * settings.room, 0
+        o, end = s * settings.room, 0
+        # Compact the heap of completions.
         for i in range(state.server[s].heap):
             if state.sample[state.codes[o + i] & ROW_MASK].phase != CUT_SAMPLE:
-                state.keys[o + kept], state.codes[o + kept] = state.keys[o + i], state.codes[o + i]
-                kept += 1
-        state.server[s].heap = kept
-        heapify(state.keys, state.codes, o, kept)
-        kept = 0
+                state.keys[o + end], state.codes[o + end] = state.keys[o + i], state.codes[o + i]
+                end += 1
+        state.server[s].heap = end
+        heapify(state.keys, state.codes, o, end)
+        # Compact the queue for slots.
+        end = 0
         for i in range(state.server[s].waiting):
             code = state.queue[o + (state.server[s].waiting_head + i) % settings.room]
             if state.sample[code].phase != CUT_SAMPLE:
-                state.scratch[kept] = code
-                kept += 1
-        for i in range(kept):
+                state.scratch[end] = code
+                end += 1
+        for i in range(end):
             state.queue[o + i] = state.scratch[i]
-        state.server[s].waiting, state.server[s].waiting_head = kept, 0
-    kept = 0
+        state.server[s].waiting, state.server[s].waiting_head = end, 0
+    # Compact samples that await their work.
+    end = 0
     for i in range(run.pending):
         if state.sample[state.pending[i]].phase != CUT_SAMPLE:
-            state.pending[kept] = state.pending[i]
-            kept += 1
-    run.pending = kept
-    kept = 0
+            state.pending[end] = state.pending[i]
+            end += 1
+    run.pending = end
+    # Compact the events of the wall clock.
+    end = 0
     for i in range(run.timed):
         if state.timed[i].what & 3 == EVENT_PLACE or state.sample[state.timed[i].what >> 2].phase != CUT_SAMPLE:
-            timed_move(state.timed, kept, i)
-            kept += 1
-    run.timed = kept
-    timed_heapify(state.timed, kept)
+            timed_move(state.timed, end, i)
+            end += 1
+    run.timed = end
+    timed_heapify(state.timed, end)
 
 
 @compiled
@@ -339,29 +356,33 @@ def cut_group(state, row, now):
 def cut(state, now):
     """The age rule: groups older than the planned version allows are dropped; whether there are any."""
     settings, run = state.settings, state.run
+    # Cut finished groups.
     planned = run.packs // settings.batches_per_publish
     changed = cut_buffer(state, planned, now)
     if not settings.reaches_all:
         return changed
-    found, waiting = 0, run.blocked
+    # Cut groups blocked before the buffer.
+    dropped, waiting = 0, run.blocked
     run.blocked = 0
     for i in range(waiting):
         row = state.blocked[(run.blocked_head + i) % state.blocked.shape[0]]
         if over_age(state, row, planned):
             cut_group(state, row, now)
-            found += 1
+            dropped += 1
         else:
             ring_put(state.blocked, 0, state.blocked.shape[0], run.blocked_head, run.blocked, row)
             run.blocked += 1
+    # Cut groups in generation and scoring.
     row = run.first_row
     while row >= 0:
         after = state.group[row].after
         if state.group[row].stage != IN_QUEUE and over_age(state, row, planned):
             cut_group(state, row, now)
-            found += 1
+            dropped += 1
         row = after
-    if found == 0:
+    if dropped == 0:
         return changed
+    # Clean queues and serve the freed slots.
     sweep(state)
     for s in range(settings.servers):
         set_speed(state, s, now)
@@ -373,28 +394,32 @@ def cut(state, now):
 def train(state, now):
     """The next packed batch starts to train; its seconds."""
     settings, run, sums = state.settings, state.run, state.sums
+    # Sum the work of the batch.
     number = run.started
     line, row_of_batch = number % len(state.taken), number % len(state.batch)
     samples, version, work = settings.samples, run.snapshots, 0.0
     for k in range(settings.groups_per_batch):
         row = state.taken[line, k]
-        own = 0.0
+        group_work = 0.0
         for code in range(row * samples, (row + 1) * samples):
-            own += state.sample[code].work
-        work += own
+            group_work += state.sample[code].work
+        work += group_work
+        # Record the first use of a group.
         if state.group[row].fate != TRAINED:
             state.group[row].fate, state.group[row].batch, state.moment[row].t_left = TRAINED, number, now
             state.group[row].v_left, state.group[row].v_trained = run.installed, version
             run.gone += 1
-            sums.trained_work += own
+            sums.trained_work += group_work
         if number >= settings.warm_up:
             summarize(state, row, version)
+        # Release rows that are used up.
         state.group[row].references -= 1
         if state.group[row].stage == IN_PACK:
             state.group[row].stage = LEFT
         if not settings.records and state.group[row].references == 0 and state.group[row].stage == LEFT:
             state.rows[run.rows] = row
             run.rows += 1
+    # Start the trainer.
     run.started = number + 1
     run.busy = 1
     state.batch[row_of_batch].t_start = now

@@ -1,4 +1,4 @@
-"""The event kernel: one realization of a system on flat arrays, resumable at every point where a caller may be asked.
+"""The event kernel: one realization of a system on flat arrays, resumable wherever the caller supplies work.
 
 `MODEL.md` is the contract. Helpers take the state, the row of a group (`row`), a sample (`code`) or a server (`s`), and
 the time (`now`).
@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim.systems import _engine
 from asyncsim.systems._buffer import choose
-from asyncsim.systems._compile import compiled, digest, inlined, kept
+from asyncsim.systems._compile import compiled, digest, entry_point, inlined
 from asyncsim.systems._engine import (
     ROW_MASK,
     account,
@@ -22,7 +22,7 @@ from asyncsim.systems._engine import (
     pop_key,
     push_key,
     put_event,
-    repaired,
+    resume,
     serve,
     server_of,
     set_speed,
@@ -30,7 +30,7 @@ from asyncsim.systems._engine import (
     target_of,
     write,
 )
-from asyncsim.systems._groups import admit, cut, dispatch_rest, ended, finished, scored, train, unblock
+from asyncsim.systems._groups import admit, cut, dispatch_rest, end_sample, finish_group, score_sample, train, unblock
 from asyncsim.systems._heaps import ring_put, timed_move, timed_sift
 from asyncsim.systems._state import (
     ADMIT,
@@ -87,7 +87,7 @@ def _next_time(state):
 
 
 @inlined
-def _pass(state, now):
+def _integrate_to(state, now):
     """Integrate what is summed over time up to now."""
     run, sums = state.run, state.sums
     seconds = now - run.now
@@ -105,6 +105,7 @@ def _pass(state, now):
 def _complete(state, s, now):
     """A stretch ends: a failure, a turn, or the sample; the sample's row where its reward is there, or -1."""
     settings, run, server = state.settings, state.run, state.server[s]
+    # Find the sample and count its work.
     code, at = state.codes[s * settings.room] & ROW_MASK, state.keys[s * settings.room]
     if state.decode.size > 0:
         server.w_zero, server.t_zero = at, now
@@ -113,11 +114,13 @@ def _complete(state, s, now):
     pop_key(state, s)
     server.active -= 1
     run.active -= 1
+    # Handle a failure.
     turn = state.sample[code].turn
     complete = -1
     if settings.failure_rate > 0.0 and done < end_of_turn(state, code):
         if fail(state, code, now):
-            repaired(state, code, s, now)
+            resume(state, code, s, now)
+    # Begin the environment step or next turn.
     elif turn < settings.turns:
         state.sample[code].turn = turn + 1
         seconds = state.steps[code, turn - 1]
@@ -129,10 +132,12 @@ def _complete(state, s, now):
         else:
             write(state, code, s, now)
     else:
+        # End the sample; release its slot.
         if not (settings.reward_holds and state.sample[code].reward > 0.0):
             _release(state, s)
-        if ended(state, code, now):
+        if end_sample(state, code, now):
             complete = code
+    # Serve waiting samples.
     if server.waiting > 0:
         serve(state, s, now)
     set_speed(state, s, now)
@@ -140,18 +145,21 @@ def _complete(state, s, now):
 
 
 @compiled
-def _timed(state, now):
+def _next_wall_clock_event(state, now):
     """The next event of the wall clock; the sample's row where it is a reward, or -1."""
     settings, run = state.settings, state.run
+    # Pop the event.
     what = state.timed[0].what
     code, kind, last = what >> 2, what & 3, run.timed - 1
     timed_move(state.timed, 0, last)
     run.timed = last
     timed_sift(state.timed, last, 0)
+    # Open a place.
     if kind == EVENT_PLACE:
         ring_put(state.free, 0, state.free.shape[0], run.free_head, run.free, code)
         run.free += 1
         return -1
+    # Return a sample from its environment.
     s = server_of(state, code)
     if kind == EVENT_STEP:
         if settings.environment_holds:
@@ -160,9 +168,11 @@ def _timed(state, now):
             state.sample[code].phase = QUEUED
             submit(state, code, s, now)
         return -1
+    # Resume a repaired sample.
     if kind == EVENT_REPAIR:
-        repaired(state, code, s, now)
+        resume(state, code, s, now)
         return -1
+    # Release the slot of a scored sample.
     if settings.reward_holds:
         run.permitted -= 1
         _release(state, s)
@@ -182,7 +192,7 @@ def _launch(state):
 
 
 @inlined
-def _lacking(state):
+def _shortage(state):
     """FULL or SUPPLY where a table or the drawn training times might not last for a step; GOING else."""
     settings, run = state.settings, state.run
     # No step adds more than three stretches for each sample in flight, or, between events, an event.
@@ -202,7 +212,7 @@ def _go_to_next(state):
     time = _next_time(state)
     if time == np.inf:
         return STALLED
-    _pass(state, max(time, run.now))
+    _integrate_to(state, max(time, run.now))
     run.idle_events += 1
     if run.idle_events > settings.patience:
         if not run.busy and not run.syncing:
@@ -212,21 +222,21 @@ def _go_to_next(state):
 
 
 @inlined
-def _happen(state, now):
+def _run_events(state, now):
     """All events of this time in their order; only the first where training takes no time."""
     settings, run = state.settings, state.run
     run.point = SETTLE
     for s in range(settings.servers):
         while state.server[s].heap > 0 and state.server[s].speed > 0.0 and completion(state, s) <= now:
             code = _complete(state, s, now)
-            if code >= 0 and scored(state, code, now):
-                finished(state, code, now)
+            if code >= 0 and score_sample(state, code, now):
+                finish_group(state, code, now)
             if settings.instant:
                 return
     while run.timed > 0 and state.timed[0].time <= now:
-        code = _timed(state, now)
-        if code >= 0 and scored(state, code, now):
-            finished(state, code, now)
+        code = _next_wall_clock_event(state, now)
+        if code >= 0 and score_sample(state, code, now):
+            finish_group(state, code, now)
         if settings.instant:
             return
     if run.busy and run.train_end <= now:
@@ -285,10 +295,10 @@ def _start_training(state, now):
 
 @inlined
 def _settle(state, stop_started, stop_finished, now):
-    """One pass over what needs no time but admission; sets where to go on, returns what to stop for."""
+    """One pass over all that takes no time, except admission; sets the next point, returns the reason to stop."""
     settings, run = state.settings, state.run
     if _synchronize(state, now):
-        return PUBLISHED if settings.asks and settings.mode in (KEEP, RESTART, REPREFILL) else GOING
+        return PUBLISHED if settings.external_work and settings.mode in (KEEP, RESTART, REPREFILL) else GOING
     if run.finished >= stop_finished and not run.wanted and not run.syncing:
         return DONE_RUN
     run.point = ADMIT
@@ -309,8 +319,8 @@ def _settle(state, stop_started, stop_finished, now):
 
 
 @inlined
-def _let_in(state, now):
-    """Permits, then admission unless a publish closes it; STARTS where the caller is asked for work."""
+def _admit(state, now):
+    """Permits, then admission unless a publish closes it; STARTS where the caller has to supply work."""
     settings, run = state.settings, state.run
     if run.outside_from < run.outside_to and run.permitted < settings.permits:
         dispatch_rest(state, now)
@@ -320,47 +330,47 @@ def _let_in(state, now):
     run.point = SETTLE if run.inline == 2 else EVENTS
     run.inline = 0
     if run.pending > 0:
-        run.asked = 1
+        run.launch_due = 1
         return STARTS
     return GOING
 
 
 @compiled
 def _advance(state, stop_started, stop_finished):
-    """Run on until so many batches have started or finished, or until the caller is asked; returns why.
+    """Run until so many batches have started or finished, or the caller has to act; returns the reason.
 
     STARTS: fill in the work of the samples in `pending`; PUBLISHED: change the work of samples in flight and call
-    `rekey`; both only where `asks` is set. TRAINING, DONE_RUN: the wanted batch started, finished. STALLED: nothing can
-    happen any more; STARVED: much happens, but no batch. FULL: go on with the `grown` state. SUPPLY: draw more.
+    `rekey`; both only where `external_work` is set. TRAINING, DONE_RUN: the wanted batch started, finished. STALLED: no
+    event is left; STARVED: events go on, but no batch is formed. FULL: go on after `grow`. SUPPLY: draw more.
     """
     run = state.run
-    if run.asked:
-        # Only now is the work of the samples known that had started when the caller was asked.
-        run.asked = 0
+    if run.launch_due:
+        # The caller has supplied the work of the samples that started.
+        run.launch_due = 0
         _launch(state)
     while True:
-        why = _lacking(state)
-        if why == GOING:
+        reason = _shortage(state)
+        if reason == GOING:
             if run.point == EVENTS:
-                why = _go_to_next(state)
-                if why == GOING:
-                    _happen(state, run.now)
+                reason = _go_to_next(state)
+                if reason == GOING:
+                    _run_events(state, run.now)
             elif run.point == SETTLE:
-                why = _settle(state, stop_started, stop_finished, run.now)
+                reason = _settle(state, stop_started, stop_finished, run.now)
             else:
-                why = _let_in(state, run.now)
-        if why != GOING:
-            return why
+                reason = _admit(state, run.now)
+        if reason != GOING:
+            return reason
 
 
 def _entry_points(sources: int) -> tuple[Any, Any]:
-    @kept
+    @entry_point
     def advance(state, stop_started, stop_finished):
         if sources == 0:
             return GOING
         return _advance(state, stop_started, stop_finished)
 
-    @kept
+    @entry_point
     def rekey(state):
         if sources > 0:
             _engine.rekey(state, state.run.now)
@@ -369,5 +379,6 @@ def _entry_points(sources: int) -> tuple[Any, Any]:
 
 
 advance, rekey = _entry_points(digest())
-"""`advance(state, stop_started, stop_finished)` as told above; `rekey(state)` gives every sample in flight the end that
-its work asks for, and orders the heaps anew."""
+"""`advance(state, stop_started, stop_finished)` as described above; `rekey(state)` recomputes the end of every sample
+in flight from its work, and rebuilds the heaps.
+"""

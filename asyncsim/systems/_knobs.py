@@ -1,4 +1,4 @@
-"""What presets share: arguments that a trainer's knobs do not name, reading knobs, places that are all alike."""
+"""What presets share: arguments beyond a trainer's own knobs, readers of knobs, equal places."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ _SHARED = (
     "`length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, "
     "seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:"
 )
-"""What docstrings of presets say in the same words: of `length` and `Times`, and behind them."""
+"""Words that docstrings of presets share: on `length` and `Times`, and behind them."""
 
 
 def preset(make: Callable[Knobs, System]) -> Callable[Knobs, System]:
     """A preset whose last arguments are `length` and `**times`: its signature and docstring name each of them.
 
-    Its docstring lists the trainer's own knobs ("Arguments: ... Source: ..."); one that speaks of `length` itself stays
+    Its docstring lists the trainer's own knobs ("Arguments: ... Source: ..."); one that describes `length` itself stays
     as it is. Raises `TypeError` for arguments that are not in the signature.
     """
-    signature = _spelled_out(make)
+    signature = _full_signature(make)
 
     @functools.wraps(make)
-    def made(*knobs: Knobs.args, **given: Knobs.kwargs) -> System:
-        for name in given:
+    def build(*knobs: Knobs.args, **settings: Knobs.kwargs) -> System:
+        for name in settings:
             if name not in signature.parameters:
                 raise TypeError(f"{make.__name__}() got an unexpected keyword argument {name!r}")
-        return make(*knobs, **given)
+        return make(*knobs, **settings)
 
-    made.__signature__ = signature  # type: ignore[attr-defined]
-    made.__doc__ = _filled_in(inspect.getdoc(make) or "")
-    return made
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    build.__doc__ = _full_docstring(inspect.getdoc(make) or "")
+    return build
 
 
-def _spelled_out(make: Callable[..., Any]) -> inspect.Signature:
+def _full_signature(make: Callable[..., Any]) -> inspect.Signature:
     """The signature with each of `Times` in place of `**times`; types are text where they are in the preset's file."""
     signature = inspect.signature(make)
-    *own, _ = signature.parameters.values()
+    *knobs, _ = signature.parameters.values()
     text = isinstance(signature.return_annotation, str)
     types = inspect.get_annotations(Times) if text else get_type_hints(Times)
     defaults = {field.name: field.default for field in dataclasses.fields(System)}
@@ -71,11 +71,11 @@ def _spelled_out(make: Callable[..., Any]) -> inspect.Signature:
         )
         for name, kind in types.items()
     ]
-    return signature.replace(parameters=[*own, *times])
+    return signature.replace(parameters=[*knobs, *times])
 
 
-def _filled_in(doc: str) -> str:
-    """The docstring whose paragraph of arguments ends with what all presets say."""
+def _full_docstring(doc: str) -> str:
+    """The docstring with the shared arguments added to its own."""
     paragraphs = doc.split("\n\n")
     for number, paragraph in enumerate(paragraphs):
         if paragraph.startswith("Arguments:") and "`length`" not in paragraph:
@@ -102,7 +102,7 @@ def optional(name: str, value: Any, low: int, remedy: str) -> int | None:
 
 
 def alike(name: str, value: Any, places: int) -> tuple[float, ...]:
-    """Places of rate 1; too many of them are blamed on the knob that asks for them."""
+    """Places of rate 1; too many are refused under the name of their knob."""
     checks.require(
         1 <= places <= PLACES,
         name,
@@ -116,8 +116,7 @@ def alike(name: str, value: Any, places: int) -> tuple[float, ...]:
 def share(name: str, value: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> int | float:
     """A knob that is a share of something, whole or not, to be multiplied as its trainer does.
 
-    Trainers round the product of floats: 115 % of 100 are 114 where they cut it off, 110 % of 100 are 111 where they
-    round it up.
+    Trainers round the product of floats. Truncated, 115 % of 100 are 114; rounded up, 110 % of 100 are 111.
     """
     number = checks.real(name, value, remedy, low, high, **more)
     return int(number) if number.is_integer() else number

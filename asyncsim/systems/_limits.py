@@ -1,4 +1,4 @@
-"""What a run would come to, from its settings alone: groups, events and bytes; what is beyond a limit is refused."""
+"""Expected size of a run, from its settings alone: groups, events and bytes; runs beyond a limit are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVENTS = 4 * 10**9
 """Events that a realization may be expected to have: some five minutes."""
 LOWER = "batches (updates), groups_per_batch or samples_per_group, or give tickets or a capacity"
 SURE = 10**6
-"""Groups that a run may generate whatever was expected, and beside a hundred times as many as were."""
+"""Groups that a run may always generate, beside a hundred times the expected number."""
 _STRETCH, _TABLES = 50.0, 240.0
 """Bytes that a sample takes in the list of stretches, and in the tables of a timeline."""
 _STEEP = 50.0
@@ -23,10 +23,11 @@ _STEEP = 50.0
 
 
 class Size(NamedTuple):
-    """What a realization needs: groups admitted, groups outstanding at once, events, bytes with and without a record,
-    and bytes of a record and of the tables made from it.
+    """Size of a realization: groups admitted, groups outstanding at once, events and bytes.
 
-    At most what is expected, up to chance.
+    Bytes are those with a record, without one, and of a record with its tables.
+
+    Upper bounds of the expected sizes, up to chance.
     """
 
     groups: float
@@ -49,9 +50,9 @@ def refuse_tables(s: Settings, batches: int, samples: int) -> None:
     _refuse(s, batches, samples, "tables", lambda size: size.tables)
 
 
-def _refuse(s: Settings, batches: int, samples: int, what: str, needed: Callable[[Size], float]) -> None:
+def _refuse(s: Settings, batches: int, samples: int, what: str, bytes_of: Callable[[Size], float]) -> None:
     size = expected(s, batches, samples, sharp=False)
-    if size.events > EVENTS or needed(size) > checks.available()[0]:
+    if size.events > EVENTS or bytes_of(size) > checks.available()[0]:
         size = expected(s, batches, samples)
     checks.require(
         size.events <= EVENTS,
@@ -60,7 +61,7 @@ def _refuse(s: Settings, batches: int, samples: int, what: str, needed: Callable
         f"at most {EVENTS:.0e} in a realization",
         f"{size.groups:.3g} groups are generated for {batches} batches: lower updates or train_time, or raise length",
     )
-    checks.memory({what: (int(min(needed(size), 1e30)), LOWER)})
+    checks.memory({what: (int(min(bytes_of(size), 1e30)), LOWER)})
 
 
 def refuse_more(s: Settings, batches: int, samples: int, groups: int, trained: int) -> None:
@@ -71,19 +72,24 @@ def refuse_more(s: Settings, batches: int, samples: int, groups: int, trained: i
 
 
 def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Size:
-    """Size of a realization: what is trained, or what generators make while the trainer trains, where nothing holds
-    them back. Lengths are read by their means; `sharp` false: with the rate of a generator whose groups are one sample.
+    """Size of a realization: groups trained, or all that unrestricted generators make while the trainer trains.
+
+    Lengths enter by their means. With `sharp` false the rate is that of groups of one sample.
     """
+    # Count the groups generated.
     publishes = batches // s.batches_per_publish
     uses = math.inf if s.max_uses is None else s.max_uses
-    needed = batches * s.groups_per_batch / s.accept / uses
-    made, seconds = _made(s, batches, publishes, samples, sharp)
-    groups = max(needed, min(needed + _held_back(s, publishes), made)) + len(s.rates)
-    scoring = 0.0 if s.reward is None or seconds == 0.0 else made / seconds * mean(s.reward)
-    outstanding = min(groups, _outstanding(s, made / max(publishes, 1)) + scoring)
-    each = 2 * s.turns - 1 + (s.reward is not None)
-    again = publishes * len(s.rates) * samples if s.mode in ("restart", "reprefill") else 0
-    events = groups * samples * each + _failures(s, groups, samples, seconds) + again + 2 * batches
+    required = batches * s.groups_per_batch / s.accept / uses
+    generated, seconds = _generation(s, batches, publishes, samples, sharp)
+    groups = max(required, min(required + _held_back(s, publishes), generated)) + len(s.rates)
+    # Count the groups outstanding.
+    scoring = 0.0 if s.reward is None or seconds == 0.0 else generated / seconds * mean(s.reward)
+    outstanding = min(groups, _outstanding(s, generated / max(publishes, 1)) + scoring)
+    # Count the events.
+    events_per_sample = 2 * s.turns - 1 + (s.reward is not None)
+    restarts = publishes * len(s.rates) * samples if s.mode in ("restart", "reprefill") else 0
+    events = groups * samples * events_per_sample + _failures(s, groups, samples, seconds) + restarts + 2 * batches
+    # Count the bytes.
     row = samples * (k.SAMPLE.itemsize + 8 * (s.turns - 1)) + k.GROUP.itemsize + k.MOMENT.itemsize + 40
     recorded = groups * (row + _STRETCH * samples) + batches * 150.0
     tables = recorded + groups * (_TABLES * samples + 184.0) + batches * 136.0
@@ -102,7 +108,7 @@ def _work(s: Settings) -> float:
     return mean(s.length) * mean(s.difficulty)
 
 
-def _made(s: Settings, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
+def _generation(s: Settings, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
     """Groups that generators make while a trainer trains that never waits, and the seconds; 0 without a mean."""
     if not math.isfinite(_work(s)):
         return 0.0, 0.0
@@ -150,7 +156,7 @@ def _window(s: Settings) -> float:
     return len(s.rates) + ((s.lead or 0) + 2.0) * s.groups_per_batch * s.batches_per_publish
 
 
-def _outstanding(s: Settings, made: float) -> float:
+def _outstanding(s: Settings, generated: float) -> float:
     """Groups outstanding at most, with those that wait packed; `made` between two publishes."""
     places, packed = len(s.rates), s.groups_per_batch * (s.prefetch + 2)
     if s.tickets is not None:
@@ -158,7 +164,7 @@ def _outstanding(s: Settings, made: float) -> float:
     if s.capacity is not None:
         return 2 * places + s.capacity + packed
     if s.max_uses == 1 and s.max_age is not None:
-        return places + packed + made * (s.max_age + 2)
+        return places + packed + generated * (s.max_age + 2)
     return packed + _window(s) if s.max_uses == 1 and _closes(s) else math.inf
 
 
@@ -166,6 +172,6 @@ def _failures(s: Settings, groups: float, samples: int, seconds: float) -> float
     """Failures while so many groups are written, at most those of all places while the trainer trains."""
     if s.failure_rate == 0.0 or not math.isfinite(_work(s)):
         return 0.0
-    each = s.failure_rate * _work(s)
-    tries = each if s.failure_keeps else math.expm1(min(each, _STEEP))
+    per_sample = s.failure_rate * _work(s)
+    tries = per_sample if s.failure_keeps else math.expm1(min(per_sample, _STEEP))
     return min(groups * samples * tries, s.failure_rate * sum(s.rates) * samples * seconds)

@@ -26,7 +26,7 @@ class Trained(NamedTuple):
 
 
 def trained(state: State, tokens: int) -> Trained:
-    """What a finished state trained, by id inside every batch; one token column where no version differs."""
+    """Trained samples of a finished state, by id inside every batch; one token column where versions agree."""
     code = codes_of(state, groups_of_batches(state))
     start, end = state.sample.v_start[code], state.sample.v_end[code]
     work = state.sample.work[code]
@@ -36,7 +36,7 @@ def trained(state: State, tokens: int) -> Trained:
     return Trained(version, code, work, state.batch.t_start[: len(code)].copy())
 
 
-def joined(system: Settings, parts: Iterable[Trained], header: dict[str, Any]) -> records.Schedule:
+def join(system: Settings, parts: Iterable[Trained], header: dict[str, Any]) -> records.Schedule:
     """The schedule of several realizations."""
     parts = list(parts)
     tokens = max(part.version.shape[-1] for part in parts)
@@ -74,21 +74,22 @@ def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.
     """The full record of a finished state, times in seconds."""
     seconds = float(state.run.now)
     header = {**header, "seconds": seconds}
-    used = groups_of_batches(state)
-    batches, publishes, groups = _batches(state), _publishes(state), _groups(state, used)
+    members = groups_of_batches(state)
+    batches, publishes, groups = _batches(state), _publishes(state), _groups(state, members)
     samples = _samples(state, groups, batches)
-    uses = {"batch": np.repeat(batches["batch"], used.shape[1]), "group": used.reshape(-1)}
+    uses = {"batch": np.repeat(batches["batch"], members.shape[1]), "group": members.reshape(-1)}
     resources = _resources(system, state, groups, batches, publishes, seconds)
-    tables = (_apart(samples), _apart(groups), _apart(batches), _apart(publishes), resources)
-    return records.Timeline(*tables, header, uses, _apart(_stretches(state)))
+    tables = (_detach(samples), _detach(groups), _detach(batches), _detach(publishes), resources)
+    return records.Timeline(*tables, header, uses, _detach(_stretches(state)))
 
 
-def _apart(table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns that keep nothing of the kernel's tables alive."""
+def _detach(table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Columns without references to the kernel's tables."""
     return {name: np.ascontiguousarray(column) for name, column in table.items()}
 
 
 def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    # Repeat group columns for each sample.
     size, count = int(state.settings.samples), int(state.run.admitted)
     code = np.arange(count * size)
     sample = state.sample[: code.size]
@@ -96,10 +97,11 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
     def shared(name: str) -> np.ndarray:
         return groups[name] if size == 1 else np.repeat(groups[name], size)
 
+    # Look up places, servers and times.
     place, batch, v_start, v_ready = shared("place"), shared("batch"), sample.v_start, sample.v_end
     rate, server = state.rate[place], place % int(state.settings.servers)
-    # Batch -1, what was not trained, picks the NaN at the end.
-    pick, train = np.append(batches["t_pack"], np.nan)[batch], np.append(batches["t_start"], np.nan)[batch]
+    # Batch -1 (not trained) selects the NaN at the end.
+    t_pack, t_train = np.append(batches["t_pack"], np.nan)[batch], np.append(batches["t_start"], np.nan)[batch]
     return {
         "sample": code,
         "group": shared("group"),
@@ -115,8 +117,8 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
         "t_end": sample.end,
         "t_scored": sample.scored,
         "t_ready": shared("t_ready"),
-        "t_pack": pick,
-        "t_train": train,
+        "t_pack": t_pack,
+        "t_train": t_train,
         "v_submit": shared("v_submit"),
         "v_start": v_start,
         "v_end": np.where(v_ready < 0, -1, v_start) if state.settings.mode == k.PIN else v_ready,
@@ -129,16 +131,16 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
 
 def _done(state: State, sample: Table, server: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """Work of every sample that is written at the end of the record."""
-    of, now = state.server, state.run.now
-    clock = of.w_zero + (now - of.t_zero) * of.speed
+    servers, now = state.server, state.run.now
+    clock = servers.w_zero + (now - servers.t_zero) * servers.speed
     done = sample.done.copy()
     writing = np.flatnonzero(sample.phase == k.WRITING)
-    more = np.maximum(clock[server[writing]] - sample.clock[writing], 0.0) * rate[writing]
-    done[writing] = np.minimum(done[writing] + more, sample.work[writing])
+    written = np.maximum(clock[server[writing]] - sample.clock[writing], 0.0) * rate[writing]
+    done[writing] = np.minimum(done[writing] + written, sample.work[writing])
     return done
 
 
-def _groups(state: State, used: np.ndarray) -> dict[str, np.ndarray]:
+def _groups(state: State, members: np.ndarray) -> dict[str, np.ndarray]:
     count = int(state.run.admitted)
     group, moment = state.group[:count], state.moment[:count]
     columns = {
@@ -153,7 +155,7 @@ def _groups(state: State, used: np.ndarray) -> dict[str, np.ndarray]:
         "entry": "entry",
         "batch": "batch",
     }
-    uses = np.bincount(used.reshape(-1), minlength=count)
+    uses = np.bincount(members.reshape(-1), minlength=count)
     return {
         "group": np.arange(count),
         "uses": uses,
@@ -195,31 +197,35 @@ def _resources(
     A place is busy with a group's generation, blocked by a finished group that keeps it, syncing while generators stand
     still for an install. A trainer that awaits a publish is syncing.
     """
+    # Find when places became free.
     size = state.rate.size
     done = _before(groups["t_done"], groups["t_left"], seconds)
     free = np.maximum(_before(groups["t_free"], groups["t_free"], seconds), done)
+    # Measure pauses of the generators.
     ends = publishes["t_install"]
     pauses = system.sync_time > 0.0 and system.generator_pauses
 
-    def paused(time: np.ndarray) -> np.ndarray:
+    def pause_before(time: np.ndarray) -> np.ndarray:
         """Seconds for which generators stood still before each time."""
         if not (pauses and ends.size):
             return np.zeros_like(time)
         edges = np.sort(np.concatenate([ends - system.sync_time, ends]))
         return np.interp(time, edges, np.repeat(np.arange(ends.size + 1) * system.sync_time, 2)[1:-1])
 
-    def summed(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    def sum_by_place(start: np.ndarray, end: np.ndarray) -> np.ndarray:
         # Seconds inside a pause are equal but for rounding.
-        running = np.maximum((end - paused(end)) - (start - paused(start)), 0.0)
+        running = np.maximum((end - pause_before(end)) - (start - pause_before(start)), 0.0)
         return np.bincount(groups["place"], weights=running, minlength=size)
 
-    stopped = float(paused(np.array([seconds]))[0])
+    # Sum the states of the trainer.
+    pause = float(pause_before(np.array([seconds]))[0])
     trainer = float(np.nansum(batches["t_end"] - batches["t_start"]))
     waiting = float((ends - publishes["t_snapshot"]).sum()) if system.trainer_waits else 0.0
-    busy = np.append(summed(groups["t_submit"], done), trainer)
-    blocked = np.append(summed(done, free), 0.0)
-    syncing = np.append(np.full(size, stopped), waiting)
-    # What is left of a place that never rests is 0 but for the rounding of the sums.
+    # Sum the states of every place.
+    busy = np.append(sum_by_place(groups["t_submit"], done), trainer)
+    blocked = np.append(sum_by_place(done, free), 0.0)
+    syncing = np.append(np.full(size, pause), waiting)
+    # A place that is never idle has 0 here, up to rounding.
     idle = np.maximum(seconds - busy - blocked - syncing, 0.0)
     return {
         "resource": np.array([f"place {p}" for p in range(size)] + ["trainer"]),
@@ -231,6 +237,6 @@ def _resources(
 
 
 def _before(time: np.ndarray, otherwise: np.ndarray, end: float) -> np.ndarray:
-    """Times of what happened, or of what happened instead, or the end of the record."""
-    known = np.where(np.isnan(time), otherwise, time)
-    return np.where(np.isnan(known), end, known)
+    """Times of an event, or of the event instead of it, or the end of the record."""
+    times = np.where(np.isnan(time), otherwise, time)
+    return np.where(np.isnan(times), end, times)

@@ -13,17 +13,17 @@ from asyncsim.base.laws import Law, as_law
 from asyncsim.systems import _checking
 
 REALIZATIONS = 64
-"""Independent realizations of a random event system that a run uses unless told otherwise."""
+"""Default number of independent realizations of a random event system."""
 
 PLACES = 1 << 20
 """Places of a system at most: each is an entry of `rates`."""
 
 
 class Plan(NamedTuple):
-    """What is asked of a run: so many batches of groups of so many samples, of one realization.
+    """Request for one realization: so many batches of groups of so many samples.
 
-    `drawn` false: every start asks for its work; `record` false: rows of groups are used again; sums over time begin
-    when `warm` batches have trained.
+    `drawn` false: the caller supplies the work of every start; `record` false: rows of groups are used again; sums over
+    time begin when `warm` batches have trained.
     """
 
     batches: int
@@ -90,7 +90,7 @@ class Settings(Source):
     restart_delay: float = 0.0
     failure_keeps: bool = False
     recommended: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of a `Spec` that the trainer states, such as its epochs; they say nothing to the events."""
+    """Settings of a `Spec` that the trainer states, such as its epochs; they do not affect the events."""
 
     def __post_init__(self) -> None:
         for name in ("length", "difficulty", "reward", "environment"):
@@ -108,11 +108,11 @@ class Settings(Source):
         _checking.check(self)
 
     def __repr__(self) -> str:
-        """Name, length, places, and the settings that are not as they are unless set; 400 characters at most."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)[2:] if getattr(self, f.name) != f.default}
-        rates = given.pop("rates")
+        """Name, length, places, and the settings that differ from their defaults; 400 characters at most."""
+        changes = {f.name: getattr(self, f.name) for f in fields(self)[2:] if getattr(self, f.name) != f.default}
+        rates = changes.pop("rates")
         places = f"{rates[0]:g} x {len(rates)}" if len(set(rates)) == 1 else f"{len(rates)} places"
-        parts = [repr(self.name), f"rates={places}", *(f"{k}={checks.shown(v)}" for k, v in given.items())]
+        parts = [repr(self.name), f"rates={places}", *(f"{k}={checks.shown(v)}" for k, v in changes.items())]
         return checks.clipped(f"System({', '.join(parts)})", 400)
 
     @property
@@ -136,13 +136,13 @@ class Settings(Source):
     def describe(self) -> dict[str, Any]:
         """Name, knobs, length, places and all settings, as JSON can hold them."""
         rates: Any = self.rates[0] if len(set(self.rates)) == 1 else list(self.rates)
-        shown = {"name": self.name, "knobs": records.plain(self.knobs), "length": str(self.length)}
-        shown |= {"places": len(self.rates), "rates": rates}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name not in shown:
-                shown[each.name] = records.plain(str(value) if isinstance(value, Law) else value)
-        return shown
+        description = {"name": self.name, "knobs": records.plain(self.knobs), "length": str(self.length)}
+        description |= {"places": len(self.rates), "rates": rates}
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.name not in description:
+                description[setting.name] = records.plain(str(value) if isinstance(value, Law) else value)
+        return description
 
     def realizations(self, replicates: int) -> int:
         """M for so many replicates: 1 where nothing is random, else 64 cut to the replicates."""
@@ -172,8 +172,8 @@ class Settings(Source):
         active = busy * samples_per_group / self.servers
         limits = [math.inf if self.slots is None else float(self.slots)]
         limits += [math.inf if self.permits is None else self.permits / self.servers]
-        held = min(active, *limits)
-        speed = 1.0 if self.decode is None else self.decode[min(max(round(held), 1), len(self.decode)) - 1]
+        writing = min(active, *limits)
+        speed = 1.0 if self.decode is None else self.decode[min(max(round(writing), 1), len(self.decode)) - 1]
         scale = 1.0 if self.difficulty is None else self.difficulty.mean()
         rate = float(sum(self.rates[:busy])) / busy * speed
         seconds = self.length.expected_max(samples_per_group) * scale / rate
@@ -182,6 +182,6 @@ class Settings(Source):
         if self.reward_holds and self.reward is not None:
             seconds += self.reward.mean()
         by_places = busy / seconds
-        if held == active:
+        if writing == active:
             return by_places
-        return min(by_places, self.servers * held * rate / (samples_per_group * self.mean_work()))
+        return min(by_places, self.servers * writing * rate / (samples_per_group * self.mean_work()))

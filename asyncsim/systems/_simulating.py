@@ -7,19 +7,19 @@ from asyncsim.systems import _standstill, _state
 from asyncsim.systems._settings import Plan, Settings
 from asyncsim.systems._state import State
 
-_KEPT = 8 << 20
-"""Bytes of an array up to which its memory stays with the process: simulations are run by the dozen."""
+_RETAINED = 8 << 20
+"""Arrays up to so many bytes keep their memory in the process for the next simulation."""
 
 
 class StalledError(checks.RunError):
-    """Nothing can happen any more, or much happens and no batch is formed; the message says who waits for what."""
+    """No event is left, or events go on without a batch; the message names who waits for what."""
 
 
 def start(system: Settings, plan: Plan) -> State:
     """Kernel state at time 0."""
     from asyncsim.systems import _build, _limits
 
-    memory.keep(_KEPT)
+    memory.keep(_RETAINED)
     checks.integer("batches", plan.batches, 1, "ask for at least one batch")
     samples = checks.integer("samples_per_group", plan.samples, 1, "a group has at least one sample")
     checks.require(
@@ -52,26 +52,26 @@ def _check_divergence(s: Settings, samples_per_group: int) -> None:
 
 def simulate(system: Settings, plan: Plan) -> State:
     """The finished kernel state of one realization, run until the last batch has trained and been published."""
-    state, why = stepped(system, start(system, plan), _state.UNLIMITED, plan.batches, plan.seed)
-    refuse_standstill(system, state, why)
+    state, reason = stepped(system, start(system, plan), _state.UNLIMITED, plan.batches, plan.seed)
+    refuse_standstill(system, state, reason)
     return state
 
 
 def stepped(system: Settings, state: State, stop_started: int, stop_finished: int, seed: int) -> tuple[State, int]:
-    """Advance until the kernel needs more than room or draws; the state and why it came back."""
+    """Advance until the kernel needs more than room or draws; the state and the reason."""
     from asyncsim.systems import _build, _kernel
 
     while True:
-        why = _kernel.advance(state, stop_started, stop_finished)
-        if why == _state.FULL:
-            state = _build.grown(state)
-        elif why == _state.SUPPLY:
+        reason = _kernel.advance(state, stop_started, stop_finished)
+        if reason == _state.FULL:
+            state = _build.grow(state)
+        elif reason == _state.SUPPLY:
             _build.refill(system, state, seed)
         else:
-            return state, why
+            return state, reason
 
 
-def refuse_standstill(system: Settings, state: State, why: int) -> None:
-    """Raise `StalledError` where nothing can happen any more, or much happens and nothing trains."""
-    if why in (_state.STALLED, _state.STARVED):
-        raise StalledError(_standstill.explained(system, state, why == _state.STARVED))
+def refuse_standstill(system: Settings, state: State, reason: int) -> None:
+    """Raise `StalledError` where no event is left, or events go on without training."""
+    if reason in (_state.STALLED, _state.STARVED):
+        raise StalledError(_standstill.explain(system, state, reason == _state.STARVED))

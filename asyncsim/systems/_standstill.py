@@ -8,7 +8,7 @@ from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
 
 
-def explained(system: Settings, state: State, starving: bool) -> str:
+def explain(system: Settings, state: State, starving: bool) -> str:
     """One line: where groups, tickets and the trainer stand, and what each of them waits for."""
     run, now = state.run, float(state.run.now)
     what = "starved: events go on, but no batch is formed," if starving else "stalled"
@@ -32,10 +32,10 @@ def _admission(s: Settings, run: Any) -> str:
         out = int(run.admitted - run.gone)
         lost = s.tickets - tickets - out
         back = "the next publish" if s.release == "publish" else "the next dequeue"
-        gone = f", {lost} are not with any of them" if lost > 0 else ""
+        missing = f", {lost} are not with any of them" if lost > 0 else ""
         return (
             f"generators wait for {s.quantum} tickets, {tickets} of {s.tickets} are free and {out} are out with "
-            f"groups{gone}; tickets return at {back}, those of dropped groups: {s.release_dropped}"
+            f"groups{missing}; tickets return at {back}, those of dropped groups: {s.release_dropped}"
         )
     if s.permits is not None and int(run.permitted) >= s.permits:
         return f"generators wait for a permit, all {s.permits} are with samples under way"

@@ -1,8 +1,8 @@
 """The state of one realization: what the kernel's functions and its readers share.
 
 Tables are arrays of records, a row for each sample, group, server and so on, read as `state.group[row].v_head` in the
-kernel and as `state.group.v_head` outside. Rows of groups are their numbers where everything is recorded, and are used
-again after a group has left where only a summary is asked for; sample k of the group in row r has row r * N + k.
+kernel and as `state.group.v_head` outside. With a full record a group's row is its number. For a summary alone, rows
+are reused after a group has left. Sample k of the group in row r has row r * N + k.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ SETTINGS = _record(
     integers="""groups_per_batch samples batches_per_publish tickets_at_publish returns quantum lead capacity
     drops_oldest hides initial_fill max_uses order window max_age age_waits requeues cuts_at_pack cuts_at_install
     reaches_all age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
-    generator_pauses failure_keeps instant asks records stretched realization failure_key_0 failure_key_1 choice_key_0
-    choice_key_1 warm_up patience room batches closes_at epoch permits""",
+    generator_pauses failure_keeps instant external_work records stretched realization failure_key_0 failure_key_1
+    choice_key_0 choice_key_1 warm_up patience room batches closes_at epoch permits""",
     reals="sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay",
 )
-"""What does not change; counts without a limit are `UNLIMITED`, what is yes or no is 1 or 0."""
+"""Constants of a run; counts without a limit are `UNLIMITED`, flags are 1 or 0."""
 RUN = _record(
     integers="""point snapshots installed wanted syncing due busy paused packs started finished tickets later_tickets
     admitted gone in_flight scoring blocked ready visible hidden entries free free_head rows blocked_head again
     again_head targets targets_head targeted pending timed serial first_row last_row untrained stretches supplied inline
-    idle_events active holding asked unstarted times_drawn permitted outside_from outside_to""",
+    idle_events active holding launch_due unstarted times_drawn permitted outside_from outside_to""",
     reals="now train_end install_at",
 )
 """Where a run stands: clocks, counts, lengths and heads of queues."""
@@ -71,8 +71,8 @@ SAMPLE = _record(
     reals="work start end scored wasted clock done limit versions mark reward", small="v_start v_end attempt turn phase"
 )
 GROUP = _record(
-    small="""number place missing unscored v_submit v_head v_done v_left v_trained fate batch prompt target entry shown
-    used references stage before after kept"""
+    small="""number place missing unscored v_submit v_head v_done v_left v_trained fate batch prompt target entry
+    v_visible used references stage before after accepted"""
 )
 SERVER = _record(reals="t_zero w_zero speed area area_to", integers="active held heap waiting waiting_head")
 TIMED = _record(reals="time", integers="order what")

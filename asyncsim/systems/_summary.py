@@ -1,4 +1,4 @@
-"""What a run of the event model comes to: staleness, losses, lengths, throughput, utilization."""
+"""Summary of a run of the event model: staleness, losses, lengths, throughput, utilization."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from asyncsim.systems._state import State
 def warm_up(system: Settings, batches: int) -> int:
     """Batches that are left out: 2 ceil(K / M), K the tickets, or places and capacity where there are none.
 
-    The groups admitted on version 0 age one batch after the other. Of a run that is hardly longer, half is left out.
+    The groups admitted on version 0 age one batch after the other. Of a short run half is left out.
     """
     return min(ramp(system), batches // 2)
 
 
 def ramp(system: Settings) -> int:
-    """2 ceil(K / M) batches: what starts on version 0 is trained by then, and so is what starts while it is."""
+    """2 ceil(K / M) batches: groups that start on version 0, or while those are trained, are trained by then."""
     out = system.tickets
     if out is None:
         # A queue that is longer than what is in flight need not fill up.
@@ -35,21 +35,24 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     `staleness`: mean, std, max and pmf of the head staleness of trained groups in versions; `token_staleness`, mean
     over tokens; `newest`, mean over samples of that of the last token; `in_flight` and `in_queue`, the parts of the
     mean until the group's generation is over and after that; `dropped_fraction` of the groups that were dropped or
-    trained, `rejected_fraction` of all that left; `wasted_token_fraction`, work thrown away over work thrown away or
-    trained for the first time, each counted when that happens, after the warm-up, whenever it was written: in [0, 1];
-    `mean_length_generated` of the samples that were admitted (those that ended would leave out what is cut while it is
-    written), `mean_length_trained`; `throughput` in trained groups a second; `seconds_per_update`, with the epochs that
-    the system recommends; utilization of trainer and generators (share of slots or permits that write, without both of
-    places with a group in generation); `outstanding`, groups at an install; `publish_lag` when batches start to train.
-    `steady`: whether the warm-up that the system needs fits into the run.
+    trained, `rejected_fraction` of all that left; `wasted_token_fraction` in [0, 1], work thrown away over work thrown
+    away or trained for the first time. Work counts when it is thrown away or trained, after the warm-up, whenever it
+    was written; `mean_length_generated` of the samples that were admitted (those that ended would leave out what is cut
+    while it is written), `mean_length_trained`; `throughput` in trained groups a second; `seconds_per_update`, with the
+    epochs that the system recommends; utilization of trainer and generators (share of slots or permits that write,
+    without both of places with a group in generation); `outstanding`, groups at an install; `publish_lag` when batches
+    start to train. `steady`: whether the warm-up that the system needs fits into the run.
     """
     settings, run, sums = state.settings, state.run, state.sums
+    # Average staleness over trained groups.
     groups = float(sums.groups)
     cells = state.histogram[: int(np.flatnonzero(state.histogram)[-1]) + 1]
     mean = sums.staleness / groups
+    # Count seconds, batches and losses.
     seconds = float(sums.seconds)
     batches = int(run.finished - settings.warm_up)
     lost = float(sums.dropped_age + sums.dropped_overflow)
+    # Choose the capacity that limits generators.
     limits = [system.servers * system.slots] if system.slots is not None else []
     limits += [system.permits] if system.permits is not None else []
     capacity, busy = (min(limits), sums.active) if limits else (len(system.rates), sums.running)

@@ -18,9 +18,9 @@ from asyncsim.systems._state import State
 class System(Settings):
     """Who generates, who trains and when weights move: one point of the event model.
 
-    `MODEL.md` beside this file says what every setting means. Numbers in place of laws are constants, infinity in place
-    of a limit is None. Raises `InputError` for values out of range, settings that contradict each other, and systems
-    that would come to a standstill.
+    `MODEL.md` beside this file defines every setting. Numbers in place of laws are constants, infinity in place of a
+    limit is None. Raises `InputError` for values out of range, settings that contradict each other, and systems that
+    would come to a standstill.
     """
 
     def start(
@@ -34,7 +34,7 @@ class System(Settings):
         record: bool = True,
         warm: int = 0,
     ) -> State:
-        """Kernel state at time 0; with `drawn` false every start asks for its work."""
+        """Kernel state at time 0; with `drawn` false the caller supplies the work of every start."""
         return _simulating.start(self, Plan(batches, samples_per_group, realization, seed, drawn, record, warm))
 
     def simulate(
@@ -53,7 +53,7 @@ class System(Settings):
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
         states = (self.simulate(batches, samples_per_group, m, seed) for m in range(realizations))
         parts = [_record.trained(state, tokens) for state in states]
-        return _record.joined(self, parts, {**self.describe_at(samples_per_group), "seed": seed})
+        return _record.join(self, parts, {**self.describe_at(samples_per_group), "seed": seed})
 
     def describe_at(self, samples_per_group: int) -> dict[str, Any]:
         """`describe` with the group size and the training time that a load fixes for it."""
@@ -77,21 +77,21 @@ class System(Settings):
         return _record.timeline(self, state, self._header(samples_per_group, tokens, seed, realization))
 
     def _header(self, samples_per_group: int, tokens: int, seed: int, realization: int) -> dict[str, Any]:
-        own = {"tokens": tokens, "seed": seed, "realization": realization}
-        return {**self.describe_at(samples_per_group), **own}
+        point = {"tokens": tokens, "seed": seed, "realization": realization}
+        return {**self.describe_at(samples_per_group), **point}
 
     def summary(
         self, batches: int, samples_per_group: int = 1, seed: int = 0, realization: int = 0, warm: int | None = None
     ) -> dict[str, Any]:
         """Staleness, losses, lengths, throughput and utilization of one realization, without a record.
 
-        Memory is bounded by what is outstanding. `warm`: batches left out (2 ceil(K/M) unless given). See
+        Memory is bounded by the outstanding groups. `warm`: batches left out (2 ceil(K/M) unless given). See
         `systems._summary.summary` for the keys.
         """
         from asyncsim.systems import _summary
 
-        usual = _summary.warm_up(self, batches)
-        warm = usual if warm is None else checks.integer("warm", warm, 0, "count batches", batches - 1)
+        default = _summary.warm_up(self, batches)
+        warm = default if warm is None else checks.integer("warm", warm, 0, "count batches", batches - 1)
         state = self.simulate(batches, samples_per_group, realization, seed, record=False, warm=warm)
         return _summary.summary(self, state)
 

@@ -37,16 +37,16 @@ def _emit(writing, whole, version):
         stretch, current = first_stretch[i], first[i]
         version[i, 0] = current
         for t in range(1, tokens):
-            wanted = whole[i] * t / tokens
-            while stretch + 1 < first_stretch[i + 1] and done[stretch + 1] <= wanted:
+            target = whole[i] * t / tokens
+            while stretch + 1 < first_stretch[i + 1] and done[stretch + 1] <= target:
                 stretch += 1
-            emitted = clock[stretch] + (wanted - done[stretch]) / rate[i]
-            while current < last[i] and marks[current, server[i]] <= emitted:
+            emission = clock[stretch] + (target - done[stretch]) / rate[i]
+            while current < last[i] and marks[current, server[i]] <= emission:
                 current += 1
             version[i, t] = current
 
 
-def emitted(writing: Writing, whole: np.ndarray, tokens: int) -> np.ndarray:
+def emit(writing: Writing, whole: np.ndarray, tokens: int) -> np.ndarray:
     """Version of every token, int32 `[s, T]`; a token emitted exactly at an install has the new version."""
     version = np.empty((whole.size, tokens), dtype=np.int32)
     _emit(writing, whole, version)
@@ -57,20 +57,20 @@ def stretches_of(
     code: np.ndarray, sample: np.ndarray, clock: np.ndarray, done: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Stretches (first_stretch [s + 1], clock, done) of the given samples' last attempts, from a log in time order."""
-    wanted = np.zeros(int(max(code.max(initial=-1), sample.max(initial=-1))) + 2, dtype=np.int64)
-    wanted[code] = np.arange(1, code.size + 1)
-    kept = np.flatnonzero(wanted[sample] > 0)
-    owner = wanted[sample[kept]] - 1
-    order = kept[np.argsort(owner, kind="stable")]
+    rank = np.zeros(int(max(code.max(initial=-1), sample.max(initial=-1))) + 2, dtype=np.int64)
+    rank[code] = np.arange(1, code.size + 1)
+    entries = np.flatnonzero(rank[sample] > 0)
+    owner = rank[sample[entries]] - 1
+    order = entries[np.argsort(owner, kind="stable")]
     owner, done, clock = np.sort(owner), done[order], clock[order]
-    # What lies before the last stretch that begins at nothing belongs to attempts that were thrown away. A failure that
-    # keeps tokens before the first of them, or an install right at the start, begins at nothing twice: the last counts.
+    # Stretches before the last one that begins without work belong to attempts that were thrown away. An attempt may
+    # begin so twice: after a failure before its first token, or an install right at its start. The last one counts.
     position = np.arange(owner.size)
     fresh = np.full(code.size, 0)
     np.maximum.at(fresh, owner[done == 0.0], position[done == 0.0])
-    use = position >= fresh[owner]
-    first = np.concatenate([[0], np.cumsum(np.bincount(owner[use], minlength=code.size))])
-    return first, clock[use], done[use]
+    in_last_attempt = position >= fresh[owner]
+    first = np.concatenate([[0], np.cumsum(np.bincount(owner[in_last_attempt], minlength=code.size))])
+    return first, clock[in_last_attempt], done[in_last_attempt]
 
 
 def writing_of(state: State, code: np.ndarray) -> Writing:
@@ -101,7 +101,7 @@ def versions_of_tokens(state: State, code: np.ndarray, whole: np.ndarray, tokens
     at that instant. Samples in flight are versioned as if no install followed. `code` and `whole` of shape `[...]`.
     """
     flat = code.reshape(-1)
-    version = emitted(writing_of(state, flat), np.ascontiguousarray(whole).reshape(-1), tokens)
+    version = emit(writing_of(state, flat), np.ascontiguousarray(whole).reshape(-1), tokens)
     return version.reshape(*code.shape, tokens)
 
 
@@ -111,10 +111,12 @@ def token_versions(record: records.Timeline, tokens: int | None = None) -> np.nd
     Token t of T is emitted when the fraction t/T of the work is done, token 0 at the start.
     """
     tokens = int(record.header["tokens"]) if tokens is None else checks.integer("tokens", tokens, 1, "count tokens")
+    # Select samples that have started.
     samples = record.samples
     begun = np.flatnonzero(samples["v_start"] >= 0)
     version = np.full((samples["sample"].size, tokens), -1, dtype=np.int32)
     first, whole = samples["v_start"][begun], samples["work"][begun]
+    # Find the installs between their tokens.
     if record.header["mode"] in ("keep", "reprefill"):
         installs = len(record.publishes["version"])
         last = np.where(samples["v_ready"][begun] < 0, installs, samples["v_ready"][begun]).astype(np.int32)
@@ -126,9 +128,11 @@ def token_versions(record: records.Timeline, tokens: int | None = None) -> np.nd
         else:
             stretches = np.arange(begun.size + 1), samples["clock"][begun], np.zeros(begun.size)
         writing = Writing(samples["server"][begun], samples["rate"][begun], first, last, *stretches, marks)
-        found = emitted(writing, whole, tokens)
+        versions = emit(writing, whole, tokens)
     else:
-        found = np.repeat(first[:, None].astype(np.int32), tokens, axis=1)
-    reached = whole[:, None] * np.arange(tokens) / tokens <= samples["done"][begun][:, None]
-    version[begun] = np.where(reached, found, np.int32(-1))
+        # Repeat the start version where it holds.
+        versions = np.repeat(first[:, None].astype(np.int32), tokens, axis=1)
+    # Mask tokens not yet generated.
+    written = whole[:, None] * np.arange(tokens) / tokens <= samples["done"][begun][:, None]
+    version[begun] = np.where(written, versions, np.int32(-1))
     return version

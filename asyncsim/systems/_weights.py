@@ -9,7 +9,7 @@ from asyncsim.systems._engine import (
     areas_to,
     begin_stretch,
     clock,
-    packed,
+    heap_code,
     rate_of,
     rekey,
     server_of,
@@ -17,8 +17,8 @@ from asyncsim.systems._engine import (
     stamp_start,
     submit,
     waste,
+    work_written,
     write,
-    written,
 )
 from asyncsim.systems._groups import cut
 from asyncsim.systems._heaps import sort, timed_heapify, timed_move
@@ -38,16 +38,16 @@ def begin_again(state, code, s, now, at):
 def leave_steps(state):
     """Take all samples out of their environment steps; how many, and their heap codes in order in `scratch`."""
     run = state.run
-    count = kept = 0
+    count = end = 0
     for i in range(run.timed):
         if state.timed[i].what & 3 == EVENT_STEP:
-            state.scratch[count] = packed(state, state.timed[i].what >> 2)
+            state.scratch[count] = heap_code(state, state.timed[i].what >> 2)
             count += 1
         else:
-            timed_move(state.timed, kept, i)
-            kept += 1
-    run.timed = kept
-    timed_heapify(state.timed, kept)
+            timed_move(state.timed, end, i)
+            end += 1
+    run.timed = end
+    timed_heapify(state.timed, end)
     sort(state.scratch, count)
     return count
 
@@ -58,23 +58,27 @@ def restart(state, now):
     settings, run, sums = state.settings, state.run, state.sums
     for s in range(settings.servers):
         at = clock(state, s, now)
+        # Restart samples that write.
         for i in range(state.server[s].heap):
             code = state.codes[s * settings.room + i] & ROW_MASK
-            done = written(state, code, at)
+            done = work_written(state, code, at)
             sums.generated += done - state.sample[code].done
             state.sample[code].done = done
             begin_again(state, code, s, now, at)
+        # Restart samples that wait for a slot.
         for i in range(state.server[s].waiting):
             code = state.queue[s * settings.room + (state.server[s].waiting_head + i) % settings.room]
             if state.sample[code].phase == QUEUED:
                 waste(state, code)
                 state.sample[code].attempt += 1
                 state.sample[code].phase = UNSTARTED
+    # Restart samples that await their work.
     for i in range(run.pending):
         code = state.pending[i]
         s = server_of(state, code)
         begin_again(state, code, s, now, clock(state, s, now))
     rekey(state, now)
+    # Restart samples in environment steps.
     for i in range(leave_steps(state)):
         code = state.scratch[i] & ROW_MASK
         waste(state, code)
@@ -105,7 +109,7 @@ def prefill_again(state, now):
         at = clock(state, s, now)
         for i in range(state.server[s].heap):
             code = state.codes[s * settings.room + i] & ROW_MASK
-            done = written(state, code, at)
+            done = work_written(state, code, at)
             sums.generated += done - state.sample[code].done
             # The version has just changed: these tokens are of the one before.
             state.sample[code].versions += (run.installed - 1) * (done - state.sample[code].done)
@@ -152,7 +156,7 @@ def train_end(state, now):
 
 
 @inlined
-def levels(state):
+def note_levels(state):
     """Note who is where at an install, before tickets return."""
     settings, run, sums = state.settings, state.run, state.sums
     row = run.installed % len(state.publish)
@@ -174,29 +178,35 @@ def levels(state):
 def install(state, now):
     """The generators take over the trainer's weights."""
     settings, run = state.settings, state.run
+    # Record the install.
     version = run.installed
     state.publish[version % len(state.publish)].t_install = now
-    levels(state)
+    note_levels(state)
     areas_to(state, now)
     for s in range(settings.servers):
         state.marks[version % len(state.marks), s] = state.server[s].area_to
+    # Move to the new version.
     run.installed = version + 1
     run.syncing = 0
     if run.paused:
         pause(state, 0, now)
+    # Return tickets.
     if settings.tickets_at_publish:
         run.tickets += settings.groups_per_batch * settings.batches_per_publish
     run.tickets += run.later_tickets
     run.later_tickets = 0
+    # Show groups that waited for the publish.
     for i in range(run.hidden):
-        state.group[state.hidden[i]].shown = run.installed
+        state.group[state.hidden[i]].v_visible = run.installed
         show(state, state.hidden[i])
     run.hidden = 0
+    # Apply the age rule and the mode.
     if settings.cuts_at_install:
         cut(state, now)
     if settings.mode == RESTART:
         restart(state, now)
     elif settings.mode == REPREFILL:
         prefill_again(state, now)
+    # Take the snapshot that waited.
     if run.due:
         snapshot(state, now)

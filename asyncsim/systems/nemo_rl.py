@@ -153,13 +153,13 @@ def nemo_rl_windowed(
     fresh = checks.boolean("sample_freshest_first", sample_freshest_first, "say whether the latest start goes first")
     places = optional("max_inflight_prompts", max_inflight_prompts, 1, "count groups") or batch
     room = f"hold a batch of num_prompts_per_step = {batch}"
-    held = optional("max_buffered_rollouts", max_buffered_rollouts, batch, room) or (limit + 1) * batch
+    capacity = optional("max_buffered_rollouts", max_buffered_rollouts, batch, room) or (limit + 1) * batch
     knobs = {
         "num_prompts_per_step": batch,
         "max_staleness_versions": limit,
         "sample_freshest_first": fresh,
         "max_inflight_prompts": places,
-        "max_buffered_rollouts": held,
+        "max_buffered_rollouts": capacity,
     }
     return System(
         "nemo_rl_windowed",
@@ -167,7 +167,7 @@ def nemo_rl_windowed(
         as_law("length", length),
         alike("max_inflight_prompts", places, places),
         groups_per_batch=batch,
-        capacity=held,
+        capacity=capacity,
         overflow="block",
         order="freshest" if fresh else "done",
         max_age=limit,

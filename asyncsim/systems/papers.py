@@ -26,13 +26,13 @@ def m2po(train_batch_size: int, stale_iteration: int = 64, *, length: Length, **
     [0.0, 1.0, 2.0, 3.0, 3.0, 3.0]
     """
     batch = count("train_batch_size", train_batch_size)
-    behind = count("stale_iteration", stale_iteration, 0, "count batches")
-    tickets = (behind + 1) * batch
+    batches_behind = count("stale_iteration", stale_iteration, 0, "count batches")
+    tickets = (batches_behind + 1) * batch
     return System(
         "m2po",
-        {"train_batch_size": batch, "stale_iteration": behind},
+        {"train_batch_size": batch, "stale_iteration": batches_behind},
         as_law("length", length),
-        alike("stale_iteration", behind, tickets),
+        alike("stale_iteration", batches_behind, tickets),
         groups_per_batch=batch,
         tickets=tickets,
         release="publish",
@@ -50,8 +50,8 @@ def oapl(groups_per_batch: int, period: int, *, length: Length, **times: Unpack[
 
     K = M = L P tickets back at the publish, S = L, drain: staleness 0, in updates a sawtooth 0 .. L - 1.
 
-    All groups of a period are generated under the weights with which it begins, and none is left at its end: law
-    `systems/cap-binds` at K = M. Batch i of a period is i U updates old when it starts to train.
+    All groups of a period are generated under its first weights, and none is left at its end. Law `systems/cap-binds`
+    at K = M. Batch i of a period is i U updates old when it starts to train.
 
     Arguments: `groups_per_batch` P; `period` L in batches. Source: OAPL (2602.19362).
 
@@ -89,8 +89,8 @@ def tba(
 
     Weights and samples change hands every k batches: what came last is 1 publish old, the rest older.
 
-    Recent groups are k U .. 2 k U - 1 updates old. A group is drawn from those of the last exchange with probability p,
-    else from all since the start, and may be used without limit: replay has a long tail of weight 1 - p. Searchers
+    Recent groups are k U .. 2 k U - 1 updates old. With probability p a group is drawn from the last exchange, else
+    from all since the start. Groups may be used without limit, so replay has a long tail of weight 1 - p. Searchers
     finish what they run before an exchange (drain), so nothing straddles it. The trainer never waits for data once the
     first P groups are there (`initial_fill`). Counted in updates by TBA, which stamps nothing; law
     `systems/mean-staleness-identity` does not hold for what is used twice.

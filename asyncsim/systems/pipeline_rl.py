@@ -40,34 +40,39 @@ def pipeline_rl(
     >>> pipeline_rl(4, 8, attempts=2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
+    # Convert samples to groups.
     size = count("attempts", attempts, 1, "count samples of a group")
     batch = groups_of("train_batch_size", train_batch_size, size, "attempts")
     interval = count("weight_update_interval", weight_update_interval, 1, "count samples", checks.LARGEST)
-    lag = optional("max_lag", max_lag, 0, "count samples")
-    each = checks.integer("llm_max_rollouts", llm_max_rollouts, size, "let one group run at least", checks.LARGEST)
-    permits = each * count("llms", llms, 1, "count engines")
+    limit = optional("max_lag", max_lag, 0, "count samples")
+    rollouts_per_engine = checks.integer(
+        "llm_max_rollouts", llm_max_rollouts, size, "let one group run at least", checks.LARGEST
+    )
+    # Count what engines and queues hold.
+    permits = rollouts_per_engine * count("llms", llms, 1, "count engines")
     queue = count("ring_buffer_size", ring_buffer_size, 1, "count samples", checks.LARGEST)
     ready = checks.integer("max_ready_samples_per_lead", max_ready_samples_per_lead, 0, "count samples", checks.LARGEST)
-    drops = checks.boolean("pop_old_data", pop_old_data, "say whether a full ring loses its oldest") and lag is None
+    drops = checks.boolean("pop_old_data", pop_old_data, "say whether a full ring loses its oldest") and limit is None
     every = -(-interval // (batch * size))
     knobs = {
         "train_batch_size": batch * size,
-        "max_lag": lag,
+        "max_lag": limit,
         "weight_update_interval": interval,
         "attempts": size,
-        "llm_max_rollouts": each,
+        "llm_max_rollouts": rollouts_per_engine,
         "llms": llms,
         "ring_buffer_size": queue,
         "max_ready_samples_per_lead": ready,
         "pop_old_data": pop_old_data,
     }
-    tickets = None if lag is None else -(-lag // size) + batch * every
+    # Bound how far generation runs ahead.
+    tickets = None if limit is None else -(-limit // size) + batch * every
     places = permits if tickets is None else min(permits, tickets)
     return System(
         "pipeline_rl",
         knobs,
         as_law("length", length),
-        alike("llm_max_rollouts", each, places),
+        alike("llm_max_rollouts", rollouts_per_engine, places),
         groups_per_batch=batch,
         batches_per_publish=every,
         permits=permits,

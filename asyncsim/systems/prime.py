@@ -26,10 +26,10 @@ def prime_rl(
     So many rollouts in flight, one packed batch waits, admission stops one step ahead: staleness 0 .. m, hard.
 
     Law `systems/mean-staleness-identity`: the mean is (in flight + ready + packed at a publish) / P where nothing is
-    dropped. What would be more than m versions old is cut at the dequeue and at the install, ready or running; a batch
-    that waits packed is trained as planned. prime-rl stamps the policy versions of a sample's first and last token and
-    counts steps, of which each is a publish. A permit returns with each rollout, and a group begins when one is free.
-    Its concurrency adapts below the ceiling; here it is the ceiling.
+    dropped. Groups that would be more than m versions old are cut at the dequeue and at the install, ready or running.
+    A batch that waits packed is trained as planned. prime-rl stamps the policy versions of a sample's first and last
+    token and counts steps, of which each is a publish. A permit returns with each rollout, and a group begins when one
+    is free. Its concurrency adapts below the ceiling; here it is the ceiling.
 
     Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`,
     samples of a group, as in the run (`rollouts_per_example` in earlier revisions). Source: prime-rl.

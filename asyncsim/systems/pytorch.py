@@ -38,14 +38,14 @@ def torchforge(
     """
     batch = count("batch_size", batch_size)
     limit = count("max_policy_age", max_policy_age, 0, "count versions")
-    held = optional("max_buffer_size", max_buffer_size, batch, f"hold a batch of batch_size = {batch}")
-    again = count("max_resample_count", max_resample_count, 0, "count further uses")
+    capacity = optional("max_buffer_size", max_buffer_size, batch, f"hold a batch of batch_size = {batch}")
+    further_uses = count("max_resample_count", max_resample_count, 0, "count further uses")
     threads = count("rollout_threads", rollout_threads)
     knobs = {
         "batch_size": batch,
         "max_policy_age": limit,
-        "max_buffer_size": held,
-        "max_resample_count": again,
+        "max_buffer_size": capacity,
+        "max_resample_count": further_uses,
         "rollout_threads": threads,
     }
     return System(
@@ -54,9 +54,9 @@ def torchforge(
         as_law("length", length),
         alike("rollout_threads", threads, threads),
         groups_per_batch=batch,
-        capacity=held,
+        capacity=capacity,
         overflow="drop_oldest",
-        max_uses=1 + again,
+        max_uses=1 + further_uses,
         order="random",
         max_age=limit,
         age_action="drop",
@@ -83,9 +83,9 @@ def torchtitan(
     K = (S' + 1) P tickets back after the weight pull, window W: mean staleness S', S' + ceil((W - 1) / P) at most.
 
     Laws `systems/cap-binds` and `systems/hard-bounds`. A window that is a share f of the buffer has W = max(1, floor(f
-    K)), and without f there is strict order, W = 1: exactly S'. Later revisions have a window of w batches instead, W =
-    w P, bound S' + w, and None means no window: soft. Torchtitan stamps the oldest version of a sample; a step is a
-    publish. Groups that are filtered out give their slot back at once.
+    K)). Without f the order is strict, W = 1: exactly S'. Later revisions have a window of w batches instead, W = w P,
+    bound S' + w, and None means no window: soft. Torchtitan stamps the oldest version of a sample; a step is a publish.
+    Groups that are filtered out give their slot back at once.
 
     Arguments: `num_prompts_per_train_step` P in groups; `target_offpolicy_steps` S' in steps; `window_fraction` f in 0
     .. 1, or None; `windowed_fifo_batches` w in batches, or None, or "unset" for the earlier revision, beside which f
@@ -94,6 +94,7 @@ def torchtitan(
     >>> torchtitan(4, 2, None, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
+    # Size the buffer and its window.
     batch = count("num_prompts_per_train_step", num_prompts_per_train_step)
     target = count("target_offpolicy_steps", target_offpolicy_steps, 0, "count steps")
     tickets = (target + 1) * batch

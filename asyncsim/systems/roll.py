@@ -25,9 +25,9 @@ def roll_single_turn(
 
     K = P + ceil(a P) tickets back at the publish, strictly by the step of submission: staleness 0 .. ceil(a), hard.
 
-    No group of a later step is trained while one of an earlier step runs, so an integer a puts all mass on a when
-    generation is ahead (`systems/hard-bounds`). At every install what is older than ceil(a) is cut, ready or running;
-    that happens with additional prompts only, which K grows by. ROLL stamps the step at which sampling was asked for.
+    No group of a later step is trained while one of an earlier step runs (`systems/hard-bounds`). With an integer a all
+    mass is on a when generation is ahead. At every install what is older than ceil(a) is cut, ready or running; that
+    happens with additional prompts only, which K grows by. ROLL stamps the step at which sampling was asked for.
 
     Arguments: `rollout_batch_size` P in groups; `async_generation_ratio` a >= 1 in batches;
     `is_use_additional_prompts`, whether `max_additional_running_prompts` more groups run. Source: ROLL Flash
@@ -37,15 +37,16 @@ def roll_single_turn(
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
     batch = count("rollout_batch_size", rollout_batch_size)
-    more = checks.boolean("is_use_additional_prompts", is_use_additional_prompts, "say whether more prompts run")
+    has_extra = checks.boolean("is_use_additional_prompts", is_use_additional_prompts, "say whether more prompts run")
     extra = count("max_additional_running_prompts", max_additional_running_prompts, 0)
+    # Count the tickets.
     ratio = async_generation_ratio
     ahead = math.ceil(batch * share("async_generation_ratio", ratio, "0 is synchronous; give batches ahead", 1.0))
-    tickets = batch + ahead + extra * more
+    tickets = batch + ahead + extra * has_extra
     knobs = {
         "rollout_batch_size": batch,
         "async_generation_ratio": ratio,
-        "is_use_additional_prompts": more,
+        "is_use_additional_prompts": has_extra,
         "max_additional_running_prompts": extra,
     }
     return System(
@@ -80,10 +81,10 @@ def roll_environment_groups(
 
     E places, batches of P = E T, K = (a + 1) P tickets back at the publish, in order: staleness 0 .. a, hard.
 
-    Every environment group plays its episodes one after the other, and a batch takes T of each in their order: nobody
-    overtakes (`systems/hard-bounds`), modeled by targets of whole batches. An episode is stamped with the step that
-    created it and cut when that is more than a steps ago, at the install and at the dequeue, running or ready; with
-    whole batches that never happens.
+    Every environment group plays its episodes one after the other, and a batch takes T of each in their order. No
+    episode overtakes another (`systems/hard-bounds`); targets of whole batches model this. An episode is stamped with
+    the step that created it. It is cut when that is more than a steps ago, at the install and at the dequeue, running
+    or ready. With whole batches that never happens.
 
     Arguments: `num_env_groups` E; `max_traj_per_env` T, episodes of an environment in a batch; `async_generation_ratio`
     a >= 1 in whole steps; `group_size_redundancy`, 0, since a group of this model waits for all of its samples. Source:
@@ -93,12 +94,12 @@ def roll_environment_groups(
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
     groups = count("num_env_groups", num_env_groups)
-    each = count("max_traj_per_env", max_traj_per_env, 1, "count episodes")
+    episodes = count("max_traj_per_env", max_traj_per_env, 1, "count episodes")
     ratio = count("async_generation_ratio", async_generation_ratio, 1, "0 is synchronous; give whole steps ahead")
     checks.integer("group_size_redundancy", group_size_redundancy, 0, "leave it out, or draw shorter lengths", 0)
     knobs = {
         "num_env_groups": groups,
-        "max_traj_per_env": each,
+        "max_traj_per_env": episodes,
         "async_generation_ratio": ratio,
         "group_size_redundancy": 0,
     }
@@ -107,8 +108,8 @@ def roll_environment_groups(
         knobs,
         as_law("length", length),
         alike("num_env_groups", groups, groups),
-        groups_per_batch=groups * each,
-        tickets=(ratio + 1) * groups * each,
+        groups_per_batch=groups * episodes,
+        tickets=(ratio + 1) * groups * episodes,
         release="publish",
         order="target",
         max_age=ratio,

@@ -22,7 +22,7 @@ def skyrl(
 
     Where the cap binds the mean is S' (`systems/cap-binds`), else near C / P (`systems/cap-idle`); a single group may
     exceed S', SkyRL counts the violation and trains it. It drains at the end of every epoch: the workers of the next
-    begin when all groups of this one are trained, so over whole epochs of E steps the mean is S' - S' (S' + 1) / (2 E).
+    begin when all groups of this one are trained. So over whole epochs of E steps the mean is S' - S' (S' + 1) / (2 E).
     It stamps a group with the step at which it was scheduled and counts in steps, of which each is a publish. Samples
     are paused at an install and go on.
 

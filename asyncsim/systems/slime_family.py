@@ -70,22 +70,22 @@ def slime_fully_async(
     [0.0, 1.0, 2.0, 3.0, 2.0, 3.0]
     """
     batch = count("rollout_batch_size", rollout_batch_size)
-    each = count("sglang_server_concurrency", sglang_server_concurrency)
+    per_engine = count("sglang_server_concurrency", sglang_server_concurrency)
     servers = count("engines", engines, 1, "count engines")
-    places = each * servers
+    places = per_engine * servers
     checks.require(
         places >= batch,
         "sglang_server_concurrency",
-        each,
+        per_engine,
         f"at least rollout_batch_size / engines = {batch} / {servers}",
         "the buffer has to hold a rollout",
     )
-    knobs = {"rollout_batch_size": batch, "sglang_server_concurrency": each, "engines": servers}
+    knobs = {"rollout_batch_size": batch, "sglang_server_concurrency": per_engine, "engines": servers}
     return System(
         "slime_fully_async",
         knobs,
         as_law("length", length),
-        alike("sglang_server_concurrency", each, places),
+        alike("sglang_server_concurrency", per_engine, places),
         groups_per_batch=batch,
         slots=places,
         capacity=places,
@@ -124,20 +124,21 @@ def miles(
     >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
     """
+    # Convert ratios to groups.
     batch = count("rollout_batch_size", rollout_batch_size)
     limit = optional("max_weight_staleness", max_weight_staleness, 0, "count publishes")
     factor = async_data_buffer_capacity_factor
     room = int(share("async_data_buffer_capacity_factor", factor, "hold a batch", 1.0) * batch)
-    after, pause = async_unused_samples_handler, pause_generation_mode
-    checks.one_of("async_unused_samples_handler", after, ("drop", "retry"), "say what becomes of stale groups")
-    checks.one_of("pause_generation_mode", pause, ("retract", "in_place"), "say how samples see new weights")
+    handler, pause_mode = async_unused_samples_handler, pause_generation_mode
+    checks.one_of("async_unused_samples_handler", handler, ("drop", "retry"), "say what becomes of stale groups")
+    checks.one_of("pause_generation_mode", pause_mode, ("retract", "in_place"), "say how samples see new weights")
     places = optional("async_max_concurrent_samples", async_max_concurrent_samples, 1, "count groups") or batch
     knobs = {
         "rollout_batch_size": batch,
         "max_weight_staleness": limit,
         "async_data_buffer_capacity_factor": factor,
-        "async_unused_samples_handler": after,
-        "pause_generation_mode": pause,
+        "async_unused_samples_handler": handler,
+        "pause_generation_mode": pause_mode,
         "async_max_concurrent_samples": places,
     }
     return System(
@@ -150,8 +151,8 @@ def miles(
         overflow="block",
         order="done",
         max_age=limit,
-        age_action="drop" if after == "drop" else "requeue",
+        age_action="drop" if handler == "drop" else "requeue",
         age_reference="end",
-        mode="reprefill" if pause == "retract" else "keep",
+        mode="reprefill" if pause_mode == "retract" else "keep",
         **times,
     )

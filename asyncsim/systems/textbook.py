@@ -18,9 +18,10 @@ def synchronous(
 
     Every batch is generated under the version that it trains: staleness 0, update staleness 0 .. U - 1.
 
-    All P groups of a batch are admitted together and all finish before it trains (K = q = P tickets that return at the
-    publish, drain); every batch is published. With several batches to a publish the shortest groups would be trained
-    first, while others are still generated: that is another system. Law `systems/cap-binds` at K = M, for every group.
+    All P groups of a batch are admitted together and all finish before it trains. K = q = P tickets return at the
+    publish, with drain; every batch is published. With several batches to a publish the shortest groups would be
+    trained first, while others are still generated: that is another system. Law `systems/cap-binds` at K = M, for every
+    group.
 
     Arguments: `groups_per_batch` P; `length`, law of the work of a sample at one unit a second; `train_time`, seconds
     for a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: textbook.
@@ -58,14 +59,14 @@ def fixed_lag(lag: int, groups_per_batch: int = 1, *, length: Length, **times: U
     >>> fixed_lag(2, 3, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
-    behind = count("lag", lag, 0, "give a number of versions")
+    staleness = count("lag", lag, 0, "give a number of versions")
     batch = count("groups_per_batch", groups_per_batch)
-    tickets = (behind + 1) * batch
+    tickets = (staleness + 1) * batch
     return System(
         "fixed_lag",
-        {"lag": behind, "groups_per_batch": batch},
+        {"lag": staleness, "groups_per_batch": batch},
         as_law("length", length),
-        alike("lag", behind, tickets),
+        alike("lag", staleness, tickets),
         groups_per_batch=batch,
         tickets=tickets,
         release="publish",
@@ -130,8 +131,8 @@ def _arrivals(
     number = count("workers", workers, 1, "give a number of workers")
     checks.boolean("stagger", stagger, "say whether workers start one after the other")
     law = as_law("service", service)
-    given = [1.0] * number if rates is None else rates
-    speeds = tuple(checks.finite_array("rates", given, (number,), "give each worker its rate").tolist())
+    worker_rates = [1.0] * number if rates is None else rates
+    speeds = tuple(checks.finite_array("rates", worker_rates, (number,), "give each worker its rate").tolist())
     offsets = tuple(w * law.mean() / number for w in range(number)) if stagger else None
     knobs = {
         "workers": number,

@@ -38,10 +38,12 @@ def trl(
     >>> trl(2, 2, num_generations=1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
+    # Convert samples to groups.
     size = count("num_generations", num_generations, 1, "count samples")
     batch = groups_of("samples_per_step", samples_per_step, size, "num_generations")
     limit = count("max_staleness", max_staleness, 0, "count publishes")
     every = count("weight_sync_steps", weight_sync_steps, 1, "count steps")
+    # Bound the tasks at once.
     tasks = max_inflight_tasks
     if tasks != -1:
         tasks = checks.integer("max_inflight_tasks", tasks, size, "let a group run, or give -1", checks.LARGEST)
@@ -53,6 +55,7 @@ def trl(
         "a number of samples with max_staleness = 0",
         "-1 is max_staleness steps of them, and TRL would start no task",
     )
+    # Count the permits.
     permits = limit * batch * size if tasks == -1 else tasks
     knobs = {
         "samples_per_step": batch * size,

@@ -28,10 +28,10 @@ def verl_fully_async(
     M = P S groups a publish, K = int((1 + tau) M) tickets: mean staleness K / M - 1 publishes where the cap binds.
 
     tau is a share of a publish window, not a number of steps: a group may wait S U updates and more. Law
-    `systems/cap-binds`; with partial rollouts single samples are unbounded, without them (drain) `systems/hard-bounds`:
-    0 .. ceil(tau). verl stamps the parameter version at start and end of a sample; its histogram uses the end. The
-    queue holds K groups and drops the oldest, which the tickets never let happen; a dropped group counts until the
-    publish.
+    `systems/cap-binds`. With partial rollouts single samples are unbounded. Without them (drain) they stay in 0 ..
+    ceil(tau), by `systems/hard-bounds`. verl stamps the parameter version at start and end of a sample; its histogram
+    uses the end. The queue holds K groups and drops the oldest, which the tickets never let happen; a dropped group
+    counts until the publish.
 
     Arguments: `ppo_mini_batch_size` times `require_batches`, P in groups; `staleness_threshold` tau >= 0;
     `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;
@@ -54,19 +54,19 @@ def verl_fully_async(
     parts = count("require_batches", require_batches)
     every = count("trigger_parameter_sync_step", trigger_parameter_sync_step, 1, "count batches")
     partial = checks.boolean("partial_rollout", partial_rollout, "say whether samples go on after a publish")
-    each = count("concurrent_samples_per_replica", concurrent_samples_per_replica)
+    per_replica = count("concurrent_samples_per_replica", concurrent_samples_per_replica)
     replicas = count("replicas", replicas, 1, "count inference replicas")
     tau = share("staleness_threshold", staleness_threshold, "give the share of a publish window to run ahead")
     # In the order of verl's factors, whose rounding decides on the last ticket.
     tickets = int(batch * parts * (tau + 1) * every)
     bound = f"such that at most {checks.LARGEST} groups are out"
     checks.require(tickets <= checks.LARGEST, "staleness_threshold", tau, bound, "give the share of a window")
-    places = min(each * replicas, tickets)
+    places = min(per_replica * replicas, tickets)
     return System(
         "verl_fully_async",
         knobs,
         as_law("length", length),
-        alike("concurrent_samples_per_replica", each, places),
+        alike("concurrent_samples_per_replica", per_replica, places),
         groups_per_batch=batch * parts,
         batches_per_publish=every,
         servers=min(replicas, places),
@@ -97,8 +97,9 @@ def verl_separate_async(
     K = (w + 1) M tickets back at the publish, oldest start first, staleness 0 .. threshold - 1.
 
     The threshold counts the versions from the first token to training, both included: the limit is m = threshold - 1
-    publishes from the head. drop cuts what is older at packing and asks a new prompt for each, mean below w; wait forms
-    no batch while a sample in flight is due, mean w. Laws `systems/cap-binds` and `systems/hard-bounds`.
+    publishes from the head. Strategy drop cuts older groups at packing and replaces each by a new prompt, mean below w.
+    Strategy wait forms no batch while a sample in flight is due, mean w. Laws `systems/cap-binds` and
+    `systems/hard-bounds`.
 
     Arguments: `train_batch_size` M, groups of a publish, in mini-batches of P = M / S; `num_warmup_batches` w;
     `parameter_sync_step` S in batches; `max_off_policy_threshold` in versions; `max_off_policy_strategy`, drop or wait.
@@ -110,19 +111,23 @@ def verl_separate_async(
     warm = count("num_warmup_batches", num_warmup_batches, 0, "count batches")
     every = count("parameter_sync_step", parameter_sync_step, 1, "count batches")
     batch = groups_of("train_batch_size", train_batch_size, every, "parameter_sync_step")
-    how = checks.one_of("max_off_policy_strategy", max_off_policy_strategy, ("drop", "wait"), "say what too old means")
+    # Set the age limit.
+    strategy = checks.one_of(
+        "max_off_policy_strategy", max_off_policy_strategy, ("drop", "wait"), "say what too old means"
+    )
     limit = count("max_off_policy_threshold", max_off_policy_threshold, 1, "count versions, the first included") - 1
     bound = f"at least num_warmup_batches + 1 = {warm + 1} with strategy wait"
-    checks.require(how == "drop" or limit >= warm, "max_off_policy_threshold", limit + 1, bound, "raise it")
+    checks.require(strategy == "drop" or limit >= warm, "max_off_policy_threshold", limit + 1, bound, "raise it")
+    # Count the tickets.
     consumed = batch * every
     # A dropped group is replaced by one prompt; all others come a publish at a time.
-    tickets, quantum = (warm + 1) * consumed, 1 if how == "drop" else consumed
+    tickets, quantum = (warm + 1) * consumed, 1 if strategy == "drop" else consumed
     knobs = {
         "train_batch_size": consumed,
         "num_warmup_batches": warm,
         "parameter_sync_step": every,
         "max_off_policy_threshold": limit + 1,
-        "max_off_policy_strategy": how,
+        "max_off_policy_strategy": strategy,
     }
     return System(
         "verl_separate_async",
@@ -136,7 +141,7 @@ def verl_separate_async(
         quantum=quantum,
         order="oldest_start",
         max_age=limit,
-        age_action=how,
+        age_action=strategy,
         mode="reprefill",
         **times,
     )
@@ -194,8 +199,8 @@ def vcpo(
     K = int((1 + k) M) tickets back at the publish, S = 1: staleness k on average, the version at most.
 
     Law `systems/cap-binds` where `replicas` carry K groups, else `systems/cap-idle`. The first K groups start under
-    version 0, so no batch is older than its own number and k = 128 needs 128 batches before it is seen. The recipe logs
-    the gap to the version at a sample's end, which understates that of its head.
+    version 0, so no batch is older than its own number. Staleness 128 takes 128 batches. The recipe logs the gap to the
+    version at a sample's end, which understates that of its head.
 
     Arguments: `ppo_mini_batch_size` times `require_batches`, P in groups; `staleness_threshold` k >= 0 (up to 128 in
     the recipes); `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;

@@ -1,4 +1,4 @@
-"""Opening an environment of gymnasium by its id, and what its spaces ask of a policy; gymnasium is imported here."""
+"""Opening an environment of gymnasium by its id, and what its spaces require of a policy; imports gymnasium."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncsim.base import checks
 
 
 class Surface(NamedTuple):
-    """What an environment shows and takes.
+    """Observations and actions of an environment.
 
     `observation`: D; `onehot`: first code of a discrete observation, or None; `precision` of observations; `head`,
     "categorical" or "gaussian"; `actions`: choices, or coordinates; `first`: first code of a discrete action, or None;
@@ -54,9 +54,9 @@ def made(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
     import gymnasium
 
     checks.require(isinstance(id, str), "id", id, "the id of an environment", "see gymnasium.pprint_registry()")
-    limited = {} if limit is None else {"max_episode_steps": limit}
+    time_limit = {} if limit is None else {"max_episode_steps": limit}
     try:
-        return gymnasium.make(id, disable_env_checker=True, **limited, **settings)
+        return gymnasium.make(id, disable_env_checker=True, **time_limit, **settings)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise checks.InputError("id", id, "an environment whose packages are installed", _missing(error)) from error
     except gymnasium.error.Error as error:
@@ -79,23 +79,27 @@ def _missing(error: Exception) -> str:
 
 
 def surface(environment: Any) -> Surface:
-    """What the environment shows and takes; raises `InputError` for spaces that a policy of one head cannot serve."""
+    """Observations and actions of the environment; raises `InputError` for spaces that one head cannot serve."""
     from gymnasium.spaces import Box, Discrete
 
-    seen, acted = environment.observation_space, environment.action_space
+    observations, actions = environment.observation_space, environment.action_space
     usable = {"observation": (Box, Discrete), "action": (Box, Discrete)}
-    for name, space in (("observation", seen), ("action", acted)):
+    for name, space in (("observation", observations), ("action", actions)):
         remedy = "wrap it in an environment with a Box or Discrete space" + (
             ", gymnasium.wrappers.FlattenObservation for example" if name == "observation" else ""
         )
         checks.require(isinstance(space, usable[name]), f"{name} space", space, "Box or Discrete", remedy)
-    if isinstance(seen, Box):
-        width, onehot, precision = math.prod(seen.shape), None, "float64" if seen.dtype == np.float64 else "float32"
+    if isinstance(observations, Box):
+        width, onehot, precision = (
+            math.prod(observations.shape),
+            None,
+            "float64" if observations.dtype == np.float64 else "float32",
+        )
     else:
-        width, onehot, precision = int(seen.n), int(seen.start), "float32"
-    if isinstance(acted, Discrete):
-        checks.require(acted.n >= 2, "actions", int(acted.n), "at least 2", "a policy needs a choice")
-        return Surface(width, onehot, precision, "categorical", int(acted.n), int(acted.start))
-    low, high = (tuple(float(x) for x in np.ravel(bound)) for bound in (acted.low, acted.high))
-    kind = str(acted.dtype)
-    return Surface(width, onehot, precision, "gaussian", math.prod(acted.shape), None, low, high, acted.shape, kind)
+        width, onehot, precision = int(observations.n), int(observations.start), "float32"
+    if isinstance(actions, Discrete):
+        checks.require(actions.n >= 2, "actions", int(actions.n), "at least 2", "a policy needs a choice")
+        return Surface(width, onehot, precision, "categorical", int(actions.n), int(actions.start))
+    low, high = (tuple(float(x) for x in np.ravel(bound)) for bound in (actions.low, actions.high))
+    kind = str(actions.dtype)
+    return Surface(width, onehot, precision, "gaussian", math.prod(actions.shape), None, low, high, actions.shape, kind)

@@ -18,7 +18,7 @@ from asyncsim.tasks._task import Outcomes, Simple, Turn
 
 PADDING = -1
 PARTS = {"all": slice(None), "even": slice(0, None, 2), "odd": slice(1, None, 2)}
-"""Which problems of a shuffled list are asked: two runs with `even` and `odd` share none."""
+"""Parts of a shuffled list of problems: two runs with `even` and `odd` share none."""
 
 Bound = TypeVar("Bound", bound="LanguageTask")
 Problem = TypeVar("Problem")
@@ -26,7 +26,7 @@ Problem = TypeVar("Problem")
 
 @dataclass(frozen=True)
 class LanguageTask(Simple):
-    """Texts that ask, and the text of an answer; see `arithmetic` and `reasoning`.
+    """Texts of prompts and of their answers; see `arithmetic` and `reasoning`.
 
     An answer ends with a line break or with the model's own end of text. One that has not ended within the horizon
     earns 0: a truncated answer is no answer. `texts` and `answers` have one entry for each prompt; `tokenizer` and
@@ -64,9 +64,9 @@ class LanguageTask(Simple):
     def fit(self: Bound, policy: Any) -> Bound:
         """The task in the policy's tokens; refuses a policy without text, and prompts or answers that are too long."""
         tokenizer, context = (getattr(policy, name, None) for name in ("tokenizer", "context"))
-        speaks = tokenizer is not None and context is not None
+        usable = tokenizer is not None and context is not None
         bound, remedy = "a language model", "use policies.causal_lm()"
-        checks.require(speaks, "policy", plugins.name_of(policy), bound, remedy)
+        checks.require(usable, "policy", plugins.name_of(policy), bound, remedy)
         assert tokenizer is not None and context is not None
         encoded = [tokenizer.encode(text) for text in self.texts]
         longest = max(range(self.prompts), key=lambda q: len(encoded[q]))
@@ -90,15 +90,18 @@ class LanguageTask(Simple):
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
         """Score of each answer, `[R, G, N]`; 0 where it has not ended within the horizon."""
-        stops, asked = set(self._stops()), {tuple(row): q for q, row in reversed(list(enumerate(self.ids.tolist())))}
+        stops, prompt_of = (
+            set(self._stops()),
+            {tuple(row): q for q, row in reversed(list(enumerate(self.ids.tolist())))},
+        )
         width, horizon = state.shape[-1], action.shape[-1]
         lengths = mask.sum(-1).long().reshape(-1).tolist()
         rows = zip(state.reshape(-1, width).tolist(), action.reshape(-1, horizon).tolist(), lengths, strict=True)
-        earned = [
-            self.score(asked[tuple(prompt)], self._text(spoken[:length])) if spoken[length - 1] in stops else 0.0
-            for prompt, spoken, length in rows
+        rewards = [
+            self.score(prompt_of[tuple(prompt)], self._text(answer[:length])) if answer[length - 1] in stops else 0.0
+            for prompt, answer, length in rows
         ]
-        return torch.tensor(earned, dtype=mask.dtype, device=mask.device).reshape(mask.shape[:3])
+        return torch.tensor(rewards, dtype=mask.dtype, device=mask.device).reshape(mask.shape[:3])
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Refused: there are too many texts."""
@@ -153,10 +156,10 @@ def shuffled(count: int, seed: int) -> np.ndarray:
     return np.argsort(rng.Stream(seed, "prompts").uniform(0, np.arange(count)), kind="stable")
 
 
-def chosen(found: Sequence[Problem], prompts: int, part: str) -> list[Problem]:
+def chosen(problems: Sequence[Problem], prompts: int, part: str) -> list[Problem]:
     """The first `prompts` problems of a part of a shuffled list; refuses more than there are."""
     checks.one_of("part", part, PARTS, "ask everything, or one of two halves that share no problem")
-    half = list(found[PARTS[part]])
+    half = list(problems[PARTS[part]])
     checks.integer("prompts", prompts, 1, f"part {part!r} has {len(half)} problems", len(half))
     return half[:prompts]
 

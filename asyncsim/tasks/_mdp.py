@@ -22,8 +22,8 @@ from asyncsim.tasks._task import Outcomes, Turn
 class Transitions(NamedTuple):
     """What an action may lead to, K outcomes for each of S states and A actions; outcomes that are missing have 0.
 
-    `probability`, `reward` float64, `following` int64, `terminal` bool: `[S, A, K]`; `start` float64 `[S]`: law of the
-    first state.
+    `probability`, `reward` float64, `following` int64, `terminal` bool: `[S, A, K]`; `start` float64 `[S]`:
+    distribution of the first state.
     """
 
     probability: Tensor
@@ -85,7 +85,7 @@ class TabularMDP(TabularTask):
         return self.law.deterministic
 
     def begin(self, prompt: Tensor, draws: Draws | None, carried: Any = None) -> Tensor:
-        """First states from their law, by inverse CDF; nothing is drawn where there is one."""
+        """First states from their distribution, by inverse CDF; nothing is drawn where there is one."""
         if draws is None or float(self.law.start.amax()) == 1.0:
             return torch.full_like(prompt, int(self.law.start.argmax()))
         # Draw 0 of token 0 chooses the first outcome.
@@ -131,28 +131,28 @@ class TabularMDP(TabularTask):
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
         """J = sum_s start(s) V_0(s), `[R]`, and its gradient `[R, P]`, over the T steps of an episode.
 
-        grad J = sum_t gamma^t sum_{s, a} d_t(s) pi(a|s) (Q_t - V_t)(s, a) grad log pi(a|s), d_t the law of the state at
-        step t in episodes that still go on.
+        grad J = sum_t gamma^t sum_{s, a} d_t(s) pi(a|s) (Q_t - V_t)(s, a) grad log pi(a|s). d_t is the distribution of
+        the state at step t in episodes that still go on.
         """
         prob, pull = cells(policy, parameters, self.rows, self.actions)
         V, Q = self._values(prob)
-        here = self.law.start.expand(prob.shape[0], -1)
-        value = (here * V[:, 0]).sum(-1)
+        occupancy = self.law.start.expand(prob.shape[0], -1)
+        value = (occupancy * V[:, 0]).sum(-1)
         weight = torch.zeros_like(prob)
         for t in range(self.horizon):
-            taken = here.unsqueeze(-1) * prob
-            weight += self.discount**t * taken * (Q[:, t] - V[:, t].unsqueeze(-1))
-            here = taken.flatten(1) @ self._kernel
+            pairs = occupancy.unsqueeze(-1) * prob
+            weight += self.discount**t * pairs * (Q[:, t] - V[:, t].unsqueeze(-1))
+            occupancy = pairs.flatten(1) @ self._kernel
         return value, pull(weight)
 
     def ratio_moment(self, policy: Policy, parameters: Tensor, behavior: Tensor, power: float) -> Tensor:
         """E_mu W^power, `[R]`, W the product of pi/mu over the steps of an episode, by backward recursion."""
         then, now = (cells(policy, at, self.rows, self.actions).prob for at in (behavior, parameters))
-        heavy = tilted(then, now, power)
+        weights = tilted(then, now, power)
         stop = 1.0 - self._kernel.sum(-1).reshape(self.rows, self.actions)
-        moment = torch.ones(heavy.shape[:2], dtype=heavy.dtype)
+        moment = torch.ones(weights.shape[:2], dtype=weights.dtype)
         for _ in range(self.horizon):
-            moment = (heavy * (stop + self._lead(moment))).sum(-1)
+            moment = (weights * (stop + self._lead(moment))).sum(-1)
         return moment @ self.law.start
 
     def describe(self) -> dict[str, Any]:
@@ -169,9 +169,9 @@ class TabularMDP(TabularTask):
     @cached_property
     def _kernel(self) -> Tensor:
         """P(s' and on it goes | s, a), `[S A, S]`."""
-        moved = torch.where(self.law.terminal, torch.zeros((), dtype=torch.float64), self.law.probability)
+        probability = torch.where(self.law.terminal, torch.zeros((), dtype=torch.float64), self.law.probability)
         table = torch.zeros((self.rows * self.actions, self.rows), dtype=torch.float64)
-        return table.scatter_add_(1, self.law.following.flatten(0, 1), moved.flatten(0, 1))
+        return table.scatter_add_(1, self.law.following.flatten(0, 1), probability.flatten(0, 1))
 
     @cached_property
     def _outcome_edges(self) -> Tensor:
@@ -186,11 +186,11 @@ class TabularMDP(TabularTask):
         return (after @ self._kernel.T).reshape(-1, self.rows, self.actions)
 
     def _values(self, prob: Tensor) -> tuple[Tensor, Tensor]:
-        paid = (self.law.probability * self.law.reward).sum(-1)
+        rewards = (self.law.probability * self.law.reward).sum(-1)
         after = torch.zeros(prob.shape[:2], dtype=prob.dtype)
         V, Q = [], []
         for _ in range(self.horizon):
-            Q.append(paid + self.discount * self._lead(after))
+            Q.append(rewards + self.discount * self._lead(after))
             after = (prob * Q[-1]).sum(-1)
             V.append(after)
         return torch.stack(V[::-1], 1), torch.stack(Q[::-1], 1)

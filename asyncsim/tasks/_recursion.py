@@ -23,6 +23,7 @@ class Cells(NamedTuple):
 
 def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
     """Every (state, action) of a policy that reads rows of a table, asked of it as one batch of single tokens."""
+    # Enumerate states and actions as tokens.
     R = parameters.shape[0]
     state = torch.arange(rows).repeat_interleave(actions).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
     action = torch.arange(actions).repeat(rows).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
@@ -41,6 +42,7 @@ def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
         realization=np.zeros(R, dtype=np.int64),
         trajectory=np.zeros((1, 1, 1), dtype=np.int64),
     )
+    # Evaluate the policy on them.
     forward = policy.forward(versions.current(policy.prepare(parameters)), batch, ("log_prob",))
     prob = forward.outputs["log_prob"].double().exp().reshape(R, rows, actions)
     return Cells(prob, lambda weight: forward.pullback({"log_prob": weight.reshape(state.shape).to(parameters.dtype)}))

@@ -38,7 +38,7 @@ class Penalty:
 
 
 def as_rows(field: str, value: Any, remedy: str) -> np.ndarray:
-    """Numbers as a table, one row where none are told apart; what has no shape is refused."""
+    """Numbers as a table, a single row of them as one row; values without a shape are refused."""
     return np.atleast_2d(checks.numbers(field, value, "a table of numbers", remedy))
 
 
@@ -148,7 +148,7 @@ class TabularTask(Simple):
 
     @property
     def listed(self) -> int:  # type: ignore[override]
-        """Outcomes of one prompt that `outcomes` lists; what nobody lists is a large number."""
+        """Outcomes of one prompt that `outcomes` lists; too many for a list are a large number."""
         if self.horizon * math.log(self.actions) > math.log(_COUNTLESS):
             return _COUNTLESS
         return int(self.actions) ** int(self.horizon) * (2 if self.rewards == "bernoulli" else 1)
@@ -162,18 +162,18 @@ class TabularTask(Simple):
         J = sum_y pi(y) (R(y) - penalty at pi); its gradient is the pullback of pi(y) times that on every token, since
         the derivative of the penalty's own log pi has mean zero.
         """
-        asked = torch.arange(self.prompts) if prompt is None else torch.tensor([prompt])
-        found = self.outcomes(asked)
+        prompts = torch.arange(self.prompts) if prompt is None else torch.tensor([prompt])
+        outcomes = self.outcomes(prompts)
         R = parameters.shape[0]
-        batch = _population(found, R, found.reward.expand(R, -1, -1))
+        batch = _population(outcomes, R, outcomes.reward.expand(R, -1, -1))
         view = versions.current(policy.prepare(parameters))
         forward = policy.forward(view, batch, ("log_prob",))
         log_prob = torch.where(batch.mask > 0, forward.outputs["log_prob"], torch.zeros((), dtype=torch.float64))
-        mass = torch.exp(log_prob.sum(-1)) * found.chance / len(asked)
-        earned = batch.reward
+        mass = torch.exp(log_prob.sum(-1)) * outcomes.chance / len(prompts)
+        rewards = batch.reward
         if self.penalty.coefficient:
-            earned = earned - self._penalty(log_prob, batch).sum(-1)
-        return (mass * earned).sum((1, 2)), forward.pullback({"log_prob": (mass * earned).unsqueeze(-1) * batch.mask})
+            rewards = rewards - self._penalty(log_prob, batch).sum(-1)
+        return (mass * rewards).sum((1, 2)), forward.pullback({"log_prob": (mass * rewards).unsqueeze(-1) * batch.mask})
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
@@ -203,44 +203,48 @@ class TabularTask(Simple):
         return self.penalty.coefficient * torch.where(batch.mask > 0, gap, torch.zeros((), dtype=gap.dtype))
 
     def _enumerate(self, prompt: Tensor) -> Outcomes:
+        # List every action sequence.
         digits = np.indices((self.actions,) * self.horizon).reshape(self.horizon, -1).T
         action = torch.as_tensor(digits).expand(len(prompt), -1, -1).clone()
         state = torch.zeros_like(action)
         mask = torch.ones(action.shape, dtype=torch.float64)
-        here, alive = (
+        world, alive = (
             self.begin(prompt[:, None].expand(-1, action.shape[1]), None),
             torch.ones(action.shape[:2], dtype=torch.bool),
         )
-        paid, ended = torch.zeros_like(mask), torch.zeros(mask.shape, dtype=torch.bool)
+        # Step through the tokens.
+        rewards, ended = torch.zeros_like(mask), torch.zeros(mask.shape, dtype=torch.bool)
         for t in range(self.horizon):
-            state[..., t], mask[..., t] = here, alive
-            turn = self.step(here, action[..., t], t, None)
+            state[..., t], mask[..., t] = world, alive
+            turn = self.step(world, action[..., t], t, None)
             if turn.reward is not None and turn.ended is not None:
-                paid[..., t], ended[..., t] = turn.reward * alive, turn.ended & alive
-            here, alive = turn.state, alive & turn.going
+                rewards[..., t], ended[..., t] = turn.reward * alive, turn.ended & alive
+            world, alive = turn.state, alive & turn.going
         # A sequence that has ended stands for all its continuations: keep the one whose unused tokens are 0.
         keep = ((mask[0] > 0) | (action[0] == 0)).all(-1)
         action, state, mask = action[:, keep], state[:, keep], mask[:, keep]
+        # Score the sequences.
         score = self.score(state, action, mask)
         if self.rewards != "bernoulli":
-            told = {"reward": paid[:, keep], "ended": ended[:, keep]} if self.pays else {}
-            return Outcomes(state, action, mask, score, torch.ones_like(score), told=told)
+            per_token = {"reward": rewards[:, keep], "ended": ended[:, keep]} if self.pays else {}
+            return Outcomes(state, action, mask, score, torch.ones_like(score), per_token=per_token)
+        # Split each outcome by its reward.
         state, action, mask = (x.repeat_interleave(2, dim=1) for x in (state, action, mask))
         success = torch.tensor([1.0, 0.0], dtype=score.dtype).repeat(score.shape[1]).expand(len(prompt), -1)
         chance = torch.stack([score, 1.0 - score], -1).reshape(len(prompt), -1)
         return Outcomes(state, action, mask, success, chance)
 
 
-def _population(found: Outcomes, R: int, reward: Tensor) -> Batch:
+def _population(outcomes: Outcomes, R: int, reward: Tensor) -> Batch:
     """Outcomes as a batch without behavior, replicated over R."""
 
     def spread(x: Tensor) -> Tensor:
         return x.expand(R, *x.shape)
 
     return Batch(
-        spread(found.action),
-        spread(found.state),
-        spread(found.mask),
+        spread(outcomes.action),
+        spread(outcomes.state),
+        spread(outcomes.mask),
         reward,
         torch.zeros_like(reward),
         math.inf,

@@ -18,9 +18,9 @@ class Turn(NamedTuple):
 
     `state`: the next world; `going`: whether the trajectory goes on, else its later tokens are masked; `reward` of this
     token, None where everything is earned at the end; `ended`: an episode ended here; `cut`: its future was cut off, so
-    that a critic's value of `successor` (the observation behind the action, before any reset, `[R, G, N, D]`) stands
-    for it; `finished`: return of the episode that ended here (None: what the trajectory has earned, which then is the
-    episode); `broken` (bool `[R]`): the environment failed.
+    that a critic's value of `successor` replaces it; `successor`: the observation behind the action, before any reset,
+    `[R, G, N, D]`; `finished`: return of the episode that ended here (None: what the trajectory has earned, which then
+    is the episode); `broken` (bool `[R]`): the environment failed.
     """
 
     state: Any
@@ -39,7 +39,7 @@ class Outcomes:
 
     `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis); `reward` and `chance`, `[G, O]`: the
     reward of the outcome and its probability given the actions. O outcomes. `complete`: whether these are all samples
-    that can be drawn, or only their mean (the quadratic without its noise). `told`: `reward` and `ended` of every
+    that can be drawn, or only their mean (the quadratic without its noise). `per_token`: `reward` and `ended` of every
     token, `[G, O, T]`, of tasks that pay by token.
     """
 
@@ -49,7 +49,7 @@ class Outcomes:
     reward: Tensor
     chance: Tensor
     complete: bool = True
-    told: dict[str, Tensor] = field(default_factory=dict)
+    per_token: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Task(Protocol):
@@ -61,8 +61,8 @@ class Task(Protocol):
     whether what the policy reads stays the same over tokens; `segments`: whether a trajectory goes on where the one
     before it in its slot stopped; `moving`: whether rewards depend on the current weights; `earnings`: least and
     largest return; `optimum`: the best expected return, NaN where it is unknown. `fit` refuses a policy that does not
-    fit, and returns the task that speaks with it; `begin` gives the first world of each sample (`carried`: the world
-    that the batch before left, for segments), `observe` what the policy reads of a world, `step` what an action leads
+    fit, and returns the task fitted to it. `begin` gives the first world of each sample (`carried`: the world that the
+    batch before left, for segments); `observe` what the policy reads of a world; `step` what an action leads
     to; `reward` and `token_rewards` are what the advantage sees (with a penalty inside, where the task has one);
     `outcomes` enumerates; `exact` is expected return and gradient `([R], [R, P])`.
     """

@@ -18,7 +18,7 @@ _PHYSICS = "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"
 
 
 class Moved(NamedTuple):
-    """What one step of every environment gave; rows that were not to move hold zeros.
+    """Result of one step of every environment; rows that do not move hold zeros.
 
     `inner`: the engine's next state; `observation` `[E, D]`; `reward` float64 `[E]`; `terminated`, `truncated`, bool
     `[E]`.
@@ -95,7 +95,7 @@ class CartPoles:
         # Without `prev_done` it resets nothing by itself and draws nothing from its own generator.
         physics.prev_done = np.zeros(len(where), dtype=np.bool_)
         physics.state, physics.steps = inner.state, inner.steps.copy()
-        # A policy owes no answer to rows that are not moved.
+        # Rows that do not move may have any action.
         observation, reward, terminated, truncated, _ = physics.step(np.where(where, action, 0))
         state, steps = physics.state, physics.steps
         physics.state = physics.steps = None
@@ -179,30 +179,30 @@ class Loop:
         commands = self._commands(action)
         with np.errstate(over="ignore"):
             for row in np.flatnonzero(where):
-                seen, reward[row], terminated[row], truncated[row], _ = environments[row].step(commands[row])
-                observation[row] = self._flat(seen)
+                value, reward[row], terminated[row], truncated[row], _ = environments[row].step(commands[row])
+                observation[row] = self._flat(value)
         return Moved(self._advanced(inner), observation, reward, terminated, truncated)
 
     def _nothing(self, number: int) -> np.ndarray:
         return np.zeros((number, self.surface.observation), dtype=self.surface.precision)
 
-    def _flat(self, seen: Any) -> np.ndarray:
+    def _flat(self, value: Any) -> np.ndarray:
         """An observation as numbers `[D]`; a discrete one as a unit vector; refuses what the space does not hold."""
         D, first = self.surface.observation, self.surface.onehot
         try:
             if first is None:
-                flat = np.asarray(seen, dtype=self.surface.precision).reshape(-1)
+                flat = np.asarray(value, dtype=self.surface.precision).reshape(-1)
                 if len(flat) == D:
                     return flat
-            elif first <= int(seen) < first + D:
+            elif first <= int(value) < first + D:
                 unit = self._nothing(1)[0]
-                unit[int(seen) - first] = 1.0
+                unit[int(value) - first] = 1.0
                 return unit
         except (TypeError, ValueError):
             pass
-        held = f"{D} numbers" if first is None else f"an integer in [{first}, {first + D - 1}]"
-        bound, remedy = f"{held}, as its observation space says", "mend the environment or its observation space"
-        raise checks.InputError(f"observation of {self.id}", seen, bound, remedy)
+        range_text = f"{D} numbers" if first is None else f"an integer in [{first}, {first + D - 1}]"
+        bound, remedy = f"{range_text}, as its observation space says", "mend the environment or its observation space"
+        raise checks.InputError(f"observation of {self.id}", value, bound, remedy)
 
     def _commands(self, action: np.ndarray) -> Any:
         if self.surface.first is not None:
@@ -212,13 +212,13 @@ class Loop:
 
     def _fresh(self, number: int) -> Handle:
         spare = self.spare.environments
-        held: list[Any] = []
-        while len(held) < number:
+        environments: list[Any] = []
+        while len(environments) < number:
             try:
-                held.append(spare.pop())
+                environments.append(spare.pop())
             except IndexError:
-                held.append(made(self.id, dict(self.settings), self.limit))
-        return Handle(Pool(spare, held), 0)
+                environments.append(made(self.id, dict(self.settings), self.limit))
+        return Handle(Pool(spare, environments), 0)
 
     def _current(self, inner: Handle) -> list[Any]:
         if inner.moment != inner.pool.moment:

@@ -68,10 +68,10 @@ def arithmetic(
     order = shuffled(base**2, seed).tolist()
     pairs = [divmod(number, base) for number in order]
     lines = [(_STYLES[style].format(a, sign, b), str(solve(a, b))) for a, b in pairs[base**2 - shots :]]
-    asked = chosen(pairs[: base**2 - shots], prompts, part)
+    problems = chosen(pairs[: base**2 - shots], prompts, part)
     front = [question + answer for question, answer in lines]
-    texts = tuple(few_shot(front, _STYLES[style].format(a, sign, b)) for a, b in asked)
-    answers = tuple(str(solve(a, b)) for a, b in asked)
+    texts = tuple(few_shot(front, _STYLES[style].format(a, sign, b)) for a, b in problems)
+    answers = tuple(str(solve(a, b)) for a, b in problems)
     if horizon is None:
         horizon = (2 * digits if operation == "multiply" else digits + 1) + 1
     checks.integer("horizon", horizon, 1, "an answer has at least one token", checks.LARGEST)

@@ -41,7 +41,7 @@ class BitChain(TabularTask):
         return ((action == 0).sum(-1) >= self.needed).to(torch.float64)
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """J `[R]` and its gradient `[R, P]` from the law of the number of right bits, O(H^2) and no enumeration.
+        """J `[R]` and its gradient `[R, P]` from the distribution of the number of right bits, O(H^2), not enumerated.
 
         With f_t(k) = P(k right before bit t) and b_t(k) = P(paid | k right before bit t),
         J = b_0(0) and grad J = sum_t sum_a pi_t(a) sum_k f_t(k) b_{t+1}(k + 1[a = 0]) grad log pi_t(a).
@@ -78,18 +78,18 @@ class BitChain(TabularTask):
 
     def _paid(self, prob: Tensor) -> list[Tensor]:
         """b_t(k), `[R, needed + 1]` for t = 0..H; more right bits than needed count as needed."""
-        last = torch.zeros((prob.shape[0], self.needed + 1), dtype=prob.dtype)
-        last[:, -1] = 1.0
-        found = [last]
+        end = torch.zeros((prob.shape[0], self.needed + 1), dtype=prob.dtype)
+        end[:, -1] = 1.0
+        tables = [end]
         for t in reversed(range(self.horizon)):
-            after = found[-1]
-            found.append(prob[:, t, 0:1] * _one_more(after) + prob[:, t, 1:2] * after)
-        return found[::-1]
+            after = tables[-1]
+            tables.append(prob[:, t, 0:1] * _one_more(after) + prob[:, t, 1:2] * after)
+        return tables[::-1]
 
 
-def _one_more(counted: Tensor) -> Tensor:
+def _one_more(table: Tensor) -> Tensor:
     """Entries at k + 1, the last one staying itself."""
-    return torch.cat([counted[:, 1:], counted[:, -1:]], 1)
+    return torch.cat([table[:, 1:], table[:, -1:]], 1)
 
 
 def bit_chain(
@@ -102,7 +102,7 @@ def bit_chain(
 ) -> BitChain:
     """Choose H bits in order, each from its own row: reward 1 if at least the fraction f of them is right, else 0.
 
-    J = P(K >= f H), K = sum_t 1[bit t right] a sum of independent bits (Poisson binomial), so J and its gradient are
+    J = P(K >= f H), K = sum_t 1[bit t right] a sum of independent bits (Poisson binomial). So J and its gradient are
     exact for chains of hundreds of bits.
 
     Arguments: `horizon` H in bits; `fraction` f of right bits that is paid; `kl_coef` (reward per nat), `reference`

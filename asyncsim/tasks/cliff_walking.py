@@ -23,9 +23,9 @@ class CliffWalking(TabularMDP):
 def cliff_walking(horizon: int = 100, slippery: bool = False, discount: float = 1.0) -> CliffWalking:
     """Walk along a cliff on a 4 x 12 grid: -1 a step, -100 and back to the start for a fall; the goal ends the episode.
 
-    J = E sum_t gamma^t r_t over at most T steps: what a longer episode would still cost is not counted, so that J is at
-    least -100 T. Actions: 0 up, 1 right, 2 down, 3 left. Rows of the table that no episode visits (the cliff, the goal)
-    keep their logits.
+    J = E sum_t gamma^t r_t over at most T steps. The cost of later steps is not counted, so J is at least -100 T.
+    Actions: 0 up, 1 right, 2 down, 3 left. Rows of the table that no episode visits (the cliff, the goal) keep their
+    logits.
 
     Arguments: `horizon` T in steps (gymnasium sets none); `slippery`, whether a step goes to each side of the chosen
     direction with probability 1/3; `discount` gamma in [0, 1]. Returns a task whose own policy is `policies.tabular`

@@ -34,11 +34,11 @@ class GaussianBandit(ContinuousTask):
 
     def check(self, policy: Any) -> None:
         """Refuse a policy of another dimension, or without a width."""
-        found = (getattr(policy, "dimension", None), hasattr(policy, "width"))
+        traits = (getattr(policy, "dimension", None), hasattr(policy, "width"))
         checks.require(
-            found == (self.dimension, True),
+            traits == (self.dimension, True),
             "policy dimension",
-            found[0],
+            traits[0],
             f"{self.dimension}, of a normal policy",
             "leave policy out for the task's own",
         )

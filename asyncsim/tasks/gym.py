@@ -49,9 +49,9 @@ class Gym(Simple):
     def check(self, policy: Any) -> None:
         """Refuse a policy that reads or gives something else."""
         for name in ("observation", "head", "actions"):
-            found, wanted = getattr(policy, name, None), getattr(self.surface, name)
+            value, wanted = getattr(policy, name, None), getattr(self.surface, name)
             bound = f"{wanted!r}, as {self.id} has it"
-            checks.require(found == wanted, f"policy {name}", found, bound, "leave policy out for the task's own")
+            checks.require(value == wanted, f"policy {name}", value, bound, "leave policy out for the task's own")
 
     def begin(self, prompt: Tensor, draws: Draws, carried: World | None = None) -> World:
         """Environments at the start of an episode, keyed by trajectory; segments go on from the world `carried`."""
@@ -66,7 +66,7 @@ class Gym(Simple):
         before = carried if carried is not None and carried.shape == shape else None
         every, environment = np.ones(number, dtype=bool), draws.sibling("environment")
         inner, observation = self.engine.reset(before.inner if before else None, every, environment, 0)
-        # What once broke stays so, and is not named again.
+        # A broken replicate stays broken and is reported once.
         broken = before.broken if before else np.zeros(shape[0], dtype=bool)
         world = World(shape, inner, observation, every, np.zeros(number), nothing, broken)
         bad = ~_readable(observation)
@@ -112,7 +112,7 @@ class Gym(Simple):
         """Header of a run."""
         import gymnasium
 
-        found = self.surface
+        surface = self.surface
         return {
             "task": "gym",
             "id": self.id,
@@ -120,9 +120,9 @@ class Gym(Simple):
             "horizon": self.horizon,
             "limit": self.limit,
             "settings": dict(self.settings),
-            "observation": found.observation,
-            "head": found.head,
-            "actions": found.actions,
+            "observation": surface.observation,
+            "head": surface.head,
+            "actions": surface.actions,
             "engine": type(self.engine).__name__,
             "gymnasium": gymnasium.__version__,
         }
@@ -209,8 +209,8 @@ def gym(
 ) -> Gym:
     """Environment of gymnasium: token t is one step, s_{t+1} ~ p(. | s_t, a_t), with reward r_t at every token.
 
-    R x G x N environments are one world. Their initial states come from keyed draws: that of trajectory i depends on
-    (seed, replicate, i) only, that of an episode inside a segment also on the token that ended the one before it. The
+    R x G x N environments are one world. Their initial states come from keyed draws. That of trajectory i depends on
+    (seed, replicate, i) only; that of an episode inside a segment also on the token that ended the one before it. The
     cart-pole runs on gymnasium's own vectorized physics, other ids in a loop of plain environments that are seeded at
     each reset.
 
@@ -243,10 +243,10 @@ def gym(
     horizon = steps if trajectory == "segment" else limit
     remedy = "say how many steps a segment has" if trajectory == "segment" else f"{id} has no time limit of its own"
     checks.require(horizon is not None, "steps", steps, "an integer >= 1", remedy)
-    found = surface(environment)
+    spaces = surface(environment)
     spec, module = environment.spec, id.rpartition(":")[0]
     environment.close()
     # The part before the colon is the module that registers the environment, in other processes too.
     full = f"{module}:{spec.id}" if module else spec.id
-    run = engine(full, spec.vector_entry_point, pairs, limit, found)
-    return Gym(full, trajectory, int(horizon or 0), limit, pairs, found, run)
+    run = engine(full, spec.vector_entry_point, pairs, limit, spaces)
+    return Gym(full, trajectory, int(horizon or 0), limit, pairs, spaces, run)

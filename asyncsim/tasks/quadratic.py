@@ -31,11 +31,11 @@ class Quadratic(ContinuousTask):
 
     def check(self, policy: Any) -> None:
         """Refuse a policy of another spectrum."""
-        found = getattr(policy, "curvatures", None)
+        curvatures = getattr(policy, "curvatures", None)
         checks.require(
-            found == self.curvatures,
+            curvatures == self.curvatures,
             "policy curvatures",
-            found,
+            curvatures,
             f"{self.curvatures}",
             "leave policy out for the task's own",
         )

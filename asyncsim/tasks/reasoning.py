@@ -25,7 +25,7 @@ class Reasoning(LanguageTask):
     def score(self, prompt: int, text: str) -> float:
         """1 where the dataset gives full marks to the answer without the white space around it, else 0.
 
-        Partial marks would pay for talk: many datasets give some for any answer in which the right one occurs.
+        Partial marks would reward long answers: many datasets give some for any answer that contains the right one.
         """
         return float(self.marker.score_answer(text.strip(), self.entries[prompt]) == 1.0)
 
@@ -76,12 +76,12 @@ def reasoning(
     marker = _dataset(name, 2 * prompts + shots, seed, settings)
     entries = _distinct(marker)
     # `spoken` writes the answer that is asked for in the same way.
-    front = [f"{_asked(entry)} {entry['answer']}" for entry in entries[:shots]]
-    asked = chosen(entries[shots:], prompts, part)
-    texts = tuple(few_shot(front, _asked(entry)) for entry in asked)
-    answers = tuple(str(entry["answer"]) for entry in asked)
+    front = [f"{_question_line(entry)} {entry['answer']}" for entry in entries[:shots]]
+    problems = chosen(entries[shots:], prompts, part)
+    texts = tuple(few_shot(front, _question_line(entry)) for entry in problems)
+    answers = tuple(str(entry["answer"]) for entry in problems)
     return Reasoning(
-        texts, answers, horizon, dataset=name, shots=shots, part=part, seed=seed, marker=marker, entries=tuple(asked)
+        texts, answers, horizon, dataset=name, shots=shots, part=part, seed=seed, marker=marker, entries=tuple(problems)
     )
 
 
@@ -106,16 +106,16 @@ def _dataset(name: str, size: int, seed: int, settings: Mapping[str, Any] | None
 
 def _distinct(dataset: Any) -> list[Any]:
     """Its entries, each question once; answers of several lines are refused."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for entry in dataset:
         answer = entry["answer"]
         short = isinstance(answer, str) and bool(answer.strip()) and "\n" not in answer
         bound, remedy = "one line of text", "choose a dataset with short answers"
         checks.require(short, "answer of a problem", answer, bound, remedy)
-        found.setdefault(_asked(entry), entry)
-    return list(found.values())
+        entries.setdefault(_question_line(entry), entry)
+    return list(entries.values())
 
 
-def _asked(entry: Any) -> str:
+def _question_line(entry: Any) -> str:
     """A question on one line, so that the model's own line break can only end an answer."""
     return f"Question: {' '.join(entry['question'].split())}\nAnswer:"

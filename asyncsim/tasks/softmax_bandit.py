@@ -70,6 +70,7 @@ def softmax_bandit(
     >>> round(value.item(), 3), [round(x, 4) for x in gradient[0].tolist()]
     (0.5, [-0.1667, 0.0, 0.1667])
     """
+    # Check the rewards.
     checks.integer("arms", arms, 2, "a bandit needs a choice", CELLS)
     table = np.linspace(0.1, 0.9, arms) if means is None else means
     remedy = "give one finite mean per arm, or one row per prompt"
@@ -84,6 +85,7 @@ def softmax_bandit(
         "in [0, 1] for bernoulli rewards",
         "rescale them or use rewards='fixed'",
     )
+    # Repeat initial logits for every prompt.
     prompts = table.shape[0]
     if logits is not None:
         each = "give one per arm, the same for all prompts or one row for each"

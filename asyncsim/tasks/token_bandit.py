@@ -72,6 +72,7 @@ def token_bandit(
     >>> round(task.exact(task.policy(), torch.zeros(1, 2, dtype=torch.float64))[0].item(), 12)
     0.125
     """
+    # Check the settings.
     checks.integer("actions", actions, 2, "a token needs a choice", checks.LARGEST)
     checks.integer("horizon", horizon, 1, "a sequence has at least one token", checks.LARGEST)
     checks.boolean("ends", ends, "say whether the last token ends the sequence")
@@ -80,6 +81,7 @@ def token_bandit(
     checks.real("deviation", deviation, "give the noise of gaussian rewards", 0.0)
     if success is not None:
         checks.real("success", success, "give the fraction of right tokens that earns 1", 0.0, 1.0)
+    # Size the table.
     rows = _ROWS[dependence](actions, horizon)
     if logits is not None:
         remedy = "give one row per state"

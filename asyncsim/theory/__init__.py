@@ -1,6 +1,6 @@
 """The predicted tower: one claim a file, `theory/<family>/<claim>.py`, found by reading folder names.
 
-Everything here computes in float64 with NumPy and SciPy and imports floor 0 only, so that no formula is shared with the
+Everything here computes in float64 with NumPy and SciPy and imports floor 0 only. So no formula is shared with the
 simulations that are measured against it.
 """
 

@@ -54,15 +54,15 @@ class Workers(Declared):
         return rates / rates.sum()
 
 
-def service(**about: Any) -> Parsed[Law]:
+def service(**details: Any) -> Parsed[Law]:
     """Law of the time of a worker of rate 1."""
     doc = "law of the time from reading to delivering at rate 1"
-    return Parsed(_law, "the text of a law of finite mean", **{"unit": "seconds", "doc": doc, **about})
+    return Parsed(_law, "the text of a law of finite mean", **{"unit": "seconds", "doc": doc, **details})
 
 
 def _law(field: str, value: Any) -> Law:
-    written = isinstance(value, str) and ":" in value
-    checks.require(written, field, value, "the text of a service law", "write it as name:numbers")
+    is_text = isinstance(value, str) and ":" in value
+    checks.require(is_text, field, value, "the text of a service law", "write it as name:numbers")
     law = Law.parse(value)
     law.mean()
     return law
@@ -89,12 +89,12 @@ def lags_and_ages(workers: int, sequence: np.ndarray) -> tuple[np.ndarray, np.nd
     >>> lags_and_ages(2, np.array([0, 0, 1]))
     (array([0, 0, 2]), array([1, 0]))
     """
-    read = np.zeros(workers, dtype=np.int64)
+    versions = np.zeros(workers, dtype=np.int64)
     lags = np.empty(len(sequence), dtype=np.int64)
     for t, w in enumerate(sequence):
-        lags[t] = t - read[w]
-        read[w] = t + 1
-    return lags, len(sequence) - read
+        lags[t] = t - versions[w]
+        versions[w] = t + 1
+    return lags, len(sequence) - versions
 
 
 def cyclic_mean_lag(sequence: np.ndarray) -> float:
@@ -105,7 +105,7 @@ def cyclic_mean_lag(sequence: np.ndarray) -> float:
     """
     length, total = len(sequence), 0
     for w in np.unique(sequence):
-        places = np.flatnonzero(sequence == w)
-        gaps = np.diff(places, append=places[0] + length)
+        positions = np.flatnonzero(sequence == w)
+        gaps = np.diff(positions, append=positions[0] + length)
         total += int((gaps - 1).sum())
     return total / length

@@ -1,9 +1,9 @@
 """Softmax policies with finite actions: Fisher matrices, enumeration of token sequences, and a dynamic program for J.
 
-A sequence policy has logits `[S, A]`: S = 1 for independent equal tokens ("iid"), S = T for a row per position
-("position"), S = A + 1 for rows that follow the previous token ("markov": row 0 at the start, row 1 + a after token
-a). A sequence's reward is 1 when at least the fraction `success` of its tokens is token 0, or, where `success` is
-None, the fraction of its tokens that is token 0.
+A sequence policy has logits `[S, A]`. S = 1 for independent equal tokens ("iid"); S = T for a row per position
+("position"). S = A + 1 for rows that follow the previous token ("markov"): row 0 at the start, row 1 + a after token a.
+A sequence's reward is 1 when at least the fraction `success` of its tokens is token 0. Where `success` is None, the
+reward is that fraction itself.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> n
     tiny = 1e-40
     columns = []
     for k in range(at.size):
-        moved = at.astype(complex)
-        moved.flat[k] += 1j * tiny
-        columns.append(np.imag(function(moved)) / tiny)
+        point = at.astype(complex)
+        point.flat[k] += 1j * tiny
+        columns.append(np.imag(function(point)) / tiny)
     return np.stack(columns, axis=-1)
 
 
@@ -65,7 +65,7 @@ def compositions(total: int, parts: int) -> np.ndarray:
     [[0, 2], [1, 1], [2, 0]]
     """
     if parts == 3:
-        # By far the fastest where many are asked for.
+        # By far the fastest way to list many.
         first, second = (x.ravel() for x in np.indices((total + 1, total + 1)))
         return np.stack([first, second, total - first - second], axis=1)[first + second <= total]
     bars = np.array(list(itertools.combinations(range(total + parts - 1), parts - 1)), dtype=np.int64)
@@ -83,14 +83,14 @@ class Arms(Declared):
     def joint(self) -> None:
         """All vectors are as long as the first."""
         first, *others = self._vectors()
-        given = getattr(self, first)
-        checks.require(given.size >= 2, first, given.tolist(), "numbers for two arms or more", "add an arm")
+        vector = getattr(self, first)
+        checks.require(vector.size >= 2, first, vector.tolist(), "numbers for two arms or more", "add an arm")
         for name in others:
-            checks.finite_array(name, getattr(self, name).tolist(), [given.size], f"give as many as {first}")
+            checks.finite_array(name, getattr(self, name).tolist(), [vector.size], f"give as many as {first}")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """All vectors of one length; what has no typical values is left to the claim."""
+        """All vectors of one length; the claim draws parameters without typical values."""
         vectors = cls._vectors()
         sizes = next(iter(vectors.values())).sizes
         arms = draw(Integer(*sizes, typical=sizes))
@@ -139,7 +139,7 @@ class SequencePair(Declared):
     current_logits = _logits("current", (1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
 
     def joint(self) -> None:
-        """No more than `LIMIT` sequences; tables as high as the dependence asks for."""
+        """No more than `LIMIT` sequences; tables with a row for each state of the dependence."""
         count = f"{self.actions}**{self.horizon}"
         few = self.actions**self.horizon <= LIMIT
         checks.require(few, "horizon", self.horizon, f"such that {count} <= {LIMIT}", "shorten the sequences")
@@ -150,7 +150,7 @@ class SequencePair(Declared):
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Tables of the shape that the other parameters ask for."""
+        """Tables of the shape that the other parameters set."""
         point = {name: draw(p) for name, p in cls.parameters.items() if not isinstance(p, Parsed)}
         height = _height(*(point[name] for name in ("actions", "horizon", "dependence")))
         return point | drawn_tables(draw, height, point["actions"])
@@ -177,11 +177,11 @@ def _height(actions: int, horizon: int, dependence: str) -> int:
 
 def drawn_tables(draw: Draw, height: int, actions: int) -> dict[str, Any]:
     """Both tables of logits of a random point."""
-    found = {}
+    tables = {}
     for name in ("behavior_logits", "current_logits"):
         row = Vector(length=actions, typical=getattr(SequencePair, name).typical)
-        found[name] = tuple(draw(row) for _ in range(height))
-    return found
+        tables[name] = tuple(draw(row) for _ in range(height))
+    return tables
 
 
 class Enumeration(NamedTuple):
@@ -221,10 +221,10 @@ def sequence_scores(pair: SequencePair, logits: np.ndarray, tokens: np.ndarray) 
     """sum_t (e_{a_t} - p_{row_t}) placed in the row of each token, flat `[Y, S*A]`."""
     probabilities, rows = softmax(logits), pair.rows(tokens)
     score = np.zeros((len(tokens), *logits.shape))
-    every = np.arange(len(tokens))
+    index = np.arange(len(tokens))
     for t in range(pair.horizon):
-        score[every, rows[:, t]] -= probabilities[rows[:, t]]
-        score[every, rows[:, t], tokens[:, t]] += 1.0
+        score[index, rows[:, t]] -= probabilities[rows[:, t]]
+        score[index, rows[:, t], tokens[:, t]] += 1.0
     return score.reshape(len(tokens), -1)
 
 
@@ -249,10 +249,10 @@ class PaidSequencePair(SequencePair):
 
     success = share_that_pays()
 
-    def paid(self, every: Enumeration) -> np.ndarray:
+    def paid(self, sequences: Enumeration) -> np.ndarray:
         """Probability under behavior times reward of every sequence, `[Y]`."""
-        found: np.ndarray = every.mass * reward((every.tokens == 0).sum(axis=1), self.horizon, self.success)
-        return found
+        products: np.ndarray = sequences.mass * reward((sequences.tokens == 0).sum(axis=1), self.horizon, self.success)
+        return products
 
 
 def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None) -> Any:
@@ -262,15 +262,15 @@ def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None) 
     mass = np.zeros((height, pair.horizon + 1), dtype=probabilities.dtype)
     mass[0, 0] = 1.0
     for t in range(pair.horizon):
-        after = np.zeros_like(mass)
+        successors = np.zeros_like(mass)
         for row in range(len(logits)):
             for a in range(pair.actions):
-                moved = mass[row] * probabilities[row, a]
-                after[pair.successor(row, a, t)] += np.roll(moved, 1) if a == 0 else moved
-        mass = after
+                flow = mass[row] * probabilities[row, a]
+                successors[pair.successor(row, a, t)] += np.roll(flow, 1) if a == 0 else flow
+        mass = successors
     return mass.sum(axis=0) @ reward(np.arange(pair.horizon + 1), pair.horizon, success)
 
 
 def exact_gradient(pair: SequencePair, logits: np.ndarray, success: float | None) -> np.ndarray:
     """grad J in the flat logits by complex step through `exact_return`, `[S*A]`."""
-    return complex_gradient(lambda moved: exact_return(pair, moved, success), logits)
+    return complex_gradient(lambda point: exact_return(pair, point, success), logits)

@@ -1,7 +1,8 @@
 """Ticket systems: the largest staleness that a rule allows, and what mean and law follow where every ticket is in use.
 
-By counting of groups: a group admitted under version v, with K tickets, is followed or preceded to training by at most
-K - 1 + (W - 1) groups, so its batch is known up to that many, and a batch's version is its number divided by S.
+By counting of groups: take a group admitted under version v, with K tickets. At most K - 1 + (W - 1) other groups,
+admitted before or after it, train first. So its batch is known up to that many, and a batch's version is its number
+divided by S.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Bound(NamedTuple):
 
 def bounds(s: Facts) -> list[Bound]:
     """All bounds that hold for these settings."""
-    found = [ticket_bound(s), _waited(s), _cut(s)]
-    return [bound for bound in found if bound is not None]
+    candidates = [ticket_bound(s), _waited(s), _cut(s)]
+    return [bound for bound in candidates if bound is not None]
 
 
 def ticket_bound(s: Facts) -> Bound | None:
@@ -50,10 +51,10 @@ def _strict(s: Facts) -> str | None:
         return f"order {s.order}"
     if s.order == "oldest_start" and s.window == 1:
         return "a window of 1"
-    # What is scored apart from its place may enter the buffer behind groups of the next version.
+    # Groups scored outside their place may enter the buffer behind groups of the next version.
     scored_apart = s.reward is not None and not s.reward_holds
     first_in_first_out = s.order in ("done", "oldest_start") and not scored_apart
-    # A drain waits for generation only: what awaits its reward crosses the install, whether it holds a place or not.
+    # A drain waits for generation only: groups that await a reward cross the install, with or without a place.
     if first_in_first_out and s.mode == "drain" and s.reward is None:
         return "a drain, first in first out"
     if first_in_first_out and serial(s):
@@ -134,9 +135,9 @@ def _why_early_return(s: Facts) -> str | None:
 
 
 def mean(s: Facts) -> float:
-    """Mean staleness where `why_no_mean` has nothing to say: groups outstanding at an install, per publish."""
-    late = 1.0 if s.release == "publish" or s.instant else 0.0
-    return float(s.tickets / s.publish - late)
+    """Mean staleness where `why_no_mean` returns None: groups outstanding at an install, per publish."""
+    offset = 1.0 if s.release == "publish" or s.instant else 0.0
+    return float(s.tickets / s.publish - offset)
 
 
 def smallest(s: Facts, bound: Bound | None, known: bool) -> int:
@@ -145,8 +146,8 @@ def smallest(s: Facts, bound: Bound | None, known: bool) -> int:
         return math.floor(mean(s))
     two_batches = s.tickets is not None and (s.release == "dequeue" or s.tickets >= 2 * s.batch)
     plain = s.lead is None and not s.instant and not s.cuts and s.prefetch == 0 and s.batches == 1 and s.epoch is None
-    lost = s.why_dropped() or s.why_stamps_move() or s.why_starved()
-    if serial(s) and two_batches and plain and bound is not None and bound.sorted and not lost:
+    reason = s.why_dropped() or s.why_stamps_move() or s.why_starved()
+    if serial(s) and two_batches and plain and bound is not None and bound.sorted and not reason:
         # The next batch is admitted when this one leaves its places, before it has trained.
         return 1
     return 0

@@ -89,11 +89,11 @@ def log_ratios(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:
 def log_moment(pair: ChainPair, power: float) -> float:
     """log E_mu W^power of the sequence ratio: a sum over bits."""
     right, wrong = log_ratios(pair)
-    each = np.logaddexp(log_expit(pair.behavior) + power * right, log_expit(-pair.behavior) + power * wrong)
-    return math.fsum(each)
+    terms = np.logaddexp(log_expit(pair.behavior) + power * right, log_expit(-pair.behavior) + power * wrong)
+    return math.fsum(terms)
 
 
 def probabilities(margins: np.ndarray) -> np.ndarray:
     """Probability of a right bit from its margin."""
-    found: np.ndarray = expit(margins)
-    return found
+    p: np.ndarray = expit(margins)
+    return p

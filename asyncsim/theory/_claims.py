@@ -31,11 +31,11 @@ def claim(id: str) -> Claim:
     1.5625
     """
     known = claims()
-    wanted = str(id).replace("_", "-")
-    if wanted not in known:
-        near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.4)
+    key = str(id).replace("_", "-")
+    if key not in known:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}?" if near else "see `asyncsim list claims`"
         raise checks.InputError("claim", id, "the id of a claim, family/name", hint)
-    family, _, name = wanted.partition("/")
-    found: Claim = importlib.import_module(f"{__package__}.{family}.{name.replace('-', '_')}").claim
-    return found
+    family, _, name = key.partition("/")
+    instance: Claim = importlib.import_module(f"{__package__}.{family}.{name.replace('-', '_')}").claim
+    return instance

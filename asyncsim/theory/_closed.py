@@ -1,7 +1,7 @@
 """A closed loop of K tickets whose trainer takes single groups in exponential time: how busy the trainer is.
 
-Two routes to 1 - p0, p0 the share of time without work: the recursion of the product form, and the balance equations of
-a loop whose generation has two exponential phases.
+Two routes to 1 - p0, p0 the share of time without work. One is the recursion of the product form. The other solves the
+balance equations of a loop whose generation has two exponential phases.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from asyncsim.theory._declared import Draw, Integer, Real
 
 _MOST = 24
-"""Tickets up to which the balance equations tell two phases of generation apart: states grow with their square."""
+"""Tickets up to which the balance equations have two phases of generation: states grow with their square."""
 
 
 def drawn_tickets(draw: Draw) -> dict[str, Any]:

@@ -4,7 +4,7 @@
         staleness = Integer(0, 64, typical=(0, 8), example=4, unit="updates", doc="from reading to applying")
         momentum = Real(0.0, 0.99, typical=(0.0, 0.9), example=0.5, doc="share of the step before that is kept")
 
-        def joint(self):  # what one parameter asks of another
+        def joint(self):  # rules between parameters
             checks.require(...)
 
 `Setting(point)` has the values as attributes, or raises `InputError`. Documentation, the stated example, random draws
@@ -23,13 +23,13 @@ from asyncsim.base import checks
 from asyncsim.base.records import Point
 
 T = TypeVar("T")
-_SMALL = {1: "one", 2: "two", 3: "three"}
+_NUMBER_WORDS = {1: "one", 2: "two", 3: "three"}
 
 
 class Parameter(Generic[T]):
     """One entry of a point.
 
-    `example`: its value in the stated point. `typical`: what random points have, (least, largest) for numbers, the
+    `example`: its value in the stated point. `typical`: values of random points, (least, largest) for numbers, the
     choices for words. `optional`: it may be missing or None. `remedy` is the advice of a refusal (default: from `doc`).
     """
 
@@ -78,8 +78,8 @@ Draw = Callable[[Parameter[Any]], Any]
 class Integer(Parameter[int]):
     """A whole number in [low, high]."""
 
-    def __init__(self, low: int, high: int | None = None, **about: Any) -> None:
-        super().__init__(**about)
+    def __init__(self, low: int, high: int | None = None, **details: Any) -> None:
+        super().__init__(**details)
         self.low, self.high = low, high
 
     def read(self, value: Any) -> int:
@@ -96,23 +96,23 @@ class Integer(Parameter[int]):
 class Count(Integer):
     """A whole number of what its `doc` names."""
 
-    def __init__(self, low: int, high: int | None = None, *, doc: str, **about: Any) -> None:
-        super().__init__(low, high, **{"doc": doc, "remedy": f"count the {doc}", **about})
+    def __init__(self, low: int, high: int | None = None, *, doc: str, **details: Any) -> None:
+        super().__init__(low, high, **{"doc": doc, "remedy": f"count the {doc}", **details})
 
 
 class Staleness(Integer):
     """Staleness in updates."""
 
-    def __init__(self, low: int = 0, high: int | None = None, **about: Any) -> None:
+    def __init__(self, low: int = 0, high: int | None = None, **details: Any) -> None:
         doc = "optimizer updates between reading and applying"
-        super().__init__(low, high, **{"unit": "updates", "doc": doc, "remedy": f"count {doc}", **about})
+        super().__init__(low, high, **{"unit": "updates", "doc": doc, "remedy": f"count {doc}", **details})
 
 
 class Real(Parameter[float]):
     """A finite number in [low, high]; `open_low` leaves the least out."""
 
-    def __init__(self, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, **about: Any) -> None:
-        super().__init__(**about)
+    def __init__(self, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, **details: Any) -> None:
+        super().__init__(**details)
         self.low, self.high, self.open_low = low, high, open_low
 
     def read(self, value: Any) -> float:
@@ -130,17 +130,17 @@ class Real(Parameter[float]):
 class Positive(Real):
     """A number above 0."""
 
-    def __init__(self, **about: Any) -> None:
-        super().__init__(0.0, open_low=True, **{"remedy": "give a positive number", **about})
+    def __init__(self, **details: Any) -> None:
+        super().__init__(0.0, open_low=True, **{"remedy": "give a positive number", **details})
 
 
 class Vector(Parameter[np.ndarray]):
     """Numbers above `low`, as many as `length` says (None: any); `sizes`: how many are typical."""
 
     def __init__(
-        self, low: float = -np.inf, length: int | None = None, sizes: tuple[int, int] = (1, 3), **about: Any
+        self, low: float = -np.inf, length: int | None = None, sizes: tuple[int, int] = (1, 3), **details: Any
     ) -> None:
-        super().__init__(**{"remedy": "give a tuple of numbers", **about})
+        super().__init__(**{"remedy": "give a tuple of numbers", **details})
         self.low, self.length, self.sizes = low, length, sizes
 
     def read(self, value: Any) -> np.ndarray:
@@ -161,32 +161,32 @@ class Vector(Parameter[np.ndarray]):
 class Counts(Parameter["list[int]"]):
     """Distinct whole numbers in [low, high], two at least unless `least` says otherwise."""
 
-    def __init__(self, low: int, high: int | None = None, least: int = 2, **about: Any) -> None:
-        super().__init__(**about)
+    def __init__(self, low: int, high: int | None = None, least: int = 2, **details: Any) -> None:
+        super().__init__(**details)
         self.low, self.high, self.least = low, high, least
 
     def read(self, value: Any) -> list[int]:
         """The numbers in their order."""
-        given = value if isinstance(value, (tuple, list)) else (value,)
+        entries = value if isinstance(value, (tuple, list)) else (value,)
         most = () if self.high is None else (self.high,)
-        found = [checks.integer(self.name, one, self.low, self.remedy, *most) for one in given]
-        enough = len(set(found)) >= self.least
-        least = _SMALL.get(self.least, self.least)
-        checks.require(enough, self.name, found, f"{least} distinct values or more", "add a value")
-        return found
+        numbers = [checks.integer(self.name, one, self.low, self.remedy, *most) for one in entries]
+        enough = len(set(numbers)) >= self.least
+        least = _NUMBER_WORDS.get(self.least, self.least)
+        checks.require(enough, self.name, numbers, f"{least} distinct values or more", "add a value")
+        return numbers
 
     @property
     def domain(self) -> str:
         """Its entries."""
         inside = f">= {self.low}" if self.high is None else f"in [{self.low}, {self.high}]"
-        return f"{_SMALL.get(self.least, self.least)} or more distinct integers {inside}"
+        return f"{_NUMBER_WORDS.get(self.least, self.least)} or more distinct integers {inside}"
 
 
 class Choice(Parameter[str]):
     """One of some words."""
 
-    def __init__(self, *options: str, **about: Any) -> None:
-        super().__init__(**{"typical": options, **about})
+    def __init__(self, *options: str, **details: Any) -> None:
+        super().__init__(**{"typical": options, **details})
         self.options = options
 
     def read(self, value: Any) -> str:
@@ -202,8 +202,8 @@ class Choice(Parameter[str]):
 class Flag(Parameter[bool]):
     """True or False."""
 
-    def __init__(self, **about: Any) -> None:
-        super().__init__(**{"typical": (False, True), **about})
+    def __init__(self, **details: Any) -> None:
+        super().__init__(**{"typical": (False, True), **details})
 
     def read(self, value: Any) -> bool:
         """The truth."""
@@ -216,10 +216,10 @@ class Flag(Parameter[bool]):
 
 
 class Parsed(Parameter[T]):
-    """What `parse(name, value)` makes of a value, or refuses: the text of a law, a table of logits."""
+    """A value that `parse(name, value)` converts or refuses: the text of a law, a table of logits."""
 
-    def __init__(self, parse: Callable[[str, Any], T], accepts: str, **about: Any) -> None:
-        super().__init__(**about)
+    def __init__(self, parse: Callable[[str, Any], T], accepts: str, **details: Any) -> None:
+        super().__init__(**details)
         self.parse, self.accepts = parse, accepts
 
     def read(self, value: Any) -> T:
@@ -238,8 +238,8 @@ class Declared:
     parameters: ClassVar[dict[str, Parameter[Any]]] = {}
 
     def __init_subclass__(cls) -> None:
-        own = {name: value for name, value in vars(cls).items() if isinstance(value, Parameter)}
-        cls.parameters = {**cls.parameters, **own}
+        additions = {name: value for name, value in vars(cls).items() if isinstance(value, Parameter)}
+        cls.parameters = {**cls.parameters, **additions}
 
     def __init__(self, point: Point) -> None:
         required = [name for name, p in self.parameters.items() if not p.optional]

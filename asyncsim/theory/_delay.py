@@ -1,9 +1,9 @@
 r"""Closed forms of the linear model with constant delay.
 
-x_{t+1} = x_t - step g_t, g_t = curvature x_{t-tau} + xi_t, with white noise xi of standard deviation sigma; all
-depend on a = step * curvature and the delay tau alone. With omega = 2 arcsin(a/2) and Theta = (tau + 1/2) omega the
-marginal root sits at Theta = pi/2. Source: Levin and May, Theor. Popul. Biol. 9 (1976); correlations derived from 2
-E<x,g> = step E g^2 and the real-root form of the autocovariance.
+x_{t+1} = x_t - step g_t, g_t = curvature x_{t-tau} + xi_t, with white noise xi of standard deviation sigma. All depend
+on a = step * curvature and the delay tau alone. With omega = 2 arcsin(a/2) and Theta = (tau + 1/2) omega the marginal
+root sits at Theta = pi/2. Source: Levin and May, Theor. Popul. Biol. 9 (1976); correlations derived from 2 E<x,g> =
+step E g^2 and the real-root form of the autocovariance.
 """
 
 from __future__ import annotations

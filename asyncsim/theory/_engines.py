@@ -34,83 +34,83 @@ class Engines(Declared):
         return {name: draw(p) for name, p in cls.parameters.items() if p.typical}
 
 
-def places(**about: Any) -> Integer:
+def places(**details: Any) -> Integer:
     """Groups in generation at once."""
-    return Count(1, None, **{"unit": "groups", "doc": "groups in generation", **about})
+    return Count(1, None, **{"unit": "groups", "doc": "groups in generation", **details})
 
 
-def tickets(high: int | None = None, **about: Any) -> Integer:
+def tickets(high: int | None = None, **details: Any) -> Integer:
     """Groups that may be out at once."""
-    return Count(1, high, **{"unit": "groups", "doc": "groups that are out", **about})
+    return Count(1, high, **{"unit": "groups", "doc": "groups that are out", **details})
 
 
-def groups(low: int = 1, high: int | None = None, **about: Any) -> Integer:
+def groups(low: int = 1, high: int | None = None, **details: Any) -> Integer:
     """Groups of a batch."""
-    return Count(low, high, **{"unit": "groups", "doc": "groups of a batch", **about})
+    return Count(low, high, **{"unit": "groups", "doc": "groups of a batch", **details})
 
 
-def batches(high: int | None = None, **about: Any) -> Integer:
+def batches(high: int | None = None, **details: Any) -> Integer:
     """Batches of a publish."""
-    return Count(1, high, **{"unit": "batches", "doc": "batches of a publish", **about})
+    return Count(1, high, **{"unit": "batches", "doc": "batches of a publish", **details})
 
 
-def samples(high: int | None = None, **about: Any) -> Integer:
+def samples(high: int | None = None, **details: Any) -> Integer:
     """Samples of a group."""
-    return Count(1, high, **{"unit": "samples", "doc": "samples of a group", **about})
+    return Count(1, high, **{"unit": "samples", "doc": "samples of a group", **details})
 
 
-def slots(low: int = 1, **about: Any) -> Integer:
+def slots(low: int = 1, **details: Any) -> Integer:
     """Samples decoded at once."""
-    return Count(low, None, **{"unit": "samples", "doc": "samples decoded at once", **about})
+    return Count(low, None, **{"unit": "samples", "doc": "samples decoded at once", **details})
 
 
-def capacity(**about: Any) -> Integer:
+def capacity(**details: Any) -> Integer:
     """Room of the buffer."""
-    return Count(1, None, **{"unit": "groups", "doc": "finished groups that the buffer holds", **about})
+    return Count(1, None, **{"unit": "groups", "doc": "finished groups that the buffer holds", **details})
 
 
-def cells(most: int | None = None, **about: Any) -> Integer:
+def cells(most: int | None = None, **details: Any) -> Integer:
     """Cells of a law."""
     return Integer(
-        1, most, **{"doc": "cells of the law that are asked for", "remedy": "ask for at least one cell", **about}
+        1, most, **{"doc": "cells of the law that are asked for", "remedy": "ask for at least one cell", **details}
     )
 
 
-def work(**about: Any) -> Parsed[Law]:
+def work(**details: Any) -> Parsed[Law]:
     """Law of the work of a sample, of finite mean: seconds at rate 1."""
     doc = "law of the work of a sample, seconds at rate 1"
     accepts = "the text of a law of finite mean, or a positive number"
-    return Parsed(_work.law_of, accepts, **{"typical": WORKS, "unit": "seconds", "doc": doc, **about})
+    return Parsed(_work.law_of, accepts, **{"typical": WORKS, "unit": "seconds", "doc": doc, **details})
 
 
-def smooth_length(**about: Any) -> Parsed[Law]:
+def smooth_length(**details: Any) -> Parsed[Law]:
     """Law of the generation seconds of a sample, with a density."""
     accepts = f"the text of a law with a density: {', '.join(_lengths.SMOOTH)}"
     doc = "law of the seconds of a sample"
-    return Parsed(_lengths.read_law, accepts, **{"typical": _lengths.HEAVY, "unit": "seconds", "doc": doc, **about})
+    return Parsed(_lengths.read_law, accepts, **{"typical": _lengths.HEAVY, "unit": "seconds", "doc": doc, **details})
 
 
-def train_time(least: str = ">= 0", **about: Any) -> Parsed[float]:
+def train_time(least: str = ">= 0", **details: Any) -> Parsed[float]:
     """Mean seconds of the training of a batch; `least`: ">= 0" or "> 0"."""
     parse = {">= 0": _work.seconds, "> 0": _work.some_seconds}[least]
-    more = {"unit": "seconds", "doc": "training time of a batch"}
-    return Parsed(parse, f"number {least}, or the text of a law", **more | about)
+    defaults = {"unit": "seconds", "doc": "training time of a batch"}
+    return Parsed(parse, f"number {least}, or the text of a law", **defaults | details)
 
 
-def sync_time(**about: Any) -> Real:
+def sync_time(**details: Any) -> Real:
     """Seconds of a synchronization."""
     doc = "seconds of a synchronization, from the snapshot to the install"
-    return Real(0.0, **{"unit": "seconds", "doc": doc, **about})
+    return Real(0.0, **{"unit": "seconds", "doc": doc, **details})
 
 
-def generator_pauses(**about: Any) -> Flag:
+def generator_pauses(**details: Any) -> Flag:
     """Whether a synchronization stops the generators."""
     doc = "whether a synchronization stops the generators"
-    return Flag(**{"doc": doc, "remedy": f"say {doc}", **about})
+    return Flag(**{"doc": doc, "remedy": f"say {doc}", **details})
 
 
-def release(**about: Any) -> Choice:
+def release(**details: Any) -> Choice:
     """When a ticket returns."""
     return Choice(
-        "publish", "dequeue", **{"doc": "when a ticket returns", "remedy": "say when a ticket returns", **about}
+        "publish", "dequeue", **{"doc": "when a ticket returns", "remedy": "say when a ticket returns", **details}
     )

@@ -1,8 +1,8 @@
 """A small event simulation of places, buffer, trainer and tickets: the second route to laws of throughput.
 
-Written for the predicted tower alone, with whole groups as its entities: a group occupies a place for its seconds,
-waits in the buffer, and trains with the others of its batch in the order in which they finished. It knows none of the
-settings of the event model but these.
+Written for the predicted tower alone, with whole groups as its entities. A group occupies a place for its seconds,
+waits in the buffer, and trains with the others of its batch. Groups train in the order in which they finished. Of the
+settings of the event model it has these alone.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Loop:
 
     def _step(self) -> None:
         s = self.settings
-        held = s.generator_pauses and np.isfinite(self.syncing_until)
+        halted = s.generator_pauses and np.isfinite(self.syncing_until)
         # Ends are kept on a clock that stands still during a pause.
-        group = self.writing[0][0] + self.paused if self.writing and not held else np.inf
-        self.now = min(group, self.training_until, self.syncing_until)
-        if group == self.now:
+        group_end = self.writing[0][0] + self.paused if self.writing and not halted else np.inf
+        self.now = min(group_end, self.training_until, self.syncing_until)
+        if group_end == self.now:
             self._finish(heapq.heappop(self.writing)[1])
         elif self.training_until == self.now:
             self.training_until = np.inf
@@ -114,5 +114,5 @@ class Loop:
     def writing_may_begin(self) -> bool:
         """Whether groups are left to admit and no synchronization holds the generators."""
         s = self.settings
-        held = s.generator_pauses and np.isfinite(self.syncing_until)
-        return not held and (s.total is None or len(self.started) < s.total)
+        halted = s.generator_pauses and np.isfinite(self.syncing_until)
+        return not halted and (s.total is None or len(self.started) < s.total)

@@ -60,29 +60,31 @@ _NAMES = (
 class Facts:
     """Settings of `asyncsim/systems/MODEL.md` by name, as `describe_at` writes them: laws as text, infinity as None."""
 
-    given: Mapping[str, Any]
+    settings: Mapping[str, Any]
     samples: int
 
     def __post_init__(self) -> None:
         remedy = "take System.describe_at(N), or the header of a timeline"
-        checks.require(isinstance(self.given, Mapping), "settings", self.given, "a mapping", remedy)
-        missing = [name for name in _NAMES if name not in self.given]
-        checks.require(not missing, "settings", sorted(self.given), f"all settings, {', '.join(missing)} too", remedy)
+        checks.require(isinstance(self.settings, Mapping), "settings", self.settings, "a mapping", remedy)
+        missing = [name for name in _NAMES if name not in self.settings]
+        checks.require(
+            not missing, "settings", sorted(self.settings), f"all settings, {', '.join(missing)} too", remedy
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name not in _NAMES:
             raise AttributeError(name)
-        return self.given[name]
+        return self.settings[name]
 
     @property
     def batches(self) -> int:
         """S, batches to a publish."""
-        return int(self.given["batches_per_publish"])
+        return int(self.settings["batches_per_publish"])
 
     @property
     def batch(self) -> int:
         """P, groups of a batch."""
-        return int(self.given["groups_per_batch"])
+        return int(self.settings["groups_per_batch"])
 
     @property
     def publish(self) -> int:
@@ -127,12 +129,12 @@ class Facts:
     @property
     def epoch(self) -> int | None:
         """E, batches of an epoch; None where there are none, and in records from before there were."""
-        return self.given.get("epoch")
+        return self.settings.get("epoch")
 
     @property
     def permits(self) -> int | None:
         """Samples under way at once; None where there is no limit, and in records from before there was one."""
-        return self.given.get("permits")
+        return self.settings.get("permits")
 
     @property
     def law(self) -> Law:
@@ -183,8 +185,8 @@ class Facts:
 
     def why_places_bind(self) -> str | None:
         """Why a ticket may wait for a place."""
-        # When the last batch before a publish starts to train, K - M groups are left; a ticket that is free then would
-        # have found a place. Where tickets return earlier, or training takes no time, all must have places.
+        # When the last batch before a publish starts to train, K - M groups are left. A ticket that is free then would
+        # have had a place. Where tickets return earlier, or training takes no time, all must have places.
         spare = self.publish if self.release == "publish" and not self.instant else 0
         # Where samples wait for permits, as many places as permits are never all taken.
         permitted = self.permits is not None and self.places >= self.permits and self.why_samples_wait()

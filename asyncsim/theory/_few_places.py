@@ -1,14 +1,14 @@
 r"""Tickets that wait for a place or a slot: how many are left over when the next ones return.
 
 Tickets are customers of a queue: M of them return every `window` seconds, C places serve them, a group takes T seconds.
-F_j, those without a place just before the j-th return, obeys F_{j+1} <= (F_j + M - N_j)^+, N_j the groups that end
-meanwhile in places that are busy throughout: where a place was idle no ticket waited. Over n windows N counts C renewal
-processes, of mean n rho M, rho = C window / (M E[T]), and variance of about c times the mean, c = Var T / E[T]^2; it is
-taken as c Poisson(n rho M / c), c = 1 where T varies less. Then, by Spitzer's identity, E[F] = sum_n E[(n M - N)^+] /
-n. A trainer that waits returns tickets later and leaves fewer.
+F_j counts those without a place just before the j-th return. It obeys F_{j+1} <= (F_j + M - N_j)^+, N_j the groups that
+end meanwhile in places that are busy throughout. Where a place was idle no ticket waited. Over n windows N counts C
+renewal processes. Their mean is n rho M, rho = C window / (M E[T]); their variance about c times the mean, c = Var T /
+E[T]^2. N is taken as c Poisson(n rho M / c), c = 1 where T varies less. Then, by Spitzer's identity, E[F] = sum_n E[(n
+M - N)^+] / n. A trainer that waits returns tickets later and leaves fewer.
 
-Of samples that wait for slots or permits the same holds with M N samples, each by itself; a group has begun with the
-first of them. Where its place decides on the server, arrivals at a server vary too, by whole groups. Decided by
+The same holds for samples that wait for slots or permits, with M N samples, each by itself. A group has begun with the
+first of them. Where its place decides on the server, arrivals at a server vary too, by whole groups. Checked by
 simulation: the sum was never exceeded in 576 settings of places and 1720 of slots. Source: derived; sum over n: Spitzer
 (1956).
 """
@@ -26,15 +26,15 @@ from asyncsim.theory import _bounded, _openloop
 from asyncsim.theory._facts import Facts
 
 _SHARE = 0.02
-"""Of the mean: what tickets left over may take from it for the law to be worth saying."""
+"""Largest share by which tickets left over may lower the mean for the law to be reported."""
 _TERMS = 100_000
 
 
-class Left(NamedTuple):
-    """A mean staleness in versions and what tickets left over may take from it at most."""
+class CrowdedMean(NamedTuple):
+    """A mean staleness in versions, and the most by which tickets left over may lower it."""
 
     mean: float
-    lost: float
+    loss: float
 
 
 def left_over(returned: float, ratio: float, spread: float) -> float:
@@ -51,8 +51,8 @@ def left_over(returned: float, ratio: float, spread: float) -> float:
         return math.inf
     n = np.arange(1, int(last) + 1)
     level, rate = n * returned / c, n * returned * ratio / c
-    short = level * poisson.cdf(np.floor(level), rate) - rate * poisson.cdf(np.floor(level) - 1.0, rate)
-    return c * max(0.0, math.fsum(short / n))
+    shortfall = level * poisson.cdf(np.floor(level), rate) - rate * poisson.cdf(np.floor(level) - 1.0, rate)
+    return c * max(0.0, math.fsum(shortfall / n))
 
 
 def heavy(law: Law) -> bool:
@@ -79,7 +79,7 @@ def spread(law: Law, n: int) -> float:
     return float(2.0 * weight @ (t * exceeds)) / float(weight @ exceeds) ** 2 - 1.0
 
 
-def found(s: Facts) -> Left | str:
+def find(s: Facts) -> CrowdedMean | str:
     """Mean staleness of a ticket system whose places or slots are fewer, or why it is not known."""
     reason = _why_not(s)
     if reason:
@@ -87,12 +87,14 @@ def found(s: Facts) -> Left | str:
     mean = _bounded.mean(s)
     seconds = float(s.period or 0.0) * (s.batches if s.release == "publish" else 1)
     work = (seconds if s.generator_pauses else seconds + s.sync_time) * float(s.rate or 0.0)
-    left = _of_slots(s, work) if s.why_samples_wait() else of_places(s.law, s.samples, s.places, s.returned, work)
-    lost = left / s.publish
-    if lost > _SHARE * mean:
-        many = f"up to {left:.3g} tickets wait at a publish on average" if math.isfinite(left) else "tickets pile up"
-        return f"{many} for places that are too few or too slow"
-    return Left(mean, lost)
+    waiting = _of_slots(s, work) if s.why_samples_wait() else of_places(s.law, s.samples, s.places, s.returned, work)
+    loss = waiting / s.publish
+    if loss > _SHARE * mean:
+        subject = (
+            f"up to {waiting:.3g} tickets wait at a publish on average" if math.isfinite(waiting) else "tickets pile up"
+        )
+        return f"{subject} for places that are too few or too slow"
+    return CrowdedMean(mean, loss)
 
 
 def of_places(law: Law, samples: int, places: int, returned: int, work: float) -> float:
@@ -110,22 +112,25 @@ def _of_slots(s: Facts, work: float) -> float:
     # One queue for all permits, one for each server's slots.
     servers, slots = (s.servers, s.slots) if s.permits is None else (1, s.permits)
     share = s.returned * s.samples / servers
-    wide = spread(s.law, 1) + (s.samples if servers > 1 else 0)
-    waiting = left_over(share, float(slots) * work / (s.law.mean() * share), wide)
+    variability = spread(s.law, 1) + (s.samples if servers > 1 else 0)
+    waiting = left_over(share, float(slots) * work / (s.law.mean() * share), variability)
     return waiting * servers / s.samples
 
 
 def _why_not(s: Facts) -> str | None:
-    """What the queue of tickets does not describe."""
+    """Why the queue of tickets does not describe these settings, or None."""
+    # Refuse what no ticket law describes.
     if s.tickets is None:
         return "an open loop has no tickets"
-    general = _bounded.why_no_mean(s, crowded=True)
-    if general:
-        return general
+    obstacle = _bounded.why_no_mean(s, crowded=True)
+    if obstacle:
+        return obstacle
+    # Refuse two queues at once.
     if s.why_samples_wait() and s.why_places_bind():
         return f"{s.places} places make tickets wait, and samples wait beside them"
     if s.slots is not None and s.permits is not None:
         return f"{s.slots} slots of a server and {s.permits} permits both make samples wait"
+    # Refuse windows or places that vary.
     reasons = {
         "tickets wait for places, and the training time is not one constant": not s.period,
         "tickets wait for places while weights are on their way and training goes on": not s.follows,

@@ -54,25 +54,28 @@ def moment_below(law: laws.Law, power: int, limit: float) -> float:
     """
     if limit <= 0.0:
         return 0.0
+    # Integrate a Pareto density up to the limit.
     if law.kind == "pareto":
         minimum, alpha = law.parameters
         if limit <= minimum:
             return 0.0
         # expm1 keeps the digits where power and index are close; at equality it is the logarithm.
         stretch, gap = math.log(limit / minimum), power - alpha
-        grown = stretch if gap == 0.0 else (math.expm1(gap * stretch) if math.isfinite(stretch) else -1.0) / gap
+        growth = stretch if gap == 0.0 else (math.expm1(gap * stretch) if math.isfinite(stretch) else -1.0) / gap
         if gap >= 0.0 and not math.isfinite(stretch):
             return math.inf
-        return float(alpha * minimum**power * grown)
+        return float(alpha * minimum**power * growth)
+    # Shift the normal law of log L.
     if law.kind == "lognormal":
         mean, sigma = law.parameters
         centre = math.log(mean) - 0.5 * sigma**2
         share = special.ndtr((math.log(limit) - centre) / sigma - power * sigma)
         return float(math.exp(power * centre + 0.5 * (power * sigma) ** 2) * share)
+    # Raise the shape of the gamma law.
     mean, shape = (*law.parameters, 1.0)[:2]
     scale = mean / shape
-    whole = scale**power * special.poch(shape, power)
-    return float(whole * special.gammainc(shape + power, limit / scale))
+    full_moment = scale**power * special.poch(shape, power)
+    return float(full_moment * special.gammainc(shape + power, limit / scale))
 
 
 def expectation(
@@ -84,8 +87,8 @@ def expectation(
     1.5
     """
     frozen, low, high = _density(law, power)
-    inner = [math.log(b) for b in breaks if b > 0.0 and low < math.log(b) < high]
-    log_x, weights = panels(np.unique(np.concatenate([np.linspace(low, high, _PANELS + 1), inner])))
+    kinks = [math.log(b) for b in breaks if b > 0.0 and low < math.log(b) < high]
+    log_x, weights = panels(np.unique(np.concatenate([np.linspace(low, high, _PANELS + 1), kinks])))
     x = np.exp(log_x)
     return float(weights @ (frozen.pdf(x) * x * function(x)))
 

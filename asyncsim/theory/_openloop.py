@@ -1,7 +1,7 @@
 """Open loop with a bounded buffer: how often chance empties or fills it, and the mean of a rounded sum of ages.
 
-Groups arrive about as a Poisson stream while many places work independently; the law of large numbers that throughput
-and overflow rest on fails where that stream falls a buffer behind the trainer, or runs a buffer ahead of it.
+Groups arrive about as a Poisson stream while many places work independently. Throughput and overflow rest on a law of
+large numbers. It fails where that stream falls a buffer behind the trainer, or runs a buffer ahead of it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
     if ratio > 1.0:
         # A full buffer less a batch, then j periods of arrivals, of which j - 1 were taken.
         chance = poisson.cdf((_PERIODS + 1) * groups - capacity - 1, _PERIODS * ratio * groups).max()
-        what = "that a run of few arrivals leaves the trainer without a batch"
+        event = "that a run of few arrivals leaves the trainer without a batch"
     else:
         chance = poisson.sf(capacity + (_PERIODS - 1) * groups, _PERIODS * ratio * groups).max()
-        what = "that a run of many arrivals finds it full"
+        event = "that a run of many arrivals finds it full"
     checks.require(
         float(chance) <= _RARE,
         "capacity",
         capacity,
-        f"so large that the chance {what} is below {_RARE:g}, not {chance:.2g}",
+        f"so large that the chance {event} is below {_RARE:g}, not {chance:.2g}",
         "enlarge the buffer or the batch, or move the two rates apart",
     )
 
@@ -77,9 +77,9 @@ def _panels(law: Law, n: int, kinks: Callable[[int], np.ndarray], unit: float) -
 
 def refuse_far(law: Law, n: int, unit: float) -> None:
     """Refuse laws whose maximum reaches beyond 1e5 units: sums over whole units would be cut off."""
-    reached = float(law.survival(1e5 * unit)) * n
+    chance = float(law.survival(1e5 * unit)) * n
     checks.require(
-        reached <= 1e-17, "length", str(law), "within 100000 training times", "choose a law of a lighter tail"
+        chance <= 1e-17, "length", str(law), "within 100000 training times", "choose a law of a lighter tail"
     )
 
 
@@ -96,26 +96,26 @@ def mean_floor_by_thresholds(law: Law, n: int, unit: float, low: float, high: fl
     inside = np.floor(t + high) - np.floor(t + low)
     with np.errstate(divide="ignore"):
         survival = -np.expm1(n * np.log1p(-law.survival(t * unit)))
-    surely = np.clip(high - np.arange(1, int(high) + 2), 0.0, None) - np.clip(
+    certain_part = np.clip(high - np.arange(1, int(high) + 2), 0.0, None) - np.clip(
         low - np.arange(1, int(high) + 2), 0.0, None
     )
-    return float((surely.sum() + (weight * inside * survival).sum()) / width)
+    return float((certain_part.sum() + (weight * inside * survival).sum()) / width)
 
 
 def mean_floor_by_density(law: Law, n: int, unit: float, low: float, high: float) -> float:
     """The same number: the mean over a in closed form for each t, then the density of the maximum."""
     width = high - low
 
-    def rounded(t: np.ndarray) -> np.ndarray:
+    def mean_floor(t: np.ndarray) -> np.ndarray:
         return (_integral_of_floor(t + high) - _integral_of_floor(t + low)) / width
 
     atoms = _atoms(law, n)
     if atoms is not None:
-        return float(atoms[1] @ rounded(atoms[0] / unit))
+        return float(atoms[1] @ mean_floor(atoms[0] / unit))
     t, weight = _panels(law, n, lambda top: np.concatenate([np.arange(top + 2) - high, np.arange(top + 2) - low]), unit)
     x = t * unit
     density = n * (1.0 - law.survival(x)) ** (n - 1) * _density(law, x) * unit
-    return float((weight * density * rounded(t)).sum())
+    return float((weight * density * mean_floor(t)).sum())
 
 
 def _integral_of_floor(x: np.ndarray) -> np.ndarray:

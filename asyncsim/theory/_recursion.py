@@ -46,17 +46,17 @@ def autocovariance(
     companion = np.eye(size, k=-1)
     companion[0, 0] += 1.0
     companion[0, tau] -= step * curvature
-    push = np.zeros(size)
-    push[0] = -step
-    look = np.zeros(size)
-    look[tau] = curvature
-    law = solve_discrete_lyapunov(companion, noise**2 * np.outer(push, push))
-    power = float(look @ law @ look) + noise**2
-    seen = []
+    noise_input = np.zeros(size)
+    noise_input[0] = -step
+    readout = np.zeros(size)
+    readout[tau] = curvature
+    law = solve_discrete_lyapunov(companion, noise**2 * np.outer(noise_input, noise_input))
+    power = float(readout @ law @ readout) + noise**2
+    covariances = []
     for lag in lags:
-        past = np.linalg.matrix_power(companion, lag - 1)
-        seen.append(float(look @ past @ (companion @ law @ look + noise**2 * push)))
-    return power, seen
+        propagator = np.linalg.matrix_power(companion, lag - 1)
+        covariances.append(float(readout @ propagator @ (companion @ law @ readout + noise**2 * noise_input)))
+    return power, covariances
 
 
 def second_moments(curvature: float, start: float, noise: float, step: float, tau: int, updates: int) -> np.ndarray:
@@ -69,11 +69,11 @@ def second_moments(curvature: float, start: float, noise: float, step: float, ta
     mean, impulse = np.empty(updates), np.empty(updates)
     mean[0], impulse[0] = start, 1.0
     for t in range(1, updates):
-        late = t - 1 - tau
-        mean[t] = mean[t - 1] - a * (mean[late] if late >= 0 else start)
-        impulse[t] = impulse[t - 1] - a * (impulse[late] if late >= 0 else 0.0)
-    heard = np.concatenate([[0.0], np.cumsum(impulse[:-1] ** 2)])
-    moments: np.ndarray = mean**2 + (step * noise) ** 2 * heard
+        source = t - 1 - tau
+        mean[t] = mean[t - 1] - a * (mean[source] if source >= 0 else start)
+        impulse[t] = impulse[t - 1] - a * (impulse[source] if source >= 0 else 0.0)
+    noise_energy = np.concatenate([[0.0], np.cumsum(impulse[:-1] ** 2)])
+    moments: np.ndarray = mean**2 + (step * noise) ** 2 * noise_energy
     return moments
 
 
@@ -82,7 +82,7 @@ def unless_exceeded(
 ) -> float:
     """A bound on the mean squared gradient of delayed descent, or the quadratic's exact value where that is larger.
 
-    A bound that is attained up to its last term must not count as exceeded by rounding.
+    Rounding must not make a bound that is attained to its last term count as exceeded.
 
     >>> unless_exceeded(0.5, 1.0, 0.0, 1.0, 1.0, 0, 2)
     0.5

@@ -32,7 +32,7 @@ class PredictedStaleness(NamedTuple):
     reason: str = ""
 
     def __str__(self) -> str:
-        """The mean, the law that gives it and why; or that there is no law, and why."""
+        """The mean, its law and the reason; or that there is no law, and why."""
         if self.law is None:
             return f"no law: {self.reason}"
         return f"{'no mean' if self.mean is None else f'mean staleness {self.mean:g}'}, by {self.law}: {self.reason}"
@@ -52,23 +52,28 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
     """See `theory.predicted_staleness`."""
     samples = checks.integer("samples_per_group", samples_per_group, 1, "a group has at least one sample")
     s = Facts(settings, samples)
+    # Use tickets: a known mean, then bounds.
     bound = min(_bounded.bounds(s), key=lambda each: (each.largest, not each.sorted), default=None)
     why_no_mean = _bounded.why_no_mean(s)
     if why_no_mean is None:
         return _always_in_use(s, bound)
     if bound is not None:
         return _hard(s, bound, f"no mean: {why_no_mean}")
-    crowded = _few_places.found(s)
-    if isinstance(crowded, _few_places.Left):
-        unused = f"{crowded.lost * s.publish:.2g}"
+    # Bound the tickets that wait for places.
+    ticket_mean = _few_places.find(s)
+    if isinstance(ticket_mean, _few_places.CrowdedMean):
+        unused = f"{ticket_mean.loss * s.publish:.2g}"
         text = f"{s.tickets} tickets are in use at every install, but for {unused} at most on average"
-        return PredictedStaleness("systems/cap-binds", crowded.mean, approximate=crowded.lost, reason=text)
-    other = _unticketed.found(s)
-    if isinstance(other, str):
-        reasons = [other] if s.tickets is None else dict.fromkeys([why_no_mean, crowded, other])
+        return PredictedStaleness("systems/cap-binds", ticket_mean.mean, approximate=ticket_mean.loss, reason=text)
+    # Else let places or buffer decide.
+    loop_law = _unticketed.find(s)
+    if isinstance(loop_law, str):
+        reasons = [loop_law] if s.tickets is None else dict.fromkeys([why_no_mean, ticket_mean, loop_law])
         return PredictedStaleness(None, reason="; ".join(reasons))
-    support = _single(other.pmf)
-    return PredictedStaleness(other.claim, other.mean, support, other.pmf, None, other.approximate, (), other.reason)
+    support = _single(loop_law.pmf)
+    return PredictedStaleness(
+        loop_law.claim, loop_law.mean, support, loop_law.pmf, None, loop_law.approximate, (), loop_law.reason
+    )
 
 
 def _single(pmf: tuple[float, ...] | None) -> tuple[int, int] | None:
@@ -80,8 +85,8 @@ def _always_in_use(s: Facts, bound: _bounded.Bound | None) -> PredictedStaleness
     """Every ticket is in use at every install: the mean is known, and more where a bound or the order says so."""
     mean = _bounded.mean(s)
     reason = f"{s.tickets} tickets are in use at every install, {s.publish} groups are trained between two"
-    arrivals = _unticketed.found(s) if s.instant and s.publish == 1 and s.tickets == s.places else ""
-    if isinstance(arrivals, _unticketed.Found):
+    arrivals = _unticketed.find(s) if s.instant and s.publish == 1 and s.tickets == s.places else ""
+    if isinstance(arrivals, _unticketed.LoopLaw):
         claim, _, pmf, _, reason = arrivals
         return PredictedStaleness(claim, mean, _single(pmf), pmf, None, 0.0, ("systems/cap-binds",), reason)
     if bound is None:

@@ -14,7 +14,7 @@ S = TypeVar("S")
 Quantities = dict[str, float]
 
 
-class About(TypedDict, total=False):
+class Details(TypedDict, total=False):
     """What `Claim` says of itself beside its formulas."""
 
     id: str
@@ -31,7 +31,7 @@ def stated(
     cross_check: Callable[[S], Quantities],
     formula_defects: Mapping[str, Callable[[S], Quantities]],
     terms: Mapping[str, Callable[[S, float], Quantities]] | None = None,
-    **about: Unpack[About],
+    **details: Unpack[Details],
 ) -> Claim:
     """The claim whose formulas take what `point` reads: each reads a point first, and so refuses one by name.
 
@@ -41,22 +41,22 @@ def stated(
     {'half': 1.5}
     """
 
-    def of_points(formula: Callable[..., Quantities]) -> Callable[..., Quantities]:
+    def with_point(formula: Callable[..., Quantities]) -> Callable[..., Quantities]:
         @wraps(formula)
-        def read(given: Point, *more: float) -> Quantities:
-            return formula(point(given), *more)
+        def evaluate(values: Point, *factors: float) -> Quantities:
+            return formula(point(values), *factors)
 
-        return read
+        return evaluate
 
-    defects = {name: of_points(formula) for name, formula in formula_defects.items()}
-    scaled = {name: of_points(formula) for name, formula in (terms or {}).items()}
+    defects = {name: with_point(formula) for name, formula in formula_defects.items()}
+    scaled = {name: with_point(formula) for name, formula in (terms or {}).items()}
     return Claim(
         point=point,
-        predict=of_points(predict),
-        cross_check=of_points(cross_check),
+        predict=with_point(predict),
+        cross_check=with_point(cross_check),
         formula_defects=defects,
         terms=scaled,
-        **about,
+        **details,
     )
 
 

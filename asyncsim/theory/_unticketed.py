@@ -1,4 +1,4 @@
-"""Loops in which places and buffer, not tickets, say how many groups are outstanding: mean and law of staleness."""
+"""Loops in which places and buffer, not tickets, limit the groups outstanding: mean and distribution of staleness."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from asyncsim.base import checks
 from asyncsim.theory import _claims, _openloop
 from asyncsim.theory._facts import Facts
 
-_LEFT = 1e-9
-"""Probability beyond the last cell of a law that is written down."""
+_OMITTED = 1e-9
+"""Probability beyond the last reported cell of a distribution."""
 _CELLS = 4096
 _SHARE = 0.02
-"""Of the mean: what laws of Poisson arrivals are good for where arrivals are not quite Poisson."""
+"""Relative error of the mean by laws of Poisson arrivals where arrivals are not quite Poisson."""
 _FULL = 2.0
 """Groups generated for each one trained from which a buffer counts as full."""
 
 
-class Found(NamedTuple):
+class LoopLaw(NamedTuple):
     """A claim that applies, and its mean, law and tolerance."""
 
     claim: str
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     reason: str
 
 
-def found(s: Facts) -> Found | str:
+def find(s: Facts) -> LoopLaw | str:
     """The law of these settings, or why there is none."""
     reason = _why_not(s)
     if reason:
@@ -43,7 +43,7 @@ def found(s: Facts) -> Found | str:
 
 
 def _why_not(s: Facts) -> str | None:
-    """What none of the laws allows."""
+    """Why no law allows these settings, or None."""
     if s.cuts:
         return f"groups older than {s.max_age} are cut, and which depends on the lengths"
     if s.accept < 1.0 or s.max_uses != 1:
@@ -69,7 +69,7 @@ def _room(s: Facts) -> int | None:
     return int(s.tickets) - int(s.places) - (s.publish if s.release == "publish" else 0)
 
 
-def _arrivals(s: Facts) -> Found | str:
+def _arrivals(s: Facts) -> LoopLaw | str:
     """Training takes no time: a place that finishes starts again at once, with its own update in the weights."""
     room = _room(s)
     # A delivery that completes a publish, or a batch, has its ticket back before it starts again.
@@ -77,19 +77,21 @@ def _arrivals(s: Facts) -> Found | str:
         return f"{s.tickets} tickets are too few for {s.places} places that start again at once"
     if s.places < 2:
         return "one place is never stale"
+    # Describe the workers.
     memoryless = s.law.kind == "exponential" and s.samples == 1 and s.rate_curve is None
     plain = memoryless and s.difficulty is None and s.environment is None and s.reward is None and not s.failure_rate
     rates = tuple(float(r) for r in s.rates) if isinstance(s.rates, list | tuple) else None
     point: dict[str, Any] = {"workers": s.places} | ({"rates": rates} if rates else {})
+    # Choose the claim by deliveries and service.
     if s.publish > 1:
         point |= {"groups_per_batch": s.publish, "law": s.length, "cells": _cells(s, rates, plain)}
         return _of_claim("systems/arrivals-per-update", point, "mean")
     if plain:
         return _of_claim("systems/geometric", point | {"cells": _cells(s, rates, True)}, None, s.places - 1.0)
     point |= {"law": s.length}
-    same = s.law.kind == "constant" and s.rate is not None and s.difficulty is None and s.environment is None
+    lockstep = s.law.kind == "constant" and s.rate is not None and s.difficulty is None and s.environment is None
     result = _of_claim("systems/update-on-arrival", point, "mean")
-    if isinstance(result, Found) and same and s.reward is None and s.rate_curve is None and not s.failure_rate:
+    if isinstance(result, LoopLaw) and lockstep and s.reward is None and s.rate_curve is None and not s.failure_rate:
         # Equal times: all others deliver once between a delivery and the next of the same place.
         return result._replace(pmf=(0.0,) * (s.places - 1) + (1.0,))
     return result
@@ -101,10 +103,10 @@ def _cells(s: Facts, rates: tuple[float, ...] | None, known: bool) -> int:
         return 0
     speeds = np.ones(s.places) if rates is None else np.array(rates)
     slowest = float(speeds.min() / speeds.sum())
-    return min(_CELLS, math.ceil(math.log(_LEFT) / math.log1p(-slowest) / s.publish) + 1)
+    return min(_CELLS, math.ceil(math.log(_OMITTED) / math.log1p(-slowest) / s.publish) + 1)
 
 
-def _clocked(s: Facts) -> Found | str:
+def _clocked(s: Facts) -> LoopLaw | str:
     """Training takes time: the slower side decides."""
     period, rate = s.period, s.rate
     plain = s.difficulty is None and s.environment is None and s.reward is None and s.rate_curve is None
@@ -126,7 +128,7 @@ def _open_loop(s: Facts, period: float) -> dict[str, Any]:
     return {**sizes, "length": s.length, "train_time": period}
 
 
-def _generators_busy(s: Facts, period: float, ratio: float) -> Found | str:
+def _generators_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
     if s.lead is not None and s.lead < 1 + s.prefetch // s.batches:
         return f"admission waits while packed batches lead by more than {s.lead}"
     limits = [room for room in (s.capacity, _room(s)) if room is not None]
@@ -143,13 +145,13 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> Found | str:
     return result._replace(mean=mean, approximate=0.0 if exact else _SHARE * mean)
 
 
-def _trainer_busy(s: Facts, period: float, ratio: float) -> Found | str:
+def _trainer_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
     if s.capacity is None:
         return f"{s.places} places do not hold {s.tickets} tickets" if s.tickets else "nothing bounds the buffer"
     if s.lead is not None:
         return "whether admission waits for the lead depends on the lengths"
-    most = s.places + s.capacity + s.prefetch * s.batch + s.publish
-    if s.tickets is not None and s.tickets < most:
+    maximum = s.places + s.capacity + s.prefetch * s.batch + s.publish
+    if s.tickets is not None and s.tickets < maximum:
         return f"{s.tickets} tickets are too few to fill places and buffer, and too many to be used always"
     if s.overflow == "close":
         return f"admission is closed while the buffer holds {s.capacity}, and what is outstanding rises and falls"
@@ -161,18 +163,18 @@ def _trainer_busy(s: Facts, period: float, ratio: float) -> Found | str:
     return _all_full(s, ratio)
 
 
-def _all_full(s: Facts, ratio: float) -> Found | str:
+def _all_full(s: Facts, ratio: float) -> LoopLaw | str:
     """Buffer and waiting batches full at every install: places + capacity + prefetch P outstanding."""
     if ratio < _FULL:
         return f"{ratio:.3g} groups are generated for each one trained; below {_FULL:g} the buffer is not always full"
     outstanding = s.places + s.capacity + s.prefetch * s.batch
     # A buffer that is not full has its places all writing; then a batch's worth is missing where few of them end.
     ends = np.arange(s.batch)
-    missing = float(((s.batch - ends) * poisson.pmf(ends, ratio * s.batch)).sum())
-    mean, tolerance = outstanding / s.publish, missing / s.publish
+    shortfall = float(((s.batch - ends) * poisson.pmf(ends, ratio * s.batch)).sum())
+    mean, tolerance = outstanding / s.publish, shortfall / s.publish
     if tolerance > _SHARE * mean:
         return f"few of {s.places} places end by chance, and the buffer is not always full"
-    return Found(
+    return LoopLaw(
         "systems/mean-staleness-identity",
         mean,
         None,
@@ -182,7 +184,7 @@ def _all_full(s: Facts, ratio: float) -> Found | str:
     )
 
 
-def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float = math.nan) -> Found | str:
+def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float = math.nan) -> LoopLaw | str:
     """What a claim predicts at a point of its domain, or why the point is outside."""
     law = _claims.claim(claim)
     outside = law.domain(point)
@@ -190,4 +192,4 @@ def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float
         return outside
     values = law.predict(point)
     cells = tuple(p for name, p in values.items() if name.startswith("p["))
-    return Found(claim, values[key] if key else mean, cells or None, 0.0, law.statement)
+    return LoopLaw(claim, values[key] if key else mean, cells or None, 0.0, law.statement)

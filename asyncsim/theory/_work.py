@@ -15,7 +15,7 @@ from asyncsim.base import checks, laws
 from asyncsim.base.laws import Law
 
 _STEP = 1.0 / 64.0
-"""Of the trapezoidal rule in log z: the integrand is analytic, and this step leaves rounding alone."""
+"""Spacing of the trapezoidal rule in log z: the integrand is analytic, so only rounding remains."""
 
 
 def law_of(field: str, value: Any) -> Law:

@@ -28,5 +28,5 @@ def trial(id: str) -> Trial:
     """The trial of a claim. Raises `InputError` when it has none."""
     checks.one_of("claim", id, trials(), "see `asyncsim list claims`")
     family, _, name = id.partition("/")
-    found: Trial = importlib.import_module(f"{__name__}.{family}.{name.replace('-', '_')}").trial
-    return found
+    instance: Trial = importlib.import_module(f"{__name__}.{family}.{name.replace('-', '_')}").trial
+    return instance

@@ -39,8 +39,8 @@ class Chain:
 
     def moment(self, power: float) -> float:
         """E_mu W^power by the product's own recursion: for sample sizes and allowances."""
-        now, then = (torch.from_numpy(place[None]) for place in (self.current, self.behavior))
-        return float(self.task.ratio_moment(self.task.policy(), now, then, power))
+        current, behavior = (torch.from_numpy(place[None]) for place in (self.current, self.behavior))
+        return float(self.task.ratio_moment(self.task.policy(), current, behavior, power))
 
     def exact(self, place: np.ndarray) -> tuple[float, np.ndarray]:
         """J and its gradient by the product's own recursion: for sample sizes."""
@@ -57,12 +57,12 @@ class Chain:
 
 def replicates_for(spread: float, effect: float, comparisons: int) -> int:
     """Replicates for a relative effect, from the relative standard deviation of one sample."""
-    each = spread / math.sqrt(SAMPLES * BATCHES)
-    return max(32, units_for(each, effect, comparisons))
+    error = spread / math.sqrt(SAMPLES * BATCHES)
+    return max(32, units_for(error, effect, comparisons))
 
 
 def too_many(spread: float, effect: float, comparisons: int) -> str | None:
-    """Why a point cannot be measured: the samples that its spread asks for."""
+    """Why a point cannot be measured: its spread needs too many samples."""
     if not math.isfinite(spread) or replicates_for(spread, effect, comparisons) * SAMPLES * BATCHES > MOST:
         return f"at most {MOST} samples; move the policies closer, or success away from 0 and 1"
     return None
@@ -77,8 +77,8 @@ MOMENTS = ["ess", "chi_square", AFFINITY]
 def moments(trace: Trace, moment: Callable[[float], float]) -> dict[str, Estimate]:
     """ESS per sample, E W^2 and E W^(1/2); `moment(p)` is E W^p.
 
-    A batch's ESS is biased: it is allowed twice the leading term, from moments of the weights. Rounding is what an
-    affinity of equal policies has.
+    A batch's ESS is biased: its tolerance is twice the leading term, from moments of the weights. The affinity of equal
+    policies has rounding error alone.
     """
     ess, (second, third, fourth) = mean_of(trace, "ess"), (moment(p) for p in (2.0, 3.0, 4.0))
     bias = 2.0 * abs(second + fourth / second**2 - 2.0 * third / second) / SAMPLES
@@ -107,8 +107,8 @@ class OneNumber(PolicyDefect):
 
     def act(self, view: Any, seen: Any, draws: Any, token: int, *more: Any) -> Act:
         """The wrapped policy's action for token 0."""
-        found: Act = self._inner.act(view, seen, draws, 0, *more)
-        return found
+        first_act: Act = self._inner.act(view, seen, draws, 0, *more)
+        return first_act
 
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
         """As it is."""

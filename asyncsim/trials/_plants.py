@@ -30,8 +30,8 @@ class OffByOne(Wrapped):
 
     def schedule(self, *arguments: Any) -> records.Schedule:
         """The system's schedule with every version one less (0 at least)."""
-        made = self._inner.schedule(*arguments)
-        return dataclasses.replace(made, version=np.maximum(made.version - 1, 0).astype(np.int32))
+        schedule = self._inner.schedule(*arguments)
+        return dataclasses.replace(schedule, version=np.maximum(schedule.version - 1, 0).astype(np.int32))
 
 
 def off_by_one_version(spec: Spec) -> Spec:
@@ -57,7 +57,7 @@ class PolicyDefect(Wrapped):
     """A policy whose forward pass returns altered log-probs; everything else is the wrapped policy's."""
 
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        """What is returned for `log_prob`."""
+        """The log-probs returned instead of `log_prob`."""
         raise NotImplementedError
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
@@ -79,9 +79,9 @@ class ShortProduct(PolicyDefect):
 
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
         """The last token's log-prob set to 0."""
-        kept = torch.ones_like(log_prob)
-        kept[..., -1] = 0.0
-        return log_prob * kept
+        mask = torch.ones_like(log_prob)
+        mask[..., -1] = 0.0
+        return log_prob * mask
 
 
 def with_policy(wrapper: type[PolicyDefect]) -> Any:
@@ -112,9 +112,9 @@ class FourthPower(Wrapped):
 
     def __call__(self, step: Step) -> Tensor:
         """The advantage with score norms multiplied by the squared weight once more."""
-        wrong = copy.copy(step)
-        wrong.score_norm = step.score_norm * step.sample_weight**2
-        return self._inner(wrong)
+        altered_step = copy.copy(step)
+        altered_step.score_norm = step.score_norm * step.sample_weight**2
+        return self._inner(altered_step)
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ def descent(task: Any, schedule: Any, *links: Link, **settings: Any) -> Spec:
 
 def ascent(task: Any, schedule: Any, method: Method, step: Any, count: int, **settings: Any) -> Spec:
     """So many plain steps along population gradients of a bandit; `settings` of the spec."""
-    given = {"replicates": 1, "diagnostics": "none", **settings}
-    return Spec(task, schedule, method, chain(updates.sgd(step)), updates=count, sampling="enumerate", **given)
+    options = {"replicates": 1, "diagnostics": "none", **settings}
+    return Spec(task, schedule, method, chain(updates.sgd(step)), updates=count, sampling="enumerate", **options)
 
 
 def population(task: Any, method: Method) -> Spec:
@@ -83,11 +83,11 @@ def mean_of(trace: Trace, name: str, tolerance: float = 0.0) -> Estimate:
 
 def variance_of(trace: Trace, samples: int) -> Estimate:
     """Variance of the log ratio: that of N samples about their own mean is low by the factor (N - 1)/N."""
-    found, rescaled = mean_of(trace, "log_ratio_variance"), samples / (samples - 1)
-    return found._replace(value=found.value * rescaled, error=found.error * rescaled)
+    variance, factor = mean_of(trace, "log_ratio_variance"), samples / (samples - 1)
+    return variance._replace(value=variance.value * factor, error=variance.error * factor)
 
 
 def second_moment_of(trace: Trace) -> Estimate:
     """E W^2, which is 1 + chi^2."""
-    found = mean_of(trace, "chi_square")
-    return found._replace(value=1.0 + found.value)
+    chi_square = mean_of(trace, "chi_square")
+    return chi_square._replace(value=1.0 + chi_square.value)

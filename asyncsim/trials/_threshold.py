@@ -1,4 +1,4 @@
-"""Bisecting a largest stable step: noiseless runs started next to the fixed point, one step size per replicate."""
+"""Bisecting a largest stable learning rate: noiseless runs started next to the fixed point, one rate per replicate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRID = 48
 PERIODS = 24
 """Length of a run in periods of the marginal oscillation; growth is read between the 4th and the last."""
 RESOLUTION = 0.005
-"""Largest error of the bisected step, relative: the boundary is bracketed to 1 percent."""
+"""Largest relative error of the bisected learning rate: the boundary is bracketed to 1 percent."""
 
 
 def noiseless_descent(curvatures: tuple[float, ...], system: Any) -> Callable[[tuple[float, ...], int], Spec]:
@@ -41,17 +41,19 @@ def noiseless_descent(curvatures: tuple[float, ...], system: Any) -> Callable[[t
 def largest_stable_step(
     build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, delay: int, seed: int
 ) -> Estimate:
-    """The step at which small deviations cease to shrink, bracketed to `RESOLUTION` by two grids of step sizes.
+    """The learning rate at which small deviations cease to shrink, bracketed to `RESOLUTION` by two grids.
 
-    `build(steps, updates)` makes a noiseless spec with one step size per replicate whose metric "gradient_norm"
-    measures the distance to the fixed point; `delay` sets the length of the runs (one period of the marginal mode is
-    4 delay + 2).
+    `build(steps, updates)` makes a noiseless spec with one learning rate per replicate. Its metric "gradient_norm"
+    measures the distance to the fixed point; `delay` sets the length of the runs (one period of the marginal mode is 4
+    delay + 2).
     """
     period = 4 * delay + 2
     length = PERIODS * period
     for _ in range(2):
+        # Run one replicate per rate of a grid.
         steps = np.geomspace(low, high, GRID)
         trace = running.run(build(tuple(steps), length), seed=seed, progress=False)
+        # Compare an early period with the last.
         size = trace["gradient_norm"]
         early = size[4 * period : 5 * period].max(axis=0)
         late = size[-period:].max(axis=0)
@@ -64,6 +66,7 @@ def largest_stable_step(
             f"between {low:g} and {high:g}",
             "ask at a point whose boundary lies there",
         )
+        # Narrow the bracket.
         first = int(np.argmin(stable))
         low, high = steps[first - 1], steps[first]
     middle = float(np.sqrt(low * high))

@@ -13,13 +13,13 @@ Plant = Callable[[Any], Any]
 """A change of a product component: from the spec (or system) that a trial is about to run to a defective one."""
 
 FALSE_FAIL, FALSE_PASS = 1e-3, 0.05
-"""Error rates of a verification: a true claim called violated, and one that is off by the trial's effect held."""
+"""Error rates: a true claim called violated, and a claim off by the trial's effect called held."""
 SIZES = {"quick": 1.0, "full": 0.5}
 """Size of a verification, and the factor on the effect that it must see."""
 
 
 class Wrapped:
-    """A component of the product with some of its methods replaced; whatever else is asked of it, it has."""
+    """A component of the product with some of its methods replaced; all others are its own."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -40,10 +40,10 @@ class Defect:
 class Trial:
     """Measurement of one claim.
 
-    `measure(point, effect, seed, plant)` returns estimates by quantity; it runs `plant(spec)` and takes as many
-    samples as an effect of that relative size needs at the claim's error rates. `points` are those of the quick size,
-    `more` those that the full size adds. `through` says which parts of the product stand in the measurement;
-    `reach(point)` why a point inside the claim's domain cannot be measured (None where it can).
+    `measure(point, effect, seed, plant)` returns estimates by quantity. It runs `plant(spec)` and takes as many samples
+    as an effect of that relative size needs at the claim's error rates. `points` are those of the quick size, `more`
+    those that the full size adds. `through` names the parts of the product in the measurement; `reach(point)` why a
+    point inside the claim's domain cannot be measured (None where it can).
 
     `elsewhere`: changes of the first point at which the claim must hold too, `refused`: such that the trial cannot
     measure. `loose`: terms of a bound that no point is known to attain.
@@ -72,7 +72,7 @@ def untouched(spec: Any) -> Any:
 
 def replaced(**settings: Any) -> Plant:
     """A plant: the same spec or system but for some settings."""
-    return lambda ran: ran.replace(**settings)
+    return lambda spec: spec.replace(**settings)
 
 
 def units_for(spread: float, effect: float, comparisons: int, kind: str = "expectation", scale: float = 1.0) -> int:

@@ -10,7 +10,7 @@ def moments(g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tens
     """First and second moment `[R, P]` after the gradient `g`; factors `[R, 1]` in float64.
 
     Factors are worked out in float64 for each replicate, in the same operations whether there is one number or one for
-    each; the arrays `[R, P]` stay in the type of the parameters.
+    each. The arrays `[R, P]` stay in the type of the parameters.
     """
     first = first * beta1.to(g.dtype) + g * (1.0 - beta1).to(g.dtype)
     return first, (g * g).mul_((1.0 - beta2).to(g.dtype)).add_(second * beta2.to(g.dtype))

@@ -46,10 +46,10 @@ class Align:
             record.statistics[f"align_{name}"] = flag[:, 0].double()
         record.statistics["align_cosine"] = kappa[:, 0]
         record.direction, record.skip = applied, record.skip | skip[:, 0]
-        kept = remembered({"raw": g, "applied": applied}[self.reference])
+        reference = remembered({"raw": g, "applied": applied}[self.reference])
         # A skipped update applies nothing, so it has no applied direction to remember.
         renews = skip.logical_not() | (self.refresh and self.reference == "raw")
-        return record, {"reference": torch.where(renews, kept, previous)}
+        return record, {"reference": torch.where(renews, reference, previous)}
 
     def _removed(self, kappa: Tensor, inner: Tensor, previous: Tensor) -> Tensor:
         """What is taken from the gradient, along the reference."""
@@ -76,7 +76,7 @@ def align(
     kappa <= low: unchanged; low < kappa <= high: g - strength (<g, g_ref>/|g_ref|^2) g_ref, or with removal "shrink" as
     much of that as leaves kappa = low (strength 1); kappa > high: skip the update. Without a valid kappa (first update,
     a gradient that is zero or not finite, here or one update before) the update passes as it is and is counted as
-    invalid; such a gradient clears the reference, also where `skip_nonfinite` stands before.
+    invalid. Such a gradient clears the reference, also where `skip_nonfinite` stands before.
 
     Placement: before `adam` raw gradients are compared and the projection reaches both moments (the second shrinks, so
     that the step along the old direction is inflated); behind it steps are compared, and momentum alone aligns them.

@@ -31,25 +31,25 @@ class EssStep(Stateless):
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Scale the direction and report the scale, the ESS and what the ESS is blind to."""
         log_weight, mass = record.step.sequence_log_ratio, record.step.step_mass
-        found = ratios.ess(log_weight, mass)
-        scale, broken = self._scale(found.unsqueeze(-1))
+        ess = ratios.ess(log_weight, mass)
+        scale, broken = self._scale(ess.unsqueeze(-1))
         if self.on_broken == "skip":
             record.skip = record.skip | broken[:, 0]
         record.statistics["ess_step_scale"] = scale[:, 0]
         record.statistics["ess_step_broken"] = broken[:, 0].double()
-        record.statistics["ess_step_ess"] = found
+        record.statistics["ess_step_ess"] = ess
         record.statistics["ess_step_log_mean"] = ratios.log_mean_weight(log_weight, mass)
         record.direction = record.direction * scale.to(record.direction.dtype)
         return record, state
 
-    def _scale(self, found: Tensor) -> tuple[Tensor, Tensor]:
+    def _scale(self, ess: Tensor) -> tuple[Tensor, Tensor]:
         """Scale `[R, 1]`, and whether the ESS was not finite."""
-        scale = torch.clamp(found / self.reference, max=1.0)
+        scale = torch.clamp(ess / self.reference, max=1.0)
         # At the edge of the band rounding must not decide, and without a band there is none.
-        scale = torch.where(found * self.deadband >= self.reference, torch.ones_like(scale), scale)
+        scale = torch.where(ess * self.deadband >= self.reference, torch.ones_like(scale), scale)
         scale = scale ** _POWERS[self.rule]
         # Fail closed: a statistic that is not finite brakes as hard as allowed, and is counted.
-        broken = ~torch.isfinite(scale) | ~torch.isfinite(found)
+        broken = ~torch.isfinite(scale) | ~torch.isfinite(ess)
         lowest = torch.as_tensor(self.floor, dtype=scale.dtype).expand_as(scale)
         return torch.where(broken, lowest, scale), broken
 

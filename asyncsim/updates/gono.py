@@ -50,8 +50,8 @@ class Gono:
         first, second = moments(g, state["first"], state["second"], raised, beta2)
         record.direction = adam_step(first, second, lr / (1.0 - left1), 1.0 / (1.0 - left2), self.eps)
         record.statistics["gono_cosine"], record.statistics["gono_beta1"] = kappa[:, 0], raised[:, 0]
-        kept = {"reference": remembered(g), "left1": left1, "left2": left2}
-        return record, {"first": first, "second": second, **kept}
+        memory = {"reference": remembered(g), "left1": left1, "left2": left2}
+        return record, {"first": first, "second": second, **memory}
 
 
 def gono(
@@ -60,9 +60,9 @@ def gono(
     """Adam with beta1_t = min(max(beta1 (1 + gain cos_t), low), high), cos_t that of consecutive gradients.
 
     A control that does the opposite of `align`: it trusts directions that agree and raises their momentum. Where a high
-    cosine is a precursor of collapse it makes things worse; where the cosine only says that the mean gradient exceeds
-    the noise it does not. Without a valid cosine beta1 is not changed. The first moment is corrected by one minus the
-    product of all beta1_t; with gain 0 this is `adam`.
+    cosine precedes collapse it makes things worse. Where the mean gradient merely exceeds the noise it does not.
+    Without a valid cosine beta1 is not changed. The first moment is corrected by one minus the product of all beta1_t;
+    with gain 0 this is `adam`.
 
     Arguments: `lr` >= 0 in units of the parameter; `gain` >= 0; `beta1`, `beta2` and the limits `low` <= `high` in
     [0, 1), each a pure number (or one per replicate); `eps` >= 0 in units of the gradient. Returns a link from the

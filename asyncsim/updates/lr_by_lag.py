@@ -31,8 +31,8 @@ class LrByLag:
 def lr_by_lag() -> LrByLag:
     """Step size by maximum lag: step <- step / max(1, S), S the largest update staleness realized so far.
 
-    The stable step of delayed gradient descent falls as 1/S, and S is what the run has shown, not what was configured:
-    the scale never rises again (`staleness_step` follows each batch). Put it behind `adam`.
+    The stable step of delayed gradient descent falls as 1/S, and S is realized, not configured. The scale never rises
+    again (`staleness_step` follows each batch). Put it behind `adam`.
 
     Returns a link on directions `[R, P]` that reports lr_by_lag_scale, `[R]`, a pure number. Source: 1909.12340.
 

@@ -29,8 +29,8 @@ class Scale(Stateless):
 def scale(factor: Any = 1.0) -> Scale:
     """Constant control: step <- factor * step.
 
-    Give it the mean of the scales that `ess_step` or `staleness_step` reported, at the same place in the chain: what is
-    left of the difference is due to adapting, not to a smaller step.
+    Give it the mean of the scales that `ess_step` or `staleness_step` reported, at the same place in the chain. The
+    remaining difference is due to adapting, not to a smaller step.
 
     Arguments: `factor` >= 0, a pure number (or one per replicate). Returns a link on directions `[R, P]` that reports
     scale, `[R]`. Raises `InputError` for a negative factor, or one that is not finite. Source: this package.

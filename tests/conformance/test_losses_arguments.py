@@ -78,8 +78,8 @@ def test_a_tensor_that_is_not_asked_for_is_not_given_and_defaults_stay():
         "eps": 0.2,
         "old_kl": None,
     }
-    assert "it takes no proximal_log_prob" in binding.told[0] and "old_logp is behavior_log_prob" in binding.told[0]
-    assert binding.told[1] == "left at their defaults: eps=0.2, old_kl=None"
+    assert "it takes no proximal_log_prob" in binding.notes[0] and "old_logp is behavior_log_prob" in binding.notes[0]
+    assert binding.notes[1] == "left at their defaults: eps=0.2, old_kl=None"
 
 
 BY_POSITION = {
@@ -98,9 +98,9 @@ def test_by_position_only_where_the_order_is_the_documented_one(name):
 
 
 def test_what_was_bound_by_position_is_told():
-    (line,) = bind(BY_POSITION["some names say nothing"]).told
+    (line,) = bind(BY_POSITION["some names say nothing"]).notes
     assert line == "by position, for the names say nothing: then is behavior_log_prob, before is proximal_log_prob"
-    assert bind(trainers.ppo()).told == ()
+    assert bind(trainers.ppo()).notes == ()
 
 
 REFUSED = {

@@ -21,14 +21,16 @@ F = sim.factors
 ONE = torch.ones(1, 1, 1, 1).double()
 
 
-def seen_of(*rows, lag=None, **changes):
+def seen_of(*rows, behavior_ratio=None, **changes):
     """Likelihoods of one group of sequences whose token ratios are given; a shorter row is masked behind its end."""
     T = max(map(len, rows))
     padded = torch.tensor([[*row, *[1.0] * (T - len(row))] for row in rows], dtype=torch.float64).log()
     mask = torch.tensor([[1.0] * len(row) + [0.0] * (T - len(row)) for row in rows])
     shape = (1, 1, len(rows), T)
     drift = (
-        None if lag is None else (padded.reshape(shape) - torch.tensor(lag, dtype=torch.float64).log().reshape(shape))
+        None
+        if behavior_ratio is None
+        else (padded.reshape(shape) - torch.tensor(behavior_ratio, dtype=torch.float64).log().reshape(shape))
     )
     return step_with(padded.reshape(shape), drift, mask.reshape(shape), **changes)
 
@@ -65,7 +67,7 @@ def test_levels_differ():
 
 def test_a_band_on_the_lag_does_not_see_what_the_batch_itself_changed():
     """r = 3 with h = 1, and r = 1 with h = 3."""
-    seen = seen_of([3.0], [1.0], lag=[[1.0], [3.0]])
+    seen = seen_of([3.0], [1.0], behavior_ratio=[[1.0], [3.0]])
     assert kept(F.token_mask(ratio="h"), seen) == [[1], [0]] and kept(F.token_mask(), seen) == [[0], [1]]
     assert F.token_mask(ratio="h").proximal and not F.token_mask().proximal
 

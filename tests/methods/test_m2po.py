@@ -116,23 +116,32 @@ def test_the_lag_masks_by_hand():
 
 
 def test_one_token_stays_however_stale():
-    lag = torch.tensor([3.0, 4.0, -5.0], dtype=torch.float64).reshape(1, 1, 3, 1)
-    weight = M.m2po_areal().weight.score_weight(step_with(lag, torch.zeros_like(lag)), torch.ones_like(lag))
+    behavior_log_ratio = torch.tensor([3.0, 4.0, -5.0], dtype=torch.float64).reshape(1, 1, 3, 1)
+    weight = M.m2po_areal().weight.score_weight(
+        step_with(behavior_log_ratio, torch.zeros_like(behavior_log_ratio)), torch.ones_like(behavior_log_ratio)
+    )
     assert weight.flatten().tolist() == [1.0, 0.0, 0.0]
 
 
 def test_the_mean_lag_must_be_below_its_bound():
     """v = 0, 1/16 and tau = 1/32, their mean to the bit."""
-    lag = torch.tensor([0.0, -0.25], dtype=torch.float64).reshape(1, 1, 2, 1)
+    behavior_log_ratio = torch.tensor([0.0, -0.25], dtype=torch.float64).reshape(1, 1, 2, 1)
     for tau, kept in ((1 / 32, 0.0), (1 / 32 + 1e-12, 1.0)):
-        weight = M.m2po_areal(tau).weight.score_weight(step_with(lag, torch.zeros_like(lag)), torch.ones_like(lag))
+        weight = M.m2po_areal(tau).weight.score_weight(
+            step_with(behavior_log_ratio, torch.zeros_like(behavior_log_ratio)), torch.ones_like(behavior_log_ratio)
+        )
         assert weight.flatten().tolist() == [1.0, kept]
 
 
 def test_half_of_what_the_lag_masks_is_on_its_way_back():
     random = np.random.default_rng(0)
-    lag = torch.from_numpy(0.4 * random.standard_normal((1, 1, 4000, 1)))
+    behavior_log_ratio = torch.from_numpy(0.4 * random.standard_normal((1, 1, 4000, 1)))
     advantage = torch.from_numpy(random.choice([-1.0, 1.0], (1, 1, 4000, 1)))
-    gone = M.m2po_areal().weight.score_weight(step_with(lag, torch.zeros_like(lag)), advantage) == 0
-    harmful = (lag * advantage > 0)[gone].double().mean().item()
+    gone = (
+        M.m2po_areal().weight.score_weight(
+            step_with(behavior_log_ratio, torch.zeros_like(behavior_log_ratio)), advantage
+        )
+        == 0
+    )
+    harmful = (behavior_log_ratio * advantage > 0)[gone].double().mean().item()
     assert gone.sum() > 1000 and abs(harmful - 0.5) < 4 * 0.5 / math.sqrt(gone.sum().item())

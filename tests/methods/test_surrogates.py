@@ -203,7 +203,7 @@ def test_decoupled_sees_lag_and_drift_apart():
     assert method.proximal and method.describe()["anchor"] == "proximal"
     advantage = torch.tensor([1.0, -1.0] * 2).reshape(1, 1, 4, 1).double()
     seen = stale(0.0)
-    close(method.weight.score_weight(seen, advantage), seen.lag.exp() * advantage)
+    close(method.weight.score_weight(seen, advantage), seen.behavior_log_ratio.exp() * advantage)
 
 
 def test_the_weight_of_a_sample_knows_no_sign():
@@ -211,7 +211,7 @@ def test_the_weight_of_a_sample_knows_no_sign():
     log_ratio = torch.tensor([[1.0, 0.5], [-1.0, 0.0]]).double().reshape(1, 1, 2, 2)
     seen = step_with(log_ratio, 0.25 * log_ratio, age=torch.ones_like(log_ratio))
     ratio, mean = log_ratio.exp(), log_ratio.mean(-1, keepdim=True).exp()
-    lag, drift = (0.75 * log_ratio).exp(), (0.25 * log_ratio).exp()
+    behavior_ratio, drift = (0.75 * log_ratio).exp(), (0.25 * log_ratio).exp()
     capped = sim.methods.cispo(anchor="proximal", cap=1.5)
     for method, expected in (
         (M.ppo_clip(dual=2.0), ratio),
@@ -219,13 +219,13 @@ def test_the_weight_of_a_sample_knows_no_sign():
         (M.gspo(), mean),
         (M.gmpo(), mean),
         (M.cispo(0.2, 0.5), ratio.clamp(0.8, 1.5)),
-        (M.decoupled_ppo(cap=1.5), lag.clamp(max=1.5) * drift),
-        (M.decoupled_ppo(cap=1.5, beyond="drop"), torch.where(lag > 1.5, 0.0, lag) * drift),
+        (M.decoupled_ppo(cap=1.5), behavior_ratio.clamp(max=1.5) * drift),
+        (M.decoupled_ppo(cap=1.5, beyond="drop"), torch.where(behavior_ratio > 1.5, 0.0, behavior_ratio) * drift),
         (M.topr(), torch.ones_like(mean)),
     ):
         close(method.weight.applied(seen), expected, 1e-14)
     seen = step_with(log_ratio, 0.25 * log_ratio, anchor="proximal")
-    close(capped.weight.applied(seen), drift * lag.clamp(max=1.5), 1e-14)
+    close(capped.weight.applied(seen), drift * behavior_ratio.clamp(max=1.5), 1e-14)
 
 
 def test_kl_of_grpo_needs_a_reference():

@@ -1,9 +1,9 @@
 r"""Covariances of the linear model whose delay is drawn anew for every update.
 
-x_{t+1} = x_t - a x_{t-d} - step xi with P(d = k) = p_k. Given the past, the drawn delay adds noise whose mean is 0, so
-the covariances are those of the averaged recursion under white noise of variance V: gamma_k = V phi_k, with V =
-(step sigma)^2 / (1 - a^2 (phi_0 - sum p_d p_e phi_{|d-e|})). The denominator reaches 0 at the mean-square boundary,
-before the averaged recursion itself turns unstable. Source: derived.
+x_{t+1} = x_t - a x_{t-d} - step xi with P(d = k) = p_k. Given the past, the drawn delay adds noise whose mean is 0. So
+the covariances are those of the averaged recursion under white noise of variance V: gamma_k = V phi_k. Here V = (step
+sigma)^2 / (1 - a^2 (phi_0 - sum p_d p_e phi_{|d-e|})). The denominator reaches 0 at the mean-square boundary, before
+the averaged recursion itself turns unstable. Source: derived.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def companions(law: np.ndarray, a: float) -> list[np.ndarray]:
     size = len(law)
     shift = np.eye(size, k=-1)
     shift[0, 0] = 1.0
-    made = []
+    matrices = []
     for delay in range(size):
         matrix = shift.copy()
         matrix[0, delay] -= a
-        made.append(matrix)
-    return made
+        matrices.append(matrix)
+    return matrices
 
 
 def averaged(law: np.ndarray, a: float) -> np.ndarray:
@@ -36,14 +36,14 @@ def averaged(law: np.ndarray, a: float) -> np.ndarray:
 def unit_covariances(law: np.ndarray, a: float, lags: int) -> np.ndarray:
     """phi_0..phi_lags of the averaged recursion under unit white noise."""
     matrix = averaged(law, a)
-    push = np.zeros((len(law), len(law)))
-    push[0, 0] = 1.0
-    column = solve_discrete_lyapunov(matrix, push)[:, 0]
-    found = [column[0]]
+    noise = np.zeros((len(law), len(law)))
+    noise[0, 0] = 1.0
+    column = solve_discrete_lyapunov(matrix, noise)[:, 0]
+    covariances = [column[0]]
     for _ in range(lags):
         column = matrix @ column
-        found.append(column[0])
-    return np.array(found)
+        covariances.append(column[0])
+    return np.array(covariances)
 
 
 def slack(law: np.ndarray, a: float) -> float:
@@ -71,7 +71,7 @@ def mean_square_boundary(law: np.ndarray) -> float:
     low = 0.25 / len(law)
     while top > low and slack(law, top) <= 0.0:
         top *= 0.97
-    # Where a constant delay leaves no noise, the slack jumps from 1 to -1; bisection does not mind.
+    # Where a constant delay leaves no noise, the slack jumps from 1 to -1; bisection still works.
     return float(brentq(lambda a: 1.0 if slack(law, a) > 0.0 else -1.0, top, top / 0.95, xtol=1e-13, rtol=1e-13))
 
 

@@ -1,15 +1,15 @@
 r"""Projection in front of Adam is partly undone by the second moment, the more so the more energy the signal carries.
 
-Gradients m + xi, m spread evenly over d coordinates, rho = m_i^2 / sigma^2 there; strength alpha of the component along
-a reference is taken from every gradient. With C the mean squared cosine of reference and m, and k = 2 alpha - alpha^2,
-the mean step along m, relative to Adam's without projection, is
+Gradients m + xi, m spread evenly over d coordinates, rho = m_i^2 / sigma^2 there. A share alpha (`strength`) of the
+component along a reference is removed from every gradient. Let C be the mean squared cosine of reference and m, and k =
+2 alpha - alpha^2. The mean step along m, relative to Adam's without projection, is
     behind = 1 - alpha C,    inflation = sqrt((d rho + d) / (d rho (1 - k C) + d - k)),    before = behind inflation.
 A known reference, m itself, has C = 1: before = 1 at d = 1 (inflation 1/(1 - alpha)), and 1 - alpha where noise
-dominates. The previous raw gradient has C = E[X/(X+Y)], X noncentral chi^2_1(d rho), Y chi^2_(d-1). Derivation: P = I
-- alpha h h^T takes E g to P m and E g g^T to P (m m^T + sigma^2 I) P, averaged over the unit reference h, of the update
-before; by symmetry every coordinate has the same share of its trace. Domain: constant mean, white Gaussian noise, eps
-0, beta2 -> 1; behind Adam beta1 = 0, since momentum aligns steps by itself. Second route: C by an integral, the moments
-from explicit matrices. Source: derived; arXiv 2604.22407 for 1/(1 - alpha).
+dominates. The previous raw gradient has C = E[X/(X+Y)], X noncentral chi^2_1(d rho), Y chi^2_(d-1). Derivation: P = I -
+alpha h h^T takes E g to P m and E g g^T to P (m m^T + sigma^2 I) P. Both are averaged over the unit reference h of the
+update before. By symmetry every coordinate has the same share of the trace. Domain: constant mean, white Gaussian
+noise, eps 0, beta2 -> 1; behind Adam beta1 = 0, since momentum aligns steps by itself. Second route: C by an integral,
+the moments from explicit matrices. Source: derived; arXiv 2604.22407 for 1/(1 - alpha).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Setting(Declared):
     reference = Choice("known", "previous", example="previous", doc="along what the gradient is projected")
 
     def joint(self) -> None:
-        """A known direction that is taken away whole leaves nothing; one coordinate has no other to compare with."""
+        """A known direction that is removed whole leaves nothing; a previous gradient needs two coordinates."""
         known = self.reference == "known"
         below = not known or self.strength < 1.0
         checks.require(below, "strength", self.strength, "below 1 for a known reference", "leave a part of it")
@@ -67,11 +67,11 @@ def _quantities(s: _Setting, behind: float, moment: float) -> dict[str, float]:
     return {"before": behind * inflation, "behind": behind, "inflation": inflation}
 
 
-def _projected(s: _Setting, overlap: float, lost: float) -> dict[str, float]:
+def _projected(s: _Setting, overlap: float, noise_removal: float) -> dict[str, float]:
     """`lost` is the share of the noise's energy along the reference that projection removes."""
-    kept = 2.0 * s.strength - s.strength**2
-    left = s.energy * (1.0 - kept * overlap) + s.dimension - lost
-    return _quantities(s, 1.0 - s.strength * overlap, left / (s.energy + s.dimension))
+    removal = 2.0 * s.strength - s.strength**2
+    energy = s.energy * (1.0 - removal * overlap) + s.dimension - noise_removal
+    return _quantities(s, 1.0 - s.strength * overlap, energy / (s.energy + s.dimension))
 
 
 def _predict(s: _Setting) -> dict[str, float]:
@@ -105,8 +105,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     reference = math.sqrt(overlap) * along + math.sqrt(max(0.0, 1.0 - overlap)) * across
     matrix = np.eye(size) - s.strength * np.outer(reference, reference)
     moment = matrix @ (np.outer(mean, mean) + np.eye(size)) @ matrix
-    used = slice(0, s.dimension)
-    share = float(np.trace(moment[used, used])) / (s.dimension * (s.signal + 1.0))
+    coordinates = slice(0, s.dimension)
+    share = float(np.trace(moment[coordinates, coordinates])) / (s.dimension * (s.signal + 1.0))
     return _quantities(s, float(along @ matrix @ along), share)
 
 

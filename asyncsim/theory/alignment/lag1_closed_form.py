@@ -1,11 +1,11 @@
 r"""Variance amplification and autocorrelation of gradients in the delayed linear model.
 
-E g^2 / sigma^2 = 1 + Q and, for 1 <= k <= tau, corr_k = Q gamma_k / (gamma_0 (1 + Q)) with Q = tan(omega/2) tan(pi/4
-+ Theta/2), gamma_k/gamma_0 = (cos k omega + sin(Theta - k omega)) / (1 + sin Theta), omega = 2 arcsin(a/2), Theta =
-(tau + 1/2) omega, a = step * curvature; tau = 0: corr_1 = -a/2. Derivation: for lags up to tau + 1 the autocovariance
-solves gamma_{k+1} - gamma_k = -a gamma_{tau-k}, whose solutions are symmetric about Theta. Domain: one mode, white
-noise, stationary, a below the boundary. Second route: Lyapunov equation of dimension tau + 1. Source: derived; the
-continuous limit is in Kuechler and Mensch, Stochastics 40 (1992).
+E g^2 / sigma^2 = 1 + Q and, for 1 <= k <= tau, corr_k = Q gamma_k / (gamma_0 (1 + Q)). Q = tan(omega/2) tan(pi/4 +
+Theta/2) and gamma_k/gamma_0 = (cos k omega + sin(Theta - k omega)) / (1 + sin Theta). Here omega = 2 arcsin(a/2), Theta
+= (tau + 1/2) omega, a = step * curvature, `step` the learning rate. At tau = 0, corr_1 = -a/2. Derivation: for lags up
+to tau + 1 the autocovariance solves gamma_{k+1} - gamma_k = -a gamma_{tau-k}, whose solutions are symmetric about
+Theta. Domain: one mode, white noise, stationary, a below the boundary. Second route: Lyapunov equation of dimension tau
++ 1. Source: derived; the continuous limit is in Kuechler and Mensch, Stochastics 40 (1992).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def _predict(s: _Setting) -> dict[str, float]:
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
-    power, seen = autocovariance(s.curvature, s.step, s.noise, s.staleness, s.lags)
-    values = {f"corr[{k}]": value / power for k, value in zip(s.lags, seen, strict=True)}
+    power, covariances = autocovariance(s.curvature, s.step, s.noise, s.staleness, s.lags)
+    values = {f"corr[{k}]": value / power for k, value in zip(s.lags, covariances, strict=True)}
     return {"amplification": power / s.noise**2} | values
 
 

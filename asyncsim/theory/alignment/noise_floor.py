@@ -59,14 +59,14 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
 
     def moment(power: int, low: float, high: float) -> float:
-        found = quad(lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power, low, high, epsabs=0.0, epsrel=1e-12)
-        return float(found[0])
+        integral = quad(lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power, low, high, epsabs=0.0, epsrel=1e-12)
+        return float(integral[0])
 
     total = 2.0 * moment(0, 0.0, reach)
     angle = math.asin(threshold)
-    far = moment(0, angle, min(math.pi / 2.0, angle + reach))
+    tail = moment(0, angle, min(math.pi / 2.0, angle + reach))
     size, square = (2.0 * moment(power, 0.0, reach) / total for power in (1, 2))
-    return _quantities(size, square, far / total)
+    return _quantities(size, square, tail / total)
 
 
 def _asymptote(s: _Setting) -> dict[str, float]:

@@ -1,20 +1,20 @@
 r"""Taking from a stale gradient its component along the previous raw one restores the synchronous boundary, far away.
 
 x' = x - step (curvature x_{t-tau} + xi), beside `others` coordinates that carry noise alone, energy n^2 = others
-noise^2; projection whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a = step
-curvature: `step` = 2 / curvature is the largest at which |x| does not grow. The first tau + 1 updates take |x| by the
-`factor` |1 - a|, and for a > 1 every further tau + 1 do; for a < 1 x never changes sign, and x^2 has from there on a
-`fall` of 2 a n^2 / curvature^2 an update. Against the previous `applied` direction instead, `step` is that of half the
-staleness, a_c(floor(tau / 2)) / curvature, about twice the uncontrolled one.
+noise^2. Projection applies whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a =
+step curvature: `step` = 2 / curvature is the largest at which |x| does not grow. The first tau + 1 updates take |x| by
+the `factor` |1 - a|, and for a > 1 every further tau + 1 do. For a < 1 x never changes sign, and from there on x^2 has
+a `fall` of 2 a n^2 / curvature^2 an update. Against the previous `applied` direction instead, `step` is that of half
+the staleness, a_c(floor(tau / 2)) / curvature, about twice the uncontrolled one.
 
-Derivation: while signs agree, what is left of the gradient along x is curvature x (|xi'|^2 - xi xi') / |g'|^2, of mean
-n^2 / (curvature x); a gradient passes whole where x changed sign tau updates ago, once every tau + 1 updates, and is
-then curvature x, as in a synchronous step. An applied direction that was projected is noise, so the gradient after it
-passes whole and the next one is projected: x moves at every second update, and tau updates are floor(tau / 2) moves
-(where x changes sign two in a row pass; the map with that has the same boundary to nine digits). Domain: full
-projection, threshold 0, one mode, |x| large; it bounds, it does not converge. Second route: the map of the limit
-iterated and its neutral step found by root finding, that of two updates by its spectral radius; the mean of what is
-left integrated over the chi-square law of |xi'|^2. Source: derived; family of arXiv 2603.01501.
+Derivation: while signs agree, the remaining gradient along x is curvature x (|xi'|^2 - xi xi') / |g'|^2, of mean n^2 /
+(curvature x). A gradient passes whole where x changed sign tau updates ago, once every tau + 1 updates. It is then
+curvature x, as in a synchronous step. A projected direction that was applied is noise, so the gradient after it passes
+whole and the next one is projected. So x moves at every second update, and tau updates are floor(tau / 2) moves. Where
+x changes sign two in a row pass; the map with that has the same boundary to nine digits. Domain: full projection,
+threshold 0, one mode, |x| large; it bounds, it does not converge. Second route: the map of the limit is iterated and
+its neutral step found by root finding, that of two updates by its spectral radius. The mean of the remaining gradient
+is integrated over the chi-square law of |xi'|^2. Source: derived; family of arXiv 2603.01501.
 """
 
 from __future__ import annotations
@@ -81,19 +81,19 @@ def _multiplied(a: float, tau: int) -> float:
 
 def _every_second(a: float, tau: int) -> float:
     """Spectral radius of two updates of which one moves."""
-    still = np.eye(tau + 1, k=-1)
-    still[0, 0] = 1.0
-    moving = still.copy()
-    moving[0, tau] -= a
-    return float(np.abs(np.linalg.eigvals(still @ moving)).max())
+    shift = np.eye(tau + 1, k=-1)
+    shift[0, 0] = 1.0
+    update = shift.copy()
+    update[0, tau] -= a
+    return float(np.abs(np.linalg.eigvals(shift @ update)).max())
 
 
-def _left(s: _Setting) -> float:
-    """Fall of x^2 an update at curvature |x| = 1e7 n: what is left of the gradient, integrated over |xi'|^2."""
-    far = 1e14 * s.others
+def _integrated_fall(s: _Setting) -> float:
+    """Fall of x^2 an update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2."""
+    signal = 1e14 * s.others
     law = chi2(s.others)
     top = float(law.isf(1e-16))
-    share = quad(lambda q: law.pdf(q) * far * q / (far + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
+    share = quad(lambda q: law.pdf(q) * signal * q / (signal + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
     return 2.0 * s.share * share * s.noise**2 / s.curvature**2
 
 
@@ -103,7 +103,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
         neutral = brentq(lambda a: math.log(_multiplied(a, tau)), 1.25, 3.5, xtol=1e-14, rtol=1e-14)
     else:
         neutral = brentq(lambda a: _every_second(a, tau) - 1.0, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
-    return _quantities(s, neutral / s.curvature, _multiplied(s.share, s.staleness), _left(s))
+    return _quantities(s, neutral / s.curvature, _multiplied(s.share, s.staleness), _integrated_fall(s))
 
 
 claim = stated(

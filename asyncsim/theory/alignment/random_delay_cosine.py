@@ -1,11 +1,11 @@
 r"""Delays drawn anew for every update hide the signature of staleness: correlations of the averaged recursion.
 
 corr_k = (2 gamma_k - gamma_{k-1} - gamma_{k+1}) / (2 (gamma_0 - gamma_1)) because x_{t+1} - x_t = -step g_t, with gamma
-of `_random`: the law of delays enters the correlations through its average alone, while E g^2 / sigma^2 = 2 V (phi_0 -
-phi_1) / (step sigma)^2 diverges at the mean-square boundary. Domain: one mode, white noise, one delay per update,
-stationary, below that boundary. Second route: Kronecker solution of P = sum p_d A_d P A_d^T + noise, E g_t g_{t+k} =
-curvature p . A^{k-1} (curvature sum p_d A_d P_d - step sigma^2 e_0), A = sum p_d A_d; the last term gives corr_1 its
--a sigma^2 p_0. Source: derived.
+of `_random`. The distribution of delays enters the correlations through the averaged recursion alone. E g^2 / sigma^2 =
+2 V (phi_0 - phi_1) / (step sigma)^2 diverges at the mean-square boundary. Domain: one mode, white noise, one delay per
+update, stationary, below that boundary. Second route: Kronecker solution of P = sum p_d A_d P A_d^T + noise, E g_t
+g_{t+k} = curvature p . A^{k-1} (curvature sum p_d A_d P_d - step sigma^2 e_0), A = sum p_d A_d; the last term gives
+corr_1 its -a sigma^2 p_0. Source: derived.
 """
 
 from __future__ import annotations
@@ -72,17 +72,17 @@ def _predict(s: _Setting) -> dict[str, float]:
 def _products(s: _Setting, own_noise: bool = True) -> dict[str, float]:
     """Kronecker route; `own_noise`: whether an update's noise reaches the gradients that read the moved iterate."""
     size, matrices = len(s.law), _random.companions(s.law, s.share)
-    spread = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
-    push = np.zeros(size * size)
-    push[0] = (s.step * s.noise) ** 2
-    law = np.linalg.solve(np.eye(size * size) - spread, push).reshape(size, size)
+    transition = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
+    noise_input = np.zeros(size * size)
+    noise_input[0] = (s.step * s.noise) ** 2
+    law = np.linalg.solve(np.eye(size * size) - transition, noise_input).reshape(size, size)
     power = s.curvature**2 * law[0, 0] + s.noise**2
-    seen = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
-    seen[0] -= s.step * s.noise**2 * own_noise
+    covariance = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
+    covariance[0] -= s.step * s.noise**2 * own_noise
     average, values = _random.averaged(s.law, s.share), {"amplification": float(power / s.noise**2)}
     for k in _lags(s):
-        values[f"corr[{k}]"] = float(s.curvature * s.law @ seen / power)
-        seen = average @ seen
+        values[f"corr[{k}]"] = float(s.curvature * s.law @ covariance / power)
+        covariance = average @ covariance
     return values
 
 

@@ -1,9 +1,9 @@
 r"""Gradients between two publishes agree, those across a publish disagree: a block pattern.
 
-With weights published every s updates and a = step * curvature, any two gradients of one cycle correlate at rho =
-a / (2 - (s-1) a), any gradient of a cycle with any of the next at -rho, E g^2 / sigma^2 = (2 - (s-1) a) / (2 - s a),
-and over all phases neighbors correlate at (s-2) rho / s. Derivation: x at cycle starts is an AR(1) of factor 1 - s a,
-hence E x^2 = step^2 sigma^2 / (a (2 - s a)); all gradients of a cycle read this x, and the next x contains each of
+Weights are published every s updates; a = step * curvature. Any two gradients of one cycle correlate at rho = a / (2 -
+(s-1) a), any gradient of a cycle with any of the next at -rho. E g^2 / sigma^2 = (2 - (s-1) a) / (2 - s a), and over
+all phases neighbors correlate at (s-2) rho / s. Derivation: x at cycle starts is an AR(1) of factor 1 - s a, hence E
+x^2 = step^2 sigma^2 / (a (2 - s a)). All gradients of a cycle are taken at this x, and the next x contains each of
 their noises once. Domain: one mode, white noise, stationary, s a < 2. Second route: Lyapunov equation of (newest,
 published) iterate, solved around one cycle. Source: derived.
 """
@@ -62,33 +62,37 @@ def _predict(s: _Setting) -> dict[str, float]:
 
 def _cross_check(s: _Setting) -> dict[str, float]:
     """The state (x, published x) through every update of a cycle, with the last publish folded in."""
+    # Write every update as a linear move.
     n = s.updates
     moves = [np.array([[1.0, -s.share], [0.0, 1.0]])] * n
     moves[-1] = np.array([[1.0, 0.0], [1.0, 0.0]]) @ moves[-1]
     pushes = [np.array([-s.step, 0.0])] * (n - 1) + [np.array([-s.step, -s.step])]
-    around, noise = np.eye(2), np.zeros((2, 2))
+    # Compose the moves of one cycle.
+    cycle, noise = np.eye(2), np.zeros((2, 2))
     for move, push in zip(moves, pushes, strict=True):
-        around, noise = move @ around, move @ noise @ move.T + s.noise**2 * np.outer(push, push)
+        cycle, noise = move @ cycle, move @ noise @ move.T + s.noise**2 * np.outer(push, push)
     # At a cycle's start both coordinates are equal; the singular direction has factor 0 and does no harm.
-    law, look = solve_discrete_lyapunov(around, noise), np.array([0.0, s.curvature])
-    power, products = float(look @ law @ look) + s.noise**2, np.zeros((n, 2 * n))
+    law, readout = solve_discrete_lyapunov(cycle, noise), np.array([0.0, s.curvature])
+    # Follow covariances through this cycle and the next.
+    power, products = float(readout @ law @ readout) + s.noise**2, np.zeros((n, 2 * n))
     for phase in range(n):
-        seen = moves[phase] @ law @ look + s.noise**2 * pushes[phase]
+        covariance = moves[phase] @ law @ readout + s.noise**2 * pushes[phase]
         for lag in range(1, 2 * n - phase):
-            products[phase, lag] = look @ seen / power
-            seen = moves[(phase + lag) % n] @ seen
+            products[phase, lag] = readout @ covariance / power
+            covariance = moves[(phase + lag) % n] @ covariance
         law = moves[phase] @ law @ moves[phase].T + s.noise**2 * np.outer(pushes[phase], pushes[phase])
+    # Average pairs by the publish between them.
     phases, lags = np.indices(products.shape)
     last = phases + lags
     inside, across = products[(lags > 0) & (last < n)], products[(last >= n) & (last < 2 * n)]
-    own = float(inside.mean()) if n > 1 else 0.0
-    return _quantities(s, power / s.noise**2, own, float(across.mean()), float(products[:, 1].mean()))
+    inside_mean = float(inside.mean()) if n > 1 else 0.0
+    return _quantities(s, power / s.noise**2, inside_mean, float(across.mean()), float(products[:, 1].mean()))
 
 
 def _refresh_ignored(s: _Setting) -> dict[str, float]:
     """Neighbors across a publish counted as if they were of one cycle."""
-    right = _predict(s)
-    return right | ({"lag1": -right["across"]} if "lag1" in right else {"across": -right["across"]})
+    prediction = _predict(s)
+    return prediction | ({"lag1": -prediction["across"]} if "lag1" in prediction else {"across": -prediction["across"]})
 
 
 def _largest_delay(s: _Setting) -> dict[str, float]:

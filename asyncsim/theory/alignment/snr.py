@@ -1,8 +1,8 @@
 r"""With a steady mean gradient, alignment of consecutive gradients is signal to noise, at any staleness.
 
 E<g, g'> / E|g|^2 = m^2 / (m^2 + d sigma^2 / B) for a mean of length m and B samples of noise sigma in each of d
-coordinates; the mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;
--kappa^2/2), kappa = m sqrt(B) / sigma, which nears the ratio of averages for large d. Derivation: independent batches
+coordinates. The mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;
+-kappa^2/2), kappa = m sqrt(B) / sigma. For large d it nears the ratio of averages. Derivation: independent batches
 factor, E<g, g'> = |E g|^2 and E cos = |E g/|g||^2; the latter is the mean of a projected normal vector. Domain:
 independent batches of isotropic normal noise, d >= 2. Second route: pairs of samples counted; E g/|g| by quadrature
 over length and angle. Source: elementary.
@@ -35,8 +35,8 @@ def _ratio(s: _Setting, spread: float) -> float:
 
 def _predict(s: _Setting) -> dict[str, float]:
     d, kappa = s.dimension, s.signal * math.sqrt(s.samples) / s.noise
-    front = kappa / math.sqrt(2.0) * math.exp(gammaln((d + 1) / 2.0) - gammaln(d / 2.0 + 1.0))
-    direction = front * float(hyp1f1(0.5, d / 2.0 + 1.0, -(kappa**2) / 2.0))
+    factor = kappa / math.sqrt(2.0) * math.exp(gammaln((d + 1) / 2.0) - gammaln(d / 2.0 + 1.0))
+    direction = factor * float(hyp1f1(0.5, d / 2.0 + 1.0, -(kappa**2) / 2.0))
     return {"corr[1]": _ratio(s, d * s.noise**2 / s.samples), "cosine": direction**2}
 
 
@@ -52,11 +52,11 @@ def _projected(d: int, kappa: float) -> float:
     """E cos(angle to the mean) of kappa e + N(0, I): density length^{d-1} sin^{d-2}(angle) exp(-distance^2/2)."""
     nodes, weights = np.polynomial.legendre.leggauss(400)
     size, tilt = math.hypot(kappa, math.sqrt(d)), math.atan2(math.sqrt(d - 1.0), kappa)
-    length, wide = _window(nodes, size, 12.0, math.inf), _window(nodes, tilt, 24.0 / size, math.pi)
-    far = length[:, None] ** 2 + kappa**2 - 2.0 * kappa * length[:, None] * np.cos(wide)
-    log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(wide)) - far / 2.0
+    length, angle = _window(nodes, size, 12.0, math.inf), _window(nodes, tilt, 24.0 / size, math.pi)
+    distance = length[:, None] ** 2 + kappa**2 - 2.0 * kappa * length[:, None] * np.cos(angle)
+    log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(angle)) - distance / 2.0
     mass = np.exp(log - log.max()) * weights[:, None] * weights
-    return float((mass * np.cos(wide)).sum() / mass.sum())
+    return float((mass * np.cos(angle)).sum() / mass.sum())
 
 
 def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.ndarray:
@@ -67,8 +67,8 @@ def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.nd
 
 
 def _cosine_is_ratio(s: _Setting) -> dict[str, float]:
-    right = _predict(s)
-    return {"corr[1]": right["corr[1]"], "cosine": right["corr[1]"]}
+    prediction = _predict(s)
+    return {"corr[1]": prediction["corr[1]"], "cosine": prediction["corr[1]"]}
 
 
 claim = stated(

@@ -1,15 +1,16 @@
-r"""Gradient descent with delays fixed in advance: the noise sees the mean delay, the step condition the largest.
+r"""Gradient descent with delays fixed in advance: noise depends on the mean delay, the step condition on the largest.
 
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + 2 (step L)^2 mean noise^2 if step L + 2 (step L)^2
-maximum in_flight <= 1, with `maximum` and `mean` of the delays and `in_flight` the most gradients that have been read
+maximum in_flight <= 1. `maximum` and `mean` are those of the delays; `in_flight` is the most gradients that are read
 but not yet applied across one update. Derivation: as for a constant delay, with |u + v|^2 <= 2|u|^2 + 2|v|^2 in place
-of the exact split, since noise of the window is no longer fresh for every gradient in it; each |v|^2 of the past is
-counted by at most in_flight windows. Evaluated for f = L x^2/2 from x = start. Domain: the step condition, delays that
-do not depend on the noise. Second route: the budget of the derivation update by update, for delays of that mean; and
-the exact second moments of the quadratic under the constant delay nearest to it, which would be returned instead if
-they exceeded it. The term of the delays is not attained: among all periodic delays of period up to 5 and at most 6 on
-quadratics the worst, a constant delay of 1, reaches 0.593 of the bound, and would allow a term 81 percent lower. So
-nothing here tells the mean delay from the largest in that term. Source: derived; form of arXiv 2206.08307.
+of the exact split. The split fails because noise of the window is no longer fresh for every gradient in it. Each |v|^2
+of the past is counted by at most in_flight windows. Evaluated for f = L x^2/2 from x = start. Domain: the step
+condition, delays that do not depend on the noise. Second route: the budget of the derivation update by update, for
+delays of that mean. Beside it stand the exact second moments of the quadratic under the constant delay nearest to it.
+They would be returned if they exceeded the bound. The term of the delays is not attained. Among all periodic delays of
+period up to 5 and at most 6, on quadratics, the worst is a constant delay of 1. It reaches 0.593 of the bound, and
+would allow a term 81 percent lower. So no test here can show whether that term needs the mean delay or the largest.
+Source: derived; form of arXiv 2206.08307.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ class _Setting(Declared):
     )
 
     def joint(self) -> None:
-        """Delays that contradict one another, a path that never moves, and steps above the condition are refused."""
+        """Refuses delays that contradict one another, a path that never moves, and learning rates above the
+        condition."""
         checks.real("mean", self.mean, "give the mean delay in updates", 0.0, float(self.maximum))
         # A gradient as late as the largest delay is itself in flight.
-        late = (self.maximum == 0) == (self.in_flight == 0)
-        checks.require(late, "in_flight", self.in_flight, "0 only without delay", "count again")
+        consistent = (self.maximum == 0) == (self.in_flight == 0)
+        checks.require(consistent, "in_flight", self.in_flight, "0 only without delay", "count again")
         moves = self.noise > 0.0 or self.start != 0.0
         checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
         a = self.step * self.curvature
@@ -88,15 +90,15 @@ def _predict(s: _Setting) -> dict[str, float]:
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
-    kick = (s.step * s.noise) ** 2
-    spent = []
+    noise_energy = (s.step * s.noise) ** 2
+    terms = []
     for update in range(s.updates):
-        spent.append(s.curvature / 2.0 * kick)
+        terms.append(s.curvature / 2.0 * noise_energy)
         # Whole delays whose running mean stays at the mean; the last one brings what is left over.
-        whole = math.floor((update + 1) * s.mean) - math.floor(update * s.mean)
-        spent += [s.step * s.curvature**2 * kick] * whole
-    spent.append(s.step * s.curvature**2 * kick * (s.updates * s.mean - math.floor(s.updates * s.mean)))
-    budget = (s.curvature / 2.0 * s.start**2 + math.fsum(spent)) / (s.step / 2.0 * s.updates)
+        delays = math.floor((update + 1) * s.mean) - math.floor(update * s.mean)
+        terms += [s.step * s.curvature**2 * noise_energy] * delays
+    terms.append(s.step * s.curvature**2 * noise_energy * (s.updates * s.mean - math.floor(s.updates * s.mean)))
+    budget = (s.curvature / 2.0 * s.start**2 + math.fsum(terms)) / (s.step / 2.0 * s.updates)
     return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, math.floor(s.mean), s.updates)}
 
 

@@ -1,10 +1,10 @@
 r"""Total variance of a leave-one-out REINFORCE gradient on a softmax bandit, exactly, for any number of samples.
 
-g = (1/N) sum_i (r_i - mean of the others) e_{a_i} is a U-statistic with kernel h(a, b) = (r_a - r_b)(e_a - e_b)/2, so
-tr Var g = [4 (N-2) zeta_1 + 2 zeta_2] / (N (N-1)) with zeta_1 = tr Var E[h | a], E[h | a] = ((r_a - J) e_a + pi (r -
-r_a))/2, and zeta_2 = Var_pi r - |grad J|^2. All at the policy that draws, whichever one the scores are taken at: the
-advantages add up to 0, so the policy terms cancel. Domain: rewards of the arms fixed, one prompt, N >= 2, no penalty.
-Second route: E<h, h'> over all choices of four arms, by how many samples two pairs share. Source: Hoeffding's
+g = (1/N) sum_i (r_i - mean of the others) e_{a_i} is a U-statistic with kernel h(a, b) = (r_a - r_b)(e_a - e_b)/2. So
+tr Var g = [4 (N-2) zeta_1 + 2 zeta_2] / (N (N-1)) with zeta_1 = tr Var E[h | a] and zeta_2 = Var_pi r - |grad J|^2.
+Here E[h | a] = ((r_a - J) e_a + pi (r - r_a))/2. All are taken at the policy that draws. The policy of the scores does
+not matter: advantages add up to 0, so its terms cancel. Domain: rewards of the arms fixed, one prompt, N >= 2, no
+penalty. Second route: E<h, h'> over all choices of four arms, by how many samples two pairs share. Source: Hoeffding's
 decomposition of U-statistics.
 """
 
@@ -42,9 +42,9 @@ class _Setting(Declared):
 def _components(s: _Setting) -> tuple[float, float]:
     """zeta_1, zeta_2."""
     pi, centered = s.policy, s.rewards - s.policy @ s.rewards
-    given = (np.diag(centered) + pi * (s.rewards - s.rewards[:, None])) / 2.0
+    conditional_mean = (np.diag(centered) + pi * (s.rewards - s.rewards[:, None])) / 2.0
     gradient = pi * centered
-    first = float(pi @ (given**2).sum(axis=1) - gradient @ gradient)
+    first = float(pi @ (conditional_mean**2).sum(axis=1) - gradient @ gradient)
     return first, float(pi @ centered**2 - gradient @ gradient)
 
 
@@ -65,8 +65,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     mean = np.einsum("a,b,abk->k", s.policy, s.policy, kernel)
     pairs = n * (n - 1) // 2
     # Of all pairs of pairs: equal ones, those that share one sample, and those that share none.
-    one, none = n * (n - 1) * (n - 2), pairs * ((n - 2) * (n - 3) // 2)
-    square = (pairs * same + one * shared + none * (mean @ mean)) / pairs**2
+    one_shared, none_shared = n * (n - 1) * (n - 2), pairs * ((n - 2) * (n - 3) // 2)
+    square = (pairs * same + one_shared * shared + none_shared * (mean @ mean)) / pairs**2
     return {"variance": float(square - mean @ mean)}
 
 

@@ -1,10 +1,10 @@
 r"""The expected reward of a softmax bandit has a Hessian of norm at most (max r - min r) / (3 sqrt 3), for any arms.
 
 v^T (Hess J) v = Cov_pi(r, (v - E_pi v)^2), J = pi . r in the logits. On two arms J = r_1 + (r_2 - r_1) s(u) with u the
-difference of logits, |d u|^2 = 2 |d theta|^2, and |s''| = p (1-p) |1 - 2p| is largest at p = 1/2 +- 1/(2 sqrt 3),
-where it is 1/(6 sqrt 3). The constant is attained there. Conditional: that more arms allow no larger one is a
-numerical optimum, not a proof. Domain: finite mean rewards of at least two arms, not all equal, no penalty. Second
-route: the largest eigenvalue of the Hessian from its covariance form, along all policies on the worst and the best arm
+difference of logits and |d u|^2 = 2 |d theta|^2. |s''| = p (1-p) |1 - 2p| is largest at p = 1/2 +- 1/(2 sqrt 3), where
+it is 1/(6 sqrt 3). The constant is attained there. Conditional: that more arms allow no larger one is a numerical
+optimum, not a proof. Domain: finite mean rewards of at least two arms, not all equal, no penalty. Second route: the
+largest eigenvalue of the Hessian from its covariance form. It is taken along all policies on the worst and the best arm
 and at drawn ones. Source: derived; arXiv 2005.06392 has 5/2 for rewards in [0, 1], thirteen times as much.
 """
 
@@ -30,10 +30,10 @@ class _Setting(Declared):
 
     def joint(self) -> None:
         """With one arm, or with equal rewards, the expected reward is constant."""
-        given, arms = self.rewards.tolist(), self.rewards.size
-        checks.require(arms >= 2, "rewards", given, "rewards of at least two arms", "add an arm")
+        rewards, arms = self.rewards.tolist(), self.rewards.size
+        checks.require(arms >= 2, "rewards", rewards, "rewards of at least two arms", "add an arm")
         differ = float(np.ptp(self.rewards)) > 0.0
-        checks.require(differ, "rewards", given, "rewards that differ", "without that J is constant")
+        checks.require(differ, "rewards", rewards, "rewards that differ", "without that J is constant")
 
 
 def _predict(s: _Setting) -> dict[str, float]:
@@ -58,10 +58,10 @@ def _cross_check(s: _Setting) -> dict[str, float]:
         probabilities[[worst, best]] = 1.0 - p, p
         return _norm(probabilities, rewards)
 
-    found = minimize_scalar(lambda p: -on_two(p), bounds=(0.0, 0.5), method="bounded", options={"xatol": 1e-10})
+    optimum = minimize_scalar(lambda p: -on_two(p), bounds=(0.0, 0.5), method="bounded", options={"xatol": 1e-10})
     # Sparse policies, since the largest values lie on few arms.
-    drawn = np.random.default_rng(0).dirichlet(np.full(rewards.size, 0.5), _DRAWN)
-    return {"bound": max(-float(found.fun), *(_norm(p, rewards) for p in drawn))}
+    policies = np.random.default_rng(0).dirichlet(np.full(rewards.size, 0.5), _DRAWN)
+    return {"bound": max(-float(optimum.fun), *(_norm(p, rewards) for p in policies))}
 
 
 def _above_the_mean(s: _Setting) -> dict[str, float]:

@@ -1,10 +1,11 @@
-r"""The bias of a stale gradient grows like the step, and like the staleness only where the drift is ballistic.
+r"""The bias of a stale gradient grows like the learning rate, and like the staleness only where the drift is ballistic.
 
-Behavior frozen at x = start for S updates of x_{t+1} = x_t - step (curvature start + noise xi_t): the bias after them
-is b = curvature (start - x_S), E|b|^2 = curvature^2 step^2 (S^2 (curvature start)^2 + S noise^2). The quantity is the
-least-squares slope of log sqrt(E|b|^2) over the log of what varies: 1 in the step; between 1/2 (noise) and 1 (drift)
-in the staleness. Domain: quadratic loss, white noise, at least two distinct values. Second route: mean and variance
-carried update by update. Source: arXiv 2607.01083 for the O(step * staleness) bound; the exact law is derived.
+Behavior is frozen at x = start for S updates of x_{t+1} = x_t - step (curvature start + noise xi_t). The bias after
+them is b = curvature (start - x_S), E|b|^2 = curvature^2 step^2 (S^2 (curvature start)^2 + S noise^2). The quantity is
+the least-squares slope of log sqrt(E|b|^2) over the log of what varies. It is 1 in the learning rate, and between 1/2
+(noise) and 1 (drift) in the staleness. Domain: quadratic loss, white noise, at least two distinct values. Second route:
+mean and variance carried update by update. Source: arXiv 2607.01083 for the O(step * staleness) bound; the exact law is
+derived.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class _Setting(Declared):
         unit="parameter per gradient",
         doc="learning rate, beside `stalenesses`",
     )
-    # That two differ is asked of whatever varies, in `joint`.
+    # `joint` requires two distinct values of the parameter that varies.
     stalenesses = Counts(
         1,
         least=1,
@@ -50,14 +51,14 @@ class _Setting(Declared):
     steps = Vector(0.0, optional=True, unit="parameter per gradient", doc="learning rates, beside `staleness`")
 
     def joint(self) -> None:
-        """Either the staleness varies or the step; what varies has two values, and something moves."""
-        given = sorted(name for name, value in vars(self).items() if value is not None)
-        over_steps = "steps" in given
+        """Either the staleness or the learning rate varies and has two values, and something moves."""
+        names = sorted(name for name, value in vars(self).items() if value is not None)
+        over_steps = "steps" in names
         pair = ("staleness", "steps") if over_steps else ("step", "stalenesses")
         for name in ("step", "stalenesses", "staleness", "steps"):
-            fits = (name in given) == (name in pair)
-            known = f"the keys curvature, start, noise, {', '.join(pair)}"
-            checks.require(fits, "point", given, known, f"{'add' if name in pair else 'drop'} {name}")
+            fits = (name in names) == (name in pair)
+            accepted = f"the keys curvature, start, noise, {', '.join(pair)}"
+            checks.require(fits, "point", names, accepted, f"{'add' if name in pair else 'drop'} {name}")
         moves = self.start != 0.0 or self.noise > 0.0
         checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
         self.sizes = self.steps if over_steps else np.array([self.step])
@@ -73,7 +74,7 @@ class _Setting(Declared):
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Several values of the staleness, or of the step."""
+        """Several values of the staleness, or of the learning rate."""
         point = {name: draw(cls.parameters[name]) for name in ("curvature", "start", "noise")}
         # Parameters of their own, since optional ones would be drawn as None at times.
         if draw(Flag()):
@@ -91,8 +92,8 @@ def _slope(varied: np.ndarray, rms: np.ndarray) -> dict[str, float]:
 def _square(s: _Setting, drift_power: int, noise_power: int) -> np.ndarray:
     """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
     age = np.array(s.ages, dtype=np.float64)
-    moved = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
-    square: np.ndarray = (s.curvature * s.sizes) ** 2 * moved
+    displacement = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
+    square: np.ndarray = (s.curvature * s.sizes) ** 2 * displacement
     return square
 
 
@@ -103,12 +104,12 @@ def _predict(s: _Setting) -> dict[str, float]:
 def _cross_check(s: _Setting) -> dict[str, float]:
     rms = []
     for step in s.sizes:
-        reached = {0: 0.0}
+        bias_by_age = {0: 0.0}
         mean, spread = s.start, 0.0
         for age in range(1, max(s.ages) + 1):
             mean, spread = mean - step * s.curvature * s.start, spread + (step * s.noise) ** 2
-            reached[age] = s.curvature * float(np.hypot(s.start - mean, np.sqrt(spread)))
-        rms += [reached[age] for age in s.ages]
+            bias_by_age[age] = s.curvature * float(np.hypot(s.start - mean, np.sqrt(spread)))
+        rms += [bias_by_age[age] for age in s.ages]
     return {"slope": float(np.polyfit(np.log(s.varied), np.log(rms), 1)[0])}
 
 

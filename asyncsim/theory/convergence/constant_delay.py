@@ -1,14 +1,14 @@
 r"""Gradient descent with constant delay: mean squared gradient is bounded with explicit constants.
 
-(1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + (step L)^2 tau noise^2 if step L + (step L tau)^2
-<= 1. Derivation: smoothness, with 2<u,v> = |u|^2 + |v|^2 - |u-v|^2 for u = grad f(x_t), v = grad f(x_{t-tau}); the
-window x_t - x_{t-tau} splits into gradients fixed before it and fresh noise, E|x_t - x_{t-tau}|^2 <= step^2 (tau sum
-|v|^2 + tau noise^2); absorb the |v|^2. Evaluated for f = L x^2/2 from x = start, Delta = L start^2/2. Domain: the
-step condition above, noise of variance at most noise^2. Second route: the budget of the derivation summed update by
-update; and the exact second moments of the quadratic, which would be returned instead if they exceeded it. Attained
-at staleness 0 with step 1/L, and at staleness 1 with the largest step. Beyond, |sum of tau v|^2 < tau sum |v|^2: a
-search over quadratics, steps, starts and lengths reached 0.944 of the bound at staleness 2, 0.86 at 16.
-Source: derived; compare arXiv 1909.05350.
+(1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + (step L)^2 tau noise^2 if step L + (step L tau)^2 <=
+1. Derivation: smoothness, with 2<u,v> = |u|^2 + |v|^2 - |u-v|^2 for u = grad f(x_t), v = grad f(x_{t-tau}). The window
+x_t - x_{t-tau} splits into gradients fixed before it and fresh noise. So E|x_t - x_{t-tau}|^2 <= step^2 (tau sum |v|^2
++ tau noise^2); absorb the |v|^2. Evaluated for f = L x^2/2 from x = start, Delta = L start^2/2. Domain: the step
+condition above, noise of variance at most noise^2. Second route: the budget of the derivation summed update by update.
+The exact second moments of the quadratic would be returned instead if they exceeded it. Attained at staleness 0 with
+learning rate 1/L, and at staleness 1 with the largest one. Beyond, |sum of tau v|^2 < tau sum |v|^2. A search over
+quadratics, learning rates, starts and lengths reached 0.944 of the bound at staleness 2, 0.86 at 16. Source: derived;
+compare arXiv 1909.05350.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Setting(Declared):
     )
 
     def joint(self) -> None:
-        """A path that never moves and steps above the condition are refused."""
+        """Refuses a path that never moves, and learning rates above the condition."""
         moves = self.noise > 0.0 or self.start != 0.0
         checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
         a = self.step * self.curvature
@@ -67,12 +67,12 @@ def _predict(s: _Setting) -> dict[str, float]:
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
-    kick = (s.step * s.noise) ** 2
-    spent = []
+    noise_energy = (s.step * s.noise) ** 2
+    terms = []
     for _ in range(s.updates):
-        spent.append(s.curvature / 2.0 * kick)
-        spent += [s.step / 2.0 * s.curvature**2 * kick] * s.staleness
-    budget = (s.curvature / 2.0 * s.start**2 + math.fsum(spent)) / (s.step / 2.0 * s.updates)
+        terms.append(s.curvature / 2.0 * noise_energy)
+        terms += [s.step / 2.0 * s.curvature**2 * noise_energy] * s.staleness
+    budget = (s.curvature / 2.0 * s.start**2 + math.fsum(terms)) / (s.step / 2.0 * s.updates)
     # Attained at staleness 0 and step 1/L up to the last term.
     return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, s.staleness, s.updates)}
 

@@ -1,9 +1,9 @@
 r"""Weights clamped to [1/C, C] cannot show an effective sample size below 4 / (C + 1/C)^2.
 
-ESS/N = (E w)^2 / E w^2 >= 4 m M / (m + M)^2 for weights in [m, M], attained with a fraction m/(m + M) of the weights
-at M. Derivation: (w - m)(M - w) >= 0 gives E w^2 <= (m + M) E w - m M; then minimize over E w. Domain: clamp on both
-sides, C >= 1 (a clamp from above alone has no floor). Second route: minimization over the fraction at C, with a third
-weight free in between. As an upper bound it is one on N/ESS. Source: Kantorovich inequality.
+ESS/N = (E w)^2 / E w^2 >= 4 m M / (m + M)^2 for weights in [m, M]. It is attained with a fraction m/(m + M) of the
+weights at M. Derivation: (w - m)(M - w) >= 0 gives E w^2 <= (m + M) E w - m M; then minimize over E w. Domain: clamp on
+both sides, C >= 1 (a clamp from above alone has no floor). Second route: minimization over the fraction at C, with a
+third weight free in between. As an upper bound it is one on N/ESS. Source: Kantorovich inequality.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _predict(s: _Setting) -> dict[str, float]:
 def _cross_check(s: _Setting) -> dict[str, float]:
     c = s.clamp
 
-    def lowest(share: float, middle: float) -> float:
+    def lowest_ess(share: float, middle: float) -> float:
         """Smallest ESS/N over the fraction at C when `share` of the weights sit at `middle`."""
 
         def size(log_odds: float) -> float:
@@ -40,7 +40,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
             minimize_scalar(size, bounds=(-1.0, 4.0 * np.log(c) + 1.0), method="bounded", options={"xatol": 1e-9}).fun
         )
 
-    floor = min(lowest(share, middle) for share in (0.0, 0.2, 0.6) for middle in np.geomspace(1.0 / c, c, 5))
+    floor = min(lowest_ess(share, middle) for share in (0.0, 0.2, 0.6) for middle in np.geomspace(1.0 / c, c, 5))
     return {"largest_inverse": 1.0 / floor}
 
 

@@ -1,13 +1,13 @@
 r"""A finite batch shows more effective samples than there are: E[ESS]/N >= 1/(1 + chi^2), exactly by one integral.
 
 With w the weight of one of N independent samples, phi = E e^{-t w^2} and m_j = E w^j e^{-t w^2},
-    E[(sum w)^2 / sum w^2] = int_0^inf (N m_2 phi^{N-1} + N (N-1) m_1^2 phi^{N-2}) dt    ("ess", over N),
-and with G_k = E[e^{-t w}; w <= w_k], w_1 <= w_2 <= ... the values of w,
+    E[(sum w)^2 / sum w^2] = int_0^inf (N m_2 phi^{N-1} + N (N-1) m_1^2 phi^{N-2}) dt    ("ess", over N).
+With G_k = E[e^{-t w}; w <= w_k], w_1 <= w_2 <= ... the values of w,
     E[max w / sum w] = int_0^inf sum_k w_k (G_k^N - G_{k-1}^N) dt    ("largest_share").
 Derivation: 1/b = int e^{-t b} dt, and samples are independent under it; A^2/B is convex, so the reading is high.
 Domain: sequences of T independent tokens of one softmax, at most 20,000 count vectors, log weights at most 120 apart.
-Second route: every composition of the batch with its multinomial probability where these are at most 200,000, else the
-same transforms along a ray of the complex plane. Source: derived; Kong 1992 for the statistic.
+Second route: every composition of the batch with its multinomial probability, where there are at most 200,000. Else it
+takes the same transforms along a ray of the complex plane. Source: derived; Kong 1992 for the statistic.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from asyncsim.theory._stated import stated
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20
-"""Numbers that stand in memory at one time."""
+"""Numbers that are in memory at one time."""
 
 
 class _Law(NamedTuple):
@@ -51,9 +51,9 @@ class _Setting(PolicyPair):
         remedy = "shorten the sequences"
         checks.require(atoms <= _ATOMS, "horizon", horizon, f"such that count vectors ({atoms}) <= {_ATOMS}", remedy)
         spread = horizon * float(np.ptp(log_pi - log_mu))
-        near = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
-        given = self.current_logits.tolist()
-        checks.require(spread <= _SPREAD, "current_logits", given, near, "move them closer")
+        limit = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
+        logits = self.current_logits.tolist()
+        checks.require(spread <= _SPREAD, "current_logits", logits, limit, "move them closer")
         counts = compositions(horizon, actions)
         weight = counts @ (log_pi - log_mu)
         mass = gammaln(horizon + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
@@ -64,8 +64,8 @@ class _Setting(PolicyPair):
 def _nodes(law: _Law, power: float, turn: float) -> tuple[np.ndarray, float]:
     """Points of the ray t = e^{u + i turn} at equal distances in u; the integrand is dt = t du.
 
-    Below the first point lies less than 1e-14 of the integral, which is at least 1 over the sum of squares; behind the
-    last one even the lightest batch has died away.
+    Below the first point lies less than 1e-14 of the integral, which is at least 1 over the sum of squares. Behind the
+    last point the integrand of even the lightest batch is negligible.
     """
     first = -33.0 - 2.0 * math.log(law.samples) - max(0.0, power * float(law.log_weight[-1]))
     last = math.log(80.0 / math.cos(turn)) - power * float(law.log_weight[0])
@@ -76,47 +76,47 @@ def _nodes(law: _Law, power: float, turn: float) -> tuple[np.ndarray, float]:
 
 def _likely(law: _Law) -> _Law:
     """The law without values whose chance to occur in the batch is too small to change anything by 1e-14."""
-    some = law.log_mass > math.log(1e-14 / len(law.log_mass)) - 2.0 * math.log(law.samples)
-    return _Law(law.log_weight[some], law.log_mass[some], law.samples)
+    likely = law.log_mass > math.log(1e-14 / len(law.log_mass)) - 2.0 * math.log(law.samples)
+    return _Law(law.log_weight[likely], law.log_mass[likely], law.samples)
 
 
 def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
     law = _likely(law)
     w, mass, N = np.exp(law.log_weight), np.exp(law.log_mass), law.samples
     angle = complex(math.cos(turn), math.sin(turn)) if turn else 1.0
-    found = {}
+    integrals = {}
     for name, power in (("ess", 2.0), ("largest_share", 1.0)):
         u, step = _nodes(law, power, turn)
         total = 0.0
-        for some in np.array_split(u, 1 + len(u) * len(w) // _BLOCK):
-            t = angle * np.exp(some)
-            fading = np.exp(-t[:, None] * w**power) * mass
-            total += (t * (_squares(fading, w, N) if name == "ess" else _largest(fading, w, N))).sum().real * step
-        found[name] = float(total) / (N if name == "ess" else 1)
-    return found
+        for block in np.array_split(u, 1 + len(u) * len(w) // _BLOCK):
+            t = angle * np.exp(block)
+            decay = np.exp(-t[:, None] * w**power) * mass
+            total += (t * (_squares(decay, w, N) if name == "ess" else _largest(decay, w, N))).sum().real * step
+        integrals[name] = float(total) / (N if name == "ess" else 1)
+    return integrals
 
 
-def _squares(fading: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
-    phi, first, second = fading.sum(1), fading @ w, fading @ w**2
-    rest = _power(phi, N - 2)
-    found: np.ndarray = N * second * rest * phi + N * (N - 1) * first**2 * rest
-    return found
+def _squares(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
+    phi, first, second = decay.sum(1), decay @ w, decay @ w**2
+    other_samples = _power(phi, N - 2)
+    integrand: np.ndarray = N * second * other_samples * phi + N * (N - 1) * first**2 * other_samples
+    return integrand
 
 
-def _largest(fading: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
-    below = _power(np.cumsum(fading, axis=1), N)
-    found: np.ndarray = np.diff(below, axis=1, prepend=0.0) @ w
-    return found
+def _largest(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
+    below = _power(np.cumsum(decay, axis=1), N)
+    integrand: np.ndarray = np.diff(below, axis=1, prepend=0.0) @ w
+    return integrand
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     """An integer power by squaring: NumPy's own takes a logarithm of every number."""
-    found = np.ones_like(base)
+    power = np.ones_like(base)
     while exponent:
         if exponent % 2:
-            found = found * base
+            power = power * base
         base, exponent = base * base, exponent // 2
-    return found
+    return power
 
 
 def _predict(s: _Setting) -> dict[str, float]:
@@ -135,8 +135,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     counts = compositions(N, len(start))
     chance = np.exp(gammaln(N + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mass)
     with np.errstate(divide="ignore"):
-        lean = np.log(counts)
-    first, second = (logsumexp(lean + power * log_w, axis=1) for power in (1.0, 2.0))
+        log_counts = np.log(counts)
+    first, second = (logsumexp(log_counts + power * log_w, axis=1) for power in (1.0, 2.0))
     heaviest = log_w[(np.arange(len(start)) * (counts > 0)).max(axis=1)]
     return {
         "ess": float(chance @ np.exp(2.0 * first - second)) / N,
@@ -152,8 +152,8 @@ def _ratio_of_means(s: _Setting) -> dict[str, float]:
 
 
 def _low_instead_of_high(s: _Setting) -> dict[str, float]:
-    limit, found = _ratio_of_means(s), _predict(s)
-    return {name: 2.0 * limit[name] - found[name] for name in found}
+    limit, prediction = _ratio_of_means(s), _predict(s)
+    return {name: 2.0 * limit[name] - prediction[name] for name in prediction}
 
 
 def _drawn_from_current(s: _Setting) -> dict[str, float]:

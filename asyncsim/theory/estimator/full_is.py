@@ -20,13 +20,13 @@ class _Setting(_bandit.PaidSequencePair):
 
 def _listed(s: _Setting) -> tuple[_bandit.Enumeration, np.ndarray]:
     """All sequences, and their probability under behavior times reward `[Y]`."""
-    every = _bandit.enumerate_sequences(s)
-    return every, s.paid(every)
+    sequences = _bandit.enumerate_sequences(s)
+    return sequences, s.paid(sequences)
 
 
 def _predict(s: _Setting) -> dict[str, float]:
-    every, paid = _listed(s)
-    return indexed("grad", (paid * every.ratio) @ every.score)
+    sequences, paid = _listed(s)
+    return indexed("grad", (paid * sequences.ratio) @ sequences.score)
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
@@ -34,19 +34,19 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 
 def _no_ratio(s: _Setting) -> dict[str, float]:
-    every, paid = _listed(s)
-    return indexed("grad", paid @ every.score)
+    sequences, paid = _listed(s)
+    return indexed("grad", paid @ sequences.score)
 
 
 def _short_product(s: _Setting) -> dict[str, float]:
-    every, paid = _listed(s)
-    ratio = np.exp((every.log_current - every.log_behavior)[:, :-1].sum(axis=1))
-    return indexed("grad", (paid * ratio) @ every.score)
+    sequences, paid = _listed(s)
+    ratio = np.exp((sequences.log_current - sequences.log_behavior)[:, :-1].sum(axis=1))
+    return indexed("grad", (paid * ratio) @ sequences.score)
 
 
 def _score_at_behavior(s: _Setting) -> dict[str, float]:
-    every, paid = _listed(s)
-    return indexed("grad", (paid * every.ratio) @ _bandit.sequence_scores(s, s.behavior_logits, every.tokens))
+    sequences, paid = _listed(s)
+    return indexed("grad", (paid * sequences.ratio) @ _bandit.sequence_scores(s, s.behavior_logits, sequences.tokens))
 
 
 claim = stated(

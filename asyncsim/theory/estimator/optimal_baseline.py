@@ -1,11 +1,11 @@
 r"""The constant baseline of least gradient variance, with and without truncated weights.
 
 g = w' (R - b) s for one sample, w' the ratio, truncated at `cap` where given, and z = E[w' s]. The total variance is
-least at b = (E[w'^2 |s|^2 R] - E[w' R s] . z) / (E[w'^2 |s|^2] - |z|^2); without truncation z = 0, and it is E[w^2
-|s|^2 R] / E[w^2 |s|^2]. With truncation that quotient ("opob") minimizes the second moment, not the variance.
-Derivation: the variance is a parabola in b. Domain: one softmax, deterministic arm rewards, baseline independent of
-the sample. Second route: the variance by enumeration at three baselines and the vertex of the parabola through them.
-Source: arXiv 2602.17616 for the quotient; the truncated form is derived.
+least at b = (E[w'^2 |s|^2 R] - E[w' R s] . z) / (E[w'^2 |s|^2] - |z|^2). Without truncation z = 0, and b = E[w^2 |s|^2
+R] / E[w^2 |s|^2]. With truncation that quotient ("opob") minimizes the second moment, not the variance. Derivation: the
+variance is a parabola in b. Domain: one softmax, deterministic arm rewards, baseline independent of the sample. Second
+route: the variance by enumeration at three baselines and the vertex of the parabola through them. Source: arXiv
+2602.17616 for the quotient; the truncated form is derived.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def _quotient(s: _Setting, power: float) -> float:
 def _minimizer(s: _Setting) -> float:
     mass = s.mu * s.weight**2 * score_norm_squared(s.pi)
     drift = s.mu * s.weight - (s.mu @ s.weight) * s.pi
-    paid = s.mu * s.weight * s.rewards
-    signal = paid - paid.sum() * s.pi
+    returns = s.mu * s.weight * s.rewards
+    signal = returns - returns.sum() * s.pi
     return float((mass @ s.rewards - signal @ drift) / (mass.sum() - drift @ drift))
 
 

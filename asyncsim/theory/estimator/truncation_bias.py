@@ -22,25 +22,25 @@ class _Setting(PaidSequencePair):
     def joint(self) -> None:
         """A cap that binds."""
         super().joint()
-        self.every = enumerate_sequences(self)
-        largest = float(self.every.ratio.max())
+        self.sequences = enumerate_sequences(self)
+        largest = float(self.sequences.ratio.max())
         bound = f"below the largest sequence ratio {largest:.6g}"
         checks.require(self.cap < largest, "cap", self.cap, bound, "a cap that never binds has no bias")
-        self.paid_mass = self.paid(self.every)
+        self.paid_mass = self.paid(self.sequences)
 
 
 def _predict(s: _Setting) -> dict[str, float]:
-    return indexed("bias", -(s.paid_mass * np.maximum(s.every.ratio - s.cap, 0.0)) @ s.every.score)
+    return indexed("bias", -(s.paid_mass * np.maximum(s.sequences.ratio - s.cap, 0.0)) @ s.sequences.score)
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
-    truncated = (s.paid_mass * np.minimum(s.every.ratio, s.cap)) @ s.every.score
+    truncated = (s.paid_mass * np.minimum(s.sequences.ratio, s.cap)) @ s.sequences.score
     return indexed("bias", truncated - exact_gradient(s, s.current_logits, s.success))
 
 
 def _tokens_first(s: _Setting) -> dict[str, float]:
-    product = np.minimum(np.exp(s.every.log_current - s.every.log_behavior), s.cap).prod(axis=1)
-    return indexed("bias", (s.paid_mass * (product - s.every.ratio)) @ s.every.score)
+    product = np.minimum(np.exp(s.sequences.log_current - s.sequences.log_behavior), s.cap).prod(axis=1)
+    return indexed("bias", (s.paid_mass * (product - s.sequences.ratio)) @ s.sequences.score)
 
 
 claim = stated(
@@ -54,7 +54,7 @@ claim = stated(
     reference="elementary",
     formula_defects={
         "masking in place of truncation": lambda s: indexed(
-            "bias", -(s.paid_mass * s.every.ratio * (s.every.ratio > s.cap)) @ s.every.score
+            "bias", -(s.paid_mass * s.sequences.ratio * (s.sequences.ratio > s.cap)) @ s.sequences.score
         ),
         "token factors truncated before the product": _tokens_first,
         "sign": lambda s: {name: -value for name, value in _predict(s).items()},

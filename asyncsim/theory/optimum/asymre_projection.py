@@ -1,11 +1,10 @@
 r"""With a baseline below the behavior's mean reward, REINFORCE on frozen data ends at a projection onto the simplex.
 
-For frozen behavior mu and baseline V < V_mu = mu . r, gradient flow of E_mu[(r - V) log pi] in the logits tends to
-the Euclidean projection on the simplex of x = mu (r - V) / (V_mu - V). Derivation: the flow is (V_mu - V)(x - pi),
-the gradient of a concave function; such a flow tends to the least-norm element of the closure of its gradients, and
-pi ranges over the simplex. Domain: full support, one softmax, plain gradient (not natural, not Adam). Second route:
-the flow itself, by implicit Euler with steps that double, to time 3e13. Source: arXiv 2506.20520 (method); limit
-derived.
+Take frozen behavior mu and a baseline V < V_mu = mu . r. Gradient flow of E_mu[(r - V) log pi] in the logits tends to
+the Euclidean projection on the simplex of x = mu (r - V) / (V_mu - V). Derivation: the flow is (V_mu - V)(x - pi), the
+gradient of a concave function. Such a flow tends to the least-norm element of the closure of its gradients, and pi
+ranges over the simplex. Domain: full support, one softmax, plain gradient (not natural, not Adam). Second route: the
+flow itself, by implicit Euler with steps that double, to time 3e13. Source: arXiv 2506.20520 (method); limit derived.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def _predict(s: _Setting) -> dict[str, float]:
 def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarray:
     """new = theta + length (x - softmax(new)), up to a constant.
 
-    With p = softmax(new) this is length p + log p = length x + theta - c, solved by Wright's omega function; the
+    With p = softmax(new) this is length p + log p = length x + theta - c, solved by Wright's omega function. The
     constant c is the root of sum p = 1. Logits come from log p where p is positive, which keeps digits on a long step.
     """
     z = length * x + theta + np.log(length)
@@ -94,8 +93,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 
 def _clip_and_rescale(s: _Setting) -> dict[str, float]:
-    kept = np.maximum(s.target, 0.0)
-    return indexed("pi", kept / kept.sum())
+    positive_part = np.maximum(s.target, 0.0)
+    return indexed("pi", positive_part / positive_part.sum())
 
 
 claim = stated(

@@ -1,9 +1,10 @@
 r"""The log ratio of a chain of bits is a sum of independent two-valued terms, whose law is known exactly.
 
-log W = sum_t X_t, X_t = log pi_t/mu_t of the bit drawn from mu: mean -sum KL(mu_t || pi_t), variance
-sum p_t (1 - p_t) (difference of the two values)^2, and P(log W <= x) by splitting on one bit after another until what
-is left cannot matter. Domain: at most 24 bits whose margins go evenly along the chain; levels x inside the law and off
-its atoms. Second route: all values of each half of the chain, joined by sorting. Source: textbook.
+log W = sum_t X_t, X_t = log pi_t/mu_t of the bit drawn from mu. Its mean is -sum KL(mu_t || pi_t), its variance sum p_t
+(1 - p_t) (difference of the two values)^2. P(log W <= x) follows by splitting on one bit after another until the
+remaining bits cannot change the answer. Domain: at most 24 bits whose margins go evenly along the chain; levels x
+inside the law and off its atoms. Second route: all values of each half of the chain, joined by sorting. Source:
+textbook.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def _split(pair: ChainPair, level: float) -> float:
         mass = np.concatenate([mass * p[t], mass * (1.0 - p[t])])
         below = sums + most[t + 1] <= level
         total += float(mass[below].sum())
-        open_ = ~below & (sums + least[t + 1] <= level)
-        sums, mass = sums[open_], mass[open_]
+        undecided = ~below & (sums + least[t + 1] <= level)
+        sums, mass = sums[undecided], mass[undecided]
     return total
 
 
@@ -78,8 +79,8 @@ def _joined(pair: ChainPair, levels: np.ndarray) -> np.ndarray:
     variance = sum(mass @ (values - values @ mass) ** 2 for values, mass in halves)
     (first, first_mass), (second, second_mass) = halves
     order = np.argsort(second)
-    up_to = np.concatenate([[0.0], second_mass[order].cumsum()])
-    below = [first_mass @ up_to[np.searchsorted(second[order], level - first, side="right")] for level in levels]
+    cdf = np.concatenate([[0.0], second_mass[order].cumsum()])
+    below = [first_mass @ cdf[np.searchsorted(second[order], level - first, side="right")] for level in levels]
     return np.array([mean, variance, *below])
 
 
@@ -89,16 +90,16 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 
 def _sign(s: _Setting) -> dict[str, float]:
-    found = _predict(s)
-    return found | {"mean_log": -found["mean_log"]}
+    prediction = _predict(s)
+    return prediction | {"mean_log": -prediction["mean_log"]}
 
 
 def _under_current(s: _Setting) -> dict[str, float]:
     right, wrong = log_ratios(s.pair)
     p = probabilities(s.pair.current)
-    swapped = -_joined(ChainPair(s.pair.current, s.pair.behavior), -s.levels)
+    reverse_law = -_joined(ChainPair(s.pair.current, s.pair.behavior), -s.levels)
     mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
-    return _quantities(mean, variance, 1.0 + swapped[2:])
+    return _quantities(mean, variance, 1.0 + reverse_law[2:])
 
 
 claim = stated(

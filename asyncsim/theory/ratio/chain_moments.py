@@ -22,8 +22,8 @@ class _Setting(Chains):
         """No batch shows the moments of policies that are farther apart."""
         second = log_moment(self.pair, 2.0)
         bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
-        given = self.current_margins.tolist()
-        checks.require(second < math.log(1e12), "current_margins", given, bound, "move them closer")
+        margins = self.current_margins.tolist()
+        checks.require(second < math.log(1e12), "current_margins", margins, bound, "move them closer")
 
 
 def _quantities(log_second: float, half: float) -> dict[str, float]:

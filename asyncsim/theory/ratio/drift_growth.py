@@ -1,18 +1,18 @@
 r"""The variance of the log ratio grows like the staleness S where updates are noise, like S^2 where they are drift.
 
 One softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
-Var_mu(Delta theta), an identity. After S steps of size eta along gradients that are independent given the policy mu
-that generated their data, with mean gbar, v_1 = eta^2 E Var_mu(g) and f = Var_mu(gbar) / E Var_mu(g), E v_S =
-v_1 ((1 - f) S + f S^2): slope 1 in S for f = 0 (diffusive), 2 for f = 1 (ballistic). "growth[S]" is E v_S / eta^2,
-"slope" the least-squares slope of its log over log S, "identity" the ratio of both sides of the identity.
+Var_mu(Delta theta), an identity. Take S steps of learning rate eta along gradients of mean gbar that are independent
+given the policy mu that generated their data. Let v_1 = eta^2 E Var_mu(g) and f = Var_mu(gbar) / E Var_mu(g). Then E
+v_S = v_1 ((1 - f) S + f S^2): slope 1 in S for f = 0 (diffusive), 2 for f = 1 (ballistic). "growth[S]" is E v_S /
+eta^2, "slope" the least-squares slope of its log over log S. "identity" is the ratio of both sides of the identity.
 
 A group of N with the leave-one-out baseline has g = mean over pairs of (r_i - r_j)(e_i - e_j)/2, the sample covariance
-of reward and arm, whatever the trainer's policy: f = 0 iff all arms are equal in mean. Its covariance is Hoeffding's,
+of reward and arm, whatever the trainer's policy. f = 0 iff all arms are equal in mean. Its covariance is Hoeffding's,
 (4 (N - 2) zeta_1 + 2 zeta_2)/(N (N - 1)) with zeta_1 that of one sample's share and zeta_2 that of one pair.
-Derivation: the mean square of a sum of S independent vectors is S times the trace of their covariance plus S^2 times
-the square of their mean, in the metric diag mu - mu mu^T. Domain: one context, data of all S updates from mu, at most
-2500 compositions of a group (the second route enumerates them, in pairs). Sampling "enumerate" is a population, which
-has f = 1 and no N. Source: derived; Hoeffding 1948 for the covariance.
+Derivation: take the mean square of a sum of S independent vectors in the metric diag mu - mu mu^T. It is S times the
+trace of their covariance plus S^2 times the square of their mean. Domain: one context, data of all S updates from mu,
+at most 2500 compositions of a group (the second route enumerates them, in pairs). Sampling "enumerate" is a population,
+which has f = 1 and no N. Source: derived; Hoeffding 1948 for the covariance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from asyncsim.theory._stated import stated
 _LIMIT = 2500
 """Most compositions of a group that are enumerated."""
 _SMALLEST = 1e-6
-"""Least growth in one update that double precision tells from rounding."""
+"""Least growth in one update that exceeds rounding in double precision."""
 
 
 class _Setting(Arms):
@@ -65,9 +65,9 @@ class _Setting(Arms):
         cells = (np.vstack([arms, arms]), np.repeat([1.0, 0.0], len(mu)), np.concatenate([means, 1.0 - means]))
         arm, reward, chance = cells if coin else (arms, means, np.ones_like(means))
         mass = chance * np.tile(mu, len(chance) // len(mu))
-        some = mass > 0.0
+        possible = mass > 0.0
         self.group = None if self.sampling == "enumerate" else self.samples
-        self.mu, self.arm, self.reward, self.mass = mu, arm[some], reward[some], mass[some]
+        self.mu, self.arm, self.reward, self.mass = mu, arm[possible], reward[possible], mass[possible]
         _check_size(self)
 
 
@@ -78,23 +78,23 @@ def _check_size(s: _Setting) -> None:
             count <= _LIMIT, "samples", s.group, f"such that compositions ({count}) <= {_LIMIT}", "lower samples"
         )
     growth = sum(_shares(s, *_moments(s), fisher(s.mu)))
-    moves = f"apart or random enough for a growth of {_SMALLEST:g}"
-    checks.require(growth >= _SMALLEST, "means", s.means.tolist(), moves, "spread them")
+    bound = f"apart or random enough for a growth of {_SMALLEST:g}"
+    checks.require(growth >= _SMALLEST, "means", s.means.tolist(), bound, "spread them")
 
 
 def _moments(s: _Setting) -> tuple[np.ndarray, np.ndarray]:
     """Mean `[A]` and covariance `[A, A]` of one gradient."""
     centered = s.arm - s.mu
-    away = s.reward - s.mass @ s.reward
-    mean = (s.mass * away) @ centered
+    deviation = s.reward - s.mass @ s.reward
+    mean = (s.mass * deviation) @ centered
     if s.group is None:
         return mean, np.zeros((len(s.mu), len(s.mu)))
-    share = 0.5 * (away[:, None] * centered - mean)
-    one = share.T @ (s.mass[:, None] * share)
-    apart = 0.5 * (s.reward[:, None] - s.reward)[..., None] * (s.arm[:, None] - s.arm)
-    pair = np.einsum("i,j,ija,ijb->ab", s.mass, s.mass, apart, apart) - np.outer(mean, mean)
+    share = 0.5 * (deviation[:, None] * centered - mean)
+    share_covariance = share.T @ (s.mass[:, None] * share)
+    kernel = 0.5 * (s.reward[:, None] - s.reward)[..., None] * (s.arm[:, None] - s.arm)
+    pair_covariance = np.einsum("i,j,ija,ijb->ab", s.mass, s.mass, kernel, kernel) - np.outer(mean, mean)
     N = s.group
-    return mean, (4.0 * (N - 2) * one + 2.0 * pair) / (N * (N - 1))
+    return mean, (4.0 * (N - 2) * share_covariance + 2.0 * pair_covariance) / (N * (N - 1))
 
 
 def _shares(s: _Setting, mean: np.ndarray, covariance: np.ndarray, metric: np.ndarray) -> tuple[float, float]:
@@ -130,35 +130,35 @@ def _compositions(s: _Setting) -> tuple[np.ndarray, np.ndarray]:
     return gradient[first], np.bincount(group.ravel(), weights=mass)
 
 
-def _spread(s: _Setting, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _spread(s: _Setting, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Variances under mu `[...]` of the log ratio after these changes of the logits `[..., A]` and of the changes."""
-    found = []
-    for values in (log_softmax(s.logits + moved, axis=-1) - np.log(s.mu), moved):
+    variances = []
+    for values in (log_softmax(s.logits + change, axis=-1) - np.log(s.mu), change):
         center = (values @ s.mu)[..., None]
-        found.append((values - center) ** 2 @ s.mu)
-    return found[0], found[1]
+        variances.append((values - center) ** 2 @ s.mu)
+    return variances[0], variances[1]
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
     scale = s.step**2
     if s.group is None:
         velocity = complex_gradient(lambda logits: softmax(logits) @ s.means, s.logits)
-        ratio, moved = _spread(s, s.step * np.outer(s.stalenesses, velocity))
-        return _named(s, ratio / scale, float(ratio[0] / moved[0]))
+        ratio, change = _spread(s, s.step * np.outer(s.stalenesses, velocity))
+        return _named(s, ratio / scale, float(ratio[0] / change[0]))
     gradient, mass = _compositions(s)
-    ratio, moved = (mass @ part for part in _spread(s, s.step * gradient))
+    ratio, change = (mass @ part for part in _spread(s, s.step * gradient))
     pairs, _ = _spread(s, s.step * (gradient[:, None] + gradient))
     first, second = float(ratio) / scale, float(mass @ pairs @ mass) / scale
-    # A mean square of a sum of independent vectors is quadratic in their number: two values of it tell all others.
+    # A mean square of a sum of independent vectors is quadratic in their number: two values determine all others.
     age = np.array(s.stalenesses, dtype=np.float64)
-    return _named(s, age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / moved))
+    return _named(s, age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / change))
 
 
 def _baseline_known(s: _Setting) -> dict[str, float]:
     mean, covariance = _moments(s)
     if s.group is not None:
-        one = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - mean
-        covariance = one.T @ (s.mass[:, None] * one) / s.group
+        term = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - mean
+        covariance = term.T @ (s.mass[:, None] * term) / s.group
     return _grown(s, *_shares(s, mean, covariance, fisher(s.mu)))
 
 

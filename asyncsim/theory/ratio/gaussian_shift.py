@@ -47,9 +47,11 @@ def _predict(s: _Setting) -> dict[str, float]:
 def _cross_check(s: _Setting) -> dict[str, float]:
     d = s.shift
 
+    # Write the ratio from both densities.
     def log_ratio(u: float) -> float:
         return float(norm.logpdf(u, loc=d) - norm.logpdf(u))
 
+    # Integrate over the action.
     def integral(power: int, function: Callable[[float], float]) -> float:
         """E[w^power function(u)]: the integrand peaks at u = power * shift."""
         peak = power * d
@@ -66,6 +68,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     mean = integral(0, log_ratio)
     variance = integral(0, lambda u: (log_ratio(u) - mean) ** 2)
 
+    # Invert the ratio for the distribution.
     def below(z: int) -> float:
         edge = brentq(lambda u: log_ratio(u) - (-(d**2) / 2.0 + z * d), -10.0, 10.0, xtol=1e-14)
         return quad(norm.pdf, -12.0, edge, epsabs=1e-14)[0]

@@ -2,8 +2,8 @@ r"""Ratios of tokens that follow the previous one have the moments of a vector r
 
 E_mu W^p = u_0(start), u_t(s) = sum_a pi(a|s)^p mu(a|s)^{1-p} u_{t+1}(a), u_T = 1; a large batch has ESS/N = 1/E W^2.
 Derivation: condition on one token after another. Domain: softmax policies of full support with row 0 at the start and
-row 1 + a after token a, at most 4096 tokens, E W^2 below 1e12. Second route: the coefficient of z^{T-1} in
-v (1 - z M)^{-1} 1, by Cauchy's formula on a circle. Source: derived.
+row 1 + a after token a. At most 4096 tokens, E W^2 below 1e12. Second route: the coefficient of z^{T-1} in v (1 - z
+M)^{-1} 1, by Cauchy's formula on a circle. Source: derived.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ class _Setting(Declared):
         self.pair = _Pair(behavior, current, self.horizon)
         second = _log_moment(self.pair, 2.0)
         bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
-        given = self.current_logits.tolist()
-        checks.require(second < math.log(1e12), "current_logits", given, bound, "move them closer")
+        logits = self.current_logits.tolist()
+        checks.require(second < math.log(1e12), "current_logits", logits, bound, "move them closer")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Tables of the shape that the number of actions asks for."""
+        """Tables of the shape that the number of actions sets."""
         actions = draw(cls.actions)
         return {"actions": actions, "horizon": draw(cls.horizon)} | drawn_tables(draw, actions + 1, actions)
 
 
 def _log_moment(pair: _Pair, power: float) -> float:
     """log E_mu W^power by backward recursion, rescaled at every token."""
-    heavy = np.exp(power * pair.current + (1.0 - power) * pair.behavior)
-    ahead, scale = np.ones(len(heavy)), 0.0
+    weights = np.exp(power * pair.current + (1.0 - power) * pair.behavior)
+    values, scale = np.ones(len(weights)), 0.0
     for _ in range(pair.horizon):
-        now = heavy @ ahead[1:]
-        scale += math.log(now[0])
-        ahead = now / now[0]
+        backup = weights @ values[1:]
+        scale += math.log(backup[0])
+        values = backup / backup[0]
     return scale
 
 
@@ -82,9 +82,9 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     return _quantities(_log_coefficient(pi**2 / mu, pair.horizon), _log_coefficient(np.sqrt(pi * mu), pair.horizon))
 
 
-def _log_coefficient(heavy: np.ndarray, horizon: int) -> float:
+def _log_coefficient(weights: np.ndarray, horizon: int) -> float:
     """log of the coefficient of z^{T-1} in v (1 - z M)^{-1} 1 from its values on a circle."""
-    start, step, size = heavy[0], heavy[1:], 8 * horizon
+    start, step, size = weights[0], weights[1:], 8 * horizon
     # Aliasing falls with the circle's radius and rounding grows; both are small at this one.
     radius = 10.0 ** (-16.0 / size) / np.abs(np.linalg.eigvals(step)).max()
     circle, one = np.exp(2j * np.pi * np.arange(size) / size), np.ones(len(step))

@@ -32,14 +32,14 @@ def _predict(s: SequencePair) -> dict[str, float]:
 
 
 def _cross_check(s: SequencePair) -> dict[str, float]:
-    every = enumerate_sequences(s)
-    return {"second_moment": math.fsum(every.mass * every.ratio**2)}
+    sequences = enumerate_sequences(s)
+    return {"second_moment": math.fsum(sequences.mass * sequences.ratio**2)}
 
 
 def _sum_of_chi_squares(s: SequencePair) -> dict[str, float]:
-    every = enumerate_sequences(s)
-    token = np.exp(2.0 * (every.log_current - every.log_behavior))
-    return {"second_moment": 1.0 + float(every.mass @ (token - 1.0).sum(axis=1))}
+    sequences = enumerate_sequences(s)
+    token = np.exp(2.0 * (sequences.log_current - sequences.log_behavior))
+    return {"second_moment": 1.0 + float(sequences.mass @ (token - 1.0).sum(axis=1))}
 
 
 claim = stated(

@@ -28,8 +28,8 @@ class _Setting(PaidChains):
 def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
     p = probabilities(margins)
     others = [np.delete(p, t) for t in range(len(p))]
-    short = np.array([count_law(o)[needed - 1] if 0 < needed <= len(p) else 0.0 for o in others])
-    return p * (1.0 - p) * short
+    one_short = np.array([count_law(o)[needed - 1] if 0 < needed <= len(p) else 0.0 for o in others])
+    return p * (1.0 - p) * one_short
 
 
 def _predict(s: _Setting) -> dict[str, float]:

@@ -1,11 +1,11 @@
-r"""Momentum raises the largest stable step of fresh gradients and lowers that of stale ones.
+r"""Momentum raises the largest stable learning rate of fresh gradients and lowers that of stale ones.
 
-x_{t+1} = x_t + beta (x_t - x_{t-1}) - step g_{t-tau}, no factor 1 - beta on g: stable iff step * largest curvature <
-2 sin(phi/2) sqrt(1 - 2 beta cos phi + beta^2), phi the smallest root of (tau - 1/2) phi + arg(e^{i phi} - beta) =
-pi/2. So 2 (1 + beta) at tau = 0, 1 - beta at tau = 1; divided by 1 - beta it falls towards 1/tau for tau >= 2.
-Derivation: a root z leaves the disc where z^{tau-1} (z - 1) (z - beta) = -a, of modulus and phase as stated. Domain:
-linear gradient, constant staleness up to 64 updates, beta <= 0.99. Second route: root finding on the largest root of
-z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitatively arXiv 1909.12340.
+x_{t+1} = x_t + beta (x_t - x_{t-1}) - step g_{t-tau}, no factor 1 - beta on g. It is stable iff step * largest
+curvature < 2 sin(phi/2) sqrt(1 - 2 beta cos phi + beta^2). Here phi is the smallest root of (tau - 1/2) phi + arg(e^{i
+phi} - beta) = pi/2. So 2 (1 + beta) at tau = 0, 1 - beta at tau = 1; divided by 1 - beta it falls towards 1/tau for tau
+>= 2. Derivation: a root z leaves the disc where z^{tau-1} (z - 1) (z - beta) = -a, of modulus and phase as stated.
+Domain: linear gradient, constant staleness up to 64 updates, beta <= 0.99. Second route: root finding on the largest
+root of z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitatively arXiv 1909.12340.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 
 def _as_delay(s: _Setting) -> dict[str, float]:
-    longer = s.staleness + s.momentum / (1.0 - s.momentum)
-    return {"step": 2.0 * (1.0 - s.momentum) * math.sin(math.pi / (2.0 * (2.0 * longer + 1.0))) / s.curvature}
+    delay = s.staleness + s.momentum / (1.0 - s.momentum)
+    return {"step": 2.0 * (1.0 - s.momentum) * math.sin(math.pi / (2.0 * (2.0 * delay + 1.0))) / s.curvature}
 
 
 claim = stated(

@@ -1,10 +1,9 @@
 r"""Workers that update on arrival conserve total delay: workers - 1 per update, path by path.
 
-sum of delays of applied gradients + sum of ages of gradients in flight = (N - 1) T after T updates. Derivation:
-between two reads of one worker pass its delay plus its own update, so for each worker delays + own updates + present
-age = T; sum over the N workers, whose own updates add up to T. Domain: one gradient in flight per worker, all read
-before the first update; any time law. Second route: the count itself on a path of log-normal service times. Source:
-derived.
+sum of delays of applied gradients + sum of ages of gradients in flight = (N - 1) T after T updates. Derivation: between
+two reads of one worker pass its delay plus its own update. So for each worker delays + own updates + present age = T.
+Sum over the N workers, whose own updates add up to T. Domain: one gradient in flight per worker, all read before the
+first update; any time law. Second route: the count itself on a path of log-normal service times. Source: derived.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from asyncsim.theory._stated import stated
 
 
 def _text(name: str, value: Any) -> str:
-    given = isinstance(value, str) and value != ""
-    checks.require(given, name, value, "the text of a service law", "write it as name:numbers")
+    is_text = isinstance(value, str) and value != ""
+    checks.require(is_text, name, value, "the text of a service law", "write it as name:numbers")
     return str(value)
 
 

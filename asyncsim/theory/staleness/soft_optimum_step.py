@@ -1,11 +1,11 @@
-r"""A regularized softmax bandit tolerates steps up to a_c(workers - 1) / (kl * Fisher eigenvalue at its optimum).
+r"""A regularized softmax bandit is stable up to step a_c(workers - 1) / (kl * Fisher eigenvalue at its optimum).
 
-J_kl = pi . r - kl KL(pi || reference) peaks at pi* ~ reference e^{r/kl}, where the Hessian in the logits is -kl
-F(pi*), F = diag pi* - pi* pi*^T. With N workers in rotation every gradient is N - 1 updates old, so the local limit
-of delayed ascent is the linear one with curvature kl lambda_max(F). Domain: everything in the gradient is stale (the
-penalty sits in the reward, at behavior log-probabilities), no ratio, unbiased baseline, small deviations from pi*.
-Second route: pi* by natural-gradient ascent, Jacobian of the mean field by complex steps, radius of the block
-companion matrix. Source: derived (local linearization).
+J_kl = pi . r - kl KL(pi || reference) peaks at pi* ~ reference e^{r/kl}, where the Hessian in the logits is -kl F(pi*),
+F = diag pi* - pi* pi*^T. With N workers in rotation every gradient is N - 1 updates old. So the local limit of delayed
+ascent is the linear one with curvature kl lambda_max(F). Domain: everything in the gradient is stale (the penalty sits
+in the reward, at behavior log-probabilities), no ratio, unbiased baseline, small deviations from pi*. Second route: pi*
+by natural-gradient ascent, Jacobian of the mean field by complex steps, radius of the block companion matrix. Source:
+derived (local linearization).
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
     def field(logits: np.ndarray) -> np.ndarray:
         pi = softmax(logits)
-        soft = s.rewards - s.kl * (np.log(pi) - np.log(softmax(s.reference_logits)))
-        mean_field: np.ndarray = pi * (soft - pi @ soft)
+        soft_rewards = s.rewards - s.kl * (np.log(pi) - np.log(softmax(s.reference_logits)))
+        mean_field: np.ndarray = pi * (soft_rewards - pi @ soft_rewards)
         return mean_field
 
     # Logits matter up to a constant: the direction (1, .., 1) has no dynamics and is projected out.

@@ -1,11 +1,11 @@
 r"""An age cut keeps short samples: those of length L with probability clip(m + 1 - L/tau, 0, 1).
 
-Open loop, C places, P groups a batch, one sample a group, training takes no time; what is older than m versions when it
-is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at the
-cut is floor(L/tau + phi) with phi uniform (`systems/in-flight`): kappa(L) = P(age <= m) = clip(m + 1 - x, 0, 1), x =
-L/tau. Kept fraction E kappa, mean length of the trained E[L kappa]/E[kappa]; if all waited q publishes, m - q would
-stand for m. The period is realized, not set: C places deliver C/E[L] samples a second, of which E kappa are kept, so
-tau = P E[L]/(C E[kappa(tau)]), whose right side falls in tau: one solution. Exact as P grows, when P kept deliveries
+Open loop, C places, P groups a batch, one sample a group, training takes no time. A sample older than m versions when
+it is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at
+the cut is floor(L/tau + phi) with phi uniform (`systems/in-flight`). Hence kappa(L) = P(age <= m) = clip(m + 1 - x, 0,
+1), x = L/tau. Kept fraction E kappa, mean length of the trained E[L kappa]/E[kappa]; if all waited q publishes, m - q
+would stand for m. The period is realized, not set: C places deliver C/E[L] samples a second, of which E kappa are kept.
+So tau = P E[L]/(C E[kappa(tau)]), whose right side falls in tau: one solution. Exact as P grows, when P kept deliveries
 are a clock; the mean length is off by about 1/(3 P) of itself. Domain: lengths with a density, P >= 16, C >= P. Without
 the cut, and under tickets without drops, lengths are unbiased. Second route: bisection of the condition with quadrature
 over the density. Source: derived.
@@ -63,9 +63,9 @@ def _moments(s: _Setting, period: float) -> tuple[float, float]:
     low = high - period
     below = [(_lengths.moment_below(s.length, p, low), _lengths.moment_below(s.length, p, high)) for p in (0, 1, 2)]
     (zero, zero_high), (one, one_high), (two, two_high) = below
-    kept = zero + (s.max_age + 1) * (zero_high - zero) - (one_high - one) / period
+    share = zero + (s.max_age + 1) * (zero_high - zero) - (one_high - one) / period
     length = one + (s.max_age + 1) * (one_high - one) - (two_high - two) / period
-    return kept, length
+    return share, length
 
 
 def _integrals(s: _Setting, period: float) -> tuple[float, float]:
@@ -75,13 +75,13 @@ def _integrals(s: _Setting, period: float) -> tuple[float, float]:
         return np.asarray(np.clip(s.max_age + 1 - x / period, 0.0, 1.0))
 
     breaks = (s.max_age * period, (s.max_age + 1) * period)
-    kept = _lengths.expectation(s.length, kappa, breaks, power=0.0)
-    return kept, _lengths.expectation(s.length, lambda x: x * kappa(x), breaks, power=0.0)
+    share = _lengths.expectation(s.length, kappa, breaks, power=0.0)
+    return share, _lengths.expectation(s.length, lambda x: x * kappa(x), breaks, power=0.0)
 
 
 def _quantities(s: _Setting, period: float, moments: _Moments) -> dict[str, float]:
-    kept, length = moments(s, period)
-    return {"kept": kept, "mean_length": length / kept, "period": period}
+    share, length = moments(s, period)
+    return {"kept": share, "mean_length": length / share, "period": period}
 
 
 def _predict(s: _Setting) -> dict[str, float]:

@@ -1,13 +1,13 @@
 r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, and floor of a geometric law.
 
-Derivation of the mean: mean-staleness identity; at an update the N - 1 other workers are out and nothing waits, P
+Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
 groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r
-deliveries waiting, r uniform on 0..P-1 whoever it is, J of the others deliver before it does, P(J = j) = p_i q_i^j, and
-s = floor((r + J)/P): P(s >= k | i) = (1/P) sum_r q_i^max(kP - r, 0), a share p_i of the updates being i's. Domain: a
-worker never waits, neither for a ticket nor for an update; training takes no time; weights of a worker stay those of
-its start; finite mean service time; cells of the law (`cells` > 0) only for exponential service. Second route: a path
-of deliveries repeated P times, its lags counted; and the chain of (waiting, versions) stepped delivery by delivery.
-Source: derived.
+deliveries waiting, r uniform on 0..P-1 for every worker. J of the others deliver before it does, P(J = j) = p_i q_i^j,
+and s = floor((r + J)/P). So P(s >= k | i) = (1/P) sum_r q_i^max(kP - r, 0), a share p_i of the updates being i's.
+Domain: a worker never waits, neither for a ticket nor for an update. Training takes no time; a worker keeps the weights
+of its start; service time has a finite mean. Cells of the distribution (`cells` > 0) only for exponential service.
+Second route: a path of deliveries repeated P times, its lags counted; and the chain of (waiting, versions) stepped
+delivery by delivery. Source: derived.
 """
 
 from __future__ import annotations
@@ -69,24 +69,24 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 def _cyclic_mean(path: np.ndarray, groups: int) -> float:
     """Mean versions between a worker's deliveries on the path repeated for ever, counted: P rounds close a cycle."""
     deliveries = np.tile(path, 2 * groups)
-    restarted: dict[int, int] = {}
-    counted = []
+    restart_versions: dict[int, int] = {}
+    stalenesses = []
     for t, worker in enumerate(deliveries.tolist()):
         if t >= len(deliveries) // 2:
-            counted.append(t // groups - restarted[worker])
-        restarted[worker] = (t + 1) // groups
-    return sum(counted) / len(counted)
+            stalenesses.append(t // groups - restart_versions[worker])
+        restart_versions[worker] = (t + 1) // groups
+    return sum(stalenesses) / len(stalenesses)
 
 
 def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
     """P(s >= k), k = 1 .. cells, of a worker that makes each delivery with probability `share`, step by step."""
     # State k P + r: k versions since the restart, r deliveries waiting; what moves beyond the last cell never returns.
-    mass, delivered = np.zeros(cells * groups), np.zeros(cells)
+    mass, pmf = np.zeros(cells * groups), np.zeros(cells)
     mass[:groups] = 1.0 / groups
     for _ in range(cells * groups):
-        delivered += share * mass.reshape(cells, groups).sum(axis=1)
+        pmf += share * mass.reshape(cells, groups).sum(axis=1)
         mass = np.append(0.0, (1.0 - share) * mass[:-1])
-    return np.asarray(1.0 - np.cumsum(delivered))
+    return np.asarray(1.0 - np.cumsum(pmf))
 
 
 def _geometric_of_the_mean(s: _Setting) -> dict[str, float]:

@@ -1,15 +1,15 @@
 r"""An open loop trains groups at the rate of the slower of its generator and its trainer.
 
 Seconds for a group = max(T/C, t_T/P) + t_sync/M where a synchronization stops both, max(T/C, t_T/P + t_sync/M) where
-the generators go on: C places, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no ticket
-limits admission, so places are busy unless stopped or blocked, and renewals give C/T groups a second; the trainer
-takes t_T a batch and, once in S batches, t_sync. The slower of the two is never waiting, in the limit of a large
-buffer; a synchronization that stops both stands outside the maximum, as a clock that stops for everyone. Domain: away
-from the knee, the two rates a factor 1.25 apart or more (at equality a buffer of two batches loses about 5 percent),
-and a buffer that holds what arrives while the trainer is away. There it is exact for a generator that never finds the
-buffer full and for a trainer that never finds it short; groups of two batches' room leave at most 0.5 percent. The
-trainer waits for installs, samples in flight go on (mode keep or pin), works of finite mean. Second route: event
-simulation with constant times, starts staggered. Source: derived.
+the generators go on: C places, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no ticket limits
+admission, so places are busy unless stopped or blocked, and renewals give C/T groups a second. The trainer takes t_T a
+batch and, once in S batches, t_sync. The slower of the two never waits, in the limit of a large buffer. A
+synchronization that stops both is outside the maximum, as both clocks stop. Domain: away from the knee, the two rates a
+factor 1.25 apart or more (at equality a buffer of two batches loses about 5 percent). The buffer holds the groups that
+arrive while the trainer is away. There it is exact for a generator that never meets a full buffer and for a trainer
+that never lacks a batch. With room for two batches the error is at most 0.5 percent. The trainer waits for installs,
+samples in flight go on (mode keep or pin), works of finite mean. Second route: event simulation with constant times,
+starts staggered. Source: derived.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ class _Setting(_engines.Engines):
 
     def joint(self) -> None:
         """Near the knee, and with a buffer too small for what comes while the trainer is away, chance decides."""
+        # Compare the rates of both sides.
         group = self.group
-        away = 0.0 if self.generator_pauses else self.sync_time
+        absence = 0.0 if self.generator_pauses else self.sync_time
         publish = self.groups_per_batch * self.batches_per_publish
-        ratio = (group / self.places) / (self.train_time / self.groups_per_batch + away / publish)
+        ratio = (group / self.places) / (self.train_time / self.groups_per_batch + absence / publish)
         checks.require(
             not 1.0 / _APART < ratio < _APART,
             "train_time",
@@ -58,16 +59,18 @@ class _Setting(_engines.Engines):
             f"such that generating and training a group differ by a factor {_APART:g} or more, not by {ratio:.4g}",
             "near the knee the buffer runs empty and full by chance; make one side faster",
         )
-        burst = math.ceil(away * self.places / group) if ratio > 1.0 else 0
-        most = publish if away and ratio < 1.0 else 0
-        need = max(2 * self.groups_per_batch + burst, most)
+        # Size the buffer for the synchronization.
+        burst = math.ceil(absence * self.places / group) if ratio > 1.0 else 0
+        reserve = publish if absence and ratio < 1.0 else 0
+        least = max(2 * self.groups_per_batch + burst, reserve)
         checks.require(
-            self.capacity >= need,
+            self.capacity >= least,
             "capacity",
             self.capacity,
-            f"at least {need}, two batches and what arrives during a synchronization",
+            f"at least {least}, two batches and what arrives during a synchronization",
             "a smaller buffer blocks or drops what the trainer needs; enlarge it",
         )
+        # Limit a buffer empty or full by chance.
         _openloop.refuse_chance(1.0 / ratio, self.groups_per_batch, self.capacity)
 
     @classmethod
@@ -78,10 +81,10 @@ class _Setting(_engines.Engines):
         groups, sync = point["groups_per_batch"], point["sync_time"]
         work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
         train = ratio * groups * work / point["places"]
-        away = 0.0 if point["generator_pauses"] or ratio > 1.0 else 0.1 * sync
+        absence = 0.0 if point["generator_pauses"] or ratio > 1.0 else 0.1 * sync
         return point | {
             "train_time": train,
-            "sync_time": min(sync, train) if away == 0.0 else min(away, 0.1 * train),
+            "sync_time": min(sync, train) if absence == 0.0 else min(absence, 0.1 * train),
             "capacity": 4 * groups * point["batches_per_publish"] + 40,
         }
 

@@ -1,15 +1,15 @@
 r"""When the ticket cap binds, mean staleness is K/M - 1 for K tickets and M groups per publish, K/M on early release.
 
-K tickets, M groups consumed per publish. Outstanding at a publish: K - M where tickets return at the publish (the M
-groups that were just trained hold theirs), all K where tickets return at the dequeue and training takes time, so that
-new groups started meanwhile. Divide by M (mean-staleness identity). With training of zero length a dequeued ticket is
-admitted after the publish of the same instant, which leaves K/M - 1. Domain: nothing dropped, K >= M, one batch per
-publish where training takes no time; and the tickets are used. They are for any lengths with C >= K - M places (C >= K
-where tickets return at the dequeue), since what is left over when the last batch trains finds a place. With fewer
-places they are where generation outruns training: M tickets return every `period` seconds, and the mean F of those that
-find no place before the next return is bounded by a queue (`theory/_few_places.py`). The mean is then K/M - 1 - F/M,
-and a point is inside where F/M is below a thousandth. Second route: version stamps of an event simulation with random
-lengths. Source: derived.
+K tickets, M groups consumed per publish. Outstanding at a publish: K - M where tickets return at the publish, as the M
+groups just trained hold theirs. All K where tickets return at the dequeue and training takes time, so that new groups
+started meanwhile. Divide by M (mean-staleness identity). With training of zero length a dequeued ticket is admitted
+after the publish of the same instant, which leaves K/M - 1. Domain: nothing dropped, K >= M, one batch per publish
+where training takes no time; and the tickets are used. They are for any lengths with C >= K - M places (C >= K where
+tickets return at the dequeue). Then each group left over when the last batch trains has a place. With fewer places they
+are where generation outruns training: M tickets return every `period` seconds. The mean F of those without a place
+before the next return is bounded by a queue (`theory/_few_places.py`). The mean is then K/M - 1 - F/M, and a point is
+inside where F/M is below a thousandth. Second route: version stamps of an event simulation with random lengths. Source:
+derived.
 """
 
 from __future__ import annotations
@@ -146,26 +146,31 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 def _queued(s: _Setting, queue: _Queue) -> float:
     """The same where tickets wait for one of C places, served in turn: versions are read off the times of publishes."""
+    # Draw the seconds of every group.
     warm, batches = 2 * (s.tickets // s.publish_groups) + 20, 200
     numbers = np.arange(batches * s.publish_groups + s.tickets)[:, None] * queue.samples + np.arange(queue.samples)
     seconds = queue.law.sample(rng.Stream(0, "cap-binds, second route"), 0, numbers).max(axis=1)
+    # Start with all tickets and places free.
     places = [0.0] * queue.places
     publishes: list[float] = []
     groups: list[tuple[float, float]] = []
     stamps: list[int] = []
-    returned, now = [0.0] * s.tickets, 0.0
+    releases, now = [0.0] * s.tickets, 0.0
     for batch in range(batches):
-        for at in returned:
-            start = max(at, heapq.heappop(places))
+        # Admit groups to the earliest places.
+        for time in releases:
+            start = max(time, heapq.heappop(places))
             groups.append((start + seconds[len(groups)], start))
             heapq.heappush(places, groups[-1][0])
-        trained = groups[batch * s.publish_groups : (batch + 1) * s.publish_groups]
-        begin = max(now, *(end for end, _ in trained))
+        # Train when the whole batch has ended.
+        batch_groups = groups[batch * s.publish_groups : (batch + 1) * s.publish_groups]
+        begin = max(now, *(end for end, _ in batch_groups))
         if batch >= warm:
-            stamps += [batch - bisect.bisect_right(publishes, start) for _, start in trained]
+            stamps += [batch - bisect.bisect_right(publishes, start) for _, start in batch_groups]
+        # Publish and return the tickets.
         now = begin + queue.period
         publishes.append(now)
-        returned = [begin if s.early else now] * s.publish_groups
+        releases = [begin if s.early else now] * s.publish_groups
     return float(np.mean(stamps))
 
 

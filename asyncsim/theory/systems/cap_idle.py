@@ -1,15 +1,15 @@
 r"""Where generation is the slower side, mean staleness is set by the places: E[s] = C/P + rho + E[(Q - P)^+]/P.
 
-C places always busy, P groups a batch, one batch a publish, constant train time t_T, no ticket ever missing; X =
-C / E[T_group] groups a second and rho = t_T X / P < 1. Derivation: mean-staleness identity; outstanding at a publish
-are the C groups in generation and the Q that became ready while the batch trained or before and were not yet taken.
-Where completions are a Poisson stream (exactly: one exponential sample a group), Q' = (Q - P)^+ + A with A ~
-Poisson(rho P), and W = (Q - P)^+ is a random walk kept above 0: E W = sum_n E[(A_1 + .. + A_n - nP)^+]/n. C/P + rho
-alone forgets batches that wait for a batch by chance. Other lengths and larger groups: a place that has just finished
-finishes again late, which is felt less the more places there are (the mean is 1 % lower at C = 4 P = 16, 0.2 % at 64),
-and batches queue less than under a Poisson stream. Domain: lengths with a density; rho <= 0.95 for one exponential
-sample a group, else rho <= 0.6 and C >= 4 P. Second route: roots of z^P = exp(rho P (z - 1)) in the unit disk. Source:
-derived; sum over n: Spitzer, Trans. Amer. Math. Soc. 82 (1956).
+C places always busy, P groups a batch, one batch a publish, constant train time t_T, no ticket ever missing; X = C /
+E[T_group] groups a second and rho = t_T X / P < 1. Derivation: mean-staleness identity. Outstanding at a publish are
+the C groups in generation and Q groups that are ready and not yet taken. Where completions are a Poisson stream
+(exactly: one exponential sample a group), Q' = (Q - P)^+ + A with A ~ Poisson(rho P). W = (Q - P)^+ is a random walk
+reflected at 0: E W = sum_n E[(A_1 + .. + A_n - nP)^+]/n. C/P + rho alone omits batches that wait for a batch by chance.
+With other lengths and larger groups, a place that has just finished finishes again late, and batches queue less than
+under a Poisson stream. The effect falls with the number of places: the mean is 1 % lower at C = 4 P = 16, 0.2 % at 64.
+Domain: lengths with a density; rho <= 0.95 for one exponential sample a group, else rho <= 0.6 and C >= 4 P. Second
+route: roots of z^P = exp(rho P (z - 1)) in the unit disk. Source: derived; sum over n: Spitzer, Trans. Amer. Math. Soc.
+82 (1956).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class _Setting(_engines.Engines):
         places, groups = self.places, self.groups_per_batch
         seconds = self.length.expected_max(self.samples_per_group)
         poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
-        enough = 1 if poisson_stream else _PLACES_PER_GROUP * groups
+        least = 1 if poisson_stream else _PLACES_PER_GROUP * groups
         checks.require(
-            places >= enough, "places", places, f">= {enough}", "completions of few places are no Poisson stream"
+            places >= least, "places", places, f">= {least}", "completions of few places are no Poisson stream"
         )
         busy = self.busy = self.train_time * places / (seconds * groups)
         largest = _BUSIEST if poisson_stream else _MODERATE
@@ -87,9 +87,9 @@ def _predict(s: _Setting) -> dict[str, float]:
 def _cross_check(s: _Setting) -> dict[str, float]:
     turns = np.exp(2j * np.pi * np.arange(1, s.groups_per_batch) / s.groups_per_batch)
     roots = -lambertw(-s.busy * math.exp(-s.busy) * turns) / s.busy
-    ready = s.groups_per_batch * s.busy / 2.0 + s.busy / (2.0 * (1.0 - s.busy)) - (s.groups_per_batch - 1) / 2.0
-    ready += float((1.0 / (1.0 - roots)).sum().real)
-    return {"mean": (s.places + ready) / s.groups_per_batch}
+    queue = s.groups_per_batch * s.busy / 2.0 + s.busy / (2.0 * (1.0 - s.busy)) - (s.groups_per_batch - 1) / 2.0
+    queue += float((1.0 / (1.0 - roots)).sum().real)
+    return {"mean": (s.places + queue) / s.groups_per_batch}
 
 
 claim = stated(

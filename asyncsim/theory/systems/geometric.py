@@ -1,8 +1,8 @@
 r"""Exponential workers that update on arrival have geometric staleness.
 
 With rates r_i and p_i = r_i / sum r: P(s = k) = sum_i p_i^2 (1 - p_i)^k, tail P(s >= c) = sum_i p_i (1 - p_i)^c.
-Derivation: service is memoryless, so each arrival is worker i's with probability p_i whatever came before; between
-i's restart and its next delivery the arrivals of others are geometric, and a share p_i of the updates is i's. Domain:
+Derivation: service is memoryless, so each arrival is worker i's with probability p_i whatever came before. Between i's
+restart and its next delivery the arrivals of others are geometric, and a share p_i of the updates is i's. Domain:
 exponential service, each worker restarts at once. Second route: the others deliver as a Poisson stream during i's
 exponential service time; quadrature over that time. Source: derived.
 """
@@ -36,7 +36,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     counts = np.arange(s.cells)[:, None]
     cells, tail = np.zeros(s.cells), 0.0
     for p in s.shares:
-        # Time in units of the mean gap between arrivals; e^{-60} of the mass lies beyond the end, and panels that widen
+        # Time in units of the mean gap between arrivals; e^{-60} of the mass lies beyond the end. Panels that widen
         # with time stay finer than the spread of a Poisson count.
         edges = np.concatenate([[0.0], np.geomspace(0.05, 60.0 / p, 80)])
         time, weights = _lengths.panels(edges, 24)

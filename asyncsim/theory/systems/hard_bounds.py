@@ -5,12 +5,12 @@ K tickets that return at the publish, M = S P groups consumed per publish, K > M
   window:1, target, version_strict, drain     ceil(K/M) - 1, never less than floor(K/M) - 1
   wait:m           oldest first, no batch while a group in generation has planned staleness m >= ceil(K/M) - 1: m
 Derivation: group i is admitted with version v = max(0, ceil((i + 1 - K)/M)). Before it is ready at most W - 1 younger
-groups train, afterwards none: its batch is at most (i + W - 1)//P, its staleness (i + W - 1)//M - v, largest where
-M divides i + W - 1. Strict orders are W = 1 up to order inside a version. Under drain what is outstanding at an install
-is ready, K - M groups at most, and trains first. Under wait all groups of planned staleness m are ready, and since M
-start with each version they fit one publish; the first K share a version, so the bound holds from version 2 m on.
-K = (h + 1) M gives h + ceil((W - 1)/M), h and m; a fraction tau ahead, K = floor((1 + tau) M), gives ceil(K/M) - 1,
-which is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the largest staleness that an adversary
+groups train, afterwards none. So its batch is at most (i + W - 1)//P, its staleness (i + W - 1)//M - v, largest where M
+divides i + W - 1. Strict orders are W = 1 up to order inside a version. Under drain all groups outstanding at an
+install, K - M at most, are ready and train first. Under wait all groups of planned staleness m are ready, and since M
+start with each version they fit one publish. The first K share a version, so the bound holds from version 2 m on. K =
+(h + 1) M gives h + ceil((W - 1)/M), h and m. A fraction tau ahead, K = floor((1 + tau) M), gives ceil(K/M) - 1, which
+is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the largest staleness that an adversary
 reaches who picks what finishes next. Domain: steady state, nothing dropped; the trainer waits for the install, however
 long it takes. Source: derived.
 """
@@ -53,8 +53,8 @@ def _rule(field: str, value: Any) -> _Rule:
 
 
 def _text(field: str, value: Any) -> str:
-    written = isinstance(value, str) and ":" in value
-    checks.require(written, field, value, "the text of a law", "write it as name:numbers")
+    is_text = isinstance(value, str) and ":" in value
+    checks.require(is_text, field, value, "the text of a law", "write it as name:numbers")
     return str(value)
 
 
@@ -146,27 +146,27 @@ class _Game:
         """The next batch, (number, version) of each group; empty where the rule lets none form."""
         s, first = self.s, min(self.running, default=self.admitted)
         if s.rule.name == "drain":
-            allowed = self.ready
+            candidates = self.ready
         elif s.rule.name == "version_strict":
             # With nothing in generation every version is complete.
-            allowed = [g for g in self.ready if g[1] <= self.running.get(first, self.version)]
-            allowed.sort(key=lambda g: g[1])
+            candidates = [g for g in self.ready if g[1] <= self.running.get(first, self.version)]
+            candidates.sort(key=lambda g: g[1])
         elif s.rule.name == "target":
-            allowed = sorted(g for g in self.ready if g[0] // s.groups_per_batch == self.batch)
+            candidates = sorted(g for g in self.ready if g[0] // s.groups_per_batch == self.batch)
         elif s.rule.name == "wait":
             late = first in self.running and self.version - self.running[first] >= s.rule.number
-            allowed = [] if late else sorted(self.ready)
+            candidates = [] if late else sorted(self.ready)
         else:
-            allowed = sorted(g for g in self.ready if g[0] < first + s.rule.number)
-        return allowed[: s.groups_per_batch] if len(allowed) >= s.groups_per_batch else []
+            candidates = sorted(g for g in self.ready if g[0] < first + s.rule.number)
+        return candidates[: s.groups_per_batch] if len(candidates) >= s.groups_per_batch else []
 
     def train(self) -> list[int] | None:
         """Staleness of the groups of the next batch; None where there is none. A publish follows where it is due."""
-        chosen = self.choose()
-        if not chosen:
+        batch = self.choose()
+        if not batch:
             return None
-        self.ready = [g for g in self.ready if g not in chosen]
-        staleness = [self.version - version for _, version in chosen]
+        self.ready = [g for g in self.ready if g not in batch]
+        staleness = [self.version - version for _, version in batch]
         self.batch += 1
         if self.batch % self.s.batches_per_publish == 0:
             for group in list(self.running) if self.s.rule.name == "drain" else []:
@@ -177,16 +177,16 @@ class _Game:
 
 
 def _play(s: _Setting, publishes: int, pick: Callable[[_Game], list[int]]) -> list[int]:
-    """Staleness of what trains after the start-up, when `pick` names who finishes before the next try of a batch."""
-    game, seen = _Game(s), []
+    """Staleness of groups trained after the start-up; `pick` names the groups that finish before each try."""
+    game, stalenesses = _Game(s), []
     while game.version < publishes:
         for group in pick(game):
             game.finish(group)
-        # One batch at a time: what is admitted behind a publish may finish before the next.
+        # One batch at a time: groups admitted behind a publish may finish before the next.
         staleness = game.train()
         if staleness is not None and game.version > _warm_up(s):
-            seen += staleness
-    return seen
+            stalenesses += staleness
+    return stalenesses
 
 
 def _warm_up(s: _Setting) -> int:
@@ -219,8 +219,10 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     publishes = _warm_up(s) + 4 * (_largest(s) + s.tickets // s.consumed + 2)
     # Residues of one publish cover every position of a group in its version and in its batch.
     picks = [_stragglers(residue, s) for residue in range(s.consumed)] + [_chance(seed) for seed in range(4)]
-    seen = [staleness for pick in picks for staleness in _play(s, publishes, pick)]
-    return {"largest": float(max(seen))} | ({"spread": float(max(seen) - min(seen))} if s.strict else {})
+    stalenesses = [staleness for pick in picks for staleness in _play(s, publishes, pick)]
+    return {"largest": float(max(stalenesses))} | (
+        {"spread": float(max(stalenesses) - min(stalenesses))} if s.strict else {}
+    )
 
 
 def _own_batch_out(s: _Setting) -> dict[str, float]:
@@ -232,8 +234,8 @@ def _of(regime: str) -> Callable[[_Setting, float], dict[str, float]]:
     """The bounds with those of one regime, which has a formula or an order of its own, multiplied by a factor."""
 
     def scaled(s: _Setting, factor: float) -> dict[str, float]:
-        own = "window:1" if s.rule == ("window", 1) else s.rule.name
-        return {name: value * (factor if own == regime else 1.0) for name, value in _bounds(s, _largest(s)).items()}
+        rule = "window:1" if s.rule == ("window", 1) else s.rule.name
+        return {name: value * (factor if rule == regime else 1.0) for name, value in _bounds(s, _largest(s)).items()}
 
     return scaled
 

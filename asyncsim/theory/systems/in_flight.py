@@ -1,9 +1,9 @@
 r"""Publishes every tau seconds, starts at any phase: in-flight staleness is D = floor((L + phi)/tau).
 
-With x = L/tau and phi uniform on a period, independent of L: P(D = 0) = E (1 - x)^+, P(D = k) = E (1 - |x - k|)^+,
-P(D >= k) = E clip(x - k + 1, 0, 1), E D = E[L]/tau. Derivation: given L, D is floor(x), or one more with probability
-frac(x). Domain: a clock that generation cannot stop (a trainer that never waits, `_clocked`); starts not tied to
-publishes, as tickets would tie them; lengths with a density. It holds for all completions: those that survive a full
+With x = L/tau and phi uniform on a period, independent of L: P(D = 0) = E (1 - x)^+, P(D = k) = E (1 - |x - k|)^+, P(D
+>= k) = E clip(x - k + 1, 0, 1), E D = E[L]/tau. Derivation: given L, D is floor(x), or one more with probability
+frac(x). Domain: a clock that generation cannot stop (a trainer that never waits, `_clocked`). Starts are not tied to
+publishes, as tickets would tie them; lengths have a density. It holds for all completions: those that survive a full
 buffer, or an age cut, have another phase. First route: moments of L between multiples of tau in closed form. Second
 route: quadrature over phase of the survival, P(D >= k) = int_0^1 P(L > (k - phi) tau) dphi, and of the density for the
 mean. Source: derived.
@@ -53,10 +53,10 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     def by_phase(k: int) -> float:
         points = [k - c for c in cuts if 0.0 < k - c < 1.0]
 
-        def beyond(phase: float) -> float:
+        def survival(phase: float) -> float:
             return float(s.length.survival((k - phase) * s.period))
 
-        return float(quad(beyond, 0.0, 1.0, points=points or None, epsabs=1e-14, epsrel=1e-12, limit=400)[0])
+        return float(quad(survival, 0.0, 1.0, points=points or None, epsabs=1e-14, epsrel=1e-12, limit=400)[0])
 
     mean = _lengths.expectation(s.length, lambda x: x / s.period)
     return _quantities(mean, [1.0] + [by_phase(k) for k in range(1, s.cells + 1)])
@@ -77,12 +77,12 @@ def _rounded_up(s: _Setting) -> dict[str, float]:
 def _length_biased(s: _Setting) -> dict[str, float]:
     """All samples replaced by those in generation at a publish."""
     law, mean = s.length, s.length.mean()
-    weighted = [1.0]
+    tails = [1.0]
     for k in range(1, s.cells + 1):
         low, high = (k - 1) * s.period, k * s.period
         first, second = (_lengths.moment_below(law, p, high) - _lengths.moment_below(law, p, low) for p in (1, 2))
-        weighted.append((second / s.period - (k - 1) * first - _lengths.moment_below(law, 1, high)) / mean + 1.0)
-    return _quantities(_predict(s)["mean"], weighted)
+        tails.append((second / s.period - (k - 1) * first - _lengths.moment_below(law, 1, high)) / mean + 1.0)
+    return _quantities(_predict(s)["mean"], tails)
 
 
 claim = stated(

@@ -1,15 +1,16 @@
 r"""Q samples taken in any order by k slots end between the mean load and the mean load plus one straggler.
 
 For works L of one batch and its generation time T: max(sum L/k, max L) <= T <= sum L/k + (1 - 1/k) max L, for every
-instance. Derivation: below, slots do no more than one unit a second each; above, while the last sample to end has not
-started all k slots are busy, so it starts at (sum L - its own)/k at the latest. As upper bounds, k slots:
+instance. Derivation: for the lower bound, slots do no more than one unit a second each. For the upper bound, all k
+slots are busy until the last sample to end starts. So it starts at (sum L - its own)/k at the latest. As upper bounds,
+k slots:
   excess = (T - sum L/k)/max L <= 1 - 1/k;   load = sum L/(k T) <= 1;   longest = max L/T <= 1;
   step_seconds = E[step] <= Q mu/k + (1 - 1/k) E[max of Q] + t_T + t_sync (expectation of the above, Q = P N).
 Equal works attain all but the third: the first and last with Q = n k + 1, the second with Q = n k. A few samples on
-many slots attain the third, and the last with random works. The first three are statements about the extremes: measure
-the largest of many batches. Domain: one server whose speed does not depend on the number active, all samples of a batch
-waiting from the start (synchronous: P tickets, quantum P, drain), rewards at once. Second route: scheduled instances,
-extremal and random. Source: Graham, SIAM J. Appl. Math. 17 (1969).
+many slots attain the third, and the last with random works. The first three bound extremes: measure the largest of many
+batches. Domain: one server whose speed does not depend on the number active, all samples of a batch waiting from the
+start (synchronous: P tickets, quantum P, drain), rewards at once. Second route: scheduled instances, extremal and
+random. Source: Graham, SIAM J. Appl. Math. 17 (1969).
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ def _scaled(term: str) -> Callable[[_Setting, float], dict[str, float]]:
 
     def bounds(s: _Setting, factor: float) -> dict[str, float]:
         parts = s.parts(s.share)
-        lost = (1.0 - factor) * parts.get(term, 0.0)
-        found = s.bounds(s.share)
+        reduction = (1.0 - factor) * parts.get(term, 0.0)
+        values = s.bounds(s.share)
         return {
-            name: value - lost if name == "step_seconds" else value * (factor if term == "extremes" else 1.0)
-            for name, value in found.items()
+            name: value - reduction if name == "step_seconds" else value * (factor if term == "extremes" else 1.0)
+            for name, value in values.items()
         }
 
     return bounds
@@ -84,10 +85,10 @@ def _predict(s: _Setting) -> dict[str, float]:
 
 def _scheduled(works: np.ndarray, slots: int) -> float:
     """Second at which the last work ends when each is taken, in order, by the slot that is free first."""
-    free = [0.0] * slots
+    ends = [0.0] * slots
     for work in works:
-        heapq.heapreplace(free, free[0] + float(work))
-    return max(free)
+        heapq.heapreplace(ends, ends[0] + float(work))
+    return max(ends)
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:

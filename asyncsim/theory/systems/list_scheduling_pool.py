@@ -1,14 +1,14 @@
 r"""Seconds a batch of a pool of (a + 1) batches on k slots: mean load, a share of the straggler, and training.
 
-batch_seconds <= Q mu/k + E[max of (a+1) Q works]/(a+1) + t_T, Q = P N samples a batch, (a + 1) P tickets that return
-at the publish, a place for each. Heuristic: the slots see (a + 1) batches as one list, whose straggler is paid once in
-a + 1 batches. At a = 0 it follows from list scheduling; for a > 0 there is no proof, hence open. The form with a
-maximum in place of the sum, max(Q mu/k + E[max]/(a+1), t_T), is no bound: it fails at a = 0, where training adds, and
-by a few percent at a = 1 (three slots, batches of four unit works). Each term is attained where it is all there is:
-many samples on few slots, training much longer than generation, a slot for every sample. With random works of a wide
-spread a pool is much faster than the bound (0.46 of it for exponential works at a = 1). Domain: one server, speed
-independent of the number active, no synchronization time, rewards at once, nothing dropped. Second route: the maximum
-by its quantile function. Source: derived.
+batch_seconds <= Q mu/k + E[max of (a+1) Q works]/(a+1) + t_T. Q = P N samples a batch; (a + 1) P tickets return at the
+publish, with a place for each. Heuristic: (a + 1) batches form one list for the slots, whose straggler counts once in a
++ 1 batches. At a = 0 it follows from list scheduling; for a > 0 there is no proof, hence open. The form with a maximum
+in place of the sum, max(Q mu/k + E[max]/(a+1), t_T), is no bound. It fails at a = 0, where training adds, and by a few
+percent at a = 1 (three slots, batches of four unit works). Each term is attained where it is all there is: many samples
+on few slots, training much longer than generation, a slot for every sample. With random works of a wide spread a pool
+is much faster than the bound (0.46 of it for exponential works at a = 1). Domain: one server, speed independent of the
+number active, no synchronization time, rewards at once, nothing dropped. Second route: the maximum by its quantile
+function. Source: derived.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class _Setting(_engines.Engines):
 
     def parts(self, mean: float, longest: float) -> dict[str, float]:
         """Terms of the bound, under names of their own where several batches are out."""
-        found = {
+        terms = {
             "load": self.samples * mean / self.slots,
             "random straggler" if longest > mean else "straggler": longest / (self.ahead + 1),
             "training": self.train_time,
         }
-        return {f"{name} of a pool" if self.ahead else name: value for name, value in found.items()}
+        return {f"{name} of a pool" if self.ahead else name: value for name, value in terms.items()}
 
 
 def _parts(s: _Setting) -> dict[str, float]:

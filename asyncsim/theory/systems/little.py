@@ -1,16 +1,16 @@
 r"""Time averages of groups in generation and outstanding are throughput times mean seconds, in any system.
 
-in_flight = (time average in generation) / (X E[seconds from start to end]) = 1 and outstanding = (time average of
-groups started and not yet in training) / (X E[delay]) = 1, X groups a second, delay from a group's start to the start
-of its training. Derivation: the integral of a count over time is the sum of the seconds for which each was counted.
-Any bookkeeping that agrees with itself satisfies both, so in a closed loop (single groups, K tickets that return at
-the publish, a place for each, training exponential of mean t_T) two numbers come with them: X = (1 - p0)/t_T, p0 as in
-`systems/closed-loop`, has X T groups in generation, T = E[max of N works], and a mean delay of K/X - t_T seconds.
-Domain: any settings with works of finite mean; exact over a history that begins and ends empty, else up to the groups
-cut off by the ends of the window. These are averages over time; the mean-staleness identity counts at the instants of
-publishes, and a mean delay in seconds is not the period times the mean staleness. Second route: counts swept through
-an event simulation from empty to empty, beside the sums of its seconds; the balance equations of the loop. Source:
-Little, Oper. Res. 9 (1961).
+in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups a second. outstanding = (time
+average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of its
+training. Derivation: the integral of a count over time is the sum of the seconds for which each was counted. Any
+consistent bookkeeping satisfies both, so in a closed loop two numbers come with them. The loop has single groups, K
+tickets that return at the publish, a place for each, and exponential training of mean t_T. There X = (1 - p0)/t_T, p0
+as in `systems/closed-loop`; X T groups are in generation, T = E[max of N works]; the mean delay is K/X - t_T seconds.
+Domain: any settings with works of finite mean. It is exact over a history that begins and ends empty, else up to the
+groups cut off by the ends of the window. These are averages over time, while the mean-staleness identity counts at the
+instants of publishes. A mean delay in seconds is not the period times the mean staleness. Second route: counts swept
+through an event simulation from empty to empty, beside the sums of its seconds; the balance equations of the loop.
+Source: Little, Oper. Res. 9 (1961).
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 
 def _with_training(s: _Setting) -> dict[str, float]:
-    right = _predict(s)
-    return right | ({"delay": right["delay"] + s.train_time.mean} if s.closed else {})
+    prediction = _predict(s)
+    return prediction | ({"delay": prediction["delay"] + s.train_time.mean} if s.closed else {})
 
 
 claim = stated(

@@ -3,21 +3,21 @@ r"""Mean staleness of an open loop with a buffer of q batches that drops its old
 C places, batches of P groups, T = E[max of N works], training t_T seconds, rho = C t_T/(P T), q = capacity/P.
 Generator-bound (rho <= 0.6): mean = C/P + rho. Trainer-bound (rho >= 1.5): mean = 1 + E floor(a + t), in_queue = 1 + E
 floor(a), t = group seconds / t_T, a uniform on ((q-1)/rho, q/rho).
-Derivation, in periods t_T: batches begin and versions are installed at whole times; a full buffer just before a
-dequeue holds ages 0..q/rho and the oldest P are taken, ages a; a group begun a + t before a whole time has seen 1 +
-floor(a + t) installs when it trains. Below rho = 1: places are always busy, so C are in flight at a publish, and the
-groups finished during training, rho P, wait; divide by P (mean-staleness identity). Replacing E floor(x) by E[x] - 1/2
-gives the closed form C/(P rho) + (2q + rho - 1)/(2 rho), which errs where a + t is not spread over whole periods:
+Derivation, in periods t_T: batches begin and versions are installed at whole times. A full buffer just before a dequeue
+holds ages 0..q/rho and the oldest P are taken, ages a. For a group begun a + t before a whole time, 1 + floor(a + t)
+versions are installed until it trains. Below rho = 1: places are always busy, so C are in flight at a publish; the rho
+P groups finished during training wait. Divide by P (mean-staleness identity). Replacing E floor(x) by E[x] - 1/2 gives
+the closed form C/(P rho) + (2q + rho - 1)/(2 rho). It errs where a + t is not spread over whole periods. Examples are
 constant works (rho = 2.5, q = 4, C = P: 2.3 instead of 2.0), and in_queue at q = 1 (less than 1, which no group can
 have).
-Conditional: ages are those of a steady stream. Arrivals by chance blur them by sqrt(age/(rho P)) periods, hence P >= 8,
-C >= 4 P unless works are constant, and edges a quarter away from whole periods for in_queue; high by about 0.14 / P
-(measured: 1.4 percent at P = 8, 0.7 at 16, 0.2 at 64). Below rho = 1 the part rho is too high by up to a share 1/C,
-since the place that completes a batch has just begun again, so it is no quantity of its own. Between the two domains
-the buffer runs empty and full by chance. One batch a publish, no synchronization time, mode keep or pin, order done,
-constant training time; below rho = 1 works that vary, since places in step deliver in a pattern. Second route: the mean
-over a in closed form, then the density of t; below rho = 1 a start uniform in the period, and Poisson counts. Source:
-Applied Compute (2026) for the closed form, not read; the form with floors is derived.
+Conditional: ages are those of a steady stream. Random arrivals blur them by sqrt(age/(rho P)) periods. Hence P >= 8, C
+>= 4 P unless works are constant, and for in_queue edges a quarter away from whole periods. The mean is high by about
+0.14 / P (measured: 1.4 percent at P = 8, 0.7 at 16, 0.2 at 64). Below rho = 1 the part rho is too high by up to a share
+1/C: the place that completes a batch has just restarted. So it is no separate quantity. Between the two domains the
+buffer runs empty and full by chance. One batch a publish, no synchronization time, mode keep or pin, order done,
+constant training time. Below rho = 1 works must vary, since places in step deliver in a pattern. Second route: the mean
+over a in closed form, then the density of t. Below rho = 1 it takes a start uniform in the period, and Poisson counts.
+Source: Applied Compute (2026) for the closed form, not read; the form with floors is derived.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class _Setting(_engines.Engines):
 
     def _refuse_patterns(self) -> None:
         """Works in step below rho = 1, and ages that end near whole periods above."""
+        # Refuse few places that deliver in bursts.
         least = 4 * self.groups_per_batch
         checks.require(
             self.places >= least or not self.length.random,
@@ -74,14 +75,16 @@ class _Setting(_engines.Engines):
             f"at least {least}, four times the groups of a batch",
             "few places deliver in bursts of their own long and short works; add places",
         )
+        # Refuse works in step below rho = 1.
         if self.ratio < 1.0:
             varies, reason = self.length.random, "works in step deliver in a pattern"
             checks.require(varies, "length", str(self.length), "a law that varies", reason)
             return
+        # Refuse ages that end near whole periods.
         low, high = self.ages
-        near = min(abs(edge - round(edge)) if edge >= 0.5 else 1.0 for edge in (low, high))
+        distance = min(abs(edge - round(edge)) if edge >= 0.5 else 1.0 for edge in (low, high))
         checks.require(
-            near >= _CLEAR,
+            distance >= _CLEAR,
             "capacity",
             self.capacity,
             f"such that ages of {low:.3g} to {high:.3g} periods end {_CLEAR:g} or more away from whole ones",
@@ -97,8 +100,8 @@ class _Setting(_engines.Engines):
     @property
     def ages(self) -> tuple[float, float]:
         """Smallest and largest age at the dequeue, in periods."""
-        filled = self.capacity / self.groups_per_batch
-        return (filled - 1.0) / self.ratio, filled / self.ratio
+        batches = self.capacity / self.groups_per_batch
+        return (batches - 1.0) / self.ratio, batches / self.ratio
 
 
 def _predict(s: _Setting) -> dict[str, float]:
@@ -107,25 +110,25 @@ def _predict(s: _Setting) -> dict[str, float]:
     total = _openloop.mean_floor_by_thresholds(s.length, s.samples_per_group, s.train_time, *s.ages)
     low, high = s.ages
     k = np.arange(1, int(high) + 2)
-    waited = float(np.clip((high - k) / (high - low), 0.0, 1.0).sum())
-    return {"mean": 1.0 + total, "in_queue": 1.0 + waited}
+    queue_floor = float(np.clip((high - k) / (high - low), 0.0, 1.0).sum())
+    return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
     if s.ratio < 1.0:
         group = s.group_by_quantiles
         period = s.groups_per_batch * group / s.places
-        flying = _openloop.mean_floor_by_density(s.length, s.samples_per_group, period, 0.0, 1.0)
+        in_flight = _openloop.mean_floor_by_density(s.length, s.samples_per_group, period, 0.0, 1.0)
         arrivals = s.train_time / group * s.places
         j = np.arange(int(arrivals + 40.0 * np.sqrt(arrivals) + 60.0))
         waiting = float(j @ poisson.pmf(j, arrivals)) / s.groups_per_batch
-        return {"mean": flying + waiting}
+        return {"mean": in_flight + waiting}
     total = _openloop.mean_floor_by_density(s.length, s.samples_per_group, s.train_time, *s.ages)
     low, high = s.ages
     edges = np.unique(np.clip([low, *range(int(high) + 2), high], low, high))
     middle = (edges[:-1] + edges[1:]) / 2.0
-    waited = float((np.diff(edges) * np.floor(middle)).sum()) / (high - low)
-    return {"mean": 1.0 + total, "in_queue": 1.0 + waited}
+    queue_floor = float((np.diff(edges) * np.floor(middle)).sum()) / (high - low)
+    return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
 
 
 def _waited(s: _Setting, waiting: float) -> dict[str, float]:

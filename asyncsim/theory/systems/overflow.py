@@ -1,8 +1,8 @@
 r"""A generator rho times as fast as the trainer loses the share 1 - 1/rho, and lengths stay unbiased.
 
 dropped_fraction = 1 - 1/rho of all finished groups, rho = C t_T / (P T) with C places, T = E[max of N works], batches
-of P groups; mean_length of trained samples = E[length]. Derivation: an open loop with a buffer that drops its oldest
-never blocks a place, so C/T groups finish each second; a trainer that always finds a batch takes P/t_T. Which group is
+of P groups. mean_length of trained samples = E[length]. Derivation: an open loop with a buffer that drops its oldest
+never blocks a place, so C/T groups finish each second. A trainer that always has a batch takes P/t_T. Which group is
 dropped depends on how many finish behind it, not on its length or age. Domain: rho >= 1.25, drop_oldest, no age rule,
 no synchronization time, and a buffer so large that the trainer is seldom left without a batch. Lengths are unbiased up
 to an order of 1/C: behind a long sample its own place has delivered nothing for a while. Second route: a fluid that
@@ -59,14 +59,14 @@ def _predict(s: _Setting) -> dict[str, float]:
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
-    """A fluid in place of groups: what enters in a period beyond the room that is left has run over."""
+    """A fluid in place of groups: inflow of a period beyond the free room is lost."""
     inflow = s.places / s.group_by_quantiles * s.train_time
-    level, lost = 0.0, 0.0
-    while not lost:
-        level, lost = min(level + inflow, s.capacity), max(level + inflow - s.capacity, 0.0)
+    level, spill = 0.0, 0.0
+    while not spill:
+        level, spill = min(level + inflow, s.capacity), max(level + inflow - s.capacity, 0.0)
         level -= s.groups_per_batch
-    lost = level + inflow - s.capacity
-    return {"dropped_fraction": lost / inflow, "mean_length": _work.longest_by_quantiles(s.length, 1)}
+    spill = level + inflow - s.capacity
+    return {"dropped_fraction": spill / inflow, "mean_length": _work.longest_by_quantiles(s.length, 1)}
 
 
 claim = stated(

@@ -1,13 +1,13 @@
 r"""Where the oldest ready group goes first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau).
 
-K tickets, a place for each, P groups a batch, one batch a publish, a trainer that never waits and so publishes every
-tau seconds (constant train time), T the generation time of a group. For k >= K/P where tickets return at the publish, k
->= K/P + 1 at the dequeue. Derivation: a group starts right after a publish, and batches form every tau seconds; one
-that is late has been passed by all that were to go before it and joins the first batch after its end, ceil(T/tau)
-publishes on. Groups in time have s < K/P. The mean stays that of `systems/cap-binds`. Exact as P grows at fixed K/P:
-for finite P a straggler waits when P others become ready in one period, and the trainer by chance. Domain: c = K/P (K/P
-+ 1 at the dequeue) >= 2 + E[T]/tau; then c - 1 - sum_j P(T > j tau) batches are ready at a publish, about one and a
-half or more; P >= 16. Second route: versions as masses that flow, oldest first. Source: derived.
+K tickets, a place for each, P groups a batch, one batch a publish. The trainer never waits and so publishes every tau
+seconds (constant train time); T is the generation time of a group. For k >= K/P where tickets return at the publish, k
+>= K/P + 1 at the dequeue. Derivation: a group starts right after a publish, and batches form every tau seconds. All
+groups ahead of a late one have trained before it ends. So it joins the first batch after its end, ceil(T/tau) publishes
+on. Groups in time have s < K/P. The mean stays that of `systems/cap-binds`. Exact as P grows at fixed K/P. For finite P
+a straggler waits when P others become ready in one period, and the trainer by chance. Domain: P >= 16 and c = K/P (K/P
++ 1 at the dequeue) >= 2 + E[T]/tau. Then c - 1 - sum_j P(T > j tau) batches are ready at a publish, about one and a
+half or more. Second route: versions as masses that flow, oldest first. Source: derived.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _DEEPEST = 256
 
 
 def _levels(field: str, value: Any) -> list[int]:
-    given = isinstance(value, tuple | list) and len(value) > 0
-    checks.require(given, field, value, "a tuple of integers", "name levels k")
+    is_list = isinstance(value, tuple | list) and len(value) > 0
+    checks.require(is_list, field, value, "a tuple of integers", "name levels k")
     return [checks.integer(field, k, 1, "count versions", _DEEPEST) for k in value]
 
 
@@ -89,23 +89,23 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     Outstanding and not in training is K/P - 1, all of it version 0 at the start. One version behind the start-up is
     followed until the last level.
     """
-    followed = 2 * math.ceil(s.cover) + 8
-    last = followed + max(s.levels)
-    ended = 1.0 - s.survival(np.arange(last + 1) * s.period)
-    size, trained = np.zeros(last + 1), np.zeros(last + 1)
+    tagged = 2 * math.ceil(s.cover) + 8
+    last = tagged + max(s.levels)
+    finished_share = 1.0 - s.survival(np.arange(last + 1) * s.period)
+    size, trained_mass = np.zeros(last + 1), np.zeros(last + 1)
     size[0] = s.cover - 1.0
-    left = {}
+    untrained_share = {}
     for now in range(1, last + 1):
         # Batch `now` forms at the publish of version `now`, whose groups are admitted behind it.
         room = 1.0
         for version in range(now):
-            ready = size[version] * ended[now - version] - trained[version]
-            taken = min(room, max(ready, 0.0))
-            trained[version] += taken
-            room -= taken
+            ready = size[version] * finished_share[now - version] - trained_mass[version]
+            amount = min(room, max(ready, 0.0))
+            trained_mass[version] += amount
+            room -= amount
         size[now] = 1.0 - room
-        left[now] = 1.0 - trained[followed] / size[followed] if now > followed else 1.0
-    return _quantities(s, np.array([left[followed + k - 1] for k in s.levels]))
+        untrained_share[now] = 1.0 - trained_mass[tagged] / size[tagged] if now > tagged else 1.0
+    return _quantities(s, np.array([untrained_share[tagged + k - 1] for k in s.levels]))
 
 
 def _any_phase(s: _Setting) -> dict[str, float]:

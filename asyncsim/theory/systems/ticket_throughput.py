@@ -1,17 +1,17 @@
-r"""Under tickets no resource is used for longer than there is: places, trainer and tickets each bound the throughput.
+r"""Under tickets no resource is busy more than all the time: places, trainer and tickets each bound the throughput.
 
-groups a second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer alike;
-where the generators go on, 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C places, P groups a batch,
-M = S P a publish, K tickets. A ticket is held for hold = T + (S+1)/2 t_T where it returns at the install (generation,
-its own batch, and on average half of the other S - 1; hold' = hold + t_sync), for T alone where it returns at the
-dequeue. Derivation: a resource of which there are c, used for u seconds by each group, lets at most c/u groups a second
-through (utilization law; Little for tickets); waiting only adds. Nothing is dropped, so groups in generation have the
-mean T whatever the order. Attained, to a few parts in a thousand, wherever places or the trainer are scarce and the
-rest is plenty, and where tickets are with P = S = 1 (in batches of 16 scarce tickets give half of the bound). With
-several batches to a publish finished groups wait for the trainer: at best 0.92 of the bound was found. Domain: the
-trainer waits for the install, every admitted group is trained, works of finite mean. The form K/(T + t_T) for all
-releases is wrong at the dequeue, where tickets do not wait for training. Second route: seconds of use added up over one
-publish. Source: derived.
+groups a second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer alike.
+Where the generators go on, it is 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C places, P groups a
+batch, M = S P a publish, K tickets. A ticket that returns at the install is held for hold = T + (S+1)/2 t_T:
+generation, its own batch, and on average half of the other S - 1. There hold' = hold + t_sync. Where it returns at the
+dequeue it is held for T alone. Derivation: a resource of which there are c, used for u seconds by each group, lets at
+most c/u groups a second through (utilization law; Little for tickets); waiting only adds. Nothing is dropped, so groups
+in generation have the mean T whatever the order. Attained, to a few parts in a thousand, wherever places or the trainer
+alone are scarce. Scarce tickets attain it with P = S = 1; in batches of 16 they give half of the bound. With several
+batches to a publish finished groups wait for the trainer: at best 0.92 of the bound was found. Domain: the trainer
+waits for the install, every admitted group is trained, works of finite mean. The form K/(T + t_T) for all releases is
+wrong at the dequeue, where tickets do not wait for training. Second route: seconds of use added up over one publish.
+Source: derived.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Setting(_engines.Engines):
                 "trainer": self.train_time / self.groups_per_batch,
                 "trainer's synchronization": 0.0 if self.generator_pauses else stop,
             },
-            "tickets": {name: used / self.tickets for name, used in ticket.items()},
+            "tickets": {name: part / self.tickets for name, part in ticket.items()},
             "stop": {"stop of all": stop if self.generator_pauses else 0.0},
         }
 
@@ -91,13 +91,13 @@ class _Setting(_engines.Engines):
 
         `late`: further seconds for which a ticket is held.
         """
-        used = {
+        use = {
             resource: math.fsum(x / (factor if name == term else 1.0) for name, x in parts.items())
             for resource, parts in self.seconds(group).items()
         }
-        stop = used.pop("stop")
-        used["tickets"] += late / self.tickets
-        return {"groups_per_second": 1.0 / (max(used.values()) + stop)}
+        stop = use.pop("stop")
+        use["tickets"] += late / self.tickets
+        return {"groups_per_second": 1.0 / (max(use.values()) + stop)}
 
 
 _TERMS = (
@@ -125,13 +125,13 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     group = s.group_by_quantiles
     begins = np.arange(s.batches_per_publish) * s.train_time
     install = s.batches_per_publish * s.train_time + (0.0 if s.generator_pauses else s.sync_time)
-    used = {"places": 0.0, "trainer": install, "tickets": 0.0}
+    use = {"places": 0.0, "trainer": install, "tickets": 0.0}
     for begin in begins:
         for _ in range(s.groups_per_batch):
-            used["places"] += group
-            used["tickets"] += group + (0.0 if s.early else install - begin)
+            use["places"] += group
+            use["tickets"] += group + (0.0 if s.early else install - begin)
     available = {"places": s.places, "trainer": 1, "tickets": s.tickets}
-    seconds = max(used[name] / available[name] for name in used) + (s.sync_time if s.generator_pauses else 0.0)
+    seconds = max(use[name] / available[name] for name in use) + (s.sync_time if s.generator_pauses else 0.0)
     return {"groups_per_second": s.publish / seconds}
 
 

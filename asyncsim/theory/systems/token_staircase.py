@@ -3,10 +3,10 @@ r"""Tokens of one sample are stale in a staircase: with r seconds left to write,
 Constant rate of writing, publishes every tau seconds, tokens keep or gain versions at installs, start phase uniform and
 independent of L. In-flight staleness of a token counts the installs between it and the end of its sample. Derivation: r
 seconds hold r/tau installs on average. So, over samples, the mean over a sample's tokens is E[L]/(2 tau) and its head
-has E[L]/tau; over all tokens E[L^2]/(2 tau E[L]), and heads weighted by tokens twice that. A wait in the queue adds to
-all alike. Domain: that of `systems/in-flight`, with lengths whose square a run can measure (exponential, gamma,
-lognormal up to sigma = 1.5); all completions. Second route: installs placed one by one, averaged over phase and
-integrated over the density of L. Source: derived.
+has E[L]/tau. Over all tokens the mean is E[L^2]/(2 tau E[L]), and that of heads weighted by tokens twice as much. A
+wait in the queue adds to all alike. Domain: that of `systems/in-flight`, with lengths whose square a run can measure
+(exponential, gamma, lognormal up to sigma = 1.5); all completions. Second route: installs placed one by one, averaged
+over phase and integrated over the density of L. Source: derived.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Setting(Clocked):
     length = _engines.smooth_length(typical=_lengths.LIGHT, example="lognormal:1.0:0.8")
 
     def joint(self) -> None:
-        """Second moments of heavier lengths hang on few samples of a run."""
+        """Second moments of heavier lengths depend on few samples of a run."""
         super().joint()
         law = self.length
         remedy = "choose exponential, gamma, or lognormal with sigma up to 1.5"
@@ -68,26 +68,26 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         phase, width = (low + high) / 2.0, high - low
         installs = np.floor(x + phase)
         # sum of (j - f), j = 1 .. installs
-        lost = installs * (installs + 1.0) / 2.0 - installs * phase
-        tokens += width * lost / x
+        install_times = installs * (installs + 1.0) / 2.0 - installs * phase
+        tokens += width * install_times / x
         heads += width * installs
     return tokens, heads
 
 
 def _head_for_all(s: _Setting) -> dict[str, float]:
-    found = _predict(s)
-    return found | {"sample_mean": found["sample_head"], "token_mean": found["token_head"]}
+    prediction = _predict(s)
+    return prediction | {"sample_mean": prediction["sample_head"], "token_mean": prediction["token_head"]}
 
 
 def _samples_for_tokens(s: _Setting) -> dict[str, float]:
-    found = _predict(s)
-    return _quantities(found["sample_mean"], found["sample_mean"])
+    prediction = _predict(s)
+    return _quantities(prediction["sample_mean"], prediction["sample_mean"])
 
 
 def _whole_periods(s: _Setting) -> dict[str, float]:
     """A token's staleness rounded down, as if samples began at publishes."""
-    found = _predict(s)
-    return _quantities(max(found["sample_mean"] - 0.25, 0.0), max(found["token_mean"] - 0.25, 0.0))
+    prediction = _predict(s)
+    return _quantities(max(prediction["sample_mean"] - 0.25, 0.0), max(prediction["token_mean"] - 0.25, 0.0))
 
 
 claim = stated(

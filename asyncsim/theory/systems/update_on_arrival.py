@@ -1,10 +1,10 @@
 r"""Mean staleness under update on arrival is workers - 1, for every service law.
 
-E[s] = N - 1. Derivation: a gradient's staleness counts the updates by others while it was in flight; at every update
-exactly the N - 1 other gradients are in flight, and summing over updates instead of gradients gives (N - 1) per
-update. Domain: every worker restarts at once with the newest parameters, steady state, finite mean service time; law
-and rates never enter. Second route: a path repeated forever, its lags counted. Source: derived (mean-staleness
-identity with N - 1 outstanding).
+E[s] = N - 1. Derivation: a gradient's staleness counts the updates by others while it was in flight. At every update
+exactly the N - 1 other gradients are in flight. Summing over updates instead of gradients gives (N - 1) per update.
+Domain: every worker restarts at once with the newest parameters, steady state, finite mean service time; law and rates
+never enter. Second route: a path repeated forever, its lags counted. Source: derived (mean-staleness identity with N -
+1 outstanding).
 """
 
 from __future__ import annotations

@@ -14,24 +14,24 @@ from asyncsim.learning.step import Step
 class Cycles:
     """Mean products of pairs of gradients by where the publish lies; cycles begin at multiples of `length`.
 
-    Its result, `[R]` each: "energy" E|g|^2, "inside" and "across", of all pairs of one cycle and of neighboring
-    cycles, "neighbors", of all pairs one update apart. Updates before `after`, a multiple of `length`, are left out.
+    Its result, `[R]` each: "energy" E|g|^2; "inside", of all pairs of one cycle; "across", of neighboring cycles;
+    "neighbors", of all pairs one update apart. Updates before `after`, a multiple of `length`, are left out.
     """
 
     length: int
     after: int
     sums: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     pairs: dict[str, int] = field(default_factory=dict, repr=False)
-    last: np.ndarray | None = field(default=None, repr=False)
-    this: np.ndarray | None = field(default=None, repr=False)
-    former: np.ndarray | None = field(default=None, repr=False)
+    previous: np.ndarray | None = field(default=None, repr=False)
+    current_sum: np.ndarray | None = field(default=None, repr=False)
+    previous_sum: np.ndarray | None = field(default=None, repr=False)
 
     name = "cycles"
     outputs = ()
 
     def fresh(self) -> Cycles:
         """An empty copy."""
-        return dataclasses.replace(self, sums={}, pairs={}, last=None, this=None, former=None)
+        return dataclasses.replace(self, sums={}, pairs={}, previous=None, current_sum=None, previous_sum=None)
 
     def observe(self, step: Step) -> None:
         """Add this update's products with the sums of its own cycle so far and of the one before."""
@@ -40,13 +40,13 @@ class Cycles:
         gradient = step.gradient.double().cpu().numpy()
         phase = (step.update - self.after) % self.length
         if phase == 0:
-            self.former, self.this = self.this, None
+            self.previous_sum, self.current_sum = self.current_sum, None
         self._add("energy", gradient, gradient, 1)
-        self._add("neighbors", gradient, self.last, 1)
-        self._add("inside", gradient, self.this, phase)
-        self._add("across", gradient, self.former, self.length)
-        self.last = gradient
-        self.this = gradient if self.this is None else self.this + gradient
+        self._add("neighbors", gradient, self.previous, 1)
+        self._add("inside", gradient, self.current_sum, phase)
+        self._add("across", gradient, self.previous_sum, self.length)
+        self.previous = gradient
+        self.current_sum = gradient if self.current_sum is None else self.current_sum + gradient
 
     def _add(self, name: str, gradient: np.ndarray, other: np.ndarray | None, pairs: int) -> None:
         if other is not None:

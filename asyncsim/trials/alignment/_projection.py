@@ -81,8 +81,8 @@ def constant_mean(
 ) -> np.ndarray:
     """How far the carrying coordinates went along the mean from update `after` on, `[R]`; `signal` `[R]`.
 
-    Steps are so small that the gradient stays that of the start: sqrt(signal) in `dimension` coordinates, 0 in `idle`
-    more, with noise 1 in all of them.
+    Updates are so small that the gradient stays that of the start. It is sqrt(signal) in `dimension` coordinates, 0 in
+    `idle` more, with noise 1 in all of them.
     """
     spec = descent(
         tasks.quadratic((1.0,) * dimension + (IDLE,) * idle, noise=1.0),
@@ -95,8 +95,8 @@ def constant_mean(
         initial=np.repeat(np.sqrt(signal)[:, None], dimension + idle, axis=1),
     )
     trace = run(spec, seed, plant)
-    moved: np.ndarray = trace["along"][1] - trace.parameters[:, :dimension].mean(axis=1)
-    return moved
+    distance: np.ndarray = trace["along"][1] - trace.parameters[:, :dimension].mean(axis=1)
+    return distance
 
 
 def far_away(
@@ -119,8 +119,8 @@ def far_away(
 def grown(path: np.ndarray, staleness: int) -> np.ndarray:
     """Whether each replicate's mode grew over a run from far away, bool `[R]`, from `along` at every update `[U, R]`.
 
-    The last period against the second one, or against a hundredth of the start where that has shrunk already: noise
-    decides what happens at the bottom.
+    The last period is compared with the second one, or with a hundredth of the start where the second is smaller. Below
+    that, noise dominates.
     """
     period = 4 * staleness + 2
     size = np.abs(path)
@@ -131,7 +131,7 @@ def grown(path: np.ndarray, staleness: int) -> np.ndarray:
 
 
 def largest_step(build: Any, low: float, high: float, staleness: int, seed: int) -> tuple[float, float]:
-    """Bracket of the step at which the mode begins to grow: two grids of 32 steps, one a replicate.
+    """Bracket of the learning rate at which the mode begins to grow: two grids of 32 rates, one a replicate.
 
     `build(steps, updates)` makes the spec. Low and high must lie on either side.
     """

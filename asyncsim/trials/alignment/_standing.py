@@ -15,7 +15,7 @@ from asyncsim.trials._trial import Plant, replaced
 def run_standing(
     dimension: int, signal: float, noise: float, samples: int, updates_: int, replicates: int, seed: int, plant: Plant
 ) -> Trace:
-    """Steps of length 0 at distance `signal` from the minimum of a quadratic of curvature 1; cosines and products."""
+    """Learning rate 0 at distance `signal` from the minimum of a quadratic of curvature 1; cosines and products."""
     spec = descent(
         tasks.quadratic((1.0,) * dimension, noise=noise, start=signal / math.sqrt(dimension)),
         schedules.fixed(2),

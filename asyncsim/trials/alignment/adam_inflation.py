@@ -24,9 +24,9 @@ _BIAS = 3e-3
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     spread = _SPREAD / math.sqrt(_UPDATES * point["dimension"] * point["signal"])
-    left = max(0.2, 1.0 - point["strength"] * min(1.0, point["signal"]))
-    seen = effect - 2.0 * _BIAS
-    replicates = max(8, units_for(spread / left, seen, 12))
+    remainder = max(0.2, 1.0 - point["strength"] * min(1.0, point["signal"]))
+    net_effect = effect - 2.0 * _BIAS
+    replicates = max(8, units_for(spread / remainder, net_effect, 12))
     inner, idle = adam(1e-8, 0.0, _BETA2, 0.0), int(point["reference"] == "known")
     control = projection(point["reference"], point["strength"], point["dimension"])
     signal = np.full(replicates, point["signal"])
@@ -35,8 +35,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         for links in ((inner,), (control, inner), (inner, control))
     )
     pairs = {"before": (before, none), "behind": (behind, none), "inflation": (before, behind)}
-    found = {name: uncertainty.ratio(*pair) for name, pair in pairs.items()}
-    return {name: each._replace(tolerance=_BIAS * abs(each.value)) for name, each in found.items()}
+    ratios = {name: uncertainty.ratio(*pair) for name, pair in pairs.items()}
+    return {name: each._replace(tolerance=_BIAS * abs(each.value)) for name, each in ratios.items()}
 
 
 _WEAK = {"dimension": 8, "signal": 0.5, "strength": 0.8, "reference": "previous"}

@@ -20,9 +20,9 @@ def _warm_up(staleness: int) -> int:
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     replicates = units_for(_SPREAD * (1.8 if point["staleness"] > 4 else 1.0), effect, 8)
     tau = point["staleness"]
-    found = products(point, (point["curvature"],), _UPDATES, _warm_up(tau), replicates, seed, plant)
-    lags = {f"corr[{k}]": uncertainty.ratio(found[k], found[0]) for k in range(1, max(1, tau) + 1)}
-    return {"amplification": uncertainty.between(found[0] / point["noise"] ** 2)} | lags
+    sums = products(point, (point["curvature"],), _UPDATES, _warm_up(tau), replicates, seed, plant)
+    lags = {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
+    return {"amplification": uncertainty.between(sums[0] / point["noise"] ** 2)} | lags
 
 
 _AT_FOUR = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "step": 0.27}

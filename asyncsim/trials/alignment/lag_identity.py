@@ -20,9 +20,9 @@ def _warm_up(staleness: int) -> int:
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     replicates = units_for(_SPREAD * (2 if point["staleness"] > 4 else 1), effect, 6)
     tau = point["staleness"]
-    found = products(point, point["curvatures"], _UPDATES, _warm_up(tau), replicates, seed, plant)
+    sums = products(point, point["curvatures"], _UPDATES, _warm_up(tau), replicates, seed, plant)
     lags = [tau + 1] if tau == 0 else [tau, tau + 1]
-    return {f"corr[{k}]": uncertainty.ratio(found[k], found[0]) for k in lags}
+    return {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in lags}
 
 
 _AT_FOUR = {"staleness": 4, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.28}

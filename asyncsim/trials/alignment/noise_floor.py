@@ -1,4 +1,4 @@
-"""Cosines of gradients that have nothing in common, through the loop."""
+"""Cosines of independent gradients without a mean, through the loop."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     trace = run_standing(d, 0.0, 1.0, 1, _UPDATES, replicates, seed, plant)
     # The first gradient has none before it.
     cosine = np.asarray(trace["gradient_cosine"][1:]).T
-    found = {"mean_size": np.abs(cosine), "square": cosine**2, "exceeds": (cosine > threshold).astype(float)}
-    return {name: uncertainty.between(values) for name, values in found.items()}
+    statistics = {"mean_size": np.abs(cosine), "square": cosine**2, "exceeds": (cosine > threshold).astype(float)}
+    return {name: uncertainty.between(values) for name, values in statistics.items()}
 
 
 def _reach(point: Point) -> str | None:

@@ -45,8 +45,8 @@ def _factor(point: Point, seed: int, plant: Plant) -> Estimate:
     a, period = point["step"] * point["curvature"], point["staleness"] + 1
     flips = 1 if a < 1.0 else max(1, min(6, int(math.log(1e2) / max(1e-9, -math.log(min(1.0, abs(1.0 - a)))))))
     trace = run(_spec(point, point["step"], 1e6, flips * period, 8), seed, plant)
-    found = between(np.abs(trace.parameters[:, 0] / trace["along"][0]) ** (1.0 / flips))
-    return found._replace(tolerance=1e-3 * found.value)
+    factor = between(np.abs(trace.parameters[:, 0] / trace["along"][0]) ** (1.0 / flips))
+    return factor._replace(tolerance=1e-3 * factor.value)
 
 
 def _fall(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
@@ -58,17 +58,17 @@ def _fall(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
     count = begin * (1 + math.ceil(_FALLING / begin))
     spec = _spec(point, point["step"], distance, count, replicates, begin)
     trace = run(spec, seed, plant)
-    found = between((trace["along"][1] ** 2 - trace.parameters[:, 0] ** 2) / (count - begin))
-    return found._replace(tolerance=1e-3 * abs(found.value))
+    fall = between((trace["along"][1] ** 2 - trace.parameters[:, 0] ** 2) / (count - begin))
+    return fall._replace(tolerance=1e-3 * abs(fall.value))
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    found, share = {"step": _boundary(point, seed, plant)}, point["step"] * point["curvature"]
+    estimates, share = {"step": _boundary(point, seed, plant)}, point["step"] * point["curvature"]
     if point["reference"] == "raw":
-        found["factor"] = _factor(point, seed, plant)
+        estimates["factor"] = _factor(point, seed, plant)
         if share < 1.0:
-            found["fall"] = _fall(point, effect, seed, plant)
-    return found
+            estimates["fall"] = _fall(point, effect, seed, plant)
+    return estimates
 
 
 _OVER = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "others": 20, "step": 1.6, "reference": "raw"}

@@ -32,9 +32,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     )
     trace = run(spec, seed, plant)
     products, unit = trace.accumulated["autocorrelogram"], trace.realization
-    found = {"amplification": uncertainty.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)}
+    estimates = {"amplification": uncertainty.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)}
     lags = range(1, largest + 2)
-    return found | {f"corr[{k}]": uncertainty.ratio(products[k], products[0], unit, random=True) for k in lags}
+    return estimates | {f"corr[{k}]": uncertainty.ratio(products[k], products[0], unit, random=True) for k in lags}
 
 
 def _reach(point: Point) -> str | None:

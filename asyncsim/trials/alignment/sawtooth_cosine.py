@@ -20,20 +20,20 @@ _SPREAD = 0.11
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     length = point["updates"]
-    gathered = Cycles(length, _WARM_UP * length)
+    cycles = Cycles(length, _WARM_UP * length)
     spec = descent(
         tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
         schedules.sawtooth(length),
         updates.sgd(point["step"]),
         updates=(_WARM_UP + _CYCLES) * length,
         replicates=units_for(_SPREAD, effect, 12),
-        diagnostics=[gathered],
+        diagnostics=[cycles],
     )
-    found = run(spec, seed, plant).accumulated
-    values = {"amplification": uncertainty.between(found["energy"] / (_COPIES * point["noise"] ** 2))}
+    means = run(spec, seed, plant).accumulated
+    values = {"amplification": uncertainty.between(means["energy"] / (_COPIES * point["noise"] ** 2))}
     names = {"across": "across", "inside": "inside", "lag1": "neighbors"}
-    known = {name: found[key] for name, key in names.items() if key in found}
-    return values | {name: uncertainty.ratio(products, found["energy"]) for name, products in known.items()}
+    pairs = {name: means[key] for name, key in names.items() if key in means}
+    return values | {name: uncertainty.ratio(products, means["energy"]) for name, products in pairs.items()}
 
 
 def _reach(point: Point) -> str | None:

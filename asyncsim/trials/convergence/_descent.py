@@ -11,8 +11,8 @@ from asyncsim.trials._runs import descent, run
 from asyncsim.trials._trial import Plant, units_for
 
 SPREAD = 0.12
-"""Relative standard deviation of one replicate's mean square where a bound is tight: at most 0.09 (measured), and more
-so that the term of a delay, 0.38 of the bound, is tested as sharply as the whole."""
+"""Relative standard deviation of one replicate's mean square where a bound is tight; measured, it is at most 0.09. The
+larger value tests the term of a delay, 0.38 of the bound, as sharply as the whole."""
 
 
 def mean_square(

@@ -20,10 +20,10 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     rewards, behavior = np.array(point["rewards"]), np.array(point["behavior_logits"])
     task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
     spec = plant(Spec(task, schedules.frozen(), methods.reinforce(advantages.leave_one_out()), chain()))
-    # Scores are taken elsewhere than where the data comes from: the variance must not notice.
+    # Scores are taken at another policy than the data: the variance must be the same.
     current = behavior + np.cos(1.0 + np.arange(len(rewards)))
-    found = oracle.moments(spec.fitted_task, spec.method, current, behavior, samples=point["samples"])
-    return {"variance": Estimate(found.variance, tolerance=_ROUNDING)}
+    moments = oracle.moments(spec.fitted_task, spec.method, current, behavior, samples=point["samples"])
+    return {"variance": Estimate(moments.variance, tolerance=_ROUNDING)}
 
 
 def _reach(point: Point) -> str | None:

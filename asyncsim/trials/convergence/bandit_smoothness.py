@@ -34,8 +34,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
     spec = plant(Spec(task, schedules.fixed(0), methods.reinforce(), chain()))
     pairs = _places(len(rewards), int(rewards.argmin()), int(rewards.argmax()), seed)
-    here, there = (spec.fitted_task.exact(spec.trained_policy, torch.as_tensor(place))[1].numpy() for place in pairs)
-    ratio = np.linalg.norm(there - here, axis=1) / np.linalg.norm(pairs[1] - pairs[0], axis=1)
+    first, second = (spec.fitted_task.exact(spec.trained_policy, torch.as_tensor(place))[1].numpy() for place in pairs)
+    ratio = np.linalg.norm(second - first, axis=1) / np.linalg.norm(pairs[1] - pairs[0], axis=1)
     return {"bound": Estimate(float(ratio.max()), tolerance=1e-7)}
 
 

@@ -1,4 +1,4 @@
-"""Growth of a stale gradient's bias with step size and staleness, behavior frozen meanwhile, through the loop."""
+"""Growth of a stale gradient's bias with learning rate and staleness, behavior frozen meanwhile, through the loop."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         varied = point["stalenesses"]
         rows = [_squares(point, n, point["step"], replicates, seed + k, plant) for k, n in enumerate(varied)]
     # The slope of log rms is half that of log mean square.
-    found = uncertainty.slope(varied, np.stack(rows, axis=1), log=True)
-    return {"slope": found._replace(value=found.value / 2, error=found.error / 2, tolerance=1e-9)}
+    slope = uncertainty.slope(varied, np.stack(rows, axis=1), log=True)
+    return {"slope": slope._replace(value=slope.value / 2, error=slope.error / 2, tolerance=1e-9)}
 
 
 _BASE = {"curvature": 1.0, "start": 1.0}

@@ -21,8 +21,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     replicates = max(48, units_for(_SPREAD, effect, 2))
     places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
     task = tasks.softmax_bandit(len(places[0]))
-    found = mean_of(run(displaced(task, places, ["ess"], (_SAMPLES, _BATCHES, replicates)), seed, plant), "ess")
-    return {"ess": found._replace(tolerance=_BIAS * found.value)}
+    ess = mean_of(run(displaced(task, places, ["ess"], (_SAMPLES, _BATCHES, replicates)), seed, plant), "ess")
+    return {"ess": ess._replace(tolerance=_BIAS * ess.value)}
 
 
 _NEAR = {"behavior_logits": (0.0, 0.0, 0.0), "current_logits": (0.5, 0.0, -0.5)}

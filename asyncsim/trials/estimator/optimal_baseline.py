@@ -16,12 +16,12 @@ _ROUNDING = 1e-9
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     rewards, cap = point["rewards"], point["cap"]
     task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
-    weighted = (
+    method = (
         methods.full_is(advantage=advantages.opob())
         if cap is None
         else methods.truncated_is(cap=cap, advantage=advantages.opob(), aggregator="sequence_sum")
     )
-    spec = plant(population(task, weighted))
+    spec = plant(population(task, method))
     places = (np.array(point["current_logits"]), np.array(point["behavior_logits"]))
     # The variance is a parabola in a constant baseline: three exact values give its vertex.
     low, middle, high = (
@@ -30,8 +30,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     )
     vertex = 0.5 * (low - high) / (low - 2.0 * middle + high)
     signal = oracle.population_step(task, spec.method, *places)
-    implied = (signal.batch.reward - signal.advantages)[0, 0, 0].item()
-    return {"baseline": Estimate(vertex, tolerance=_ROUNDING), "opob": Estimate(implied, tolerance=_ROUNDING)}
+    baseline = (signal.batch.reward - signal.advantages)[0, 0, 0].item()
+    return {"baseline": Estimate(vertex, tolerance=_ROUNDING), "opob": Estimate(baseline, tolerance=_ROUNDING)}
 
 
 _POINT = {"rewards": (0.2, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}

@@ -15,9 +15,9 @@ from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     method = methods.truncated_is(cap=point["cap"], advantage=advantages.none(), aggregator="sequence_sum")
     spec = planted(point, method, plant)
-    now, then = places(point)
-    truth = oracle.exact(spec.task, now, spec.policy)[1]
-    return components("bias", oracle.limit(spec.task, spec.method, now, then, spec.policy) - truth)
+    current, behavior = places(point)
+    truth = oracle.exact(spec.task, current, spec.policy)[1]
+    return components("bias", oracle.limit(spec.task, spec.method, current, behavior, spec.policy) - truth)
 
 
 def _masking(spec: Spec) -> Spec:

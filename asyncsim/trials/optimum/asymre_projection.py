@@ -18,8 +18,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     task = tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["behavior_logits"])
     method = methods.reinforce(advantages.offset(point["offset"]))
     logits = run(ascent(task, schedules.frozen(), method, _STEP, _UPDATES), seed, plant).parameters[0]
-    heavy = np.exp(logits - logits.max())
-    return {f"pi[{k}]": Estimate(float(p), tolerance=_TOLERANCE) for k, p in enumerate(heavy / heavy.sum())}
+    weights = np.exp(logits - logits.max())
+    return {f"pi[{k}]": Estimate(float(p), tolerance=_TOLERANCE) for k, p in enumerate(weights / weights.sum())}
 
 
 _POINT = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5), "offset": 0.2}

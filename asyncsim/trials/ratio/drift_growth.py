@@ -1,8 +1,8 @@
 """Growth of the log ratio's variance with the staleness of a bandit's REINFORCE, through the loop.
 
-At staleness S the first S + 1 updates all learn from data of version 0, so their gradients are independent and
-identical in law at any step; update S + 1 measures them against version 1. That version is one step away from the
-prediction's: probabilities that change by factors between 1/c and c change a variance by as much.
+At staleness S the first S + 1 updates all learn from data of version 0. So their gradients are independent and
+identically distributed at any learning rate; update S + 1 measures them against version 1. That version is one update
+away from the prediction's: probabilities that change by factors between 1/c and c change a variance by as much.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def _drift(logits: tuple[float, ...]) -> Metric:
     def variance(step: Step) -> Tensor:
         batch = step.batch
         change = step.parameters - torch.tensor(logits, dtype=step.parameters.dtype)
-        moved = torch.gather(change, 1, batch.action.flatten(1)).reshape(batch.action.shape[:3])
-        return ratios.log_moments(moved, step.step_mass)[1]
+        shift = torch.gather(change, 1, batch.action.flatten(1)).reshape(batch.action.shape[:3])
+        return ratios.log_moments(shift, step.step_mass)[1]
 
     return Metric("drift", variance, ("log_prob",))
 
@@ -71,37 +71,37 @@ def _run(point: Point, staleness: int, replicates: int, seed: int, plant: Plant)
 def _moved(point: Point) -> float:
     """Most by which one step changes the difference of two logits."""
     means, N = np.array(point["means"], dtype=np.float64), point["samples"]
-    apart = 1.0 if point["rewards"] == "bernoulli" else float(np.ptp(means))
-    return float(point["step"] * apart / (2.0 if _population(point) else 2.0 * (N - 1) / N))
+    spread = 1.0 if point["rewards"] == "bernoulli" else float(np.ptp(means))
+    return float(point["step"] * spread / (2.0 if _population(point) else 2.0 * (N - 1) / N))
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     ages, N = point["stalenesses"], point["samples"]
-    sampled = units_for(_SPREAD, effect, _COMPARISONS)
-    replicates = 2 if _population(point) else sampled
+    count = units_for(_SPREAD, effect, _COMPARISONS)
+    replicates = 2 if _population(point) else count
     traces = [_run(point, age, replicates, seed + 1000 * k, plant) for k, age in enumerate(ages)]
     # The variance of N samples about their own mean is low by the factor (N - 1)/N.
     factor = (1.0 if _population(point) else N / (N - 1)) / point["step"] ** 2
     rows = [factor * trace["log_ratio_variance"][-1] for trace in traces]
     allowance = math.expm1(_moved(point)) + _ROUNDING
-    found = {}
+    estimates = {}
     for age, row in zip(ages, rows, strict=True):
         growth = uncertainty.between(row)
-        found[f"growth[{age}]"] = growth._replace(tolerance=allowance * growth.value)
+        estimates[f"growth[{age}]"] = growth._replace(tolerance=allowance * growth.value)
     slope = uncertainty.slope(ages, np.stack(rows, axis=1), log=True)
     x = np.log(ages) - np.log(ages).mean()
-    found["slope"] = slope._replace(tolerance=allowance * float(np.abs(x).sum() / (x @ x)))
+    estimates["slope"] = slope._replace(tolerance=allowance * float(np.abs(x).sum() / (x @ x)))
     # One update earlier behavior is still version 0, whose logits are known.
     sides = (traces[-1][name][-2] for name in ("log_ratio_variance", "drift"))
-    found["identity"] = uncertainty.ratio(*sides)._replace(tolerance=_ROUNDING)
-    return found
+    estimates["identity"] = uncertainty.ratio(*sides)._replace(tolerance=_ROUNDING)
+    return estimates
 
 
 def _teaches(point: Point) -> float:
     """Chance that two samples differ in arm and reward: otherwise they move nothing."""
     means = np.array(point["means"], dtype=np.float64)
-    heavy = np.exp(np.array(point["logits"]) - np.max(point["logits"]))
-    pairs = np.outer(heavy, heavy) / heavy.sum() ** 2
+    weights = np.exp(np.array(point["logits"]) - np.max(point["logits"]))
+    pairs = np.outer(weights, weights) / weights.sum() ** 2
     np.fill_diagonal(pairs, 0.0)
     coin = point["rewards"] == "bernoulli"
     differ = np.add.outer(means, means) - 2.0 * np.outer(means, means) if coin else np.subtract.outer(means, means) != 0
@@ -123,8 +123,10 @@ class _Repeated(Wrapped):
 
     def schedule(self, *arguments: Any) -> records.Schedule:
         """The schedule with the first batch's ids in every batch."""
-        made = self._inner.schedule(*arguments)
-        return dataclasses.replace(made, trajectory=np.broadcast_to(made.trajectory[:, :1], made.trajectory.shape))
+        schedule = self._inner.schedule(*arguments)
+        return dataclasses.replace(
+            schedule, trajectory=np.broadcast_to(schedule.trajectory[:, :1], schedule.trajectory.shape)
+        )
 
 
 _NOISE = {

@@ -20,9 +20,9 @@ def _moment(point: Point, power: float) -> float:
     """E W^power, for sample sizes and allowances: matrices of token moments multiplied up."""
     mu, pi = (np.exp(np.asarray(point[f"{name}_logits"], dtype=np.float64)) for name in ("behavior", "current"))
     mu, pi = mu / mu.sum(1, keepdims=True), pi / pi.sum(1, keepdims=True)
-    heavy = pi**power * mu ** (1.0 - power)
+    weights = pi**power * mu ** (1.0 - power)
     with np.errstate(over="ignore"):
-        return float((heavy[0] @ np.linalg.matrix_power(heavy[1:], point["horizon"] - 1)).sum())
+        return float((weights[0] @ np.linalg.matrix_power(weights[1:], point["horizon"] - 1)).sum())
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

@@ -1,4 +1,4 @@
-"""Largest stable step of stale gradient descent with momentum, on noiseless quadratics through the loop."""
+"""Largest stable learning rate of stale gradient descent with momentum, on noiseless quadratics through the loop."""
 
 from __future__ import annotations
 

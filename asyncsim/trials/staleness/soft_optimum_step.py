@@ -1,4 +1,4 @@
-"""Largest stable step of a regularized softmax bandit under staggered workers, through kernel and loop."""
+"""Largest stable learning rate of a regularized softmax bandit under staggered workers, through kernel and loop."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         arms, point["rewards"], rewards="fixed", kl_coef=beta, reference=point["reference_logits"], kl_at="behavior"
     )
     method = methods.reinforce(advantages.leave_one_out())
-    # The optimum is found by the product itself, synchronously and with a small step.
-    found = running.run(ascent(task, schedules.fixed(0), method, 1.0 / beta, 300), progress=False).parameters[0]
+    # The product itself computes the optimum, synchronously and with a small learning rate.
+    optimum = running.run(ascent(task, schedules.fixed(0), method, 1.0 / beta, 300), progress=False).parameters[0]
     nudge = np.cos(1.0 + np.arange(arms))
     system = systems.update_on_arrival(point["workers"], laws.constant(1.0), stagger=True)
 
     def build(steps: tuple[float, ...], count: int) -> Spec:
-        begin = {"replicates": len(steps), "initial": found + 1e-6 * nudge, "diagnostics": ["gradient_norm"]}
-        return plant(ascent(task, system, method, steps, count, **begin))
+        options = {"replicates": len(steps), "initial": optimum + 1e-6 * nudge, "diagnostics": ["gradient_norm"]}
+        return plant(ascent(task, system, method, steps, count, **options))
 
     return {"step": largest_stable_step(build, 0.1 / beta, 40.0 / beta, point["workers"] - 1, seed)}
 

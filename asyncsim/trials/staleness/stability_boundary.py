@@ -1,4 +1,4 @@
-"""Largest stable step of gradient descent at constant staleness, on noiseless quadratics through the loop."""
+"""Largest stable learning rate of gradient descent at constant staleness, on noiseless quadratics through the loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     scale = 1.0 / max(point["curvatures"])
     low = 0.4 * scale / (1 + point["staleness"])
     return {
-        "step": largest_stable_step(lambda *given: plant(build(*given)), low, 4.0 * scale, point["staleness"], seed)
+        "step": largest_stable_step(
+            lambda *arguments: plant(build(*arguments)), low, 4.0 * scale, point["staleness"], seed
+        )
     }
 
 

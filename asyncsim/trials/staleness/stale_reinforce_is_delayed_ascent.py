@@ -22,8 +22,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     plain = spec.method.replace(advantage=advantages.none())
     mean = oracle.moments(task, group, *places, samples=point["samples"]).mean
     none = oracle.moments(task, plain, *places, samples=point["samples"]).mean
-    found = {"logit": logits, "group_mean": mean, "none": none}
-    cells = {f"{name}[{k}]": float(x) for name, vector in found.items() for k, x in enumerate(vector)}
+    vectors = {"logit": logits, "group_mean": mean, "none": none}
+    cells = {f"{name}[{k}]": float(x) for name, vector in vectors.items() for k, x in enumerate(vector)}
     return {cell: Estimate(value, tolerance=_ROUNDING) for cell, value in cells.items()}
 
 

@@ -49,10 +49,10 @@ def completions(point: Point, window: float, realization: int, seed: int, plant:
     sample = state.sample[: state.run.admitted]
     inside = (sample.start >= begin) & (sample.start < begin + window)
     sample = sample[inside]
-    over = sample.v_end >= 0
-    end = np.where(over, sample.v_end, state.run.installed)
+    finished = sample.v_end >= 0
+    end = np.where(finished, sample.v_end, state.run.installed)
     head = (end - sample.v_start).astype(float)
-    tokens = np.where(over, end - sample.versions / sample.work, head / 2.0)
+    tokens = np.where(finished, end - sample.versions / sample.work, head / 2.0)
     return Completions(head, tokens, sample.work)
 
 

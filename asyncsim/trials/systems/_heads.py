@@ -15,14 +15,14 @@ def stationary_heads(
     system: Any, batches: int, warm_up: int, realizations: int, seed: int, samples_per_group: int = 1
 ) -> np.ndarray:
     """Head staleness of every group trained after the warm-up, `[M, groups]`."""
-    found = system.staleness(batches, realizations, seed, samples_per_group)
-    return np.asarray(found[:, warm_up:].reshape(realizations, -1))
+    stalenesses = system.staleness(batches, realizations, seed, samples_per_group)
+    return np.asarray(stalenesses[:, warm_up:].reshape(realizations, -1))
 
 
 def mean_over_realizations(values: np.ndarray) -> Estimate:
     """Mean of numbers `[M, ...]` with its error between realizations; exact where all are equal."""
-    found = between(values, np.arange(len(values)), random=True)
-    return found._replace(tolerance=1e-12 * max(1.0, abs(found.value)))
+    estimate = between(values, np.arange(len(values)), random=True)
+    return estimate._replace(tolerance=1e-12 * max(1.0, abs(estimate.value)))
 
 
 class LateStamp(Wrapped):
@@ -31,15 +31,15 @@ class LateStamp(Wrapped):
     def timeline(self, *arguments: Any, **options: Any) -> Any:
         """The system's timeline with start versions overwritten."""
         record = self._inner.timeline(*arguments, **options)
-        late = np.where(record.samples["v_ready"] < 0, record.samples["v_start"], record.samples["v_ready"])
-        record.samples["v_start"] = late
+        stamps = np.where(record.samples["v_ready"] < 0, record.samples["v_start"], record.samples["v_ready"])
+        record.samples["v_start"] = stamps
         return record
 
 
 def law_of(heads: np.ndarray, cells: int) -> dict[str, Estimate]:
     """Shares of the values 0 .. cells - 1 among heads `[M, ...]`, and what is left."""
-    found = {f"p[{k}]": mean_over_realizations((heads == k).astype(float)) for k in range(cells)}
-    return found | {"tail": mean_over_realizations((heads >= cells).astype(float))}
+    shares = {f"p[{k}]": mean_over_realizations((heads == k).astype(float)) for k in range(cells)}
+    return shares | {"tail": mean_over_realizations((heads >= cells).astype(float))}
 
 
 def restarts_early(system: Any) -> Any:

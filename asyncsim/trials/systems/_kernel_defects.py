@@ -1,7 +1,7 @@
 """Mistakes of an event kernel, planted into its running state: versions, counters, fates, places and publishes.
 
-Each function says what the mistake does to a state, and is a plant: from a system to the same system with the mistake.
-What runs is the product's kernel; it is stopped once, its arrays are changed, and it goes on.
+Each function applies a mistake to a state, and is a plant: from a system to the same system with the mistake. What runs
+is the product's kernel; it is stopped once, its arrays are changed, and it goes on.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def _plant(
 
         @wraps(mistake)
         def plant(system: System, times: int = spare) -> Mistaken:
-            given = {each.name: getattr(system, each.name) for each in fields(System)}
-            return Mistaken(**given, mistake=mistake.__name__, when=when, spare=times)
+            settings = {each.name: getattr(system, each.name) for each in fields(System)}
+            return Mistaken(**settings, mistake=mistake.__name__, when=when, spare=times)
 
         return plant
 
@@ -110,12 +110,12 @@ def counter_lost(system: Mistaken, state: State) -> None:
 def place_freed_twice(system: Mistaken, state: State) -> None:
     """So many `times` a place is freed once too often: each is given to two groups at once from there on."""
     run, ring, group = state.run, state.free, state.group
-    row, left = run.first_row, system.spare
-    while row >= 0 and left > 0:
+    row, count = run.first_row, system.spare
+    while row >= 0 and count > 0:
         if group.stage[row] == k.IN_GENERATION:
             ring[(run.free_head + run.free) % ring.size] = group.place[row]
             run.free += 1
-            left -= 1
+            count -= 1
         row = group.after[row]
 
 

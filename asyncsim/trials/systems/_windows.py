@@ -1,4 +1,4 @@
-"""Timelines of independent realizations behind a warm-up: rates, means, their errors, and what a trial reaches."""
+"""Timelines of independent realizations behind a warm-up: rates, means, their errors, and the limits of trials."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from asyncsim.trials._trial import Plant, replaced, units_for
 _ROUNDING = 1e-9
 """Relative rounding of a mean over thousands of differences of times."""
 _FEWEST = 16
-"""Realizations at least, for an error that knows itself."""
+"""Realizations at least, for a reliable error estimate."""
 
 
 def realizations_for(
     spread: float, effect: float, tolerance: float, comparisons: int, kind: str = "expectation"
 ) -> int:
     """Realizations of that relative spread that see the effect beside a tolerance, which a verdict counts twice."""
-    seen = max(effect - 2.0 * tolerance, effect / 4.0)
-    return max(_FEWEST, units_for(spread, seen, comparisons, kind))
+    net_effect = max(effect - 2.0 * tolerance, effect / 4.0)
+    return max(_FEWEST, units_for(spread, net_effect, comparisons, kind))
 
 
 def spread_of(point: Point, spread: float) -> float:
@@ -85,15 +85,15 @@ def groups_per_second(
     system: System, batches: int, samples: int, warm: int, realizations: int, seed: int, tolerance: float = 0.0
 ) -> Estimate:
     """Groups trained a second behind the warm-up, over all realizations; `tolerance` is a share of it."""
-    found = [interval(record, warm) for record in timelines(system, batches, samples, realizations, seed)]
-    counts, seconds = np.array(found, dtype=np.float64).T
+    intervals = [interval(record, warm) for record in timelines(system, batches, samples, realizations, seed)]
+    counts, seconds = np.array(intervals, dtype=np.float64).T
     groups = system.groups_per_batch * counts
     return allowed(uncertainty.ratio(groups, seconds, np.arange(realizations), random=True), tolerance)
 
 
-def allowed(found: Estimate, tolerance: float = 0.0) -> Estimate:
+def allowed(estimate: Estimate, tolerance: float = 0.0) -> Estimate:
     """The estimate with a systematic allowance of that share of it, and with rounding."""
-    return found._replace(tolerance=(tolerance + _ROUNDING) * abs(found.value))
+    return estimate._replace(tolerance=(tolerance + _ROUNDING) * abs(estimate.value))
 
 
 def mean_of(values: Iterable[float], tolerance: float = 0.0) -> Estimate:

@@ -1,4 +1,4 @@
-"""What an age cut keeps: share, mean length and period of what trains, on the event kernel."""
+"""Samples that an age cut keeps: their share, mean length and period, on the event kernel."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     system = plant(places(point, point["places"], batch, train_time=0.0, max_age=point["max_age"]))
     warm_up = 10 * -(-point["places"] // batch) + 4 * point["max_age"] + 10
     last = warm_up + max(_TRAINED // batch, 20)
-    lengths, kept, periods = [], [], []
+    lengths, fates, periods = [], [], []
     for record in timelines(system, last, 1, realizations, seed):
         samples, times = record.samples, record.batches["t_start"]
         lengths.append(samples["work"][samples["batch"] >= warm_up])
-        # What was ready in time for the last batch has met its fate.
-        known = (samples["t_ready"] > times[warm_up]) & (samples["t_ready"] <= times[-1])
-        kept.append((samples["fate"] == "trained")[known])
+        # The fate of samples ready in time for the last batch is known.
+        decided = (samples["t_ready"] > times[warm_up]) & (samples["t_ready"] <= times[-1])
+        fates.append((samples["fate"] == "trained")[decided])
         periods.append((times[-1] - times[warm_up]) / (last - 1 - warm_up))
     period = mean_over_realizations(np.array(periods))
-    found = {"mean_length": per_sample(lengths), "kept": per_sample(kept), "period": period}
-    return {name: each._replace(tolerance=_CLOCK[name] / batch * each.value) for name, each in found.items()}
+    estimates = {"mean_length": per_sample(lengths), "kept": per_sample(fates), "period": period}
+    return {name: each._replace(tolerance=_CLOCK[name] / batch * each.value) for name, each in estimates.items()}
 
 
 def _point(length: str, places: int, batch: int, max_age: int) -> Point:

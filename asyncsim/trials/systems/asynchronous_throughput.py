@@ -30,8 +30,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     publishes = _windows.publishes_for(point["places"], batches * groups)
     count = _windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=5)
     system = plant(_windows.staggered(system, samples))
-    found = _windows.groups_per_second(system, publishes * batches, samples, publishes // 10, count, seed, _TOLERANCE)
-    return {"groups_per_second": found}
+    rate = _windows.groups_per_second(system, publishes * batches, samples, publishes // 10, count, seed, _TOLERANCE)
+    return {"groups_per_second": rate}
 
 
 def _reach(point: Point) -> str | None:

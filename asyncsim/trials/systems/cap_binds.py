@@ -11,7 +11,7 @@ from asyncsim.trials.systems._heads import mean_over_realizations, stationary_he
 from asyncsim.trials.systems._kernel_defects import counter_lost, publish_counted_twice, version_off_by_one
 
 _FEW = {"length": "lognormal:1:0.8", "samples_per_group": 4}
-"""What `places` are given with that hold fewer groups than there are tickets, fast enough to use all of them."""
+"""Settings for `places` that hold fewer groups than there are tickets, fast enough to use all tickets."""
 _BATCHES = 400
 _SPREAD = 0.01
 """Relative standard deviation of one realization's mean at the points below (measured)."""

@@ -24,8 +24,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     realizations = realizations_for(_SPREAD if tolerance == 0.0 else _MANY, effect, tolerance, 8)
     warm_up, system = max(_GROUPS // 10, 40 * count) // batch, places(point, count, batch)
     heads = stationary_heads(plant(system), warm_up + _GROUPS // batch, warm_up, realizations, seed, samples)
-    found = mean_over_realizations(heads)
-    return {"mean": found._replace(tolerance=max(found.tolerance, tolerance * found.value))}
+    estimate = mean_over_realizations(heads)
+    return {"mean": estimate._replace(tolerance=max(estimate.tolerance, tolerance * estimate.value))}
 
 
 def _poisson(point: Point) -> bool:

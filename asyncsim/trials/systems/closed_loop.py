@@ -16,8 +16,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     # Forty generations of every ticket, then ten times as many.
     warm = max(800, 40 * point["tickets"])
     count = realizations_for(_SPREAD, effect, 0.0, comparisons=4)
-    found = groups_per_second(plant(system), 10 * warm, point["samples_per_group"], warm, count, seed)
-    return {"groups_per_second": found}
+    rate = groups_per_second(plant(system), 10 * warm, point["samples_per_group"], warm, count, seed)
+    return {"groups_per_second": rate}
 
 
 def _reach(point: Point) -> str | None:

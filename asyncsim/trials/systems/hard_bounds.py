@@ -30,8 +30,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     options |= {"batches_per_publish": batches, "sync_time": point["sync_time"]}
     system = places(point, tickets, batch, tickets=tickets, **options)
     # The groups of the start share a version; under wait they leave within twice the age.
-    lasting = int(number or 0) + 2 * (tickets // (batch * batches) + 2)
-    warm_up = 2 * batches * lasting
+    versions = int(number or 0) + 2 * (tickets // (batch * batches) + 2)
+    warm_up = 2 * batches * versions
     staleness = plant(system).staleness(warm_up + _BATCHES * batches, _REALIZATIONS, seed)[:, warm_up:]
     largest = float(np.max(staleness))
     return {"largest": Estimate(largest), "spread": Estimate(largest - float(np.min(staleness)))}

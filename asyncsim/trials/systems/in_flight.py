@@ -19,9 +19,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     realizations = realizations_for(_SPREAD, effect, 0.0, 32)
     window = _COMPLETIONS * laws.as_law("length", point["length"]).mean() / point["places"]
     heads = [completions(point, window, m, seed, plant).head for m in range(realizations)]
-    found = {"mean": per_sample(heads)}
-    found |= {f"p[{k}]": per_sample([h == k for h in heads]) for k in range(cells)}
-    return found | {"tail": per_sample([h >= cells for h in heads])}
+    estimates = {"mean": per_sample(heads)}
+    estimates |= {f"p[{k}]": per_sample([h == k for h in heads]) for k in range(cells)}
+    return estimates | {"tail": per_sample([h >= cells for h in heads])}
 
 
 def _point(length: str, period: float, places: int, cells: int = 6) -> Point:

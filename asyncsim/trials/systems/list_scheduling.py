@@ -29,11 +29,11 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     system = _windows.synchronous(point, slots=slots)
     count = _windows.realizations_for(_windows.spread_of(point, _SPREAD), effect, 0.0, comparisons=16, kind="bound")
     records = _windows.timelines(plant(system), _STEPS, samples, count, seed)
-    found = [_instances(record, groups * samples, slots) for record in records]
-    extremes = {name: max(getattr(each, name) for each in found) for name in ("excess", "load", "longest")}
+    instances = [_instances(record, groups * samples, slots) for record in records]
+    extremes = {name: max(getattr(each, name) for each in instances) for name in ("excess", "load", "longest")}
     return {
         **{name: Estimate(value, tolerance=_ROUNDING) for name, value in extremes.items()},
-        "step_seconds": _windows.mean_of(each.step_seconds for each in found),
+        "step_seconds": _windows.mean_of(each.step_seconds for each in instances),
     }
 
 

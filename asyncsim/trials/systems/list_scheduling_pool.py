@@ -17,8 +17,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     system = _windows.places(point, out, groups, tickets=out, release="publish", slots=point["slots"])
     count = _windows.realizations_for(_windows.spread_of(point, _SPREAD), effect, 0.0, comparisons=8, kind="bound")
     records = _windows.timelines(plant(system), _BATCHES, point["samples_per_group"], count, seed)
-    found = (_windows.interval(record, _WARM) for record in records)
-    return {"batch_seconds": _windows.mean_of(seconds / batches for batches, seconds in found)}
+    intervals = (_windows.interval(record, _WARM) for record in records)
+    return {"batch_seconds": _windows.mean_of(seconds / batches for batches, seconds in intervals)}
 
 
 def _reach(point: Point) -> str | None:

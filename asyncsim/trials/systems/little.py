@@ -44,23 +44,25 @@ def _levels(system: Any, point: Point, effect: float, seed: int) -> dict[str, Es
     levels, delays = [], []
     for record in timelines(system, 10 * warm, samples, count, seed):
         begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
-        done, left = (np.nan_to_num(record.groups[name], nan=np.inf) for name in ("t_done", "t_left"))
+        done, exits = (np.nan_to_num(record.groups[name], nan=np.inf) for name in ("t_done", "t_left"))
         low, high = record.publishes["t_install"][[warm, -1]]
         inside = np.clip(np.minimum(done, high) - np.maximum(begin, low), 0.0, None)
         levels.append(float(np.nan_to_num(inside).sum()) / (high - low))
-        late = (left > low) & (left <= high)
-        delays.append(float((left - begin)[late].mean()))
+        late = (exits > low) & (exits <= high)
+        delays.append(float((exits - begin)[late].mean()))
     return {"generating": mean_of(levels), "delay": mean_of(delays)}
 
 
 def _ratio(integral: float, seconds: float, record: Timeline, samples: int, until: str) -> Estimate:
     """Time average of a count over groups a second times mean seconds, of the groups that were trained."""
     begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
-    spent = np.minimum(np.nan_to_num(record.groups[until], nan=np.inf), record.header["seconds"]) - begin
+    durations = np.minimum(np.nan_to_num(record.groups[until], nan=np.inf), record.header["seconds"]) - begin
     trained = record.groups["fate"] == "trained"
     rate = float(trained.sum()) / seconds
-    average = (integral - float(spent[~trained].sum())) / seconds
-    return Estimate(average / (rate * float(spent[trained].mean())), tolerance=_ROUNDING, samples=int(trained.sum()))
+    average = (integral - float(durations[~trained].sum())) / seconds
+    return Estimate(
+        average / (rate * float(durations[trained].mean())), tolerance=_ROUNDING, samples=int(trained.sum())
+    )
 
 
 class _Stamped(Wrapped):

@@ -31,16 +31,16 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     ).replace(**_TROUBLE[point["trouble"]])
     record = plant(system).timeline(_BATCHES, seed=seed)
     samples, publishes = record.samples, record.publishes
-    published = len(publishes["version"])
+    count = len(publishes["version"])
     # A group is outstanding from its start to the start of its training, to its drop, or to the end of the record.
-    trained, left = samples["batch"] // system.batches_per_publish, record.groups["v_left"]
-    until = np.where(samples["batch"] >= 0, trained, np.where(left >= 0, left, published))
+    training_version, exit_version = samples["batch"] // system.batches_per_publish, record.groups["v_left"]
+    end_version = np.where(samples["batch"] >= 0, training_version, np.where(exit_version >= 0, exit_version, count))
     # A failure stamps the start anew, so groups count from their admission; elsewhere those without a start do not.
     fails = point["trouble"] == "failures"
     stamp = samples["v_submit"] if fails else samples["v_start"]
     outstanding = publishes["outstanding"] - (0 if fails else publishes["unstarted"])
-    seen = int((until - stamp)[stamp >= 0].sum())
-    return {"ratio": Estimate(seen / int(outstanding.sum()), tolerance=1e-12)}
+    total = int((end_version - stamp)[stamp >= 0].sum())
+    return {"ratio": Estimate(total / int(outstanding.sum()), tolerance=1e-12)}
 
 
 _POINT = {

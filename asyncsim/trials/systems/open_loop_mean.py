@@ -25,8 +25,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     )
     realizations = _windows.realizations_for(_SPREAD, effect, tolerance, comparisons=5)
     records = _windows.timelines(plant(system), batches, samples, realizations, seed)
-    mean, waited = zip(*(_stalenesses(record, batches // 10) for record in records), strict=True)
-    return {"mean": _windows.mean_of(mean, tolerance), "in_queue": _windows.mean_of(waited, tolerance)}
+    mean, queue = zip(*(_stalenesses(record, batches // 10) for record in records), strict=True)
+    return {"mean": _windows.mean_of(mean, tolerance), "in_queue": _windows.mean_of(queue, tolerance)}
 
 
 def _stalenesses(record: Timeline, warm: int) -> tuple[float, float]:

@@ -21,15 +21,15 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     batches = _windows.publishes_for(count, groups)
     realizations = _windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=6)
     records = _windows.timelines(plant(_windows.staggered(system, samples)), batches, samples, realizations, seed)
-    found = [_seen(record, batches // 10, samples) for record in records]
-    dropped, length = zip(*found, strict=True)
+    rows = [_summarize(record, batches // 10, samples) for record in records]
+    dropped, length = zip(*rows, strict=True)
     return {
         "dropped_fraction": _windows.mean_of(dropped, _TOLERANCE),
         "mean_length": _windows.mean_of(length, _TOLERANCE),
     }
 
 
-def _seen(record: Timeline, warm: int, samples: int) -> tuple[float, float]:
+def _summarize(record: Timeline, warm: int, samples: int) -> tuple[float, float]:
     """Share of groups that overflowed behind the warm-up, and mean length of those trained."""
     groups = record.groups
     late = groups["t_left"] >= record.batches["t_start"][warm]

@@ -31,9 +31,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         groups = record.groups
         inside = (groups["v_start"] >= warm_up) & (groups["v_start"] < warm_up + versions)
         # A group that has not been trained by the end of the record is older than every level.
-        trained = np.where(groups["v_train"] >= 0, groups["v_train"], last)[inside]
-        late = trained - groups["v_start"][inside]
-        rows.append([np.mean(late >= k) for k in levels])
+        training_version = np.where(groups["v_train"] >= 0, groups["v_train"], last)[inside]
+        staleness = training_version - groups["v_start"][inside]
+        rows.append([np.mean(staleness >= k) for k in levels])
     tails = [mean_over_realizations(column) for column in np.array(rows).T]
     norm = float(np.hypot.reduce([t.value for t in tails]))
     return {f"tail[{k}]": t._replace(tolerance=_FINITE * norm) for k, t in zip(levels, tails, strict=True)}

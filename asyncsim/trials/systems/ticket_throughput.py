@@ -26,10 +26,10 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     )
     publishes = publishes_for(max(point["places"], point["tickets"]), batches * groups)
     count = realizations_for(_SPREAD, effect, 0.0, comparisons=12, kind="bound")
-    found = groups_per_second(
+    rate = groups_per_second(
         plant(system), publishes * batches, point["samples_per_group"], publishes // 10, count, seed
     )
-    return {"groups_per_second": found}
+    return {"groups_per_second": rate}
 
 
 def _reach(point: Point) -> str | None:

@@ -19,13 +19,13 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     law = laws.as_law("length", point["length"])
     realizations = realizations_for(_SPREAD.get(law.kind, _WIDE), effect, 0.0, 12)
     window = _COMPLETIONS * law.mean() / point["places"]
-    seen = [completions(point, window, m, seed, plant) for m in range(realizations)]
-    works = [s.work for s in seen]
+    runs = [completions(point, window, m, seed, plant) for m in range(realizations)]
+    works = [s.work for s in runs]
     return {
-        "sample_mean": per_sample([s.tokens for s in seen]),
-        "token_mean": per_sample([s.tokens for s in seen], works),
-        "sample_head": per_sample([s.head for s in seen]),
-        "token_head": per_sample([s.head for s in seen], works),
+        "sample_mean": per_sample([s.tokens for s in runs]),
+        "token_mean": per_sample([s.tokens for s in runs], works),
+        "sample_head": per_sample([s.head for s in runs]),
+        "token_head": per_sample([s.head for s in runs], works),
     }
 
 

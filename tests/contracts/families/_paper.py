@@ -35,7 +35,7 @@ class Paper:
         self.reward = batch.reward
         self.age = torch.full_like(batch.mask, float(batch.train_version - batch.version.reshape(-1)[0]))
         self.ratio = self.exp(self.live - self.behavior)
-        self.lag = self.exp(self.proximal - self.behavior)
+        self.behavior_ratio = self.exp(self.proximal - self.behavior)
         self.drift = self.exp(self.live - self.proximal)
         self.sequence = self.kept(self.live - self.behavior).sum(-1, keepdim=True).exp()
 

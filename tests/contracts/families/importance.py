@@ -64,7 +64,7 @@ def capped(ratio, cap=1.1):
 
 
 FACTORED = {
-    "token_mask h": (lambda: sim.factors.token_mask(0.9, 1.1, "h"), lambda p: inside(p.lag, 0.9, 1.1)),
+    "token_mask h": (lambda: sim.factors.token_mask(0.9, 1.1, "h"), lambda p: inside(p.behavior_ratio, 0.9, 1.1)),
     "sequence_mask": (lambda: sim.factors.sequence_mask(0.8, 1.3), lambda p: inside(p.sequence, 0.8, 1.3)),
     "geometric_mask": (lambda: sim.factors.geometric_mask(0.9, 1.15), lambda p: inside(geometric(p), 0.9, 1.15)),
     "k2_mask": (lambda: sim.factors.k2_mask(0.05), lambda p: reduced(p, p.ratio.log() ** 2 / 2, "max") <= 0.05),
@@ -75,7 +75,7 @@ FACTORED = {
     "k3_mask": (lambda: sim.factors.k3_mask(0.04), lambda p: reduced(p, p.ratio - 1 - p.ratio.log(), "mean") <= 0.04),
     "k3_mask sum h": (
         lambda: sim.factors.k3_mask(0.08, "sum", "h"),
-        lambda p: reduced(p, p.lag - 1 - p.lag.log(), "sum") <= 0.08,
+        lambda p: reduced(p, p.behavior_ratio - 1 - p.behavior_ratio.log(), "sum") <= 0.08,
     ),
     "token_veto": (lambda: sim.factors.token_veto(0.8), lambda p: p.ratio.detach().amin(-1, keepdim=True) >= 0.8),
     "opsm": (lambda: sim.factors.opsm(0.02), lambda p: (p.left_out() >= 0) | (fallen(p, p.behavior) <= 0.02)),
@@ -118,11 +118,13 @@ PAPERS = {
     ),
     "three_policy_tis": (
         lambda: sim.methods.three_policy_tis(1.1, 0.1, 0.15),
-        lambda p: p.token_mean(p.lag.clamp(max=1.1) * p.clipped(p.centered(), 0.1, 0.15, p.drift)),
+        lambda p: p.token_mean(p.behavior_ratio.clamp(max=1.1) * p.clipped(p.centered(), 0.1, 0.15, p.drift)),
     ),
     "three_policy_tis icepop": (
         lambda: sim.methods.three_policy_tis(1.25).replace(factors=(sim.factors.token_mask(0.8, 1.25, "h"),)),
-        lambda p: p.token_mean(inside(p.lag, 0.8, 1.25) * p.lag * p.clipped(p.centered(), 0.2, 0.2, p.drift)),
+        lambda p: p.token_mean(
+            inside(p.behavior_ratio, 0.8, 1.25) * p.behavior_ratio * p.clipped(p.centered(), 0.2, 0.2, p.drift)
+        ),
     ),
     "icepop": (
         lambda: sim.methods.icepop(0.8, 1.2),
@@ -130,7 +132,7 @@ PAPERS = {
     ),
     "icepop h": (
         lambda: sim.methods.icepop(0.8, 1.2, "h"),
-        lambda p: p.token_mean(inside(p.lag, 0.8, 1.2) * p.ratio * p.centered()),
+        lambda p: p.token_mean(inside(p.behavior_ratio, 0.8, 1.2) * p.ratio * p.centered()),
     ),
     "sequence_mis": (
         lambda: sim.methods.sequence_mis(0.7, 1.4, aggregator="sequence_sum"),

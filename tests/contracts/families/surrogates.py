@@ -60,7 +60,7 @@ def product_of_clips(p):
 
 
 def corrected(p):
-    weight = p.lag.clamp(max=1.1) * p.drift.detach().clamp(0.95, 1.05)
+    weight = p.behavior_ratio.clamp(max=1.1) * p.drift.detach().clamp(0.95, 1.05)
     return p.token_mean(weight * p.standardized() * p.live)
 
 
@@ -130,15 +130,17 @@ PAPERS = {
     "dapo": (lambda: sim.methods.dapo(), dynamic_sampling),
     "decoupled_ppo": (
         lambda: sim.methods.decoupled_ppo(0.05, 0.05, cap=1.2),
-        lambda p: p.token_mean(p.lag.clamp(max=1.2) * p.clipped(p.centered(), 0.05, 0.05, p.drift)),
+        lambda p: p.token_mean(p.behavior_ratio.clamp(max=1.2) * p.clipped(p.centered(), 0.05, 0.05, p.drift)),
     ),
     "decoupled_ppo uncapped": (
         lambda: sim.methods.decoupled_ppo(0.05, 0.05, cap=None),
-        lambda p: p.token_mean(p.lag * p.clipped(p.centered(), 0.05, 0.05, p.drift)),
+        lambda p: p.token_mean(p.behavior_ratio * p.clipped(p.centered(), 0.05, 0.05, p.drift)),
     ),
     "decoupled_ppo drop": (
         lambda: sim.methods.decoupled_ppo(0.05, 0.05, cap=1.2, beyond="drop"),
-        lambda p: p.token_mean(p.lag * (p.lag <= 1.2) * p.clipped(p.centered(), 0.05, 0.05, p.drift)),
+        lambda p: p.token_mean(
+            p.behavior_ratio * (p.behavior_ratio <= 1.2) * p.clipped(p.centered(), 0.05, 0.05, p.drift)
+        ),
     ),
     "a3po": (lambda: sim.methods.a3po(0.1, 0.2), interpolated),
     "gspo": (lambda: sim.methods.gspo(0.1, 0.05), by_sequence),
