@@ -53,8 +53,25 @@ def test_the_loss_example_prints_what_the_readme_shows() -> None:
     assert output_of(mended).startswith("conforms")
 
 
+def test_the_system_example_prints_what_the_readme_shows() -> None:
+    code, shown = system_example()
+    assert len(code.splitlines()) <= 10
+    assert output_of(code) == shown
+
+
+def system_example() -> tuple[str, str]:
+    found = blocks(ROOT / "README.md")
+    at = next(i for i, (_, text) in enumerate(found) if "sim.systems.areal" in text)
+    return found[at][1], found[at + 1][1]
+
+
 def test_the_comparison_can_fail() -> None:
     (_, code), (_, shown) = blocks(ROOT / "README.md")[:2]
+    assert output_of(code.replace("0.5 * (", "0.0 * (")) != shown
+
+
+def test_the_system_example_can_fail() -> None:
+    code, shown = system_example()
     assert output_of(code.replace("max_head_offpolicyness=4", "max_head_offpolicyness=3")) != shown
 
 

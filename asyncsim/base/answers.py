@@ -11,8 +11,12 @@ import numpy as np
 from asyncsim.base import notation
 from asyncsim.base.records import plain
 
-NAMED = 5
-"""Settings that name a task."""
+NAMED = 4
+"""Settings that name a task, at most."""
+UNNAMED = ("task", "prompts", "rewards", "kl_coef", "deviation")
+"""Settings that do not."""
+PAIRED = 1.05
+"""Ratio of variances from which on pairing gained something."""
 SAME_TASK = "this task cannot tell them apart"
 
 
@@ -67,11 +71,27 @@ class Pair:
         """The look that decided, or the last one."""
         return self.looks[-1]
 
+    def sentence(self, word: str) -> str:
+        """The pair in one line, with the word that is said of it."""
+        last = self.last
+        relation = {
+            "better": f"{self.arm} is better than {self.base}",
+            "worse": f"{self.arm} is worse than {self.base}",
+            "equal": f"{self.arm} equals {self.base}",
+            SAME_TASK: f"{self.arm}, {self.base}: {SAME_TASK}",
+        }.get(word, f"{self.arm}, {self.base}: {word}")
+        numbers = f"difference {last.difference:+.3g} [{last.low:+.3g}, {last.high:+.3g}]"
+        if not math.isfinite(self.pairing):
+            saved = "the same numbers in every replicate"
+        else:
+            saved = (
+                f"variance / {self.pairing:.2g} by pairing" if self.pairing > PAIRED else "nothing gained by pairing"
+            )
+        return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"
+
     def __str__(self) -> str:
         """The word and its numbers in one line."""
-        last = self.last
-        low, high = (f"{end:+.3g}" for end in (last.low, last.high))
-        return f"{self.arm} against {self.base}: {self.word}, {last.difference:+.3g} [{low}, {high}]"
+        return self.sentence(self.word)
 
 
 @dataclass(frozen=True)
@@ -123,10 +143,9 @@ class OnTask:
     @property
     def name(self) -> str:
         """The task in a few words."""
-        shown = {
-            key: value for key, value in self.task.items() if key != "task" and not isinstance(value, (list, dict))
-        }
-        sizes = ", ".join(f"{key}={value}" for key, value in list(shown.items())[:4])
+        settings = {key: value for key, value in self.task.items() if isinstance(value, (int, float, str))}
+        named = [f"{key}={value}" for key, value in settings.items() if key not in UNNAMED]
+        sizes = ", ".join(named[:NAMED])
         return f"{self.task.get('task', 'task')}({sizes})"
 
 
@@ -137,6 +156,7 @@ class Answer:
     Each word of a task is wrong with probability at most `error`, whatever the number of looks.
     """
 
+    metric: str
     reading: str
     unit: str
     statistic: str
@@ -168,16 +188,11 @@ class Answer:
 
     def __str__(self) -> str:
         """A few lines for each task: words, differences with intervals, steps chosen, replicates."""
-        head = f"{self.statistic} of {self.reading}; smallest effect {self.smallest:g}, error rate {self.error:g}"
-        lines = [head]
+        lines = [f"{self.reading}: smallest effect {self.smallest:g}, error rate {self.error:g} on each task"]
         for on in self.tasks:
             lines.append(on.name)
-            for pair in on.pairs:
-                word = on.word_of(pair)
-                text = str(pair) if word == pair.word else str(pair).replace(f": {pair.word}", f": {word}", 1)
-                lines.append(f"  {text}; {pair.last.replicates} replicates, {_pairing(pair.pairing)}")
-            if on.blind:
-                lines.append(f"  ({on.blind}; ask a harder task)")
+            lines += [f"  {pair.sentence(on.word_of(pair))}" for pair in on.pairs]
+            lines += [f"  {on.blind}; try a harder task"] if on.blind else []
             lines += [f"  {_tuned(arm)}" for arm in on.arms]
         return "\n".join(lines)
 
@@ -204,22 +219,15 @@ class Answer:
                     ],
                 }
             )
-        names = ("reading", "unit", "statistic", "smallest", "error", "seed", "seconds")
+        names = ("metric", "reading", "unit", "statistic", "smallest", "error", "seed", "seconds")
         return {**{name: plain(getattr(self, name)) for name in names}, "word": self.word, "tasks": tasks}
-
-
-def _pairing(times: float) -> str:
-    if not math.isfinite(times):
-        return "the same numbers in every replicate"
-    return f"pairing saved {times:.2g} times the replicates" if times > 1.05 else "pairing saved nothing"
 
 
 def _tuned(arm: Arm) -> str:
     text = f"{arm.name}: mean {notation.number(arm.mean)}, end {notation.number(arm.end)}"
     if arm.tuned.knob:
         low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
-        text += f", {arm.tuned.knob} {arm.tuned.chosen:.3g} of {low:.3g} to {high:.3g}"
-        text += f", flat over {arm.tuned.flat:.2g} times" if arm.tuned.flat > 1.0 else ""
+        text += f", best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
     return text + (f", {arm.diverged} diverged" if arm.diverged else "")
 
 

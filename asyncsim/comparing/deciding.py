@@ -92,7 +92,8 @@ def compare(
         here = {name: spec if number == 0 else spec.replace(task=task, policy=None) for name, spec in specs.items()}
         found.append(question.on(here, progress))
     return Answer(
-        reading=f"{name}, {over}",
+        metric=name,
+        reading=str(reading) if statistic == "mean" else f"{statistic} of {reading}",
         unit=reading.unit if statistic != "improvement" else "probability",
         statistic=statistic,
         smallest=smallest,

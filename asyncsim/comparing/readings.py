@@ -64,6 +64,21 @@ class Reading:
             self.over, self.metric
         )
 
+    def __str__(self) -> str:
+        """The reading in words.
+
+        >>> str(Reading("batch_return", "time", 0.9))
+        'updates until batch_return reaches 0.9'
+        """
+        at = f"{self.metric} reaches {self.target:g}" if self.target is not None else ""
+        return {
+            "mean": f"{self.metric}, mean over updates",
+            "end": f"{self.metric}, mean over the last tenth",
+            "time": f"updates until {at}",
+            "reached": f"share of replicates in which {at}",
+            "collapse": f"share of replicates in which {self.metric} collapses",
+        }[self.over]
+
     def numbers(self, trace: Trace) -> np.ndarray:
         """One number for each replicate, float64 `[R]`; raises `InputError` where the metric is missing."""
         curve = course(trace, self.metric)

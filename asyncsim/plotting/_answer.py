@@ -22,7 +22,7 @@ def draw_answer(answer: Answer) -> Figure:
     figure = _style.picture(2 * _style.COLUMN, 0.3 + HEIGHT * len(answer.tasks))
     axes = figure.subplots(len(answer.tasks), 2, squeeze=False)
     for (left, right), on in zip(axes, answer.tasks, strict=True):
-        curves(left, on, answer.reading.partition(",")[0])
+        curves(left, on, answer.metric)
         decisions(right, on, answer)
     return figure
 

@@ -44,6 +44,11 @@ class TokenBandit(TabularTask):
             return right / self.horizon
         return (right >= self.success * self.horizon - 1e-9).to(torch.float64)
 
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        own = {"dependence": self.dependence, "success": self.success, "ends": self.ends}
+        return {**super().describe(), **own}
+
 
 def token_bandit(
     actions: int = 3,
