@@ -13,7 +13,7 @@ from asyncsim.base.records import plain
 
 NAMED = 4
 """Settings that name a task, at most."""
-UNNAMED = ("task", "prompts", "rewards", "kl_coef", "deviation")
+UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
 """Settings that do not."""
 PAIRED = 1.05
 """Ratio of variances from which on pairing gained something."""
