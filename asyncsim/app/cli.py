@@ -124,9 +124,19 @@ def list_names(
     return outputs.status(0)
 
 
+def _given(context: typer.Context) -> list[str]:
+    """Options of a command that were given, not left at their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+
+
 @app.command()
 @guarded
 def run(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(help="A spec as JSON or YAML, in place of the options that describe one.")
+    ] = None,
     task: Annotated[
         str, typer.Option(help="What is trained; see `asyncsim list tasks`.", autocompletion=completing.named("tasks"))
     ] = "softmax-bandit",
@@ -201,6 +211,10 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the trace to this path (.png, .pdf or .svg).")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the trace to this path; load it with sim.Trace.load.")] = None,
+    print_spec: Annotated[
+        bool, typer.Option("--print-spec", help="Print the spec as JSON, ready for a file, and stop.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the spec, print its header, and stop.")] = False,
     json_path: Json = None,
 ) -> int:
     """Train a policy on the staleness of a system, over many replicates at once."""
@@ -225,8 +239,13 @@ def run(
         "device": device,
         "diagnostics": diagnostics if diagnostics in ("default", "none") else diagnostics.split(","),
     }
-    # Build the spec and run it.
-    spec = wording.spec(parts, link or [], staleness, coupled, settings or [], sizes)
+    # Build the spec, or read it.
+    if file is None:
+        spec = wording.spec(parts, link or [], staleness, coupled, settings or [], sizes)
+    else:
+        spec = wording.of_file(file, _given(context))
+    if print_spec or dry_run:
+        return commands.show(spec, print_spec)
     return commands.run(spec, seed, plot, save, json_path)[1]
 
 

@@ -132,6 +132,17 @@ def outputs(plot: Path | None = None, **paths: Path | None) -> None:
             files.writable(f"--{name}", path)
 
 
+def show(spec: Spec, as_json: bool) -> int:
+    """Print a spec as JSON, or its header; nothing is run."""
+    if as_json:
+        print(json.dumps(spec.to_dict(), indent=2))
+    else:
+        header = spec.describe()
+        _print_header(header)
+        print("\n".join(_notes(header, spec.passes)))
+    return 0
+
+
 def run(
     spec: Spec, seed: int, plot: Path | None, save: Path | None, json_path: Path | None = None
 ) -> tuple[dict[str, Any], int]:

@@ -9,6 +9,7 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asyncsim.base import checks, plugins
@@ -188,6 +189,20 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
         sizes["samples_per_group"] = sizes.pop("samples")
     dotted = [pair for pair in pairs if "." in pair.partition("=")[0]]
     return spec(parts, links, own.get("staleness"), bool(own.get("coupled", False)), dotted, sizes)
+
+
+BESIDE = ("file", "seed", "plot", "save", "json_path", "print_spec", "dry_run")
+"""Options that go with a spec from a file."""
+
+
+def of_file(path: Path, given: Sequence[str]) -> Spec:
+    """The spec of a file; options that describe another one are refused."""
+    from asyncsim.learning.spec import Spec
+
+    for name in given:
+        option = "--" + name.replace("_", "-")
+        checks.require(name in BESIDE, option, "given", f"left out beside {path}", "change the file instead")
+    return Spec.load(path)
 
 
 def _check_task(name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -30,6 +31,8 @@ READ = 4 << 30
 """The same where the variable is not set, 4 GiB, and never more than what is free."""
 TEXT = 32
 """Bytes of Python values that a byte of JSON can become: an empty object has 2 letters and a comma, and takes 72."""
+LONGEST = 1 << 24
+"""Bytes of the longest text file of settings."""
 WRITES = 0o222
 
 Where = str | os.PathLike[str]
@@ -236,6 +239,38 @@ def well_formed(path: Where, kind: str) -> Iterator[None]:
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
         bound = f"a {kind} file with all its parts and no others ({error})"
         raise checks.InputError("path", str(path), bound, f"write it again with {kind}.save()") from None
+
+
+def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
+    """The mapping of a JSON or YAML file (by its ending), values of plain types only.
+
+    A file that is missing, damaged, longer than `LONGEST` bytes, or that refers to itself is refused by name.
+    """
+    import yaml
+
+    remedy = "write it as JSON, or as YAML in a file that ends in .yaml"
+
+    class Plain(yaml.SafeLoader):
+        """Plain values; an alias could name more than fits."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("an alias; write the value again")
+            return super().compose_node(parent, index)
+
+    # YAML 1.1 takes 1e-3 for text.
+    Plain.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+    )
+    with decoding(path, f"{what} file", remedy):
+        with open(path, "rb") as file:
+            data = file.read(LONGEST + 1)
+        checks.require(len(data) <= LONGEST, "path", str(path), f"at most {LONGEST} bytes long", remedy)
+        text = data.decode("utf-8")
+        is_yaml = os.fspath(path).endswith((".yaml", ".yml"))
+        rows = yaml.load(text, Loader=Plain) if is_yaml else json.loads(text)
+    checks.require(isinstance(rows, dict), "path", str(path), f"a {what} file: a mapping", remedy)
+    return dict(rows)
 
 
 def save_arrays(path: Where, kind: str, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> None:

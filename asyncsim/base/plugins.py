@@ -22,13 +22,28 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from asyncsim.base import checks, outside
+from asyncsim.base import calls, checks, outside
 
 BEFORE = {
     "updates_per_batch": "epochs belong to the learner: write sim.Spec(..., epochs=U), or asyncsim run --epochs U",
     "sawtooth.updates": "a schedule counts batches: write sawtooth(batches=n), with sim.Spec(..., epochs=U)",
 }
 """Arguments that systems and schedules had (all of them, or the one named), each with what is written today."""
+
+
+PARTS = (
+    "tasks",
+    "policies",
+    "systems",
+    "schedules",
+    "methods",
+    "advantages",
+    "factors",
+    "penalties",
+    "updates",
+    "diagnostics",
+)
+"""Kinds of parts, each a plug-in folder."""
 
 
 @cache
@@ -83,11 +98,11 @@ def load(package: str, name: str, kind: str) -> Any:
     theirs as entry points. Raises `InputError` that lists near names when there is none of that name.
     """
     if ":" in name:
-        return outside.loaded(name, kind)
+        return _remembered(outside.loaded(name, kind), name)
     snake = name.replace("-", "_")
     known = summaries(package)
     if snake not in known and snake in (others := outside.registered(package)):
-        return outside.loaded(others[snake], kind)
+        return _remembered(outside.loaded(others[snake], kind), f"{package.rpartition('.')[2]}.{snake}")
     if snake not in known:
         near = difflib.get_close_matches(snake, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
@@ -95,6 +110,25 @@ def load(package: str, name: str, kind: str) -> Any:
     home = _read_index(package)[snake][0]
     module = importlib.import_module(f"{package}.{home}")
     return vars(sys.modules[package]).get(snake, vars(module)[snake])
+
+
+def function(name: str) -> Callable[..., Any]:
+    """The function that a file calls kind.name, such as methods.grpo, or my_parts.py:power.
+
+    >>> function("updates.sgd")(0.1).lr
+    0.1
+    """
+    if ":" in name:
+        return _remembered(outside.loaded(name, "part"), name)
+    kind, _, own = name.partition(".")
+    checks.one_of("kind of part", kind, PARTS, "write kind.name, such as methods.grpo")
+    importlib.import_module(f"asyncsim.{kind}")
+    made: Callable[..., Any] = load(f"asyncsim.{kind}", own, kind)
+    return made
+
+
+def _remembered(part: Any, name: str) -> Any:
+    return calls.remembering(part, name) if inspect.isfunction(part) else part
 
 
 def refusing(make: Callable[..., Any], before: Mapping[str, str]) -> Callable[..., Any]:
@@ -179,9 +213,10 @@ class Namespace(ModuleType):
                 super().__setattr__(each, self._offer(vars(value)[each]))
 
     def _offer(self, value: Any) -> Any:
-        """The object of a file, which refuses arguments of before."""
-        if self._before and inspect.isfunction(value):
-            value = refusing(value, self._before)
+        """The object of a file, whose parts remember how they were made, and which refuses arguments of before."""
+        if inspect.isfunction(value):
+            value = refusing(value, self._before) if self._before else value
+            value = calls.remembering(value, f"{self.__name__.rpartition('.')[2]}.{value.__name__}")
             # Where it can be found again, as whoever pickles it must.
             value.__module__ = self.__name__
         return value

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim.base import checks, feeds, knobs, records, showing
+from asyncsim.base import calls, checks, feeds, files, knobs, plugins, records, showing
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.learning.drawing import DRAWING
@@ -22,6 +24,8 @@ from asyncsim.policies._policy import Policy
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain
 
+FORMAT = 1
+"""Number of the form in which specs are written."""
 DTYPES = ("float64", "float32")
 DEVICES = ("cpu", "cuda")
 _REMEDIES = {
@@ -282,6 +286,53 @@ class Spec:
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""
         return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The spec as JSON can hold it: each part with the function that made it and its arguments.
+
+        Raises `InputError` for a part that was changed after it was made, or that was made from a user's function.
+
+        >>> import asyncsim as sim
+        >>> spec = sim.Spec(sim.tasks.softmax_bandit(arms=3), sim.schedules.fixed(2), sim.methods.grpo(),
+        ...                 sim.chain(sim.updates.sgd(0.1)))
+        >>> spec.to_dict()["task"], spec.to_dict()["update"]
+        ({'tasks.softmax_bandit': {'arms': 3}}, [{'updates.sgd': {'lr': 0.1}}])
+        >>> Spec.from_dict(spec.to_dict()).to_dict() == spec.to_dict()
+        True
+        """
+        rows: dict[str, Any] = {"format": FORMAT}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            value = value.links if field.name == "update" else value
+            if field.default is dataclasses.MISSING or value is not field.default:
+                rows[field.name] = calls.written(field.name, value)
+        return rows
+
+    @classmethod
+    def from_dict(cls, rows: Mapping[str, Any]) -> Spec:
+        """The spec that `to_dict` gave; raises `InputError` for another format, an unknown field or argument."""
+        remedy = "write what Spec.to_dict gives, or `asyncsim run --print-spec` prints"
+        checks.require(isinstance(rows, Mapping), "spec", type(rows).__name__, "a mapping", remedy)
+        checks.require(rows.get("format") == FORMAT, "spec format", rows.get("format"), str(FORMAT), remedy)
+        fields = [field.name for field in dataclasses.fields(cls)]
+        given = {name: value for name, value in rows.items() if name != "format"}
+        for name in given:
+            checks.one_of("spec field", name, fields, remedy)
+        for name in ("task", "system", "method", "update"):
+            checks.require(name in given, f"spec {name}", None, "given", remedy)
+        checks.require(isinstance(given["update"], list), "update", given["update"], "a list of links", remedy)
+        parts = {name: calls.read(name, value, plugins.function) for name, value in given.items()}
+        return cls(**{**parts, "update": Chain(tuple(parts["update"]))})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the spec as JSON, atomically; `load` reads it back, and `asyncsim run PATH` runs it."""
+        text = json.dumps(self.to_dict(), indent=2) + "\n"
+        files.write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Spec:
+        """The spec of a file that `save` wrote, JSON or the same in YAML."""
+        return cls.from_dict(files.read_mapping(path))
 
     def _repr_html_(self) -> str:
         """A small table for notebooks: the settings by name, as `describe` gives them."""

@@ -23,6 +23,7 @@ FLOORS = {
             "quantiles",
             "plugins",
             "outside",
+            "calls",
             "manifest",
             "laws",
             "knobs",

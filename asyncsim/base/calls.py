@@ -1,0 +1,102 @@
+"""How a part was made: its function and the arguments, so that it can be written to a file and made again."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from asyncsim.base import checks
+
+
+class Made(NamedTuple):
+    """The name of a function, such as methods.grpo or my_parts.py:power, and its arguments by name."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+_MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
+"""How each living part was made, by its identity: equal parts may come from different calls."""
+
+
+def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The same function, whose parts remember that it made them and with which arguments.
+
+    The memory stands beside the part, so that a copy with changes does not have it.
+    """
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def made(*arguments: Any, **named: Any) -> Any:
+        part = make(*arguments, **named)
+        with suppress(TypeError):  # what takes no weak reference is no part
+            key = id(part)
+            reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
+            _MADE[key] = (reference, Made(name, dict(signature.bind(*arguments, **named).arguments)))
+        return part
+
+    return made
+
+
+def of(part: Any) -> Made | None:
+    """How a part was made, where it remembers.
+
+    >>> import asyncsim as sim
+    >>> of(sim.updates.sgd(0.1))
+    Made(name='updates.sgd', arguments={'lr': 0.1})
+    """
+    reference, made = _MADE.get(id(part), (None, None))
+    return made if reference is not None and reference() is part else None
+
+
+def written(field: str, value: Any) -> Any:
+    """A value as JSON can hold it, a part as {name: arguments}; raises `InputError` for what cannot be made again."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if type(value).__name__ == "Law":
+        return str(value)  # every argument that takes a law takes its text
+    if isinstance(value, (list, tuple)):
+        return [written(field, each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): written(field, each) for key, each in value.items()}
+    made = of(value)
+    remedy = "make it by one call of sim.KIND.NAME(...), with the changes among its arguments"
+    if made is None:
+        raise checks.InputError(field, checks.shown(value), "a part that remembers how it was made", remedy)
+    return {made.name: {name: written(f"{field}.{name}", each) for name, each in made.arguments.items()}}
+
+
+def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> Any:
+    """The value that `written` wrote; `load` gives the function of a name.
+
+    A mapping with one key that names a function (with a dot or a colon in it) is a part.
+    """
+    if isinstance(value, list):
+        return [read(field, each, load) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    if len(value) != 1 or not _names_a_function(next(iter(value))):
+        return {key: read(f"{field}.{key}", each, load) for key, each in value.items()}
+    ((name, arguments),) = value.items()
+    remedy = "write {kind.name: {argument: value}}"
+    checks.require(isinstance(arguments or {}, Mapping), field, arguments, "arguments by name", remedy)
+    make = load(name)
+    known = inspect.signature(make).parameters
+    settings = {key: read(f"{field}.{key}", each, load) for key, each in (arguments or {}).items()}
+    for key in settings:
+        checks.one_of(f"{name} argument", key, list(known), "see `asyncsim list KIND NAME`")
+    several = next((key for key, each in known.items() if each.kind is each.VAR_POSITIONAL), None)
+    spread = settings.pop(several, ()) if several else ()
+    missing = [k for k, p in known.items() if p.default is p.empty and k not in settings and k != several]
+    checks.require(not missing, f"{name} argument", ", ".join(missing), "given", "add it to the file")
+    return make(*spread, **settings)
+
+
+def _names_a_function(key: Any) -> bool:
+    return isinstance(key, str) and ("." in key or ":" in key)
