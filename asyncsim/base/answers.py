@@ -113,8 +113,8 @@ class Arm:
 class OnTask:
     """The answer on one task.
 
-    `interval` names the kind that was used; `optimum` is the best expected return, NaN where unknown; `updates` are
-    those of the arms' curves.
+    `interval` names the kind that was used; `optimum` is the best expected return, NaN where unknown; `in_metric`
+    whether differences are in units of the metric; `updates` are those of the arms' curves.
     """
 
     task: dict[str, Any]
@@ -123,11 +123,17 @@ class OnTask:
     pairs: tuple[Pair, ...]
     optimum: float
     smallest: float
+    in_metric: bool
     updates: np.ndarray = field(repr=False, compare=False)
 
     @property
     def blind(self) -> str:
-        """Why no arm can be better here, "" where one can: all end at the optimum, or none leaves its start."""
+        """Why no arm can be better here, "" where one can: all end at the optimum, or none leaves its start.
+
+        It is asked only of differences in units of the metric, and where no pair is better or worse.
+        """
+        if not self.in_metric or any(pair.word in ("better", "worse") for pair in self.pairs):
+            return ""
         ends = [(arm.end, 2.0 * arm.end_error) for arm in self.arms]
         if all(abs(end - self.optimum) + slack < self.smallest for end, slack in ends):
             return f"all arms end within {self.smallest:g} of the optimum {self.optimum:g}"

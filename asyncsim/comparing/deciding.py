@@ -22,7 +22,7 @@ from asyncsim.learning.spec import Spec
 
 FIRST = 64
 """Replicates of the first look; every further look doubles them."""
-PILOT = 16
+PILOT = 32
 """Replicates of each value of a grid."""
 
 
@@ -122,6 +122,11 @@ class Question:
         self.tuned, self.interval, self.most, self.seed = tuned, interval, most, seed
         self.looks = 1 + int(math.log2(most / FIRST))
 
+    @property
+    def in_metric(self) -> bool:
+        """Whether differences are in units of the metric."""
+        return self.reading.unit == self.reading.metric and self.statistic != "improvement"
+
     def on(self, specs: Mapping[str, Spec], progress: bool | None) -> OnTask:
         """The answer on the task of these specs."""
         total = len(specs) * FIRST * 2 ** (self.looks - 1)
@@ -139,8 +144,9 @@ class Question:
         wanted, given = (self.tuned, None) if isinstance(self.tuned, str) else _only(self.tuned)
         names = {name: knob_of(spec, wanted) for name, spec in specs.items()}
         grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
+        seed, smallest = seed_of(self.seed, 0, 0), self.smallest if self.statistic != "improvement" else math.inf
         return {
-            name: tune(spec, name, names[name], grid, given is not None, self.reading, PILOT, seed_of(self.seed, 0, 0))
+            name: tune(spec, name, names[name], grid, given is not None, self.reading, PILOT, seed, smallest)
             for name, spec in specs.items()
         }
 
@@ -172,7 +178,7 @@ class Question:
         )
         optimum = task.optimum if self.reading.metric in RETURNS else math.nan
         found = tuple(seen[name].arm(name, best[name]) for name in specs)
-        return OnTask(task.describe(), kind, found, pairs, optimum, self.smallest, trace.updates)
+        return OnTask(task.describe(), kind, found, pairs, optimum, self.smallest, self.in_metric, trace.updates)
 
     def _kind(self, pilots: Sequence[np.ndarray], bounds: tuple[float, float]) -> str:
         """The interval that is used, chosen before any number that it judges is seen."""

@@ -7,6 +7,7 @@ intervals here may be stopped at: `betting`, `share` and `quantile` at any time,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,8 +16,8 @@ from scipy import special
 
 from asyncsim.base import checks, uncertainty
 
-COARSE = 128
-"""Means that are tried in [0, 1] first; then as many between the last one refused and the first one kept."""
+HALVINGS = 50
+"""Halvings of an interval in which an end is looked for."""
 TRUNCATION = 0.5
 """Largest share of the capital that one number can cost."""
 TAIL = 8.0
@@ -41,8 +42,8 @@ def betting(values: Any, low: float, high: float, alpha: float = 0.05) -> Interv
     Under the true mean K rarely grows: P(K_n(m) >= 1/alpha at any n) <= alpha. The interval holds every other m.
 
     Arguments: `values` [n] in their order; `low`, `high`, bounds of a number; `alpha`, probability that the interval
-    ever misses the mean. Returns the hull of the means that are left. Raises `InputError` for numbers outside the
-    bounds. Assumes one mean for all numbers, given those before. Source: Waudby-Smith and Ramdas (2010.09686), the
+    ever misses the mean. Returns the means that are left, all where none is. Raises `InputError` for numbers outside
+    the bounds. Assumes one mean for all numbers, given those before. Source: Waudby-Smith and Ramdas (2010.09686), the
     hedged capital of section 4.
 
     >>> betting([0.0, 1.0] * 200, 0.0, 1.0) == betting([0.0, 1.0] * 200, 0.0, 1.0)
@@ -52,15 +53,13 @@ def betting(values: Any, low: float, high: float, alpha: float = 0.05) -> Interv
     (0.25, 0.26)
     """
     x = _scaled(values, low, high)
-    stakes = _stakes(x, _level(alpha))
-    tried = np.linspace(0.0, 1.0, COARSE + 1)
-    left = _unrefuted(x, stakes, tried, alpha)
-    if not left.any():
-        # Chance alone, of probability below alpha, can refute every mean; the last numbers say nothing then.
+    stakes, bar = _stakes(x, _level(alpha)), math.log(2.0 / alpha)
+    # Gains from betting on more fall with the mean, those from betting on less rise: each bounds one end.
+    floor = _root(lambda m: _gain(x, np.minimum(stakes, TRUNCATION / m), m) < bar, 1.0, 0.0)
+    ceiling = _root(lambda m: _gain(x, -np.minimum(stakes, TRUNCATION / (1.0 - m)), m) < bar, 0.0, 1.0)
+    if floor > ceiling:
+        # Chance alone, of probability below alpha, has refuted every mean; the numbers say nothing then.
         return Interval(low, high)
-    first, last = np.flatnonzero(left)[[0, -1]]
-    floor = _edge(x, stakes, tried, first, -1, alpha)
-    ceiling = _edge(x, stakes, tried, last, 1, alpha)
     return Interval(low + (high - low) * floor, low + (high - low) * ceiling)
 
 
@@ -87,24 +86,9 @@ def _stakes(x: np.ndarray, alpha: float) -> np.ndarray:
     return np.sqrt(2.0 * math.log(2.0 / alpha) / (before * i * np.log1p(i)))
 
 
-def _unrefuted(x: np.ndarray, stakes: np.ndarray, means: np.ndarray, alpha: float) -> np.ndarray:
-    """Which of the means `[k]` no gambler has multiplied the capital against, bool `[k]`."""
-    m = means[:, None]
-    with np.errstate(divide="ignore"):
-        up = np.minimum(stakes, TRUNCATION / m)
-        down = np.minimum(stakes, TRUNCATION / (1.0 - m))
-    gain = x - m
-    rich = np.maximum(np.cumsum(np.log1p(up * gain), 1).max(1), np.cumsum(np.log1p(-down * gain), 1).max(1))
-    return rich - math.log(2.0) < math.log(1.0 / alpha)
-
-
-def _edge(x: np.ndarray, stakes: np.ndarray, tried: np.ndarray, at: int, way: int, alpha: float) -> float:
-    """End of the interval, one fine step outside the means that are left."""
-    if not 0 <= at + way < len(tried):
-        return float(tried[at])
-    fine = np.linspace(tried[at + way], tried[at], COARSE + 1)
-    left = np.flatnonzero(_unrefuted(x, stakes, fine, alpha))
-    return float(fine[max(int(left[0]) - 1, 0)]) if len(left) else float(tried[at])
+def _gain(x: np.ndarray, stakes: np.ndarray, mean: float) -> float:
+    """Largest log capital that these stakes ever reached against a mean."""
+    return float(np.cumsum(np.log1p(stakes * (x - mean))).max())
 
 
 def share(successes: int, trials: int, alpha: float = 0.05) -> Interval:
@@ -125,20 +109,18 @@ def share(successes: int, trials: int, alpha: float = 0.05) -> Interval:
     n = checks.integer("trials", trials, 0, "count them")
     bar = special.betaln(0.5 + s, 0.5 + n - s) - special.betaln(0.5, 0.5) + math.log(_level(alpha))
 
-    def refuted(p: float) -> bool:
-        return float(special.xlogy(s, p) + special.xlog1py(n - s, -p)) < bar
+    def keeps(p: float) -> bool:
+        return float(special.xlogy(s, p) + special.xlog1py(n - s, -p)) >= bar
 
     middle = s / n if n else 0.5
-    return Interval(_root(refuted, middle, 0.0), _root(refuted, middle, 1.0))
+    return Interval(0.0 if keeps(0.0) else _root(keeps, middle, 0.0), 1.0 if keeps(1.0) else _root(keeps, middle, 1.0))
 
 
-def _root(refuted: Any, inside: float, outside: float) -> float:
-    """Where the probabilities from `inside` to `outside` begin to be refuted, on the safe side."""
-    if not refuted(outside):
-        return outside
-    for _ in range(60):
+def _root(keeps: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Where the numbers from `inside` to `outside` begin to be left out, on the safe side."""
+    for _ in range(HALVINGS):
         middle = (inside + outside) / 2.0
-        inside, outside = (inside, middle) if refuted(middle) else (middle, outside)
+        inside, outside = (middle, outside) if keeps(middle) else (inside, middle)
     return outside
 
 

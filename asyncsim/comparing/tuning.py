@@ -53,14 +53,23 @@ def start_of(spec: Spec, knob: str) -> float:
 
 
 def tune(
-    spec: Spec, name: str, knob: str, grid: tuple[float, ...], fixed: bool, reading: Reading, each: int, seed: int
+    spec: Spec,
+    name: str,
+    knob: str,
+    grid: tuple[float, ...],
+    fixed: bool,
+    reading: Reading,
+    each: int,
+    seed: int,
+    smallest: float = math.inf,
 ) -> Tuned:
     """The knob's value with the best mean of the reading: a grid, then two values half a step beside its best.
 
     Values ride as replicates of one run, `each` for a value. A best value at an edge extends the grid by its own half
     width, up to three times, unless an inner one is as good within 1 percent of the span. Raises `InputError` when the
     best is still at an edge then, or at once where the grid is the caller's (`fixed`); an inner value within one
-    standard error of it is taken instead.
+    standard error of it is taken instead. Of values that are as good as the best within 1 percent of the span, and
+    within a quarter of the `smallest` effect, the least is chosen: a larger one gains nothing and fails more often.
     """
     scores = _scores(spec, knob, grid, reading, each, seed)
     width = max(1, (len(grid) - 1) // 2)
@@ -89,8 +98,10 @@ def tune(
     best = max(values[1:-1], key=lambda v: reading.orientation * means[v])
     span = max(means.values()) - min(means.values())
     near = [v for v in values if reading.orientation * (means[best] - means[v]) <= FLAT * span]
+    good = min(FLAT * span, smallest / 4.0)
+    chosen = min(v for v in values[1:-1] if reading.orientation * (means[best] - means[v]) <= good)
     errors = tuple(_error(scores[v]) for v in values)
-    return Tuned(knob, best, tuple(values), tuple(means.values()), errors, scores[best], max(near) / min(near))
+    return Tuned(knob, chosen, tuple(values), tuple(means.values()), errors, scores[chosen], max(near) / min(near))
 
 
 def _scores(

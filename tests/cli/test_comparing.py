@@ -34,19 +34,19 @@ def test_words_make_arms_and_the_answer_goes_everywhere(tmp_path):
     assert names == ["staleness=8", "fresh", "method=ppo-clip method.low=0.3 staleness=8"]
     assert row["tasks"][0]["pairs"][0]["word"] == "better"
     assert [on["task"]["actions"] for on in row["tasks"]] == [5, 20]
-    assert "fresh against staleness=8: better" in result.output
+    assert "fresh is better than staleness=8; difference +" in result.output
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 
 def test_arms_without_names_are_called_by_what_differs():
     result = call("compare", "method=reinforce", "method=ppo-clip", *COMMON, "--smallest", "0.05")
-    assert "ppo_clip against reinforce" in result.output
+    assert "ppo_clip" in result.output and "reinforce: mean" in result.output and "method=" not in result.output
 
 
 def test_undecided_is_status_3():
     words = ["compare", "samples=16", "samples=17", *COMMON, "--set", "staleness=4"]
     result = call(*words, "--statistic", "improvement", "--smallest", "0.01")
-    assert "samples=17 against samples=16: undecided" in result.output
+    assert "samples=17, samples=16: undecided" in result.output
     assert result.exit_code == 3
 
 

@@ -17,8 +17,8 @@ from notebooks import _book
 NAMES = _book.names()
 
 
-def test_there_are_three():
-    assert NAMES == ["1_staleness", "2_ratios", "3_delayed_ascent"]
+def test_there_are_four():
+    assert NAMES == ["1_staleness", "2_ratios", "3_delayed_ascent", "4_your_hypothesis"]
 
 
 def test_documented_examples_run():
