@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 LLM := $(VENV)/.installed-llm
 WORKERS ?= 2
 # Tests that ask whether every part has what it needs.
-EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_preset_is or has_its_ends
+EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_preset_is or knows_every_preset or has_its_ends or has_its_paper
 
 .DEFAULT_GOAL := demo
 .PHONY: demo test try test-long mutants lint figures notebooks bench llm clean
@@ -29,7 +29,7 @@ demo: $(STAMP)  ## measure every claim beside its prediction; writes build/repor
 test: $(STAMP)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-try: $(STAMP)  ## the contracts of one part, in half a minute: make try NAME=gspo, or NAME=heavy-ball
+try: $(STAMP)  ## the contracts of one part, in half a minute (a preset takes longer): make try NAME=gspo, or NAME=heavy-ball
 	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=0 --durations-min=5 -k "$(NAME) or $(subst -,_,$(NAME)) or $(EVERY)" \
 		tests/contracts tests/methods tests/theory tests/claims tests/systems tests/core tests/architecture asyncsim
 

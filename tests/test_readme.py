@@ -93,6 +93,20 @@ def guide(name: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return made
 
 
+def test_the_metric_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    from asyncsim.diagnostics import _diagnostic, _ranges
+    from asyncsim.learning.step import Step
+    from tests.contracts.laboratory import case
+
+    found = blocks(ROOT / "asyncsim" / "EXTENDING.md")
+    code = next(text for language, text in found if language == "python" and "def mean_abs_log_ratio(" in text)
+    names = {"metric": _diagnostic.metric, "POSITIVE": _ranges.POSITIVE, "Step": Step, "Tensor": object}
+    exec(compile(code, "EXTENDING.md", "exec"), names)
+    step, _ = case().evaluate(sim.methods.reinforce())
+    known = step.token_mean(step.log_ratio.abs())
+    assert abs(names["mean_abs_log_ratio"]().measure(step) - known).max() < 1e-15
+
+
 def test_the_method_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 

@@ -110,6 +110,7 @@ def bit_chain(
     right bit (action 0) first. Returns a task whose own policy is `policies.tabular`, a row per position. Raises
     `InputError` for a horizon below 1, a fraction outside [0, 1], or tables of another shape. Source: textbook.
 
+    >>> import torch
     >>> task = bit_chain(horizon=200, fraction=0.5)
     >>> round(task.exact(task.policy(), torch.zeros(1, 400, dtype=torch.float64))[0].item(), 6)
     0.528174

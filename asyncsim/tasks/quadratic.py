@@ -65,6 +65,7 @@ def quadratic(curvatures: Any = (1.0,), noise: float = 1.0, start: float = 0.0) 
     sample's gradient noise; `start`, initial value of every coordinate. Returns a task whose return is minus the loss
     and whose own policy is `policies.quadratic`. Raises `InputError` for values outside these ranges. Source: textbook.
 
+    >>> import torch
     >>> task = quadratic((1.0, 0.5), start=2.0)
     >>> task.exact(task.policy(), task.policy().initial(1, torch.float64))[0].item()
     -3.0

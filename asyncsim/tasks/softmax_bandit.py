@@ -65,6 +65,7 @@ def softmax_bandit(
     constant); `logits`, initial values. Returns a task whose own policy is `policies.tabular`. Raises `InputError` for
     means outside [0, 1] with Bernoulli rewards, NaN, or shapes that do not fit. Source: textbook.
 
+    >>> import torch
     >>> task = softmax_bandit(arms=3, means=[0.0, 0.5, 1.0], rewards="fixed")
     >>> value, gradient = task.exact(task.policy(), torch.zeros(1, 3, dtype=torch.float64))
     >>> round(value.item(), 3), [round(x, 4) for x in gradient[0].tolist()]

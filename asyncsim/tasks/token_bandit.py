@@ -73,6 +73,7 @@ def token_bandit(
     `logits`, initial table. Returns a task whose own policy is `policies.tabular`. Raises `InputError` for unknown
     names, a success outside [0, 1], or tables of another shape. Source: textbook.
 
+    >>> import torch
     >>> task = token_bandit(actions=2, horizon=3, success=1.0)
     >>> round(task.exact(task.policy(), torch.zeros(1, 2, dtype=torch.float64))[0].item(), 12)
     0.125

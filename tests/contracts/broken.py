@@ -125,3 +125,10 @@ class Overpaid(Wrapped):
     def step(self, *arguments):
         turn = self.inner.step(*arguments)
         return turn._replace(ended=torch.ones_like(turn.ended), finished=torch.full_like(turn.finished, torch.nan))
+
+
+class Flipped(Wrapped):
+    """Draws rewards that its own expectation knows nothing of."""
+
+    def earn(self, *arguments):
+        return 1.0 - self.inner.earn(*arguments)

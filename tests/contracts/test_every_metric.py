@@ -83,3 +83,42 @@ def test_some_metrics_do_depend_on_versions():
     trial, zero = moved(), np.zeros((1, 2, 4, 1), dtype=np.int32)
     reading = {n for n in PLAIN if not np.array_equal(told(n, trial), told(n, trial, version=zero), equal_nan=True)}
     assert {"staleness", "staleness_mean", "staleness_head", "staleness_newest"} <= reading
+
+
+def padded(batch):
+    """The same sequences with one more token, which nobody generated and which is as unlikely as can be."""
+
+    def longer(x, value):
+        return torch.cat([x, torch.full_like(x[..., :1], value)], dim=-1)
+
+    behavior = {
+        name: torch.cat([x, torch.full_like(x[:, :, :, :1], -9.0)], dim=3) for name, x in batch.behavior.items()
+    }
+    return {
+        "action": longer(batch.action, 2),
+        "state": longer(batch.state, 3),
+        "mask": longer(batch.mask, 0.0),
+        "behavior": behavior,
+        "_full": None,
+    }
+
+
+def unmoved_by_padding(measure, trial):
+    np.testing.assert_allclose(measure(trial, **padded(trial.batch)), measure(trial), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_padding_is_no_business_of_a_metric(name):
+    """A masked token changes nothing; a metric that averages over it has forgotten the mask (use `step.share`)."""
+    trial = moved()
+    assert not trial.batch.full
+    unmoved_by_padding(lambda given, **changes: told(name, given, **changes), trial)
+
+
+def test_a_mean_over_padding_is_seen():
+    def careless(given, **changes):
+        step, _ = given.evaluate(METHOD, **changes)
+        return step.log_ratio.abs().mean((1, 2, 3)).numpy()
+
+    with pytest.raises(AssertionError):
+        unmoved_by_padding(careless, moved())

@@ -20,7 +20,9 @@ PAPERS, CRITIC = gathered("PAPERS"), gathered("CRITIC")
 
 def test_every_scored_method_has_its_paper():
     """Its loss with live ratios, clips and detached factors as printed, or, with a critic, a test of its own."""
-    assert {name.partition(" ")[0] for name in PAPERS} | set(CRITIC) == set(names("methods")) - {"gradient"}
+    printed, methods = {name.partition(" ")[0] for name in PAPERS} | set(CRITIC), set(names("methods")) - {"gradient"}
+    remedy = "give each its printed loss in PAPERS of a file of tests/contracts/families/"
+    assert printed == methods, f"without a loss {methods - printed}, without a method {printed - methods}; {remedy}"
     assert not {name.partition(" ")[0] for name in PAPERS} & set(CRITIC)
     # A table has no critic; the loss of one is differentiated there.
     assert defined("tests/core/test_actor_critic.py", "test_gradient_is_autograds_of_the_loss")

@@ -239,7 +239,7 @@ PLUGINS = [(kind, name) for kind in KINDS for name in names(kind)]
 
 def shared_defaults(kind, name):
     """Numbers and flags that a factory and a class of its file both take by default: (argument, here, there)."""
-    factory = plugins.load(f"asyncsim.{kind}", name, kind)
+    factory = inspect.unwrap(plugins.load(f"asyncsim.{kind}", name, kind))
     arguments = inspect.signature(factory).parameters
     classes = [x for x in vars(inspect.getmodule(factory)).values() if dataclasses.is_dataclass(x)]
     fields = [f for each in classes if each.__module__ == factory.__module__ for f in dataclasses.fields(each)]
