@@ -6,6 +6,7 @@ A law turns one keyed uniform or normal number into one value, so a draw belongs
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.base import checks, rng
+from asyncsim.base import checks, files, rng
 
+TEXT = 16
+"""Bytes of memory that a byte of a table can become."""
 LONGEST = 1 << 20
 """Largest value of an integer law."""
 
@@ -239,12 +242,48 @@ def as_law(field: str, value: Law | float | str) -> Law:
     """A law from a law, a number (constant) or its text; raises `InputError` that names the field."""
     if isinstance(value, Law):
         return value
+    if isinstance(value, str) and value.startswith("@"):
+        return from_file(field, value[1:])
     if isinstance(value, str) and ":" in value:
         return Law.parse(value)
     if isinstance(value, str) and not _is_number(value):
-        remedy = "write a law as lognormal:1.0:0.8; lengths of a file go through asyncsim.base.laws.empirical in Python"
+        remedy = "write a law as lognormal:1.0:0.8, or @lengths.csv:column for the lengths of a file"
         raise checks.InputError(field, value, "a positive number or the text of a law", remedy)
     return constant(checks.real(field, value, "give a law or a positive number", 0.0, open_low=True))
+
+
+def from_file(field: str, place: str) -> Law:
+    """The empirical law of a column of positive numbers: `lengths.csv`, or `lengths.parquet:column` of several.
+
+    Raises `InputError` for a file that is missing, damaged or too big, a column that it lacks, and numbers that are
+    missing or not positive.
+    """
+    path, named = place, ""
+    if not os.path.exists(place) and ":" in place:
+        path, _, named = place.rpartition(":")
+    remedy = "write @lengths.csv, or @lengths.parquet:column"
+    with files.decoding(path, "CSV or Parquet file", remedy, field):
+        files.Budget(path).fit(TEXT * os.path.getsize(path))
+        columns = _columns(path)
+    numeric = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
+    if named:
+        checks.one_of(f"{field} column", named, numeric, f"choose a column of numbers of {path}")
+    several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
+    checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
+    return empirical(columns[named or numeric[0]])
+
+
+def _columns(path: str) -> dict[str, np.ndarray]:
+    """Columns of a table by name."""
+    if path.endswith((".parquet", ".pq")):
+        from pyarrow import parquet
+
+        table = parquet.read_table(path)
+    else:
+        from pyarrow import csv
+
+        table = csv.read_csv(path)
+    return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def _is_number(text: str) -> bool:
