@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import weakref
@@ -36,10 +37,16 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
-            _MADE[key] = (reference, Made(name, dict(signature.bind(*arguments, **named).arguments)))
+            bound = signature.bind(*arguments, **named).arguments
+            _MADE[key] = (reference, Made(name, {k: _snapshot(value) for k, value in bound.items()}))
         return part
 
     return made
+
+
+def _snapshot(value: Any) -> Any:
+    """A value that its owner may change later, as it is now."""
+    return copy.deepcopy(value) if isinstance(value, (list, dict)) or hasattr(value, "tolist") else value
 
 
 def of(part: Any) -> Made | None:
@@ -87,15 +94,27 @@ def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> A
     remedy = "write {kind.name: {argument: value}}"
     checks.require(isinstance(arguments or {}, Mapping), field, arguments, "arguments by name", remedy)
     make = load(name)
-    known = inspect.signature(make).parameters
+    try:
+        known = inspect.signature(make).parameters
+    except (TypeError, ValueError):
+        raise checks.InputError(field, name, "a function of named arguments", remedy) from None
     settings = {key: read(f"{field}.{key}", each, load) for key, each in (arguments or {}).items()}
     for key in settings:
         checks.one_of(f"{name} argument", key, list(known), "see `asyncsim list KIND NAME`")
     several = next((key for key, each in known.items() if each.kind is each.VAR_POSITIONAL), None)
     spread = settings.pop(several, ()) if several else ()
-    missing = [k for k, p in known.items() if p.default is p.empty and k not in settings and k != several]
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    missing = [
+        key for key, p in known.items() if p.default is p.empty and key not in settings and p.kind not in optional
+    ]
     checks.require(not missing, f"{name} argument", ", ".join(missing), "given", "add it to the file")
-    return make(*spread, **settings)
+    try:
+        return make(*spread, **settings)
+    except checks.InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise checks.InputError(field, name, f"callable with these arguments ({reason})", remedy) from None
 
 
 def _names_a_function(key: Any) -> bool:

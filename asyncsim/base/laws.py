@@ -265,6 +265,9 @@ def from_file(field: str, place: str) -> Law:
     with files.decoding(path, "CSV or Parquet file", remedy, field):
         files.Budget(path).fit(TEXT * os.path.getsize(path))
         columns = _columns(path)
+    headless = [name for name in columns if _is_number(name)]
+    bound = "names, not numbers"
+    checks.require(not headless, f"{field} column names", ", ".join(headless), bound, "put a line of names on top")
     numeric = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
     if named:
         checks.one_of(f"{field} column", named, numeric, f"choose a column of numbers of {path}")

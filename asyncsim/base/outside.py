@@ -63,6 +63,6 @@ def _module(name: str, field: str) -> Any:
 def _imported(name: str, field: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         bound = f"a module that can be imported ({type(error).__name__}: {error})"
         raise checks.InputError(field, name, bound, FORM) from error

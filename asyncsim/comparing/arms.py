@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, knobs, plugins
-from asyncsim.base.records import plain
+from asyncsim.base.records import Schedule, plain
 from asyncsim.learning.spec import Spec
 
 UNPAIRED = ("task",)
@@ -20,6 +20,8 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
 
     Raises `InputError` for fewer than two arms, arms that are no specs, that differ in nothing or that do not pair.
     """
+    if len(arms) == 1 and isinstance(arms[0], (list, tuple)):
+        arms = arms[0]
     if len(arms) == 1 and isinstance(arms[0], Mapping):
         found = {str(name): spec for name, spec in arms[0].items()}
     else:
@@ -30,6 +32,11 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
         several = sorted(knobs.lengths(spec.method) | knobs.lengths(spec.update))
         remedy = "give each arm one setting; compare tunes its learning rate itself"
         checks.require(not several, f"arm {name}", f"a knob of {several} values", "one number per knob", remedy)
+        saved = isinstance(spec.system, Schedule) and spec.system.realizations > 1
+        remedy = "compare on one realization, or on the system that drew them"
+        checks.require(not saved, f"system of arm {name}", "a saved schedule of several realizations", "one", remedy)
+        rows = np.ndim(spec.initial) if spec.initial is not None else 1
+        checks.require(rows == 1, f"initial of arm {name}", np.shape(spec.initial), "one row [P]", "give all one start")
     _refuse_equal(found)
     _refuse_unpaired(found)
     return found

@@ -17,6 +17,8 @@ from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import spread
 from asyncsim.learning.running import run
 
+MOST = 1 << 30
+"""Replicates of the largest plan."""
 SURE = 0.95
 """Probability with which the true spread lies below the one that is counted with."""
 
@@ -53,6 +55,7 @@ def power(
     metric: Any = "batch_return",
     over: str = "mean",
     target: float | None = None,
+    better: str = "higher",
     error: float = 0.05,
     pilot: int = FIRST,
     seed: int = 0,
@@ -61,12 +64,12 @@ def power(
 
     With s the spread of a paired difference, K looks at 64, 128, ..., n replicates and their common bound c_K,
         n >= ((c_K + z_power) s' / effect)^2,    s' = s sqrt((m - 1)/chi2_{0.05}(m - 1)):
-    the spread that the true one exceeds in 1 of 20 pilots of m. "Equal" within the effect at no difference takes as
-    many.
+    the spread that the true one exceeds in 1 of 20 pilots of m. At no difference "equal" within the effect is then said
+    with probability 2 power - 1 at least. Give `compare` that number as `max_replicates`: its looks are those planned.
 
     Arguments: `arms`, two or more specs or a mapping, at the learning rates that they have; `effect` > 0 in units of
-    the reading; `power` in (0, 1); `metric`, `over`, `target`, `error` as in `compare`; `pilot` m, replicates of each
-    arm; `seed`. Returns a `Plan` for the pair that needs most. Raises `InputError` as `compare` does.
+    the reading; `power` in (0, 1); `metric`, `over`, `target`, `better`, `error` as in `compare`; `pilot` m, replicates
+    of each arm; `seed`. Returns a `Plan` for the pair that needs most. Raises `InputError` as `compare` does.
     Assumes paired differences near normal, and planned looks.
 
     >>> import asyncsim as sim
@@ -78,11 +81,12 @@ def power(
     """
     checks.real("effect", effect, "state the effect to find", 0.0, open_low=True)
     for name, value in (("power", power), ("error", error)):
+        checks.real(name, value, "give a probability")
         checks.require(0.0 < value < 1.0, name, value, "in (0, 1)", "give a probability")
     checks.integer("pilot", pilot, 8, "a spread takes at least eight replicates")
     specs = pairing.named(arms)
     diagnostics, name = recorded(metric)
-    reading = Reading(name, over, target)
+    reading = Reading(name, over, target, better)
     # Run every arm once on the same seed.
     found, seconds = [], []
     for spec in specs.values():
@@ -96,6 +100,8 @@ def power(
     # The pair that varies most decides.
     worst = max(others, key=lambda numbers: float((numbers - base).std()))
     paired = float((worst - base).std(ddof=1))
+    remedy = "raise pilot, or read something that differs between replicates"
+    checks.require(paired > 0.0, "spread of the pilot", paired, "above 0", remedy)
     wide = paired * math.sqrt((pilot - 1) / float(special.chdtri(pilot - 1, SURE)))
     count = _enough(wide / effect, power, error / len(others))
     unpaired = math.sqrt(float(worst.var(ddof=1) + base.var(ddof=1)))
@@ -107,4 +113,5 @@ def _enough(ratio: float, power: float, level: float) -> int:
     count, looks = FIRST, 1
     while math.sqrt(count) < (intervals.common_bound(looks, level) + float(special.ndtri(power))) * ratio:
         count, looks = 2 * count, looks + 1
+        checks.require(count <= MOST, "replicates", count, f"at most {MOST}", "ask for a larger effect")
     return count

@@ -105,7 +105,10 @@ class Reading:
 
 
 def _length(trace: Trace) -> int:
-    """Updates of the run, by its record."""
+    """Updates of the run, as its header says, else by its record."""
+    stated = (trace.header.get("spec") or {}).get("updates")
+    if stated is not None:
+        return int(stated)
     every = int(trace.updates[1] - trace.updates[0]) if len(trace.updates) > 1 else 1
     return int(trace.updates[-1]) + every
 
@@ -116,7 +119,7 @@ def course(trace: Trace, metric: str) -> np.ndarray:
     Raises `InputError` where the trace lacks the metric, or a replicate never has a value of it.
     """
     remedy = "choose a metric of `asyncsim list metrics`, or one that a link or method of every arm reports"
-    checks.one_of("metric", metric, sorted(trace.metrics), remedy)
+    checks.one_of("metric", metric, sorted(trace.metrics) or ["none (this run records nothing)"], remedy)
     curve = trace.metrics[metric].astype(np.float64, copy=True)
     for row in range(1, len(curve)):
         curve[row] = np.where(np.isnan(curve[row]), curve[row - 1], curve[row])

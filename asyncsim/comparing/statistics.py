@@ -43,7 +43,10 @@ def interval(
     statistic: str, kind: str, a: np.ndarray, b: np.ndarray, bounds: tuple[float, float], looks: int, alpha: float
 ) -> tuple[float, intervals.Interval]:
     """The statistic of the paired numbers `a`, `b` `[n]`, and its interval at level `alpha` over all looks."""
+    b = b[: len(a)]
     x = a - b
+    if kind == "unknown":
+        return float(x.mean()), intervals.Interval(-math.inf, math.inf)
     if statistic == "median":
         return float(np.median(x)), intervals.quantile(x, 0.5, alpha)
     if statistic == "improvement":

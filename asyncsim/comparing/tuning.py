@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, knobs
+from asyncsim.base import calls, checks, knobs, plugins
 from asyncsim.base.answers import Tuned
 from asyncsim.base.records import Schedule
 from asyncsim.comparing.readings import Reading
@@ -39,11 +40,21 @@ def knob_of(spec: Spec, wanted: str) -> str:
 
 def set_knob(spec: Spec, knob: str, value: Any, replicates: int) -> Spec:
     """The spec with a knob of its method or chain set, for so many replicates."""
+    _check_value(spec, knob, value)
     return spec.replace(
         method=knobs.with_value(spec.method, "method", knob, value),
         update=knobs.with_value(spec.update, "update", knob, value),
         replicates=replicates,
     )
+
+
+def _check_value(spec: Spec, knob: str, value: Any) -> None:
+    """Let the function that made the part refuse a value; copies of parts are not checked."""
+    owner, _, argument = knob.rpartition(".")
+    parts = {plugins.name_of(link): link for link in reversed(spec.update.links)} | {"method": spec.method}
+    made = calls.of(parts.get(owner))
+    if made is not None and argument in inspect.signature(make := plugins.function(made.name)).parameters:
+        make(**{**made.arguments, argument: value})
 
 
 def start_of(spec: Spec, knob: str) -> float:
@@ -61,27 +72,27 @@ def tune(
     reading: Reading,
     each: int,
     seed: int,
-    smallest: float = math.inf,
+    smallest: float = 0.0,
 ) -> Tuned:
     """The knob's value with the best mean of the reading: a grid, then two values half a step beside its best.
 
     Values ride as replicates of one run, `each` for a value. A best value at an edge extends the grid by its own half
-    width, up to three times, unless an inner one is as good within 1 percent of the span. Raises `InputError` when the
-    best is still at an edge then, or at once where the grid is the caller's (`fixed`); an inner value within one
-    standard error of it is taken instead. Of values that are as good as the best within 1 percent of the span, and
-    within a quarter of the `smallest` effect, the least is chosen: a larger one gains nothing and fails more often.
+    width, up to three times, unless an inner one is as good within a quarter of the `smallest` effect. Raises
+    `InputError` when the best is still at an edge then, or at once where the grid is the caller's (`fixed`); an inner
+    value within one standard error of it is taken instead. Of values as good as the best within that quarter the least
+    is chosen: a larger one gains nothing and fails more often.
     """
     scores = _scores(spec, knob, grid, reading, each, seed)
     width = max(1, (len(grid) - 1) // 2)
     extensions = 0 if fixed else EXTENSIONS
     for _ in range(extensions):
-        best, values = _best(scores, reading, 0.0), sorted(scores)
+        best, values = _best(scores, reading, smallest / 4.0, 0.0), sorted(scores)
         if values[0] < best < values[-1]:
             break
         ratio = values[1] / values[0]
         more = [values[-1] * ratio**k if best == values[-1] else values[0] / ratio**k for k in range(1, width + 1)]
         scores |= _scores(spec, knob, tuple(more), reading, each, seed)
-    best, values = _best(scores, reading, 1.0), sorted(scores)
+    best, values = _best(scores, reading, smallest / 4.0, 1.0), sorted(scores)
     checks.require(
         values[0] < best < values[-1],
         f"best {knob} of arm {name}",
@@ -98,8 +109,7 @@ def tune(
     best = max(values[1:-1], key=lambda v: reading.orientation * means[v])
     span = max(means.values()) - min(means.values())
     near = [v for v in values if reading.orientation * (means[best] - means[v]) <= FLAT * span]
-    good = min(FLAT * span, smallest / 4.0)
-    chosen = min(v for v in values[1:-1] if reading.orientation * (means[best] - means[v]) <= good)
+    chosen = min(v for v in values[1:-1] if reading.orientation * (means[best] - means[v]) <= smallest / 4.0)
     errors = tuple(_error(scores[v]) for v in values)
     return Tuned(knob, chosen, tuple(values), tuple(means.values()), errors, scores[chosen], max(near) / min(near))
 
@@ -120,16 +130,18 @@ def spread(spec: Spec) -> Spec:
 
 
 def _error(numbers: np.ndarray) -> float:
-    return float(numbers.std(ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else math.inf
+    # Replicates that diverge have numbers whose squares overflow.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(numbers.std(ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else math.inf
 
 
-def _best(scores: Mapping[float, np.ndarray], reading: Reading, errors: float) -> float:
-    """The best value, or an inner one as good within 1 percent of the span or so many standard errors."""
+def _best(scores: Mapping[float, np.ndarray], reading: Reading, slack: float, errors: float) -> float:
+    """The best value, or an inner one as good within the slack or so many standard errors."""
     good = {value: reading.orientation * float(numbers.mean()) for value, numbers in scores.items()}
     best = max(good, key=lambda value: good[value])
     inner = sorted(good)[1:-1]
     if best in inner or not inner:
         return best
     second = max(inner, key=lambda value: good[value])
-    slack = max(errors * _error(scores[best]), FLAT * (max(good.values()) - min(good.values())))
-    return second if good[second] >= good[best] - slack else best
+    allowed = max(errors * _error(scores[best]), slack) if errors else slack
+    return second if good[second] >= good[best] - allowed else best

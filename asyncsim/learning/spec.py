@@ -322,6 +322,10 @@ class Spec:
             checks.require(name in given, f"spec {name}", None, "given", remedy)
         checks.require(isinstance(given["update"], list), "update", given["update"], "a list of links", remedy)
         parts = {name: calls.read(name, value, plugins.function) for name, value in given.items()}
+        for link in parts["update"]:
+            checks.require(hasattr(link, "apply"), "update", link, "links", "write {updates.NAME: {argument: value}}")
+        named = isinstance(parts.get("diagnostics", ()), (str, list, tuple))
+        checks.require(named, "diagnostics", parts.get("diagnostics"), "names", remedy)
         return cls(**{**parts, "update": Chain(tuple(parts["update"]))})
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -41,6 +42,7 @@ class Loss(Weight):
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """c `[R, G, N, T]`."""
+        self._check_samples(step)
         shape = step.mask.shape
         rows = {name: self._rows(name, step, advantage) for name in self.asked}
         gradient = _gradients(self.function, rows, self.vectorized).reshape(shape)
@@ -48,6 +50,12 @@ class Loss(Weight):
             return -gradient
         share = AGGREGATORS["sequence_sum"](step).expand(shape)
         return torch.where(share > 0, -gradient / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
+
+    def _check_samples(self, step: Step) -> None:
+        """Refuse masses that an average of the loss's own knows nothing of."""
+        alike = math.isfinite(step.size) and bool((step.batch.mass == step.batch.mass.reshape(-1)[0]).all())
+        remedy = "return one number per token [B, T], which the method averages by mass"
+        checks.require(alike or not self.averages, "sampling", "outcomes with masses", "monte_carlo samples", remedy)
 
     def _rows(self, name: str, step: Step, advantage: Tensor) -> Tensor:
         """An argument `[R, B, T]`, 0 on masked tokens."""

@@ -43,7 +43,7 @@ class Module(Plain):
     @cached_property
     def template(self) -> nn.Module:
         """A module whose numbers do not matter."""
-        return self.make().eval()
+        return _seeded(self.make, 0, 0).eval()
 
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -60,9 +60,7 @@ class Module(Plain):
         numbers = np.arange(replicates) if isinstance(replicates, (int, np.integer)) else np.asarray(replicates)
         rows = []
         for number in numbers:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(int(np.random.SeedSequence([seed, int(number)]).generate_state(1)[0]))
-                rows.append(parameters_to_vector(self.make().parameters()).detach())
+            rows.append(parameters_to_vector(_seeded(self.make, seed, int(number)).parameters()).detach())
         return torch.stack(rows).to(torch.get_default_device(), dtype)
 
     def prepare(self, parameters: Tensor) -> Weights:
@@ -140,6 +138,13 @@ class Module(Plain):
         }
 
 
+def _seeded(make: Callable[[], nn.Module], seed: int, number: int) -> nn.Module:
+    """A module whose random numbers are its own; those of the caller stay as they are."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
+        return make()
+
+
 def _spread(raw: Tensor) -> Tensor:
     """A softmax has no spread of its own."""
     return raw.new_zeros((raw.shape[0], 1, 0))
@@ -175,16 +180,22 @@ def module(make: Any, observation: int, actions: int, critic: bool = False) -> M
     if isinstance(make, nn.Module):
         start = make
         make = lambda: copy.deepcopy(start)  # noqa: E731 - a function of no name, as users write it
-    made = make() if callable(make) else make
+    try:
+        made = _seeded(make, 0, 0) if callable(make) else make
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise checks.InputError("make", text, "a function of no arguments", "write lambda: nn.Linear(...)") from error
     checks.require(isinstance(made, nn.Module), "make", made, "a function of a module", "write lambda: nn.Linear(...)")
     policy = Module(make, observation, actions, critic)
     remedy = f"let it map [n, {observation}] to [n, {actions}]" + (" and values [n]" if critic else "")
+    frozen = [name for name, each in policy.template.named_parameters() if not each.requires_grad]
+    checks.require(not frozen, "frozen parameters", ", ".join(frozen), "none", "register them as buffers")
     checks.require(policy.size > 0, "parameters of the module", 0, "at least one", "give it something to learn")
     try:
         raw, _ = policy._call(policy.initial(2), torch.zeros(2, _TRIAL, observation))
     except Exception as error:
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         raise checks.InputError("module", text, f"callable on [n, {observation}] by vmap", remedy) from error
-    shape = tuple(raw.shape[1:])
+    shape = tuple(getattr(raw, "shape", ("several outputs",))[1:])
     checks.require(shape == (_TRIAL, actions), "logits of the module", shape, f"[n, {actions}]", remedy)
     return policy
