@@ -48,7 +48,10 @@ def test_a_text_that_a_part_understands_stays_a_text() -> None:
 
 
 REFUSED = {
-    "length=lengths.csv": (("--set", "length=lengths.csv", "--set", "load=1"), r"lognormal:1.0:0.8, .*@lengths.csv:column"),
+    "length=lengths.csv": (
+        ("--set", "length=lengths.csv", "--set", "load=1"),
+        r"lognormal:1.0:0.8, .*@lengths.csv:column",
+    ),
     "rate=30": (("--set", "length=1.0", "--set", "load=1", "--model", "rate=30"), "did you mean rates?"),
     "capacity=soon": (("--set", "length=1.0", "--set", "load=1", "--model", "capacity=soon"), "or give None"),
 }
