@@ -23,19 +23,7 @@ if TYPE_CHECKING:
     from asyncsim.base.trace import Trace
     from asyncsim.learning.spec import Spec
 
-KINDS = (
-    "tasks",
-    "policies",
-    "systems",
-    "schedules",
-    "methods",
-    "advantages",
-    "factors",
-    "penalties",
-    "updates",
-    "diagnostics",
-    "claims",
-)
+KINDS = (*plugins.PARTS, "claims")
 """What can be listed."""
 WIDE = 150
 """Columns of a table that is not shown on a terminal."""

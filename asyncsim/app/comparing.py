@@ -52,9 +52,9 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         name, words = _words(text)
         name = name or " ".join(words)
         own = {word.partition("=")[0] for word in words}
-        kept = [word for word in common if word.partition("=")[0] not in own]
+        inherited = [word for word in common if word.partition("=")[0] not in own]
         checks.require(name not in specs, "arm", name, "named once", "put NAME: in front of an arm")
-        specs[name] = wording.of_words([*kept, *words], f"arm {name}")
+        specs[name] = wording.of_words([*inherited, *words], f"arm {name}")
     if any(_words(text)[0] for text in arms):
         return specs
     from asyncsim.comparing.arms import short_names

@@ -26,7 +26,7 @@ class Tuned:
 
     `knob`, its name ("" where nothing was tuned); `chosen`, its value; `grid` and `scores`, the values tried and the
     mean of the reading at each; `errors`, standard errors of these; `pilot` `[n]`, the numbers at the chosen value;
-    `flat`, ratio of the largest to the smallest value within 1 percent of the span from the best.
+    `flat`, ratio of the largest to the smallest inner value that is as good as the best within the tolerance.
     """
 
     knob: str
@@ -234,6 +234,8 @@ def _tuned(arm: Arm) -> str:
     if arm.tuned.knob:
         low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
         text += f", best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
+    else:
+        text += ", not tuned"
     return text + (f", {arm.diverged} diverged" if arm.diverged else "")
 
 

@@ -11,9 +11,6 @@ from asyncsim.base import checks, knobs, plugins
 from asyncsim.base.records import Schedule, plain
 from asyncsim.learning.spec import Spec
 
-UNPAIRED = ("task",)
-"""Fields in which arms may not differ: their numbers would not mean the same."""
-
 
 def named(arms: Sequence[Any]) -> dict[str, Spec]:
     """Specs by name: the names given, else those of methods or systems where all differ, else letters.
@@ -23,11 +20,11 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
     if len(arms) == 1 and isinstance(arms[0], (list, tuple)):
         arms = arms[0]
     if len(arms) == 1 and isinstance(arms[0], Mapping):
-        found = {str(name): spec for name, spec in arms[0].items()}
+        specs = {str(name): spec for name, spec in arms[0].items()}
     else:
-        found = dict(zip(_names(arms), arms, strict=True))
-    checks.require(len(found) > 1, "arms", len(found), "two or more", "write sim.compare(a, b, ...)")
-    for name, spec in found.items():
+        specs = dict(zip(_names(arms), arms, strict=True))
+    checks.require(len(specs) > 1, "arms", len(specs), "two or more", "write sim.compare(a, b, ...)")
+    for name, spec in specs.items():
         checks.require(isinstance(spec, Spec), f"arm {name}", spec, "a Spec", "write sim.Spec(task, system, ...)")
         several = sorted(knobs.lengths(spec.method) | knobs.lengths(spec.update))
         remedy = "give each arm one setting; compare tunes its learning rate itself"
@@ -37,9 +34,9 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
         checks.require(not saved, f"system of arm {name}", "a saved schedule of several realizations", "one", remedy)
         rows = np.ndim(spec.initial) if spec.initial is not None else 1
         checks.require(rows == 1, f"initial of arm {name}", np.shape(spec.initial), "one row [P]", "give all one start")
-    _refuse_equal(found)
-    _refuse_unpaired(found)
-    return found
+    _refuse_equal(specs)
+    _refuse_unpaired(specs)
+    return specs
 
 
 def _names(arms: Sequence[Any]) -> list[str]:
@@ -82,10 +79,9 @@ def _refuse_equal(arms: Mapping[str, Spec]) -> None:
 def _refuse_unpaired(arms: Mapping[str, Spec]) -> None:
     (first, base), *others = arms.items()
     for name, spec in others:
-        for field in UNPAIRED:
-            same = repr(getattr(spec, field)) == repr(getattr(base, field))
-            remedy = f"use one {field} for all arms; other tasks go into tasks="
-            checks.require(same, f"{field} of arm {name}", "another", f"that of arm {first}", remedy)
+        remedy = "use one task for all arms; other tasks go into tasks="
+        same = repr(spec.task) == repr(base.task)
+        checks.require(same, f"task of arm {name}", "another", f"that of arm {first}", remedy)
         lengths = (spec.updates, spec.every)
         remedy = "give all arms the same updates and every"
         checks.require(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def compare(
     value at the edge of its grid after three extensions, or a mean asked of heavy tails.
     Assumes independent replicates; where schedules are random each replicate has a realization of its own. Planned
     looks assume numbers near normal: failures rarer than 1 in 30 replicates may not be seen by the first look, and
-    only bets count them in.
+    only bets count them in. Source: this package; the intervals' own in `comparing.intervals`.
 
     >>> import asyncsim as sim
     >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),
@@ -92,11 +93,9 @@ def compare(
     tasks = (tasks,) if hasattr(tasks, "horizon") else tuple(tasks)
     reading = Reading(name, over, target, better)
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
-    first = next(iter(specs.values()))
-    found = []
-    for number, task in enumerate((first.task, *tasks)):
-        here = {name: spec if number == 0 else spec.replace(task=task) for name, spec in specs.items()}
-        found.append(question.on(here, progress))
+    answers = [question.on(specs, progress)]
+    for task in tasks:
+        answers.append(question.on({key: spec.replace(task=task) for key, spec in specs.items()}, progress))
     return Answer(
         metric=name,
         reading=str(reading) if statistic == "mean" else f"{statistic} of {reading}",
@@ -105,28 +104,28 @@ def compare(
         smallest=smallest,
         error=error,
         seed=seed,
-        tasks=tuple(found),
+        tasks=tuple(answers),
         seconds=time.monotonic() - start,
     )
 
 
+@dataclass(frozen=True)
 class Question:
-    """What is asked, of one task after another."""
+    """What is asked, of one task after another; the fields are arguments of `compare`, `most` its replicates."""
 
-    def __init__(
-        self,
-        reading: Reading,
-        statistic: str,
-        smallest: float,
-        error: float,
-        tuned: Any,
-        interval: str,
-        most: int,
-        seed: int,
-    ) -> None:
-        self.reading, self.statistic, self.smallest, self.error = reading, statistic, smallest, error
-        self.tuned, self.interval, self.most, self.seed = tuned, interval, most, seed
-        self.looks = 1 + int(math.log2(most / FIRST))
+    reading: Reading
+    statistic: str
+    smallest: float
+    error: float
+    tuned: Any
+    interval: str
+    most: int
+    seed: int
+
+    @property
+    def looks(self) -> int:
+        """K, the looks that fit into the replicates."""
+        return 1 + int(math.log2(self.most / FIRST))
 
     @property
     def in_metric(self) -> bool:
@@ -168,7 +167,10 @@ class Question:
         kind = ""
         for look in range(1, self.looks + 1):
             count = FIRST if look == 1 else FIRST << (look - 2)
+            # Decided pairs stay decided.
             going = [name for name in others if not looks[name] or looks[name][-1].word == "undecided"]
+            if not going:
+                break
             for name in (base, *going):
                 spec = specs[name]
                 trace = run(spread(spec.replace(replicates=count)), seed_of(self.seed, 1, look), progress=False)
@@ -180,15 +182,13 @@ class Question:
             for name in going:
                 numbers = seen[name].numbers, seen[base].numbers
                 looks[name].append(self._look(*numbers, kind, bounds, len(others), exact))
-            if all(series[-1].word != "undecided" for series in looks.values()):
-                break
         pairs = tuple(
             Pair(name, base, tuple(series), _saved(seen[name].numbers, seen[base].numbers))
             for name, series in looks.items()
         )
         optimum = task.optimum if self.reading.metric in RETURNS else math.nan
-        found = tuple(seen[name].arm(name, best[name]) for name in specs)
-        return OnTask(task.describe(), kind, found, pairs, optimum, self.smallest, self.in_metric, trace.updates)
+        arms = tuple(seen[name].arm(name, best[name]) for name in specs)
+        return OnTask(task.describe(), kind, arms, pairs, optimum, self.smallest, self.in_metric, trace.updates)
 
     def _kind(self, pilots: Sequence[np.ndarray], bounds: tuple[float, float]) -> str:
         """The interval that is used, chosen before any number that it judges is seen."""
@@ -236,8 +236,9 @@ class Seen:
 
     def add(self, trace: Trace, reading: Reading) -> None:
         """The replicates of one more run."""
-        self.parts.append(reading.numbers(trace))
-        self.curves.append(course(trace, reading.metric))
+        curve = course(trace, reading.metric)
+        self.parts.append(reading.of(curve, trace))
+        self.curves.append(curve)
         self.diverged += int((trace.diverged >= 0).sum())
 
     @property
@@ -282,9 +283,9 @@ def seed_of(seed: int, stage: int, look: int) -> int:
 def _only(grid: Mapping[str, Sequence[float]]) -> tuple[str, tuple[float, ...]]:
     checks.require(len(grid) == 1, "tune", sorted(grid), "one knob", "tune one knob at a time")
     ((name, values),) = grid.items()
-    numbers = checks.finite_array("tune", values, (None,), "give at least three ascending positive values")
-    fits = len(numbers) >= 3 and bool((np.diff(numbers) > 0).all()) and numbers[0] > 0.0
     remedy = "give at least three ascending positive values"
+    numbers = checks.finite_array("tune", values, (None,), remedy)
+    fits = len(numbers) >= 3 and bool((np.diff(numbers) > 0).all()) and numbers[0] > 0.0
     checks.require(fits, "tune", list(values), "ascending, positive, at least three", remedy)
     return name, tuple(float(x) for x in numbers)
 

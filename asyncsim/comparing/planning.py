@@ -70,7 +70,7 @@ def power(
     Arguments: `arms`, two or more specs or a mapping, at the learning rates that they have; `effect` > 0 in units of
     the reading; `power` in (0, 1); `metric`, `over`, `target`, `better`, `error` as in `compare`; `pilot` m, replicates
     of each arm; `seed`. Returns a `Plan` for the pair that needs most. Raises `InputError` as `compare` does.
-    Assumes paired differences near normal, and planned looks.
+    Assumes paired differences near normal, and planned looks. Source: this package.
 
     >>> import asyncsim as sim
     >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),
@@ -88,17 +88,17 @@ def power(
     diagnostics, name = recorded(metric)
     reading = Reading(name, over, target, better)
     # Run every arm once on the same seed.
-    found, seconds = [], []
+    numbers, seconds = [], []
     for spec in specs.values():
         start = time.monotonic()
         few = spread(spec.replace(diagnostics=diagnostics, replicates=pilot))
-        found.append(reading.numbers(run(few, seed_of(seed, 2, 0), progress=False)))
+        numbers.append(reading.numbers(run(few, seed_of(seed, 2, 0), progress=False)))
         seconds.append(time.monotonic() - start)
-    base, *others = found
+    base, *others = numbers
     # The first run may have compiled something.
     each = len(specs) * min(seconds) / pilot
     # The pair that varies most decides.
-    worst = max(others, key=lambda numbers: float((numbers - base).std()))
+    worst = max(others, key=lambda other: float((other - base).std()))
     paired = float((worst - base).std(ddof=1))
     remedy = "raise pilot, or read something that differs between replicates"
     checks.require(paired > 0.0, "spread of the pilot", paired, "above 0", remedy)

@@ -18,8 +18,6 @@ GAIN = 0.1
 """A replicate collapses that had gained this share of its scale and lost more than half of its largest gain."""
 RETURNS = ("batch_return", "exact_return", "episode_return")
 """Metrics whose range and best value the task states."""
-LOWER = ("time", "collapse")
-"""Readings of which less is better."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,10 @@ class Reading:
 
     def numbers(self, trace: Trace) -> np.ndarray:
         """One number for each replicate, float64 `[R]`; raises `InputError` where the metric is missing."""
-        curve = course(trace, self.metric)
+        return self.of(course(trace, self.metric), trace)
+
+    def of(self, curve: np.ndarray, trace: Trace) -> np.ndarray:
+        """The same of a curve `[U, R]` that `course` has given."""
         good = curve if self.better == "higher" else -curve
         if self.over == "mean":
             return np.asarray(curve.mean(0))
@@ -121,6 +122,8 @@ def course(trace: Trace, metric: str) -> np.ndarray:
     remedy = "choose a metric of `asyncsim list metrics`, or one that a link or method of every arm reports"
     checks.one_of("metric", metric, sorted(trace.metrics) or ["none (this run records nothing)"], remedy)
     curve = trace.metrics[metric].astype(np.float64, copy=True)
+    if not np.isnan(curve).any():
+        return curve
     for row in range(1, len(curve)):
         curve[row] = np.where(np.isnan(curve[row]), curve[row - 1], curve[row])
     for row in range(len(curve) - 2, -1, -1):

@@ -20,8 +20,11 @@ STEPS = 4
 """Doublings of the grid to each side of where it starts."""
 EXTENSIONS = 3
 """How often a grid is extended whose best lies at its edge; each adds as many doublings as stand on one side."""
-FLAT = 0.01
-"""A value within this share of the grid's span is as good as the best."""
+
+
+def _knobs(spec: Spec) -> dict[str, Any]:
+    """All knobs of the method and the chain, by full name."""
+    return {**knobs.values(spec.method, "method"), **knobs.values(spec.update, "update")}
 
 
 def knob_of(spec: Spec, wanted: str) -> str:
@@ -29,11 +32,11 @@ def knob_of(spec: Spec, wanted: str) -> str:
 
     Raises `InputError` for a knob that the spec does not have, or a short name that fits several.
     """
-    all_knobs = {**knobs.values(spec.method, "method"), **knobs.values(spec.update, "update")}
-    if wanted in all_knobs:
+    names = _knobs(spec)
+    if wanted in names:
         return wanted
-    fitting = [name for name in all_knobs if name.endswith(f".{wanted}")]
-    remedy = f"name one of {', '.join(sorted(all_knobs)) or 'none'}; tune=None keeps the arms as they are"
+    fitting = [name for name in names if name.endswith(f".{wanted}")]
+    remedy = f"name one of {', '.join(sorted(names)) or 'none'}; tune=None keeps the arms as they are"
     checks.require(len(fitting) == 1, "tune", wanted, f"one knob of every arm (fits {len(fitting)})", remedy)
     return fitting[0]
 
@@ -59,8 +62,7 @@ def _check_value(spec: Spec, knob: str, value: Any) -> None:
 
 def start_of(spec: Spec, knob: str) -> float:
     """The value that a spec gives the knob."""
-    both = {**knobs.values(spec.method, "method"), **knobs.values(spec.update, "update")}
-    return float(both[knob])  # type: ignore[arg-type]
+    return float(_knobs(spec)[knob])
 
 
 def tune(
@@ -107,11 +109,10 @@ def tune(
     values = sorted(scores)
     means = {v: float(scores[v].mean()) for v in values}
     best = max(values[1:-1], key=lambda v: reading.orientation * means[v])
-    span = max(means.values()) - min(means.values())
-    near = [v for v in values if reading.orientation * (means[best] - means[v]) <= FLAT * span]
-    chosen = min(v for v in values[1:-1] if reading.orientation * (means[best] - means[v]) <= smallest / 4.0)
+    as_good = [v for v in values[1:-1] if reading.orientation * (means[best] - means[v]) <= smallest / 4.0]
+    chosen, flat = as_good[0], as_good[-1] / as_good[0]
     errors = tuple(_error(scores[v]) for v in values)
-    return Tuned(knob, chosen, tuple(values), tuple(means.values()), errors, scores[chosen], max(near) / min(near))
+    return Tuned(knob, chosen, tuple(values), tuple(means.values()), errors, scores[chosen], flat)
 
 
 def _scores(
@@ -124,8 +125,8 @@ def _scores(
 
 def spread(spec: Spec) -> Spec:
     """The spec with a realization of a random system for each replicate, so that replicates are independent."""
-    given = isinstance(spec.system, Schedule) or getattr(spec.system, "coupled", False)
-    random = not given and spec.system.realizations(spec.replicates) > 1
+    own = isinstance(spec.system, Schedule) or spec.system.coupled
+    random = not own and spec.system.realizations(spec.replicates) > 1
     return spec.replace(realizations=spec.replicates) if random else spec
 
 

@@ -86,8 +86,8 @@ def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized:
     others = {name: values for name, values in rows.items() if name != "log_prob"}
     gradient = torch.func.grad(total)
     if vectorized:
-        found: Tensor = torch.func.vmap(gradient)(rows["log_prob"], others)
-        return found
+        gradients: Tensor = torch.func.vmap(gradient)(rows["log_prob"], others)
+        return gradients
     parts = [gradient(now, {k: v[r] for k, v in others.items()}) for r, now in enumerate(rows["log_prob"])]
     return torch.stack(parts)
 
@@ -109,7 +109,7 @@ def from_loss(
     replicate's B samples, 0 on masked tokens; what it detaches has no gradient. `advantage` (default group mean);
     `aggregator` of per-token losses (default "token_mean"); `name` (default the function's). Returns a `Method`.
     Raises `InputError` for unknown arguments, another shape, or a loss without a gradient in `log_prob`.
-    Assumes that the loss depends on the policy through the log-probs of the sampled tokens only.
+    Assumes that the loss depends on the policy through the log-probs of the sampled tokens only. Source: this package.
 
     >>> import asyncsim as sim
     >>> def truncated(log_prob, behavior_log_prob, advantage):

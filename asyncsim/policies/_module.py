@@ -101,18 +101,18 @@ class Module(Plain):
             ends = [graph[name] for name in cotangents]
             weights = [cotangents[name].expand(outputs[name].shape).flatten(1, 3) for name in cotangents]
             inputs = [leaf for leaf, _ in leaves]
-            found = torch.autograd.grad(
+            gradients = torch.autograd.grad(
                 ends, inputs, [w.to(e.dtype) for w, e in zip(weights, ends, strict=True)], retain_graph=True
             )
-            return torch.stack(found).sum(0)
+            return torch.stack(gradients).sum(0)
 
         return Forward(outputs, pullback)
 
     def _evaluated(self, versions: list[tuple[Tensor, Tensor | None]], rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """Logits `[R, n, A]` and values `[R, n]` of rows `[R, n, D]`, each from the weights that it reads."""
-        found = [(self._call(parameters, rows.to(parameters.dtype)), chosen) for parameters, chosen in versions]
-        raw = merged([(raw, chosen) for (raw, _), chosen in found])
-        values = [(value, chosen) for (_, value), chosen in found if value is not None]
+        evaluated = [(self._call(parameters, rows.to(parameters.dtype)), chosen) for parameters, chosen in versions]
+        raw = merged([(raw, chosen) for (raw, _), chosen in evaluated])
+        values = [(value, chosen) for (_, value), chosen in evaluated if value is not None]
         return raw, merged(values) if values else None
 
     def _call(self, parameters: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -169,6 +169,7 @@ def module(make: Any, observation: int, actions: int, critic: bool = False) -> M
     `critic` to logits and values `[n]` or `[n, 1]`; `observation` D; `actions` A. Returns a policy with outputs
     `log_prob`, `entropy`, `log_probs` and, with a critic, `value`. Raises `InputError` for a module of other shapes,
     without parameters, or one that `vmap` cannot run. Assumes that the module does not change its buffers.
+    Source: this package.
 
     >>> policy = module(lambda: nn.Linear(4, 2), observation=4, actions=2)
     >>> policy.size, policy.outputs
