@@ -40,6 +40,8 @@ NAMES = {
     "Interrupted": "asyncsim.learning.running",
     "compare": "asyncsim.comparing",
     "power": "asyncsim.comparing",
+    "sweep": "asyncsim.sweeping",
+    "boundary": "asyncsim.sweeping",
     "verify": "asyncsim.app.verifying",
     "judge": "asyncsim.validation",
     "plot": "asyncsim.plotting",

@@ -1,9 +1,9 @@
-"""The command line: list, run, compare, verify, timeline, conformance.
+"""The command line: list, run, compare, sweep, results, verify, timeline, conformance.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
     0    all well
-    1    a claim is violated (or a planted defect not caught), or a loss or controller deviates
+    1    a claim is violated (or a planted defect not caught), a loss or controller deviates, a unit of a sweep failed
     2    bad input: one line names field, value, bound and remedy
     3    nothing is violated, but a claim or a comparison is undecided
     4    an output could not be written; the others are
@@ -29,7 +29,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from asyncsim.app import commands, comparing, complaints, completing, conforming, streams, wording
+from asyncsim.app import commands, comparing, complaints, completing, conforming, streams, sweeping, wording
 from asyncsim.app.commands import KINDS
 from asyncsim.base import checks, stopping
 
@@ -314,6 +314,117 @@ def compare(
 
 @app.command()
 @guarded
+def sweep(
+    grid: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=V1,V2,...",
+            help="What is varied: staleness=0,4,16, method=grpo,reinforce, lr=0.01:1:9 (low:high:count, logarithmic). "
+            "Repeat for more.",
+        ),
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Words of every setting: task=token-bandit, task.horizon=32, link=adam, updates=200.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="Names separated by commas; see `asyncsim list metrics`.")
+    ] = "batch_return",
+    over: Annotated[
+        str, typer.Option(help="mean (over updates), end, time (to --target), reached, collapse.")
+    ] = "mean",
+    target: Annotated[float | None, typer.Option(help="Value to reach, for --over time and reached.")] = None,
+    better: Annotated[str, typer.Option(help="higher or lower values of the metric.")] = "higher",
+    replicates: Annotated[int, typer.Option(help="Replicates of each setting.")] = 64,
+    seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    store: Annotated[
+        str, typer.Option(help="Folder or address (s3://bucket/folder) of the numbers; what is there is not done again.")
+    ] = sweeping.STORE,
+    workers: Annotated[int | None, typer.Option(help="Worker processes (default: one a core).")] = None,
+    backend: Annotated[str, typer.Option(help="processes or ray.")] = "processes",
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster (default: one on this machine).")] = None,
+    claim: Annotated[
+        str | None, typer.Option(help="Claim whose prediction is drawn.", autocompletion=completing.named("claims"))
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Parameter of the claim that the grid lacks.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw a heat map or lines to this path.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this path.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every setting, count the units, and stop.")] = False,
+    json_path: Json = None,
+) -> int:
+    """Run every setting of a grid, resumably, on all cores or a cluster, and keep the numbers of all replicates."""
+    commands.outputs(plot, csv=csv, json=json_path)
+    metrics = [name.strip().replace("-", "_") for name in metric.split(",")]
+    reading = {"metrics": metrics, "over": over, "target": target, "better": better}
+    paths = {"plot": plot, "csv": csv, "json": json_path}
+    from asyncsim.sweeping.sweeps import Work
+
+    work = Work(store, workers, backend, address)
+    return sweeping.sweep(
+        settings or [], grid, reading, replicates, seed, work, (claim, at or []), paths, dry_run
+    )[1]
+
+
+results = typer.Typer(no_args_is_help=True, help="What a store of sweeps holds: ls, show, verify, gc.")
+app.add_typer(results, name="results")
+Where = Annotated[str, typer.Option("--store", help="Folder or address of the store.")]
+
+
+@results.command("ls")
+@guarded
+def results_ls(store: Where = sweeping.STORE, json_path: Json = None) -> int:
+    """The sweeps of a store, the latest first, and how far each is."""
+    commands.outputs(json=json_path)
+    return sweeping.results_ls(store, {"json": json_path})
+
+
+@results.command("show")
+@guarded
+def results_show(
+    name: Annotated[str | None, typer.Argument(help="Beginning of a sweep's id (default: the only one).")] = None,
+    store: Where = sweeping.STORE,
+    plot: Annotated[Path | None, typer.Option(help="Draw a heat map or lines to this path.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this path.")] = None,
+    json_path: Json = None,
+) -> int:
+    """The table of one sweep, as far as it is done."""
+    commands.outputs(plot, csv=csv, json=json_path)
+    return sweeping.results_show(store, name, {"plot": plot, "csv": csv, "json": json_path})
+
+
+@results.command("verify")
+@guarded
+def results_verify(
+    store: Where = sweeping.STORE,
+    again: Annotated[int, typer.Option(help="Do so many units again, drawn at random, and compare to the bit.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0,
+    json_path: Json = None,
+) -> int:
+    """Whether the rows of a store are as they were written, and come out again."""
+    commands.outputs(json=json_path)
+    checks.integer("--again", again, 0, "count units")
+    checks.integer("--seed", seed, 0, "give a non-negative integer seed")
+    return sweeping.results_verify(store, again, seed, {"json": json_path})
+
+
+@results.command("gc")
+@guarded
+def results_gc(
+    store: Where = sweeping.STORE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the files, and remove none.")] = False,
+) -> int:
+    """Remove units that no sweep of the store needs, and reasons of failures that are over."""
+    return sweeping.results_gc(store, dry_run)
+
+
+@app.command()
+@guarded
 def verify(
     claims: Annotated[
         list[str] | None,
@@ -357,6 +468,15 @@ def timeline(
     ] = None,
     updates: Annotated[int, typer.Option(help="Optimizer updates to simulate.")] = 200,
     samples: Annotated[int, typer.Option(help="Samples per group.")] = 1,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sweep",
+            metavar="KNOB=V1,V2,...",
+            help="Simulate at every value: staleness, speed and idle shares, and the knee. Repeat for more.",
+        ),
+    ] = None,
+    realizations: Annotated[int, typer.Option(help="Realizations of each value, with --sweep.")] = 16,
     seed: Annotated[int, typer.Option(help="Seed of the works.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the timeline to this path.")] = None,
     trace: Annotated[Path | None, typer.Option(help="Write a trace file that ui.perfetto.dev opens.")] = None,
@@ -366,6 +486,11 @@ def timeline(
     """Simulate a system: how stale its data is beside the predicted law, what is lost and what it costs."""
     commands.outputs(plot, save=save, trace=trace, json=json_path)
     knobs, changes = wording.settings(settings or []), wording.settings(model or [], "--model")
+    if over:
+        for option, path in (("--save", save), ("--trace", trace)):
+            checks.require(path is None, option, str(path), "left out beside --sweep", "record a single timeline")
+        own = {"plot": plot, "json": json_path}
+        return sweeping.timeline(preset, knobs, changes, over, updates, samples, realizations, seed, own)[1]
     paths = {"plot": plot, "save": save, "trace": trace, "json": json_path}
     return commands.timeline(preset, knobs, changes, updates, samples, seed, paths)[1]
 

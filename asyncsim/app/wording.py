@@ -42,11 +42,12 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", "write for example load=1.5")
         key = key.strip().replace("-", "_")
         checks.require(key not in values, option, pair, f"the only value of {key}", "give each key once")
-        values[key] = _value(text.strip())
+        values[key] = value(text.strip())
     return values
 
 
-def _value(text: str) -> Any:
+def value(text: str) -> Any:
+    """A Python or JSON literal where the text is one, else the text."""
     with warnings.catch_warnings():
         # A text that is nearly Python is a text; Python's warnings about it do not matter.
         warnings.simplefilter("ignore", SyntaxWarning)

@@ -73,6 +73,9 @@ def written(field: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): written(field, each) for key, each in value.items()}
     made = of(value)
+    if made is None and inspect.isroutine(value):
+        remedy = f"put it into a file and give its place, 'my.py:{value.__name__}', instead of the function"
+        raise checks.InputError(field, value.__name__, "the place of a function", remedy)
     remedy = "make it by one call of sim.KIND.NAME(...), with the changes among its arguments"
     if made is None:
         raise checks.InputError(field, checks.shown(value), "a part that remembers how it was made", remedy)

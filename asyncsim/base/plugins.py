@@ -97,9 +97,16 @@ def load(package: str, name: str, kind: str) -> Any:
     A name with a colon, such as my_parts.py:power, is an object of a user's file or module; other packages register
     theirs as entry points. Raises `InputError` that lists near names when there is none of that name.
     """
+    beside = vars(importlib.import_module(package)).get("_beside", {})
     if ":" in name:
-        return _remembered(outside.loaded(name, kind), name)
+        part = outside.loaded(name, kind)
+        # What a user writes as a loss is no function that makes a method.
+        is_loss = "from_loss" in beside and inspect.isfunction(part) and "log_prob" in inspect.signature(part).parameters
+        make = functools.partial(load(package, "from_loss", kind), name) if is_loss else part
+        return make if is_loss else _remembered(part, name)
     snake = name.replace("-", "_")
+    if snake in beside:
+        return getattr(sys.modules[package], snake)
     known = summaries(package)
     if snake not in known and snake in (others := outside.registered(package)):
         return _remembered(outside.loaded(others[snake], kind), f"{package.rpartition('.')[2]}.{snake}")
@@ -226,7 +233,7 @@ class Namespace(ModuleType):
             raise AttributeError(name)
         package = self.__name__
         if name in self._beside:
-            return vars(importlib.import_module(f"{package}.{self._beside[name]}"))[name]
+            return self._offer(vars(importlib.import_module(f"{package}.{self._beside[name]}"))[name])
         if name not in summaries(package) and name not in outside.registered(package):
             known = ", ".join(summaries(package))
             raise AttributeError(f"{package} has no {name!r}; it has {known}")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
-from asyncsim.base import checks
+from asyncsim.base import checks, outside
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import AGGREGATORS, Method
 from asyncsim.methods._weights import Weight
@@ -93,7 +93,7 @@ def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized:
 
 
 def from_loss(
-    loss: Callable[..., Tensor],
+    loss: Callable[..., Tensor] | str,
     advantage: Advantage | None = None,
     aggregator: str | None = None,
     name: str | None = None,
@@ -106,7 +106,8 @@ def from_loss(
 
     Arguments: `loss`, a function of keyword arguments among `log_prob` (carries the graph), `behavior_log_prob`,
     `proximal_log_prob` (start of the batch), `advantage`, `mask`, `staleness` (versions), each `[B, T]` of one
-    replicate's B samples, 0 on masked tokens; what it detaches has no gradient. `advantage` (default group mean);
+    replicate's B samples, 0 on masked tokens; what it detaches has no gradient. Or its place, as my.py:name, so that a
+    spec with it can be written to a file. `advantage` (default group mean);
     `aggregator` of per-token losses (default "token_mean"); `name` (default the function's). Returns a `Method`.
     Raises `InputError` for unknown arguments, another shape, or a loss without a gradient in `log_prob`.
     Assumes that the loss depends on the policy through the log-probs of the sampled tokens only. Source: this package.
@@ -120,6 +121,7 @@ def from_loss(
     >>> [round(c, 3) for c in found.score_weight.flatten().tolist()]
     [2.0, -0.607]
     """
+    loss = outside.loaded(loss, "loss") if isinstance(loss, str) else loss
     checks.require(
         callable(loss), "loss", loss, "a function of log_prob", "write def my_loss(log_prob, advantage, ...)"
     )

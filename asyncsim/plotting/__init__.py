@@ -1,4 +1,4 @@
-"""`plot`: one call draws a trace, a schedule, a timeline, a verdict or an answer; panels take `ax` and return it."""
+"""`plot`: one call draws a trace, a schedule, a timeline, a verdict, an answer or a sweep; panels take `ax` and return it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from asyncsim.base.answers import Answer
+    from asyncsim.base.swept import Boundary, Sweep
     from asyncsim.plotting._points import points
 
 __all__ = ["plot", "points"]
@@ -25,10 +26,10 @@ def __getattr__(name: str) -> Any:
 
 
 def plot(
-    value: trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer,
+    value: trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary,
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """Draw a trace, a schedule, a timeline, a verdict or the answer of a comparison; write it too when a path is given.
+    """Draw a trace, schedule, timeline, verdict, comparison, sweep or boundary; write it too when a path is given.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are
@@ -44,7 +45,8 @@ def plot(
     """
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
     from asyncsim.base.answers import Answer
-    from asyncsim.plotting import _answer, _metrics, _style, _timeline, _verdict
+    from asyncsim.base.swept import Boundary, Sweep
+    from asyncsim.plotting import _answer, _metrics, _style, _swept, _timeline, _verdict
 
     if path is not None:
         _style.kind_of(path)
@@ -54,6 +56,8 @@ def plot(
         records.Timeline: _timeline.draw_timeline,
         records.Verdict: _verdict.draw_verdict,
         Answer: _answer.draw_answer,
+        Sweep: _swept.draw_sweep,
+        Boundary: _swept.draw_boundary,
     }
     names = ", ".join(drawn.__name__ for drawn in drawings)
     checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], f"plot draws a {names}")

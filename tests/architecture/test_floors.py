@@ -34,6 +34,8 @@ FLOORS = {
             "progress",
             "showing",
             "files",
+            "store",
+            "swept",
             "columns",
             "compiling",
         )
@@ -60,7 +62,7 @@ FLOORS = {
         "learning.rng_torch",
     },
     3: {"learning.spec", "learning.loop", "learning.running", "diagnostics", "learning.oracle"},
-    4: {"trials", "validation", "conformance", "comparing"},
+    4: {"trials", "validation", "conformance", "comparing", "sweeping"},
     5: {"plotting"},
     6: {
         f"app.{name}"
@@ -104,13 +106,13 @@ BESIDE = {
     "learning.spec": {"diagnostics"},
     "learning.running": {"learning.spec", "learning.loop", "diagnostics"},
     "trials": {"validation"},
+    "sweeping": {"comparing"},
     "app.judgments": {"app.verifying", "app.reporting"},
     "app.announcing": {"app.streams"},
     "app.timelines": {"app.wording", "app.streams"},
     "app.conforming": {"app.wording"},
     "app.commands": {
         "app.verifying",
-        "app.sweeping",
         "app.reporting",
         "app.judgments",
         "app.wording",
@@ -119,6 +121,7 @@ BESIDE = {
         "app.timelines",
     },
     "app.comparing": {"app.announcing", "app.commands", "app.streams", "app.wording"},
+    "app.sweeping": {"app.announcing", "app.commands", "app.streams", "app.timelines", "app.wording"},
     "app.completing": {"app.commands"},
     "app.cli": {
         "app.commands",
@@ -127,6 +130,7 @@ BESIDE = {
         "app.complaints",
         "app.conforming",
         "app.streams",
+        "app.sweeping",
         "app.wording",
     },
 }

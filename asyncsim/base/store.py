@@ -1,0 +1,220 @@
+"""A store of results: named files in a folder or a bucket, each there whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, files
+
+NOTE = b"asyncsim"
+"""Key of a Parquet file's own metadata that holds what `pack` was told about the rows."""
+DIRECT = ("s3", "gcs", "abfs")
+"""File systems in which a file appears when it is complete; elsewhere it gets its name then."""
+
+
+class Store:
+    """Named files below a folder of this machine, or below the address of a bucket (s3://, gs://, abfs://, hdfs://).
+
+    Reading and writing go through pyarrow's file systems. A write is atomic: a process killed in it leaves the file as
+    it was before. Names are relative, with "/" between folders.
+
+    Arguments: `where`, a folder, or a URI as `pyarrow.fs.FileSystem.from_uri` takes it. Raises `InputError` for an
+    address that no file system understands, or a place that cannot be written.
+
+    >>> import tempfile
+    >>> store = Store(tempfile.mkdtemp())
+    >>> store.write("a/one.json", b"1")
+    >>> list(store.names()), store.read("a/one.json")
+    (['a/one.json'], b'1')
+    """
+
+    def __init__(self, where: str | os.PathLike[str]) -> None:
+        self.where = os.fspath(where)
+        self._system, self._root = _resolved(self.where)
+
+    def __repr__(self) -> str:
+        return f"Store({self.where!r})"
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of this machine; None for a bucket."""
+        return Path(self._root) if self._system is None else None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, replacing one of that name."""
+        with self._reachable():
+            if self._system is None:
+                _write_local(Path(self._root, name), data)
+                return
+            path = f"{self._root}/{name}"
+            direct = self._system.type_name in DIRECT
+            if not direct:
+                self._system.create_dir(path.rpartition("/")[0], recursive=True)
+            fresh = path if direct else f"{path}.{os.getpid()}.part"
+            with self._system.open_output_stream(fresh) as stream:
+                stream.write(data)
+            if not direct:
+                self._system.move(fresh, path)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file; raises FileNotFoundError where there is none."""
+        if self._system is None:
+            return Path(self._root, name).read_bytes()
+        with self._reachable(), self._system.open_input_stream(f"{self._root}/{name}") as stream:
+            return bytes(stream.read())
+
+    def has(self, name: str) -> bool:
+        """Whether a file is there."""
+        if self._system is None:
+            return Path(self._root, name).is_file()
+        with self._reachable():
+            return bool(self._system.get_file_info(f"{self._root}/{name}").is_file)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        with self._reachable():
+            if self._system is None:
+                Path(self._root, name).unlink(missing_ok=True)
+            else:
+                self._system.delete_file(f"{self._root}/{name}")
+
+    def names(self, folder: str = "") -> Iterator[str]:
+        """Names of all files below a folder, one folder after another; hidden files are not listed."""
+        if self._system is None:
+            yield from _names(Path(self._root), folder)
+            return
+        from pyarrow import fs
+
+        base = f"{self._root}/{folder}" if folder else self._root
+        with self._reachable():
+            found = self._system.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
+        for info in sorted(found, key=lambda info: info.path):
+            if info.is_file and not info.base_name.startswith("."):
+                yield info.path.removeprefix(f"{self._root}/")
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        if self._system is None:
+            return Path(self._root, name).stat().st_size
+        with self._reachable():
+            return int(self._system.get_file_info(f"{self._root}/{name}").size)
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        """What a file system raises becomes one line that names the store; a missing file stays what it is."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:160]
+            remedy = "check the address, the rights and the room there, or choose another store"
+            raise checks.InputError("store", self.where, f"reachable and writable ({reason})", remedy) from None
+
+
+def _resolved(where: str) -> tuple[Any, str]:
+    """The file system (None: this machine's own) and the path in it."""
+    remedy = "give a folder, or an address such as s3://bucket/folder"
+    checks.require(bool(where), "store", where, "a folder or an address", remedy)
+    scheme, separator, rest = where.partition("://")
+    if not separator or scheme == "file":
+        return None, os.path.abspath(rest if separator else where)
+    import pyarrow
+    from pyarrow import fs
+
+    try:
+        system, path = fs.FileSystem.from_uri(where)
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise checks.InputError("store", where, f"an address ({' '.join(str(error).split())[:120]})", remedy) from None
+    return system, path.rstrip("/")
+
+
+def _write_local(path: Path, data: bytes) -> None:
+    try:
+        files.write_atomically(path, lambda file: file.write(data))
+    except checks.InputError as error:
+        # The cause has the reason that a caller asks for, such as a full disk.
+        raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+
+
+def _names(root: Path, folder: str) -> Iterator[str]:
+    base = root / folder
+    if not base.is_dir():
+        return
+    entries = sorted(os.scandir(base), key=lambda entry: entry.name)
+    for entry in entries:
+        name = f"{folder}/{entry.name}" if folder else entry.name
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _names(root, name)
+        else:
+            yield name
+
+
+def digest(value: Any) -> str:
+    """32 hexadecimal digits of what a value is as JSON.
+
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def pack(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> bytes:
+    """Columns of equal length as a Parquet file, with a JSON object about them in its metadata.
+
+    Texts are kept once each. Raises pyarrow's error where a column has several types.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table(dict(columns))
+    if about is not None:
+        table = table.replace_schema_metadata({NOTE: json.dumps(about)})
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes, name: str) -> tuple[Any, dict[str, Any]]:
+    """The pyarrow table of a Parquet file, and what `pack` was told about it; `name` is what messages call the file.
+
+    Raises `InputError` for a file that is damaged or larger than the memory that a file may take.
+    """
+    import pyarrow.parquet as pq
+
+    with files.decoding(name, "Parquet file", "remove it and make it again", "rows"):
+        held = pq.ParquetFile(io.BytesIO(data))
+        # Few bytes can hold many rows: what they declare is asked before they are unpacked.
+        files.Budget(name).fit(held.metadata.num_rows * held.metadata.num_columns * 64)
+        note = (held.metadata.metadata or {}).get(NOTE)
+        return held.read().replace_schema_metadata(None), json.loads(note) if note else {}
+
+
+def content(table: Any) -> str:
+    """Digest of the rows of a pyarrow table, the same for the same numbers to the bit; 32 hexadecimal digits."""
+    total = hashlib.sha256()
+    for name in table.column_names:
+        column = table.column(name).to_numpy()
+        total.update(f"{name} {column.dtype} {len(column)}".encode())
+        if column.dtype == object:
+            total.update(json.dumps(column.tolist()).encode())
+        else:
+            total.update(np.ascontiguousarray(column).tobytes())
+    return total.hexdigest()[:32]
+
+
+def columns(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Rows as columns."""
+    listed = list(rows)
+    return {name: [row[name] for row in listed] for name in names}

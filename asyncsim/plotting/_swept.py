@@ -1,0 +1,234 @@
+"""A sweep: a heat map over two numbers, lines over one, or what a system costs at each value of its knob."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from asyncsim.base import checks
+from asyncsim.base.swept import PACE, Boundary, Sweep, cell
+from asyncsim.plotting import _style
+
+LINES = ("measured", "contrast", "tuned", "held", "partial", "random")
+"""Colors of lines, in their order."""
+PANELS = 4
+"""Heat maps of one picture."""
+HEIGHT = 2.6
+SHADES = LinearSegmentedColormap.from_list("measured", ["#f1f5fa", _style.COLORS["measured"], "#06243f"])
+"""Low to high values of a measurement."""
+REACH = 2.0
+"""Shades reach so many times the span of the densest half of all means beyond it."""
+WIDE = 30.0
+"""Ratio of the largest to the least value from which an axis is logarithmic."""
+COSTS = (
+    (("staleness", "staleness_p99"), "staleness (versions)"),
+    ((PACE,), "groups an hour"),
+    (("seconds_per_update",), "seconds an update"),
+    (("trainer_idle", "generator_idle"), "share of time idle"),
+)
+"""Panels of a system's sweep: what is drawn in each, and its axis."""
+
+
+def draw_sweep(sweep: Sweep) -> Figure:
+    """Picture of the first metric, or of a system's costs."""
+    numbers = [name for name in sweep.names if all(_is_number(value) for value in sweep.values[name])]
+    checks.require(bool(numbers), "sweep", sweep.names, "over at least one number", "print it, or use its table()")
+    if PACE in sweep.metrics and len(sweep.names) == 1:
+        return _draw_costs(sweep)
+    if len(numbers) == 1:
+        return _draw_lines(sweep, numbers[0])
+    # Structures lie across, knobs upwards.
+    return _draw_maps(sweep, numbers[-2], numbers[-1])
+
+
+def _draw_costs(sweep: Sweep) -> Figure:
+    """What a system's knob costs and brings: staleness, pace, idle shares, with errors between realizations."""
+    figure = _style.picture(2 * _style.COLUMN, 2 * 2.2)
+    name = sweep.names[0]
+    for ax, (metrics, label) in zip(figure.subplots(2, 2).flat, COSTS, strict=True):
+        for number, metric in enumerate(metrics):
+            _errorbars(ax, [row for row in sweep.summary if row["metric"] == metric], name, number, _costs_label(metric))
+        _scaled(ax, sweep.values[name])
+        ax.set_xlabel(name)
+        ax.set_ylabel(label)
+        if len(metrics) > 1:
+            ax.legend(loc="best")
+        if "share" in label:
+            ax.set_ylim(0.0, 1.0)
+    knee = sweep.knee()
+    if knee is not None:
+        figure.suptitle(f"{name} = {cell(knee[1])} is the least with 95 % of the most groups an hour", ha="left", x=0.02)
+    return figure
+
+
+def _costs_label(metric: str) -> str:
+    return {
+        "staleness": "mean",
+        "staleness_p99": "99th percentile",
+        "trainer_idle": "trainer",
+        "generator_idle": "generators",
+    }.get(metric, "")
+
+
+def _draw_lines(sweep: Sweep, name: str) -> Figure:
+    """The metric against one number, a line for each setting of the others."""
+    figure = _style.picture(1.5 * _style.COLUMN, HEIGHT)
+    ax = figure.subplots()
+    others = [each for each in sweep.names if each != name]
+    rows = [row for row in sweep.summary if row["metric"] == sweep.metrics[0]]
+    settings = list(dict.fromkeys(tuple(row[each] for each in others) for row in rows))
+    for number, setting in enumerate(settings):
+        own = [row for row in rows if tuple(row[each] for each in others) == setting]
+        label = ", ".join(_named(each, value) for each, value in zip(others, setting, strict=True))
+        _errorbars(ax, own, name, number, label)
+    _scaled(ax, sweep.values[name])
+    ax.set_xlabel(name)
+    ax.set_ylabel(sweep.metrics[0])
+    if others:
+        ax.legend(loc="best")
+    return figure
+
+
+def _named(name: str, value: Any) -> str:
+    return value if isinstance(value, str) else f"{name}={cell(value)}"
+
+
+def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int, label: str) -> None:
+    x = [row[name] for row in rows]
+    mean = np.array([row["mean"] for row in rows])
+    half = np.array([(row["high"] - row["low"]) / 2.0 for row in rows])
+    color = _style.COLORS[LINES[number % len(LINES)]]
+    marks = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8}
+    ax.errorbar(x, mean, yerr=np.where(np.isfinite(half), half, 0.0), color=color, label=label or None, **marks)
+
+
+def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
+    """Heat maps of the mean, one for each setting of the other names; predictions are dashed."""
+    others = [name for name in sweep.names if name not in (across, up)]
+    rows = [row for row in sweep.summary if row["metric"] == sweep.metrics[0]]
+    settings = list(dict.fromkeys(tuple(row[each] for each in others) for row in rows))[:PANELS]
+    figure = _style.picture(0.6 + 0.5 * _style.COLUMN * max(1.6, len(settings)), HEIGHT)
+    axes = figure.subplots(1, len(settings), squeeze=False)[0]
+    limits = _range(rows)
+    beyond = [row["mean"] < limits[0] or row["mean"] > limits[1] for row in rows]
+    for ax, setting in zip(axes, settings, strict=True):
+        own = [row for row in rows if tuple(row[each] for each in others) == setting]
+        mesh = _map(ax, own, sweep, (across, up), limits)
+        _lines(ax, sweep, across, dict(zip(others, setting, strict=True)))
+        words = [_named(each, value) for each, value in zip(others, setting, strict=True)]
+        ax.set_title(", ".join([*words, *["dashed: predicted"] * bool(sweep.lines)]))
+    grey = " (grey: most diverged)" if any(row["diverged"] > 0.5 for row in rows) else ""
+    figure.colorbar(mesh, ax=list(axes), label=f"{sweep.metrics[0]}{grey}", extend="both" if any(beyond) else "neither")
+    return figure
+
+
+def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """Range of the shades: that of all means, unless some lie far outside of what half of them span."""
+    means = np.sort([row["mean"] for row in rows if row["diverged"] <= 0.5 and math.isfinite(row["mean"])])
+    if len(means) < 2:
+        return (float(means[0]) - 0.5, float(means[0]) + 0.5) if len(means) else (0.0, 1.0)
+    half = (len(means) + 1) // 2
+    first = int(np.argmin(means[half:] - means[: len(means) - half])) if len(means) > half else 0
+    low, high = float(means[first]), float(means[min(first + half, len(means) - 1)])
+    beyond = REACH * (high - low)
+    return max(float(means[0]), low - beyond), min(float(means[-1]), high + beyond)
+
+
+def _map(
+    ax: Axes, rows: Sequence[dict[str, Any]], sweep: Sweep, names: tuple[str, str], limits: tuple[float, float]
+) -> Any:
+    """One heat map; columns are as wide as one another, knobs have their scale."""
+    across, up = names
+    x, y = (sorted(sweep.values[name]) for name in names)
+    shades = np.full((len(y), len(x)), np.nan)
+    for row in rows:
+        if row["diverged"] <= 0.5:
+            shades[y.index(row[up]), x.index(row[across])] = row["mean"]
+    ax.set_facecolor(_style.COLORS["muted"])
+    mesh = ax.pcolormesh(
+        np.arange(len(x) + 1) - 0.5, _edges(y), shades, cmap=SHADES, vmin=limits[0], vmax=limits[1]
+    )
+    ax.set_xticks(range(len(x)), [f"{value:.3g}" for value in x])
+    _scaled(ax, y, ax.yaxis)
+    ax.set_xlabel(across)
+    ax.set_ylabel(up)
+    return mesh
+
+
+def _lines(ax: Axes, sweep: Sweep, across: str, setting: dict[str, Any]) -> None:
+    """What a claim predicts, inside the map."""
+    own = [each for each in sweep.lines if all(each.get(name) == value for name, value in setting.items())]
+    if own:
+        own = sorted(own, key=lambda each: each[across])
+        limits = ax.get_ylim()
+        color = {**_style.PREDICTED, "color": _style.COLORS["contrast"], "linewidth": 1.6}
+        ax.plot(range(len(own)), [each["predicted"] for each in own], **color)
+        ax.set_ylim(limits)
+
+
+def _edges(values: Sequence[float]) -> np.ndarray:
+    """Edges of cells around ascending values: half way, on the scale of the axis."""
+    scale, back = (np.log, np.exp) if _is_log(values) else (np.asarray, np.asarray)
+    x = np.asarray(scale(np.asarray(values, dtype=float)))
+    if len(x) == 1:
+        return np.asarray(back(np.array([x[0] - 0.5, x[0] + 0.5])))
+    middle = (x[1:] + x[:-1]) / 2.0
+    return np.asarray(back(np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])))
+
+
+def _is_log(values: Sequence[float]) -> bool:
+    return min(values) > 0 and max(values) / min(values) >= WIDE
+
+
+def _scaled(ax: Axes, values: Sequence[float], axis: Any = None) -> None:
+    """A logarithmic axis for values of several scales; the values as ticks where they are few."""
+    axis = axis or ax.xaxis
+    if _is_log(values):
+        (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
+    if len(values) <= 8:
+        axis.set_ticks(list(values), [f"{value:.3g}" for value in values])
+        axis.set_minor_locator(_no_ticks())
+
+
+def _no_ticks() -> Any:
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def draw_boundary(boundary: Boundary) -> Figure:
+    """Brackets against the last number that was varied, and what a claim predicts, dashed."""
+    rows = list(boundary.rows)
+    numbers = [name for name in boundary.names if all(_is_number(row[name]) for row in rows)]
+    checks.require(bool(numbers), "boundary", boundary.names, "along at least one number", "print it")
+    name, others = numbers[-1], [each for each in boundary.names if each != numbers[-1]]
+    figure = _style.picture(1.5 * _style.COLUMN, HEIGHT)
+    ax = figure.subplots()
+    settings = list(dict.fromkeys(tuple(row[each] for each in others) for row in rows))
+    for number, setting in enumerate(settings):
+        own = [row for row in rows if tuple(row[each] for each in others) == setting]
+        x = [row[name] for row in own]
+        middle = np.array([math.sqrt(row["low"] * row["high"]) for row in own])
+        reach = np.array([[m - row["low"], row["high"] - m] for m, row in zip(middle, own, strict=True)]).T
+        label = ", ".join(_named(each, value) for each, value in zip(others, setting, strict=True))
+        color = _style.COLORS[LINES[number % len(LINES)]]
+        ax.errorbar(x, middle, yerr=reach, color=color, label=label or "measured bracket", **_style.MEASURED)
+        if all("predicted" in row for row in own):
+            predicted = [row["predicted"] for row in own]
+            ax.plot(x, predicted, label="predicted" if number == 0 else None, **_style.PREDICTED)
+    _scaled(ax, [row[name] for row in rows])
+    ax.set_yscale("log")
+    ax.set_xlabel(name)
+    ax.set_ylabel(f"{boundary.knob} at the boundary")
+    ax.legend(loc="best")
+    return figure

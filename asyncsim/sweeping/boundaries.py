@@ -1,0 +1,158 @@
+"""`boundary`: the value of a knob from which on most replicates fail, by bisection, with an interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.progress import Progress
+from asyncsim.base.swept import Boundary
+from asyncsim.comparing import intervals
+from asyncsim.comparing.deciding import recorded, seed_of
+from asyncsim.comparing.readings import Reading
+from asyncsim.comparing.tuning import knob_of, set_knob, spread
+from asyncsim.learning.running import run
+from asyncsim.learning.spec import Spec
+from asyncsim.sweeping import grids
+from asyncsim.sweeping.predicting import predicted
+
+INSIDE = 7
+"""Values tried between two brackets in one run."""
+FIRST = 16
+"""Replicates of a value at its first look; every further look doubles them."""
+STAGE = 3
+"""Seeds that no sweep, tuning or comparison uses."""
+EVENTS = ("collapse", "reached")
+
+
+def boundary(
+    spec: Spec,
+    knob: str,
+    *,
+    low: float,
+    high: float,
+    along: Mapping[str, Any] | None = None,
+    metric: str = "batch_return",
+    over: str = "collapse",
+    target: float | None = None,
+    better: str = "higher",
+    share: float = 0.5,
+    ratio: float = 1.05,
+    error: float = 0.05,
+    claim: str | None = None,
+    at: Mapping[str, Any] | None = None,
+    max_replicates: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Boundary:
+    """Where the share of replicates with an event crosses `share`, for each structure of a grid.
+
+    With p(x) the probability of the event at value x of the knob, assumed to rise with x, the boundary is the x* with
+    p(x*) = share. Bisection keeps a bracket: p is surely below at its low end and surely above at its high end. Seven
+    values between them run as replicates of one run, doubled until the interval of each p leaves the share. It ends at
+    high/low <= `ratio`, or where values between them stay undecided at `max_replicates`.
+
+    Arguments: `spec`; `knob`, such as "lr" or "sgd.lr"; `low`, `high`, values below and above every boundary; `along`,
+    a grid of structures as of `sweep`, such as {"staleness": [0, 4, 16]}; `metric`, `over` ("collapse" or "reached"),
+    `target`, `better`, the event, as in `compare`; `share`; `ratio`; `error`, probability that a bracket misses its
+    boundary; `claim`, a claim that predicts it, `at` its parameters that the grid does not have; `max_replicates` of a
+    value; `seed`; `progress`. Returns a `Boundary`: print it, `.table()`, `sim.plot(result)`.
+    Raises `InputError` for a low end that is not below or a high end that is not above, at the setting's name.
+    Assumes that p rises with the knob, and independent replicates. Source: this package; the intervals' is
+    `comparing.intervals.share`.
+
+    >>> import asyncsim as sim
+    >>> spec = sim.Spec(sim.tasks.quadratic((1.0,), start=1.0), sim.schedules.fixed(1), sim.methods.gradient(),
+    ...                 sim.chain(sim.updates.sgd(0.1)), samples_per_group=1, updates=400)
+    >>> found = boundary(spec, "lr", low=0.5, high=2.0, metric="exact_return", over="reached", better="lower",
+    ...                  target=-1e4, claim="staleness/stability-boundary", at={"curvatures": (1.0,)})
+    >>> row = found.rows[0]
+    >>> row["low"] < row["predicted"] < row["high"]
+    True
+    """
+    checks.one_of("over", over, EVENTS, "name an event; a boundary is where its share crosses a half")
+    reading = Reading(metric, over, target, better)
+    remedy = "give values below and above the boundary"
+    low = checks.real("low", low, remedy, 0.0, open_low=True)
+    high = checks.real("high", high, remedy, low, open_low=True)
+    checks.real("share", share, "give a share between 0 and 1", 0.0, 1.0, open_low=True)
+    checks.require(share < 1.0, "share", share, "below 1", "give a share between 0 and 1")
+    checks.real("ratio", ratio, "give the ratio of the ends that is narrow enough", 1.0, open_low=True)
+    checks.real("error", error, "state the error rate you accept", 0.0, 1.0, open_low=True)
+    checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")
+    grid = grids.grid_of(spec, along) if along else grids.Grid({}, {}, lambda _: spec)
+    checks.require(not grid.knobs, "along", sorted(grid.knobs), "structures", "sweep over a knob, or bound it")
+    search = Search(knob, reading, share, ratio, error, max_replicates, seed)
+    rows = []
+    with Progress("boundaries", grid.size, progress) as shown:
+        for cell in grid.cells():
+            row = search.row(cell.subject, cell.setting, low, high)
+            rows.append(row | {"predicted": predicted(claim, cell.setting, at or {})} if claim else row)
+            shown.add()
+    return Boundary(knob, grid.names, tuple(rows), str(reading), share, error, claim or "")
+
+
+@dataclass(frozen=True)
+class Search:
+    """One bisection; the fields are arguments of `boundary`."""
+
+    knob: str
+    reading: Reading
+    share: float
+    ratio: float
+    error: float
+    most: int
+    seed: int
+
+    def row(self, spec: Spec, setting: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
+        """The bracket at one structure."""
+        diagnostics = recorded(self.reading.metric)[0]
+        spec = spec.replace(diagnostics=diagnostics, block=None, realizations=None)
+        rounds = math.ceil(math.log(math.log(high / low) / math.log(self.ratio)) / math.log(INSIDE + 1.0)) if (
+            high / low > self.ratio) else 0  # fmt: skip
+        level = self.error / (2 + INSIDE * max(rounds, 1))
+        ends, used = self._sides(spec, np.array([low, high]), level)
+        where = ", ".join(f"{name}={value}" for name, value in setting.items()) or "this spec"
+        for name, value, side, wanted in (("low", low, ends[0], -1), ("high", high, ends[1], 1)):
+            bound = f"{'below' if wanted < 0 else 'above'} the boundary at {where}"
+            checks.require(side == wanted, name, value, bound, f"give a {'smaller' if wanted < 0 else 'larger'} value")
+        open_ = False
+        while high / low > self.ratio and not open_:
+            values = np.geomspace(low, high, INSIDE + 2)[1:-1]
+            sides, count = self._sides(spec, values, level)
+            used += count
+            before = (low, high)
+            # p rises: everything up to the last value below is below.
+            low = max([low, *values[sides < 0].tolist()])
+            high = min([high, *values[(sides > 0) & (values > low)].tolist()])
+            open_ = bool((sides == 0).any()) or (low, high) == before
+        return {**setting, "low": float(low), "high": float(high), "narrow": high / low <= self.ratio,
+                "replicates": used}  # fmt: skip
+
+    def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:
+        """-1 where p is surely below the share, 1 above, 0 undecided at the cap; and the replicates used."""
+        sides, used, events, trials = np.zeros(len(values), dtype=int), 0, np.zeros(len(values)), 0
+        count, look = FIRST, 0
+        going = np.arange(len(values))
+        while len(going) and trials < self.most:
+            events[going] += self._events(spec, values[going], count, look)
+            trials += count
+            used += count * len(going)
+            for k in going:
+                inside = intervals.share(int(events[k]), trials, level)
+                sides[k] = 1 if inside.low > self.share else -1 if inside.high < self.share else 0
+            going = np.flatnonzero(sides == 0)
+            count, look = min(trials, self.most - trials), look + 1
+        return sides, used
+
+    def _events(self, spec: Spec, values: np.ndarray, count: int, look: int) -> np.ndarray:
+        """How many of so many fresh replicates of each value have the event."""
+        every = tuple(float(value) for value in np.repeat(values, count))
+        tried = set_knob(spec, knob_of(spec, self.knob), every, len(every))
+        numbers = self.reading.numbers(run(spread(tried), seed_of(self.seed, STAGE, look), progress=False))
+        return np.asarray(numbers.reshape(len(values), count).sum(1))

@@ -1,0 +1,82 @@
+"""Carrying units out: as many at a time as a pool has places, the failed ones again, then recorded with their reason."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+from asyncsim.base import checks
+from asyncsim.base.store import Store
+from asyncsim.sweeping.pools import Died, Pool
+from asyncsim.sweeping.units import Unit, failure_of
+
+ATTEMPTS = 3
+"""How often a unit is tried that fails for reasons outside what it was told."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a unit ended: its seconds, why it failed ("" where its file stands), what it warned of."""
+
+    unit: Unit
+    seconds: float
+    reason: str = ""
+    warned: tuple[str, ...] = ()
+
+
+def carry_out(units: Iterator[Unit], pool: Pool, where: str) -> Iterator[Outcome]:
+    """Do units and say of each how it ended, in the order in which they end.
+
+    A unit whose worker dies, or that fails otherwise than by what it was told, is tried again, up to `ATTEMPTS` times.
+    Raises `InputError` where the store cannot be written.
+    """
+    again: deque[Unit] = deque()
+    flying: dict[Future[dict[str, Any]], Unit] = {}
+    while True:
+        while len(flying) < pool.places:
+            unit = again.popleft() if again else next(units, None)
+            if unit is None:
+                break
+            flying[pool.submit(where, unit.content)] = unit
+        if not flying:
+            return
+        for future in wait(flying, return_when=FIRST_COMPLETED).done:
+            unit = flying.pop(future)
+            ended = _ended(future)
+            if "stop" in ended:
+                raise _unwritable(where, ended["stop"])
+            tried = unit.tried + 1
+            if "failed" in ended and not ended["final"] and tried < ATTEMPTS:
+                again.append(Unit(unit.key, unit.content, tried))
+                continue
+            seconds, warned = ended.get("seconds", 0.0), tuple(ended.get("warned", ()))
+            yield Outcome(Unit(unit.key, unit.content, tried), seconds, ended.get("failed", ""), warned)
+
+
+def _ended(future: Future[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return future.result()
+    except Died as died:
+        return {"failed": str(died), "final": False}
+
+
+def _unwritable(where: str, reason: str) -> checks.InputError:
+    remedy = "mend that and start the sweep again: finished units count"
+    return checks.InputError("store", where, f"writable ({reason})", remedy)
+
+
+def record_failure(store: Store, outcome: Outcome) -> None:
+    """Write why a unit failed, with its setting."""
+    content = outcome.unit.content
+    entry = {
+        "setting": content["setting"],
+        "riders": content["riders"],
+        "block": content["block"],
+        "reason": outcome.reason,
+        "attempts": outcome.unit.tried,
+    }
+    store.write(failure_of(outcome.unit.key), (json.dumps(entry, indent=1) + "\n").encode())

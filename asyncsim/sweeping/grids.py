@@ -1,0 +1,227 @@
+"""The settings of a sweep: structures that are built one after another, and knobs that ride as replicates."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from asyncsim.base import calls, checks, plugins
+from asyncsim.comparing.tuning import knob_of, set_knob
+from asyncsim.learning.spec import Spec
+from asyncsim.updates._link import Chain
+
+RIDERS = 16
+"""Settings of knobs that ride in one unit."""
+REMEDY = "give at least one value for each name, such as {'staleness': [0, 4, 16], 'sgd.lr': [0.1, 0.2]}"
+Scalar = bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One structure: its values by name, as a table shows them, and what is run there (a `Spec` or a system)."""
+
+    setting: dict[str, Scalar]
+    subject: Any
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All settings: `structures` by name (shown value -> value), `riders`, settings of knobs in groups of one unit.
+
+    `build` makes what is run from one value of each structure.
+    """
+
+    structures: dict[str, dict[Scalar, Any]]
+    knobs: dict[str, tuple[float, ...]]
+    build: Callable[[dict[str, Any]], Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the settings, structures first."""
+        return (*self.structures, *self.knobs)
+
+    @property
+    def size(self) -> int:
+        """How many settings there are."""
+        return math.prod([len(v) for v in (*self.structures.values(), *self.knobs.values())])
+
+    def labels(self) -> Iterator[tuple[Scalar, ...]]:
+        """Shown values of every structure."""
+        return itertools.product(*self.structures.values())
+
+    def cells(self) -> Iterator[Cell]:
+        """Every structure, the last name fastest; each is refused by name where its parts do not fit."""
+        for values in itertools.product(*(each.items() for each in self.structures.values())):
+            chosen = dict(zip(self.structures, values, strict=True))
+            setting = {name: label for name, (label, _) in chosen.items()}
+            try:
+                subject = self.build({name: value for name, (_, value) in chosen.items()})
+                for name, numbers in self.knobs.items():
+                    for number in numbers:
+                        set_knob(subject, knob_of(subject, name), number, subject.replicates)
+            except checks.InputError as error:
+                raise _at(error, setting) from None
+            yield Cell(setting, subject)
+
+    @property
+    def riders(self) -> list[list[dict[str, float]]]:
+        """Settings of the knobs, a list for each unit."""
+        every = [dict(zip(self.knobs, each, strict=True)) for each in itertools.product(*self.knobs.values())]
+        return [every[k : k + RIDERS] for k in range(0, len(every), RIDERS)]
+
+
+def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
+    """The grid over a spec or a system that a mapping from names to values describes.
+
+    A name is a field of `Spec` (method, task, updates), "staleness", an argument of a part (task.arms, system.load,
+    adam.beta1), or a knob ("lr", "sgd.lr", "method.cap"). Knobs of a spec with numbers for values ride as replicates. A
+    mapping from labels to values names parts. A system whose training time follows from its `load` keeps the time that
+    it has for groups of so many `samples`: what is varied would move it else.
+    """
+    checks.require(isinstance(given, Mapping) and bool(given), "grid", given, "a mapping that names values", REMEDY)
+    values = {str(name): _labelled(str(name), each) for name, each in given.items()}
+    if not isinstance(subject, Spec):
+        return system_grid(subject, values, samples)
+
+    def build(chosen: dict[str, Any]) -> Spec:
+        spec = subject
+        for name, value in chosen.items():
+            spec = with_setting(spec, name, value)
+        return spec
+
+    return arranged(values, build, [name for name in values if not _is_structure(subject, name)])
+
+
+def arranged(
+    values: dict[str, dict[Scalar, Any]], build: Callable[[dict[str, Any]], Any], maybe: Sequence[str]
+) -> Grid:
+    """The grid whose numeric knobs ride: names among `maybe` that the first structure has as knobs."""
+    first = {name: next(iter(each.values())) for name, each in values.items() if name not in maybe}
+    spec = build(first)
+    riding = {name for name in maybe if _has_knob(spec, name)}
+    for name in riding:
+        odd = [label for label in values[name] if not _is_number(label)]
+        checks.require(not odd, f"grid {name}", odd[:1], "numbers", "give a number for each value of a knob")
+    knobs = {name: tuple(map(float, values[name])) for name in values if name in riding}
+    return Grid({name: each for name, each in values.items() if name not in riding}, knobs, build)
+
+
+def with_setting(spec: Spec, name: str, value: Any) -> Spec:
+    """The spec with one field, one argument of one part, or one knob set.
+
+    >>> import asyncsim as sim
+    >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(),
+    ...                 sim.chain(sim.updates.sgd(0.1)))
+    >>> with_setting(spec, "task.arms", 3).task.describe()["arms"], with_setting(spec, "updates", 7).updates
+    (3, 7)
+    """
+    if name in _fields():
+        return spec.replace(**{name: value})
+    place, _, argument = {"staleness": "system.staleness"}.get(name, name).rpartition(".")
+    place = {"schedule": "system"}.get(place, place)
+    if place in ("task", "system", "method", "policy"):
+        return spec.replace(**{place: _remade(name, getattr(spec, place), argument, value)})
+    names = _links(spec)
+    if place in names and calls.of(spec.update.links[names.index(place)]) is not None:
+        links = list(spec.update.links)
+        links[names.index(place)] = _remade(name, links[names.index(place)], argument, value)
+        return spec.replace(update=Chain(tuple(links)))
+    known = [*_fields(), "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
+    checks.require(_has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", "name what is varied")
+    return set_knob(spec, knob_of(spec, name), checks.real(name, value, "give a number"), spec.replicates)
+
+
+def _is_structure(spec: Spec, name: str) -> bool:
+    return name in _fields() or name.startswith(("task.", "system.", "schedule.", "policy.")) or name == "staleness"
+
+
+def _fields() -> list[str]:
+    return [field.name for field in dataclasses.fields(Spec)]
+
+
+def _links(spec: Spec) -> list[str]:
+    """Names of the links, the second of a kind with its number."""
+    names: list[str] = []
+    counts: dict[str, int] = {}
+    for link in spec.update.links:
+        own = plugins.name_of(link)
+        counts[own] = counts.get(own, 0) + 1
+        names.append(own if counts[own] == 1 else f"{own}{counts[own]}")
+    return names
+
+
+def _has_knob(spec: Spec, name: str) -> bool:
+    try:
+        knob_of(spec, name)
+    except checks.InputError:
+        return False
+    return True
+
+
+def _remade(name: str, part: Any, argument: str, value: Any) -> Any:
+    """The part that its own function makes with one argument changed."""
+    made = calls.of(part)
+    remedy = "make the part by one call of sim.KIND.NAME(...), or give whole parts as values"
+    if made is None:
+        raise checks.InputError("grid", name, "an argument of a part that remembers how it was made", remedy)
+    rows = calls.written(name, part)
+    return calls.read(name, {made.name: {**rows[made.name], argument: calls.written(name, value)}}, plugins.function)
+
+
+def system_grid(system: Any, values: dict[str, dict[Scalar, Any]], samples: int) -> Grid:
+    """The grid over arguments of a system, all else equal."""
+    made = calls.of(system)
+    clocked = {"load", "train_time"} & {name.removeprefix("system.") for name in values}
+    if made is not None and made.arguments.get("load") is not None and not clocked:
+        rows = {name: each for name, each in calls.written("system", system)[made.name].items() if name != "load"}
+        timed = {**rows, "train_time": system.mean_train_time(samples)}
+        system = calls.read("system", {made.name: timed}, plugins.function)
+
+    def build(chosen: dict[str, Any]) -> Any:
+        changed = system
+        for name, value in chosen.items():
+            changed = _remade(name, changed, name.removeprefix("system."), value)
+        return changed
+
+    return Grid(values, {}, build)
+
+
+def _labelled(name: str, values: Any) -> dict[Scalar, Any]:
+    """Values by what a table shows of them."""
+    if isinstance(values, Mapping):
+        labelled: dict[Scalar, Any] = {str(label): value for label, value in values.items()}
+    else:
+        if hasattr(values, "tolist"):
+            values = values.tolist()
+        several = isinstance(values, (list, tuple, range))
+        checks.require(several, "grid", f"{name}={values!r}", "several values", REMEDY)
+        labels = [_label(value) for value in values]
+        twice = [label for label in labels if labels.count(label) > 1]
+        remedy = "give each value once; name parts by a mapping {'label': part}"
+        checks.require(not twice, f"grid {name}", twice[:1], "different values", remedy)
+        labelled = dict(zip(labels, values, strict=True))
+    checks.require(bool(labelled), f"grid {name}", [], "at least one value", REMEDY)
+    return labelled
+
+
+def _label(value: Any) -> Scalar:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    made = calls.of(value)
+    return made.name.rpartition(".")[2] if made is not None else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _at(error: checks.InputError, setting: Mapping[str, Scalar]) -> checks.InputError:
+    """The refusal with the setting that it is about."""
+    if not setting:
+        return error
+    where = ", ".join(f"{name}={value}" for name, value in setting.items())
+    return checks.InputError(f"{error.field} at {where}", error.value, error.bound, error.remedy)

@@ -1,0 +1,119 @@
+"""What a store holds: its sweeps, whether their rows are as they were written and come out again, what nobody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base import store as storing
+from asyncsim.base.store import Store
+from asyncsim.sweeping import plans, units
+from asyncsim.sweeping.plans import Plan
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One sweep of a store: its plan, the manifest of its first run, how many of its units are there and failed."""
+
+    plan: Plan
+    made: dict[str, Any]
+    there: int
+    failed: int
+
+    def row(self) -> dict[str, Any]:
+        """The JSON object."""
+        plan = self.plan
+        counts = {"units": len(plan.keys), "there": self.there, "failed": self.failed}
+        own = {"id": plan.id, "time": self.made["time"], "asyncsim": self.made["asyncsim"], **counts}
+        return {**own, "values": plan.values, "metrics": plan.metrics, "reading": plan.words, "seed": plan.seed}
+
+    def __str__(self) -> str:
+        """One line."""
+        values = "; ".join(f"{name}: {len(each)} values" for name, each in self.plan.values.items())
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.plan.id}  {self.made['time'][:16]}  {self.there} of {len(self.plan.keys)} units{failed}  {values}"
+
+
+def sweeps(store: Store) -> list[Kept]:
+    """The sweeps of a store, the latest first."""
+    there, failures = set(store.names("units")), set(store.names("failed"))
+    kept = []
+    for name in store.names("sweeps"):
+        plan, made = plans.loaded(store, name.removeprefix("sweeps/").removesuffix(".parquet"))
+        done = sum(units.name_of(key) in there for key in plan.keys)
+        failed = sum(units.failure_of(key) in failures for key in plan.keys)
+        kept.append(Kept(plan, made, done, failed))
+    return sorted(kept, key=lambda each: (each.made["time"], each.plan.id), reverse=True)
+
+
+def chosen(store: Store, name: str | None) -> Plan:
+    """The plan whose id begins with a name; of several sweeps one has to be named."""
+    known = [each.removeprefix("sweeps/").removesuffix(".parquet") for each in store.names("sweeps")]
+    fitting = [each for each in known if each.startswith(name or "")]
+    remedy = f"name one of {', '.join(known[:8]) or 'none'}; see `asyncsim results ls`"
+    checks.require(len(fitting) == 1, "sweep", name, f"the beginning of one id (fits {len(fitting)})", remedy)
+    return plans.loaded(store, fitting[0])[0]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A file of a unit that is not what it should be."""
+
+    name: str
+    what: str
+
+
+def verified(store: Store, again: int = 0, seed: int = 0) -> tuple[int, list[Fault]]:
+    """How many unit files were read, and those that are damaged, altered or misnamed.
+
+    `again`: so many of them, drawn by `seed`, are done once more and compared to the bit.
+    """
+    names = list(store.names("units"))
+    faults = [Fault(name, what) for name in names if (what := _fault(store, name))]
+    sound = sorted(set(names) - {fault.name for fault in faults})
+    drawn = np.random.default_rng(seed).permutation(len(sound))[:again]
+    return len(names), [*faults, *_repeated(store, [sound[k] for k in drawn])]
+
+
+def _fault(store: Store, name: str) -> str:
+    """What is wrong with a unit's file, "" where nothing is."""
+    try:
+        table, about = storing.unpack(store.read(name), name)
+    except checks.InputError:
+        return "damaged"
+    if "told" not in about or units.name_of(units.key_of(about["told"])) != name:
+        return "not the unit that its name says"
+    return "" if storing.content(table) == about["rows"] else "altered"
+
+
+def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
+    """Units that give other rows when they are done again, here and now."""
+    import pyarrow as pa
+
+    for name in names:
+        about = storing.unpack(store.read(name), name)[1]
+        try:
+            rows = storing.content(pa.table(units.measured(about["told"])))
+        except (checks.InputError, checks.RunError) as error:
+            yield Fault(name, f"fails now ({error})")
+            continue
+        if rows != about["rows"]:
+            made = about["made"]
+            yield Fault(name, f"other rows now (made by asyncsim {made['asyncsim']}, commit {made['commit']})")
+
+
+def unneeded(store: Store) -> list[str]:
+    """Files that no sweep of the store needs: units of none, failures of units that are there or of none."""
+    needed = {key for kept in sweeps(store) for key in kept.plan.keys}
+    there = list(store.names("units"))
+    done = {name.rpartition("/")[2].removesuffix(".parquet") for name in there}
+    spare = [name for name in there if name.rpartition("/")[2].removesuffix(".parquet") not in needed]
+    for name in store.names("failed"):
+        key = name.removeprefix("failed/").removesuffix(".json")
+        if key in done or key not in needed:
+            spare.append(name)
+    return spare

@@ -1,0 +1,234 @@
+"""What a sweep asks, which units that takes, and how its answer is read from the store, now or by another process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, feeds
+from asyncsim.base import store as storing
+from asyncsim.base.manifest import manifest
+from asyncsim.base.records import plain
+from asyncsim.base.store import Store
+from asyncsim.base.swept import Sweep, summarized
+from asyncsim.comparing.readings import Reading
+from asyncsim.sweeping import grids, units
+from asyncsim.sweeping.predicting import predicted
+from asyncsim.sweeping.units import Unit
+
+BLOCK = 64
+"""Replicates of a unit."""
+HEADER = "store.json"
+"""The file that says that a folder is a store."""
+KIND = "asyncsim results"
+
+
+def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str) -> dict[str, Any]:
+    """How curves become numbers, as units are told it; raises `InputError` as `Reading` does."""
+    for metric in metrics:
+        checks.require(isinstance(metric, str), "metric", metric, "a name", "see `asyncsim list metrics`")
+        Reading(metric, over, target, better)
+    return {"metrics": list(metrics), "over": over, "target": target, "better": better}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a sweep asks: its grid, how curves become numbers (None: systems are only simulated), the replicates of a
+    setting, the seed, and of systems their updates and samples.
+    """  # fmt: skip
+
+    grid: grids.Grid
+    reading: Mapping[str, Any] | None
+    replicates: int
+    seed: int
+    updates: int = 200
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        checks.integer("replicates", self.replicates, 1, "ask for at least one replicate")
+        checks.integer("seed", self.seed, 0, "give a non-negative integer seed", 2**63 - 1)
+        checks.integer("updates", self.updates, 1, "simulate one update at least")
+        checks.integer("samples", self.samples, 1, "a group has at least one sample")
+
+    def units(self) -> Iterator[Unit]:
+        """Every unit in the order of the grid, made when it is asked for."""
+        for cell in self.grid.cells():
+            shared = self._shared(cell.subject)
+            for riders in self.grid.riders:
+                for block, size in enumerate(self.blocks()):
+                    content = units.told(shared, cell.setting, riders, self.seed, block, size)
+                    yield Unit(units.key_of(content), content)
+
+    def _shared(self, subject: Any) -> dict[str, Any]:
+        if self.reading is not None:
+            return units.of_spec(subject, self.reading, BLOCK)
+        epochs = feeds.epochs_of(subject)
+        whole = f"a multiple of the recommended epochs = {epochs}"
+        checks.require(self.updates % epochs == 0, "updates", self.updates, whole, "whole batches are trained")
+        return units.of_system(subject, self.updates // epochs, self.samples)
+
+    def blocks(self) -> list[int]:
+        """Replicates of each block."""
+        whole, rest = divmod(self.replicates, BLOCK)
+        return [BLOCK] * whole + [rest] * bool(rest)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the numbers."""
+        return tuple(units.COSTS) if self.reading is None else tuple(self.reading["metrics"])
+
+    @property
+    def words(self) -> str:
+        """How a curve becomes a number."""
+        if self.reading is None:
+            return f"{self.updates} updates simulated"
+        own = self.reading
+        return str(Reading(", ".join(own["metrics"]), own["over"], own["target"], own["better"]))
+
+
+def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """The value of the only riding knob that a claim predicts at each structure."""
+    remedy = "give a grid with one knob of a method or link, the one that the claim predicts"
+    checks.require(len(grid.knobs) == 1, "claim", claim, f"used with one knob (there are {len(grid.knobs)})", remedy)
+    settings = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]
+    return tuple({**each, "claim": claim, "predicted": predicted(claim, each, at)} for each in settings)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The units of a sweep by their keys, and what a reader of the store needs to know of them.
+
+    `cells`, the structures; `riders`, settings of knobs by unit; `blocks`, replicates of each block; `keys`, of all
+    units: structure by structure, in it riders by riders, in these block by block.
+    """
+
+    id: str
+    names: tuple[str, ...]
+    values: dict[str, tuple[Any, ...]]
+    metrics: tuple[str, ...]
+    words: str
+    seed: int
+    cells: list[dict[str, Any]]
+    riders: list[list[dict[str, float]]]
+    blocks: list[int]
+    keys: list[str]
+
+    def settings(self) -> Iterator[tuple[dict[str, Any], list[dict[str, float]], list[str]]]:
+        """Every structure with the riders of a unit, and the keys of its blocks."""
+        keys = iter(self.keys)
+        for cell in self.cells:
+            for riders in self.riders:
+                yield cell, riders, [next(keys) for _ in self.blocks]
+
+
+def planned(question: Question) -> Plan:
+    """The plan of a question; every setting is built once, so that what does not fit is refused here."""
+    grid = question.grid
+    keys = [unit.key for unit in question.units()]
+    values = {name: tuple(each) for name, each in grid.structures.items()} | grid.knobs
+    cells = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]
+    return Plan(
+        storing.digest(keys)[:12], grid.names, values, question.metrics, question.words, question.seed, cells,
+        grid.riders, question.blocks(), keys,
+    )  # fmt: skip
+
+
+def opened(where: str, make: bool = True) -> Store:
+    """The store at a place, begun where there is nothing yet (`make`).
+
+    Raises `InputError` for a folder of something else, or a store of another version.
+    """
+    store = Store(where)
+    remedy = "choose another folder; `asyncsim results ls` reads stores of this version"
+    if not store.has(HEADER):
+        checks.require(make, "store", where, "one that `asyncsim sweep --store` made", "check the path")
+        foreign = next((name for name in store.names() if not name.startswith(("units/", "sweeps/", "failed/"))), None)
+        checks.require(foreign is None, "store", where, f"empty, or a store (it has {foreign})", remedy)
+        store.write(HEADER, json.dumps({"kind": KIND, "format": units.FORMAT}).encode() + b"\n")
+        return store
+    try:
+        header = json.loads(store.read(HEADER))
+        known = (header["kind"], header["format"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        known = (None, None)
+    bound = f"a store of format {units.FORMAT}, not {known[0]} of format {known[1]}"
+    checks.require(known == (KIND, units.FORMAT), "store", where, bound, remedy)
+    return store
+
+
+def register(store: Store, plan: Plan) -> None:
+    """Write the plan into the store, once."""
+    if store.has(plan_of(plan.id)):
+        return
+    rows = asdict(plan)
+    keys = storing.pack({"key": rows.pop("keys")}, {"format": units.FORMAT, "plan": rows, "made": manifest()})
+    store.write(plan_of(plan.id), keys)
+
+
+def plan_of(name: str) -> str:
+    """The file of a sweep."""
+    return f"sweeps/{name}.parquet"
+
+
+def loaded(store: Store, name: str) -> tuple[Plan, dict[str, Any]]:
+    """A plan that `register` wrote, by its id, and the manifest of its first run."""
+    table, about = storing.unpack(store.read(plan_of(name)), plan_of(name))
+    rows = about["plan"]
+    rows["names"], rows["metrics"] = tuple(rows["names"]), tuple(rows["metrics"])
+    rows["values"] = {key: tuple(values) for key, values in rows["values"].items()}
+    return Plan(**rows, keys=table.column("key").to_pylist()), about["made"]
+
+
+def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = None) -> Sweep:
+    """The answer that the store holds, one setting after another."""
+    there = set(store.names("units"))
+    summary: list[dict[str, Any]] = []
+    failed: list[dict[str, Any]] = []
+    files: list[str] = []
+    for cell, riders, keys in plan.settings():
+        names = [units.name_of(key) for key in keys]
+        known = [name for name in names if name in there]
+        files += known
+        if known:
+            summary += _summary(store, plan, cell, riders, known)
+        if len(known) < len(names):
+            lost = [key for key, name in zip(keys, names, strict=True) if name not in there]
+            failed.append(_failure(store, cell, riders, lost))
+    return Sweep(
+        plan.id, store.where, plan.names, plan.values, plan.metrics, tuple(summary), len(plan.keys), made,
+        tuple(failed), sum(plan.blocks), plan.words, seconds, tuple(files), folder,
+    )  # fmt: skip
+
+
+def _summary(
+    store: Store, plan: Plan, cell: Mapping[str, Any], riders: Sequence[Mapping[str, float]], names: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Rows of one structure with the riders of a unit, from all its blocks."""
+    tables = [storing.unpack(store.read(name), name)[0] for name in names]
+
+    def numbers(column: str) -> np.ndarray:
+        parts = [table.column(column).to_numpy().reshape(len(riders), -1) for table in tables]
+        return np.concatenate(parts, axis=1)
+
+    lost = numbers("diverged") if "diverged" in tables[0].column_names else None
+    readings = {metric: numbers(metric) for metric in plan.metrics}
+    for k, setting in enumerate(riders):
+        for metric, values in readings.items():
+            own = {**cell, **setting}
+            ordered = {name: own[name] for name in plan.names}
+            yield {**ordered, "metric": metric, **summarized(values[k], None if lost is None else lost[k])}
+
+
+def _failure(
+    store: Store, cell: Mapping[str, Any], riders: Sequence[Mapping[str, float]], keys: Sequence[str]
+) -> dict[str, Any]:
+    """What failed of a structure, and why."""
+    reasons = [units.failure_of(key) for key in keys]
+    known = [json.loads(store.read(name))["reason"] for name in reasons if store.has(name)]
+    own = {name: (values[0] if len(set(values)) == 1 else f"{values[0]:g} to {values[-1]:g}") for name, values in
+           {name: [each[name] for each in riders] for name in riders[0]}.items()}  # fmt: skip
+    return {"setting": plain({**cell, **own}), "reason": known[0] if known else "not done yet", "units": len(keys)}

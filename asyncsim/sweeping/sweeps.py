@@ -1,0 +1,163 @@
+"""`sweep`: one question at every setting of a grid."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from asyncsim.base import checks
+from asyncsim.base.progress import Progress
+from asyncsim.base.store import Store
+from asyncsim.base.swept import Sweep
+from asyncsim.learning.spec import Spec
+from asyncsim.sweeping import carrying, grids, plans, pools, units
+from asyncsim.sweeping.carrying import Outcome
+from asyncsim.sweeping.plans import BLOCK, Question
+from asyncsim.sweeping.units import Unit
+
+REALIZATIONS = 16
+"""Realizations of a system at each setting, unless replicates are given."""
+PILOTS = 2
+"""Units that are done in this process before workers are started."""
+WORTH = 8.0
+"""Seconds of work from which worker processes, which take some seconds to start, are worth it."""
+WARNED = 1
+"""Different warnings that are repeated; of more their number is."""
+LONG = 30.0
+"""Seconds of work from which the time of the first units is printed."""
+REMEDY = "write sim.Spec(...) or sim.systems.NAME(...)"
+
+
+def sweep(
+    subject: Any,
+    grid: Mapping[str, Any],
+    *,
+    metric: str | Sequence[str] = "batch_return",
+    over: str = "mean",
+    target: float | None = None,
+    better: str = "higher",
+    replicates: int | None = None,
+    updates: int = 200,
+    samples: int = 1,
+    seed: int = 0,
+    store: str | None = None,
+    workers: int | None = None,
+    backend: str = "processes",
+    address: str | None = None,
+    claim: str | None = None,
+    at: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+) -> Sweep:
+    """Run a spec, or simulate a system, at every setting of a grid, and keep the number of every replicate.
+
+    Knobs of methods and links ride as replicates of one run; everything else is a structure of its own. The work is cut
+    into units, each a structure with up to 16 settings of its knobs and 64 replicates. A unit is named by its content
+    (settings, seed, version of asyncsim, files of yours): what the store has is not done again. So a sweep that was
+    killed goes on when it is started again, and one with more replicates or other structures adds to what is there.
+
+    Arguments:
+        subject: a `Spec`, or a system that is only simulated. grid: values by name; see `sweeping.grids.grid_of`.
+        metric: names in the trace, each a column; of a system they are given (staleness, seconds_per_update, ...).
+        over, target, better: how a curve becomes a number, as in `compare`. replicates: of each setting (default 64, of
+        a system 16 realizations). updates, samples: of a system; a spec has its own. seed: of everything; every setting
+        gets the same seeds. store: a folder or an address such as s3://bucket/folder (default: nothing is kept).
+        workers: worker processes (default: one a core; 1: in this process). backend: "processes" or "ray". address: of
+        a Ray cluster (default: one is started here). claim: one that predicts a value of the only knob that rides; a
+        picture gets its line. at: parameters of the claim that the grid does not have. progress: as of `run`.
+
+    Returns a `Sweep`: print it, `.table()`, `.rows()`, `sim.plot(result)`.
+    Raises `InputError` for a name or value that does not fit, before anything is done, and for a store that is not
+    reachable. A unit that fails is tried up to three times, then it is in `.failed` with its reason.
+    Assumes independent replicates; where schedules are random each replicate has a realization of its own. Source: this
+    package.
+
+    >>> import asyncsim as sim
+    >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(),
+    ...                 sim.chain(sim.updates.sgd(0.1)), updates=20)
+    >>> found = sweep(spec, {"staleness": [0, 8], "lr": [0.2, 0.4]}, replicates=8, workers=1)
+    >>> found.table()[["staleness", "lr", "replicates"]].values.tolist()
+    [[0.0, 0.2, 8.0], [0.0, 0.4, 8.0], [8.0, 0.2, 8.0], [8.0, 0.4, 8.0]]
+    """
+    simulated = not isinstance(subject, Spec)
+    checks.require(not simulated or hasattr(subject, "summary"), "subject", subject, "a Spec or a system", REMEDY)
+    listed = (metric,) if isinstance(metric, str) else tuple(metric)
+    reading = None if simulated else plans.reading_of(listed, over, target, better)
+    count = replicates if replicates is not None else REALIZATIONS if simulated else BLOCK
+    question = Question(grids.grid_of(subject, grid, samples), reading, count, seed, updates, samples)
+    lines = plans.lines(question.grid, claim, at or {}) if claim else ()
+    return replace(answer(question, Work(store, workers, backend, address, progress)), lines=lines)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where units are done and kept; the fields are arguments of `sweep`."""
+
+    store: str | None = None
+    workers: int | None = None
+    backend: str = "processes"
+    address: str | None = None
+    progress: bool | None = None
+
+
+def answer(question: Question, work: Work) -> Sweep:
+    """Do what the store does not have, then read everything."""
+    start = time.monotonic()
+    checks.one_of("backend", work.backend, pools.BACKENDS, "choose where units are done")
+    folder = tempfile.TemporaryDirectory(prefix="asyncsim-") if work.store is None else None
+    where = folder.name if folder is not None else str(work.store)
+    # Every setting is refused here or not at all.
+    plan = plans.planned(question)
+    store = plans.opened(where)
+    there = set(store.names("units"))
+    missing = {key for key in plan.keys if units.name_of(key) not in there}
+    plans.register(store, plan)
+    made = _do(question, work, store, missing)
+    return plans.answered(store, plan, made, time.monotonic() - start, folder)
+
+
+def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:
+    """Do the missing units and record which failed; returns how many were made."""
+    left = (unit for unit in question.units() if unit.key in missing)
+    made, warned = 0, dict[str, None]()
+    with Progress("units", len(missing), work.progress) as shown:
+        for outcome in _outcomes(left, len(missing), work, store):
+            if outcome.reason:
+                carrying.record_failure(store, outcome)
+            else:
+                made += 1
+            warned |= dict.fromkeys(outcome.warned)
+            shown.add()
+    for text in list(warned)[:WARNED]:
+        more = f" ({len(warned) - 1} more such warnings)" if len(warned) > WARNED else ""
+        warnings.warn(text + more, checks.ShortRunWarning, stacklevel=4)
+    return made
+
+
+def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Iterator[Outcome]:
+    """Units as they end. The first ones are done here, and tell whether worker processes are worth their start."""
+    if work.workers is None and work.backend == "processes":
+        slowest = math.inf
+        for unit in itertools.islice(left, min(count, PILOTS)):
+            for outcome in carrying.carry_out(iter([unit]), pools.Here(), store.where):
+                slowest = min(slowest, outcome.seconds or math.inf)
+                count -= 1
+                yield outcome
+        few = slowest * count < WORTH or pools.cores() == 1
+        if slowest * count > LONG:
+            places = 1 if few else pools.cores()
+            line = f"{count} units left; one took {slowest:.1f} s: about {slowest * count / places / 60:.0f} min"
+            print(f"asyncsim: {line} on {places} workers", file=sys.stderr, flush=True)
+        pool = pools.Here() if few else pools.pool("processes", None)
+    else:
+        pool = pools.pool(work.backend, work.workers, work.address)
+    try:
+        yield from carrying.carry_out(left, pool, store.where)
+    finally:
+        pool.close()

@@ -1,0 +1,206 @@
+"""A unit of a sweep: one structure, some settings of its knobs, one block of replicates; named by its content.
+
+What a unit is told is JSON, so that a process on another machine can do it. What it finds is one file of the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import calls, checks, plugins
+from asyncsim.base import store as storing
+from asyncsim.base.manifest import manifest, version_of
+from asyncsim.comparing.deciding import recorded, seed_of
+from asyncsim.comparing.readings import Reading
+from asyncsim.comparing.tuning import knob_of, set_knob, spread
+from asyncsim.learning.running import run
+from asyncsim.learning.spec import Spec
+
+FORMAT = 1
+"""Version of what units are told and of the files that they leave; also of the whole store."""
+STAGE = 2
+"""Sweeps have seeds of their own; tuning and comparisons use stages 0 and 1."""
+HOUR = 3600.0
+TAIL = 0.99
+COSTS: dict[str, Any] = {
+    "staleness": lambda s: s["staleness"]["mean"],
+    "staleness_p99": lambda s: _quantile(s["staleness"]["pmf"], TAIL),
+    "seconds_per_update": lambda s: s["seconds_per_update"],
+    "groups_per_hour": lambda s: HOUR * s["throughput"],
+    "trainer_idle": lambda s: 1.0 - s["trainer_utilization"],
+    "generator_idle": lambda s: 1.0 - s["generator_utilization"],
+    "wasted_tokens": lambda s: s["wasted_token_fraction"],
+}
+"""What a sweep over a system records of each realization: staleness in versions (of groups trained), its 99th
+percentile, seconds an update, groups trained an hour, shares of time that the trainer and the slots are idle, and the
+share of generated tokens that nobody trains on."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one unit is told, under its key; how often it was tried before."""
+
+    key: str
+    content: Mapping[str, Any]
+    tried: int = 0
+
+
+def of_spec(spec: Spec, reading: Mapping[str, Any], block: int) -> dict[str, Any]:
+    """What units of a spec share, as JSON: the spec with what it records, how its curves are read, files it names."""
+    diagnostics = tuple(name for metric in reading["metrics"] for name in recorded(metric)[0])
+    bare = spec.replace(diagnostics=diagnostics, replicates=block, block=None, realizations=None)
+    written = bare.to_dict()
+    return {"kind": "run", "subject": written, "reading": dict(reading), "code": _code(written)}
+
+
+def of_system(system: Any, batches: int, samples: int) -> dict[str, Any]:
+    """The same of a system that is only simulated."""
+    written = {"system": calls.written("system", system), "batches": batches, "samples_per_group": samples}
+    return {"kind": "simulation", "subject": written, "reading": {"metrics": list(COSTS)}, "code": _code(written)}
+
+
+def told(
+    shared: Mapping[str, Any], setting: Mapping[str, Any], riders: list[dict[str, float]], seed: int, block: int,
+    size: int,
+) -> dict[str, Any]:  # fmt: skip
+    """What one unit is told: `size` replicates of each setting of `riders`, as block number `block` of a sweep."""
+    place = {"seed": seed_of(seed, STAGE, block), "block": block, "replicates": size}
+    return {"format": FORMAT, **shared, "setting": dict(setting), "riders": riders, **place}
+
+
+def key_of(content: Mapping[str, Any]) -> str:
+    """The name of a unit: a digest of what it is told."""
+    return storing.digest(content)
+
+
+def name_of(key: str) -> str:
+    """The file of a unit."""
+    return f"units/{key[:2]}/{key}.parquet"
+
+
+def failure_of(key: str) -> str:
+    """The file that says why a unit failed."""
+    return f"failed/{key}.json"
+
+
+def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Do a unit and write its file; returns how it ended.
+
+    That is {"seconds": ..., "warned": texts}; {"failed": reason, "final": whether it would fail again}; or
+    {"stop": reason} where the store cannot be written. Never raises for what a unit does.
+    """
+    start = time.monotonic()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", checks.ShortRunWarning)
+            columns = measured(content)
+    except (checks.InputError, checks.RunError) as error:
+        return {"failed": str(error), "final": True}
+    except MemoryError:
+        return {"failed": "MemoryError: not enough memory", "final": False}
+    except Exception as error:  # a part from outside can raise anything
+        return {"failed": " ".join(f"{type(error).__name__}: {error}".split())[:500], "final": False}
+    try:
+        data = packed(columns, content, time.monotonic() - start)
+        storing.Store(where).write(name_of(key_of(content)), data)
+    except checks.InputError as error:
+        return {"stop": str(error)}
+    return {"seconds": time.monotonic() - start, "warned": [str(each.message) for each in caught]}
+
+
+def packed(columns: Mapping[str, np.ndarray], content: Mapping[str, Any], seconds: float) -> bytes:
+    """The file of a unit: its rows, what it was told, the digest of the rows, its seconds, what made it."""
+    import pyarrow as pa
+
+    rows = storing.content(pa.table(dict(columns)))
+    about = {"format": FORMAT, "told": content, "rows": rows, "seconds": seconds, "made": manifest()}
+    return storing.pack(columns, about)
+
+
+def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The rows of a unit as columns: its setting, its knobs, `replicate`, and a number for each metric."""
+    return (_trained if content["kind"] == "run" else _simulated)(content)
+
+
+def _trained(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    spec, riders, n = Spec.from_dict(content["subject"]), content["riders"], content["replicates"]
+    knobs = {name: np.repeat([each[name] for each in riders], n) for name in riders[0]}
+    for name, values in knobs.items():
+        spec = set_knob(spec, knob_of(spec, name), tuple(values.tolist()), n * len(riders))
+    trace = run(spread(spec.replace(replicates=n * len(riders))), content["seed"], progress=False)
+    reading = content["reading"]
+    readings = {
+        metric: Reading(metric, reading["over"], reading["target"], reading["better"]).numbers(trace)
+        for metric in reading["metrics"]
+    }
+    number = np.tile(np.arange(n) + content["block"] * n, len(riders))
+    own = {"replicate": number, **readings, "diverged": trace.diverged.astype(np.int64)}
+    return {**_constant(content["setting"], len(number)), **knobs, **own}
+
+
+def _simulated(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    subject, n = content["subject"], content["replicates"]
+    system = calls.read("system", subject["system"], plugins.function)
+    batches, samples = subject["batches"], subject["samples_per_group"]
+    summaries = [system.summary(batches, samples, content["seed"], m) for m in range(n)]
+    readings = {name: np.array([float(read(s)) for s in summaries]) for name, read in COSTS.items()}
+    number = np.arange(n) + content["block"] * n
+    return {**_constant(content["setting"], n), "replicate": number, **readings}
+
+
+def _quantile(pmf: list[float], share: float) -> int:
+    return int(np.searchsorted(np.cumsum(pmf), share - 1e-12))
+
+
+def _constant(setting: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
+    texts = {name: value if isinstance(value, (int, float)) else str(value) for name, value in setting.items()}
+    return {
+        name: np.full(rows, value, dtype=object if isinstance(value, str) else None) for name, value in texts.items()
+    }
+
+
+def _code(written: Any) -> dict[str, Any]:
+    """The version of the package, and a digest of every file of the user's that a spec names."""
+    places = sorted({place for text in _texts(written) if (place := _place(text)) is not None})
+    return {"asyncsim": version_of("asyncsim"), "files": {place: _digest(Path(place)) for place in places}}
+
+
+def _texts(written: Any) -> Iterator[str]:
+    if isinstance(written, str):
+        yield written
+    elif isinstance(written, Mapping):
+        for key, value in written.items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(written, list):
+        for each in written:
+            yield from _texts(each)
+
+
+def _place(text: str) -> str | None:
+    """The file behind module:name, path.py:name or @table:column; None for other texts."""
+    if text.startswith("@"):
+        whole, named = Path(text[1:]), Path(text[1:].rpartition(":")[0])
+        return str(whole if whole.is_file() else named) if whole.is_file() or named.is_file() else None
+    named_by = re.fullmatch(r"([\w./\\~+-]+):[\w.]+", text)
+    if named_by is None:
+        return None
+    place = named_by[1]
+    if place.endswith(".py"):
+        return place if Path(place).is_file() else None
+    found = importlib.util.find_spec(place) if re.fullmatch(r"[A-Za-z_]\w*", place) else None
+    return found.origin if found is not None and found.origin and Path(found.origin).is_file() else None
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
