@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from asyncsim.app import wording
 from asyncsim.base.checks import InputError
 from experiments import _carried, _store
 
@@ -19,6 +20,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="name all experiments and their questions, then the papers")
     parser.add_argument("--all", action="store_true", help="every experiment, once")
     parser.add_argument("--quick", action="store_true", help="the small settings, in seconds, under build/")
+    parser.add_argument(
+        "--set",
+        dest="changes",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="another value in every setting that has it, with --out; repeat for more",
+    )
     parser.add_argument("--resume", action="store_true", help="keep the parts that are finished and unchanged")
     parser.add_argument("--device", default="cpu", metavar="cpu|cuda", help="where the networks run")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the rows; of several, DIR/NAME for each")
@@ -67,8 +76,9 @@ def _make(options: argparse.Namespace) -> None:
     names = list(dict.fromkeys(names))
     alone = len(names) == 1 and names[0] == options.names[0].replace("-", "_")
     folders = [options.out and (options.out if alone else options.out / name) for name in names]
+    changes = wording.settings(options.changes)
     plans = [
-        _store.plan(name, options.quick, options.resume, out, options.device)
+        _store.plan(name, options.quick, options.resume, out, options.device, changes)
         for name, out in zip(names, folders, strict=True)
     ]
     with _bar(sum(len(each.left) for each in plans)) as shown:

@@ -7,6 +7,7 @@ import difflib
 import hashlib
 import importlib
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,19 @@ def experiment(name: str) -> Any:
 def settings_of(module: Any, quick: bool) -> list[dict[str, Any]]:
     """SETTINGS, or QUICK."""
     return module.QUICK if quick else module.SETTINGS
+
+
+def changed(settings: list[dict[str, Any]], changes: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Settings with other values; raises `InputError` for a name that no setting has, or a value of another kind."""
+    known = sorted({key for setting in settings for key in setting})
+    for key, value in changes.items():
+        checks.one_of(f"--set of {name}", key, known, "name what a setting has")
+        before = next(setting[key] for setting in settings if key in setting)
+        number = (int, float)
+        alike = isinstance(value, number if isinstance(before, number) else type(before)) or before is None
+        kind = "a number" if isinstance(before, number) else f"a {type(before).__name__}"
+        checks.require(alike, f"--set {key}", value, f"{kind}, such as {before!r}", "give a value of that kind")
+    return [{key: changes.get(key, value) for key, value in setting.items()} for setting in settings]
 
 
 def digest(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Result rows on disk: one Parquet file per setting, beside a manifest that names the hash and the version of each.
+"""Result rows in a store: one Parquet file per setting, beside a manifest that names the hash and the version of each.
 
 A part counts once the manifest names its hash. Both are written whole or not at all, the part first: whatever moment a
 run is killed at, what is left reads as before, or says how to go on.
@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks, files
-from asyncsim.base.files import write_atomically
+from asyncsim.base import checks
+from asyncsim.base import store as storing
 from asyncsim.base.manifest import manifest
 from asyncsim.base.records import plain
+from asyncsim.base.store import Store
 from experiments import _contract, _source
 from experiments._contract import experiment, names, papers, questions, settings_of, summaries
 
 __all__ = ["experiment", "make", "names", "papers", "plan", "questions", "read", "settings_of", "summaries", "version"]
 
 FORMAT = 2
-CELL = 64
-"""Bytes that a cell of the rows takes at most while they are read, beside its text."""
 HERE = Path(__file__).resolve().parent
 
 
@@ -38,6 +37,7 @@ class Plan:
 
     name: str
     module: Any
+    settings: list[dict[str, Any]]
     where: Path
     quick: bool
     device: str
@@ -64,10 +64,11 @@ def version(name: str) -> str:
     return _source.version(_contract.HERE, name.replace("-", "_"), ("run", "COLUMNS"))
 
 
-def command(name: str, quick: bool, out: Path | None = None) -> str:
+def command(name: str, quick: bool, out: Path | None = None, changes: Mapping[str, Any] | None = None) -> str:
     """What makes the rows."""
     words = ["python -m experiments", name.replace("-", "_"), "--quick" if quick else ""]
-    return " ".join(filter(None, [*words, f"--out {out}" if out else ""]))
+    changed = [f"--set {key}={shlex.quote(json.dumps(value))}" for key, value in (changes or {}).items()]
+    return " ".join(filter(None, [*words, *changed, f"--out {out}" if out else ""]))
 
 
 def make(
@@ -77,20 +78,31 @@ def make(
     out: Path | None = None,
     track: Callable[[Iterable[int]], Iterable[int]] = iter,
     device: str = "cpu",
+    changes: Mapping[str, Any] | None = None,
 ) -> Path:
     """Run every setting of an experiment and write its rows; returns their folder.
 
     Arguments: `resume` keeps parts of equal settings and code whose hash is right; `out` overrides `folder`; `track`
     wraps the loop over the indices of settings that are left, for a progress bar; `device` is where the networks of
-    experiments that take one run, and goes into the manifest.
+    experiments that take one run, and goes into the manifest; `changes` replace values of all settings that have them.
     Raises `InputError` for an unknown name, rows without the declared columns, or a folder that cannot be written.
     """
-    return carry_out(plan(name, quick, resume, out, device), track)
+    return carry_out(plan(name, quick, resume, out, device, changes), track)
 
 
-def plan(name: str, quick: bool = False, resume: bool = False, out: Path | None = None, device: str = "cpu") -> Plan:
+def plan(
+    name: str,
+    quick: bool = False,
+    resume: bool = False,
+    out: Path | None = None,
+    device: str = "cpu",
+    changes: Mapping[str, Any] | None = None,
+) -> Plan:
     """What `make` would do; nothing is written. Raises `InputError` as `make` does."""
     module = experiment(name)
+    settings = _contract.changed(settings_of(module, quick), changes or {}, name)
+    elsewhere = out is not None or not changes
+    checks.require(elsewhere, "--set", sorted(changes or {}), "used with --out", "name a folder for these rows")
     where = out or folder(name, quick)
     known = getattr(module, "DEVICES", ("cpu",))
     checks.one_of("device", device, known, "leave --device out, or choose an experiment on networks")
@@ -100,18 +112,19 @@ def plan(name: str, quick: bool = False, resume: bool = False, out: Path | None 
         own = f"rows of {snake}{' --quick' if quick else ''}, or empty"
         checks.require(made == [snake, quick], "folder of the rows", str(where), own, "choose another --out")
     kept, source = {}, version(name)
-    for index, setting in enumerate(settings_of(module, quick)):
+    for index, setting in enumerate(settings):
         path = _part(where, index)
         entry = before.get("parts", {}).get(path.name)
         if entry and _agrees(entry, setting, source) and path.is_file() and _hash(path.read_bytes()) == entry["sha256"]:
             kept[path.name] = entry
-    left = [i for i in range(len(settings_of(module, quick))) if not resume or _part(where, i).name not in kept]
-    return Plan(snake, module, where, quick, device, command(name, quick, out), before, kept, left, not resume)
+    left = [i for i in range(len(settings)) if not resume or _part(where, i).name not in kept]
+    words = command(name, quick, out, changes)
+    return Plan(snake, module, settings, where, quick, device, words, before, kept, left, not resume)
 
 
 def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = iter) -> Path:
     """Run what a plan leaves to do; returns the folder of the rows."""
-    settings = settings_of(planned.module, planned.quick)
+    settings = planned.settings
     elsewhere = {} if planned.device == "cpu" else {"device": planned.device}
     source = version(planned.name)
     with _writing(planned):
@@ -123,7 +136,7 @@ def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = i
         own = {"setting": _contract.digest(settings[index]), "source": source, "sha256": _hash(data)}
         path = _part(planned.where, index)
         with _writing(planned):
-            write_atomically(path, lambda file, data=data: file.write(data))  # type: ignore[misc]
+            Store(planned.where).write(path.name, data)
             entry["parts"][path.name] = {**own, "run": len(entry["resumed"])}
             record(planned.where, entry)
     if planned.fresh and planned.kept:
@@ -141,17 +154,10 @@ def read(name: str, quick: bool = False, out: Path | None = None) -> Any:
     columns, or made by another version of the experiment.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     module, parts = _trusted(name, quick, out)
     remedy = f"make them with `{command(name, quick, out)}`"
-    tables = []
-    for part, data in parts.items():
-        with files.decoding(part, "Parquet file", remedy, "rows"):
-            held = pq.ParquetFile(io.BytesIO(data))
-            # Few rows can hold many: what they declare is asked before they are unpacked.
-            files.Budget(part).fit(held.metadata.num_rows * held.metadata.num_columns * CELL)
-            tables.append(held.read())
+    tables = [storing.unpack(data, part, remedy)[0] for part, data in parts.items()]
     table = pa.concat_tables(tables, promote_options="permissive")
     columns = list(module.COLUMNS)
     checks.require(table.column_names == columns, "columns", table.column_names, f"exactly {columns}", remedy)
@@ -203,7 +209,7 @@ def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     where, module = planned.where, planned.module
     where.mkdir(parents=True, exist_ok=True)
-    settings = settings_of(module, planned.quick)
+    settings = planned.settings
     seeds = {setting.get("seed") for setting in settings}
     spec = {"experiment": planned.name, "quick": planned.quick, "settings": plain(settings)}
     now = manifest(spec, seed=seeds.pop() if len(seeds) == 1 else None, device=planned.device)
@@ -215,7 +221,7 @@ def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
     entry = {
         **first,
         "format": FORMAT,
-        "digest": digest(module, planned.quick),
+        "digest": _contract.digest([settings, list(module.COLUMNS)]),
         "source": source,
         "resumed": resumed,
         "parts": dict(planned.kept),
@@ -231,7 +237,7 @@ def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def record(where: Path, entry: dict[str, Any]) -> None:
     """Write the manifest of the rows there, atomically."""
     ordered = {**entry, "parts": dict(sorted(entry["parts"].items()))}
-    write_atomically(where / "manifest.json", lambda file: file.write(json.dumps(ordered, indent=1).encode() + b"\n"))
+    Store(where).write("manifest.json", json.dumps(ordered, indent=1).encode() + b"\n")
 
 
 @contextmanager
@@ -300,12 +306,9 @@ def _hash(data: bytes) -> str:
 
 def _parquet(name: str, rows: list[dict[str, Any]], columns: Iterable[str]) -> bytes:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    buffer = io.BytesIO()
     try:
-        pq.write_table(pa.table({column: [row[column] for row in rows] for column in columns}), buffer)
+        return storing.pack({column: [row[column] for row in rows] for column in columns})
     except pa.ArrowException as error:
         line = str(error).splitlines()[0]
         raise checks.InputError(f"rows of {name}", line, "of one type in each column", "mend run(setting)") from None
-    return buffer.getvalue()

@@ -342,11 +342,14 @@ def sweep(
     replicates: Annotated[int, typer.Option(help="Replicates of each setting.")] = 64,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     store: Annotated[
-        str, typer.Option(help="Folder or address (s3://bucket/folder) of the numbers; what is there is not done again.")
+        str,
+        typer.Option(help="Folder or address (s3://bucket/folder) of the numbers; what is there is not done again."),
     ] = sweeping.STORE,
     workers: Annotated[int | None, typer.Option(help="Worker processes (default: one a core).")] = None,
     backend: Annotated[str, typer.Option(help="processes or ray.")] = "processes",
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster (default: one on this machine).")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster (default: one on this machine).")
+    ] = None,
     claim: Annotated[
         str | None, typer.Option(help="Claim whose prediction is drawn.", autocompletion=completing.named("claims"))
     ] = None,
@@ -366,9 +369,7 @@ def sweep(
     from asyncsim.sweeping.sweeps import Work
 
     work = Work(store, workers, backend, address)
-    return sweeping.sweep(
-        settings or [], grid, reading, replicates, seed, work, (claim, at or []), paths, dry_run
-    )[1]
+    return sweeping.sweep(settings or [], grid, reading, replicates, seed, work, (claim, at or []), paths, dry_run)[1]
 
 
 results = typer.Typer(no_args_is_help=True, help="What a store of sweeps holds: ls, show, verify, gc.")

@@ -50,7 +50,9 @@ def _plan(question: Question) -> dict[str, Any]:
     from asyncsim.sweeping import plans
 
     plan = plans.planned(question)
-    print(f"{question.grid.size} settings, {sum(plan.blocks)} replicates each, in {len(plan.keys)} units; sweep {plan.id}")
+    print(
+        f"{question.grid.size} settings, {sum(plan.blocks)} replicates each, in {len(plan.keys)} units; sweep {plan.id}"
+    )
     return {"id": plan.id, "settings": question.grid.size, "units": len(plan.keys)}
 
 
@@ -108,11 +110,16 @@ def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
         checks.require(bool(name and equals and listed), option, text, "of the form NAME=V1,V2", FORM)
         checks.require(name not in values, option, text, f"the only values of {name}", "give each name once")
         each = _range(option, listed) or [word.strip() for word in re.split(r",(?![^(\[]*[)\]])", listed)]
-        labelled = {wording.value(str(word)): word for word in each}
+        labelled = {_label(str(word)): word for word in each}
         checks.require(len(labelled) == len(each), option, text, "different values", FORM)
         values[name] = labelled
     checks.require(bool(values), option, "nothing", "given at least once", FORM)
     return values
+
+
+def _label(word: str) -> Any:
+    value = wording.value(word)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else word
 
 
 def _range(option: str, text: str) -> list[str] | None:

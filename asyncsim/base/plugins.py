@@ -101,7 +101,9 @@ def load(package: str, name: str, kind: str) -> Any:
     if ":" in name:
         part = outside.loaded(name, kind)
         # What a user writes as a loss is no function that makes a method.
-        is_loss = "from_loss" in beside and inspect.isfunction(part) and "log_prob" in inspect.signature(part).parameters
+        is_loss = (
+            "from_loss" in beside and inspect.isfunction(part) and "log_prob" in inspect.signature(part).parameters
+        )
         make = functools.partial(load(package, "from_loss", kind), name) if is_loss else part
         return make if is_loss else _remembered(part, name)
     snake = name.replace("-", "_")

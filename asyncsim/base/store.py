@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from asyncsim.base import checks, files
 
 NOTE = b"asyncsim"
 """Key of a Parquet file's own metadata that holds what `pack` was told about the rows."""
+CELL = 64
+"""Bytes that a cell of a table takes at most while it is read, beside its text."""
 DIRECT = ("s3", "gcs", "abfs")
 """File systems in which a file appears when it is complete; elsewhere it gets its name then."""
 
@@ -69,7 +72,7 @@ class Store:
         """The bytes of a file; raises FileNotFoundError where there is none."""
         if self._system is None:
             return Path(self._root, name).read_bytes()
-        with self._reachable(), self._system.open_input_stream(f"{self._root}/{name}") as stream:
+        with self._reachable(reads=True), self._system.open_input_stream(f"{self._root}/{name}") as stream:
             return bytes(stream.read())
 
     def has(self, name: str) -> bool:
@@ -109,13 +112,13 @@ class Store:
             return int(self._system.get_file_info(f"{self._root}/{name}").size)
 
     @contextmanager
-    def _reachable(self) -> Iterator[None]:
+    def _reachable(self, reads: bool = False) -> Iterator[None]:
         """What a file system raises becomes one line that names the store; a missing file stays what it is."""
         try:
             yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            if isinstance(error, checks.InputError) or (reads and isinstance(error, FileNotFoundError)):
+                raise
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:160]
             remedy = "check the address, the rights and the room there, or choose another store"
             raise checks.InputError("store", self.where, f"reachable and writable ({reason})", remedy) from None
@@ -135,6 +138,7 @@ def _resolved(where: str) -> tuple[Any, str]:
         system, path = fs.FileSystem.from_uri(where)
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise checks.InputError("store", where, f"an address ({' '.join(str(error).split())[:120]})", remedy) from None
+    checks.require(bool(path.strip("/")), "store", where, "an address with a bucket and a folder", remedy)
     return system, path.rstrip("/")
 
 
@@ -143,7 +147,8 @@ def _write_local(path: Path, data: bytes) -> None:
         files.write_atomically(path, lambda file: file.write(data))
     except checks.InputError as error:
         # The cause has the reason that a caller asks for, such as a full disk.
-        raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+        cause = error.__context__
+        raise (cause if isinstance(cause, OSError) else OSError(errno.EACCES, error.bound)) from None
 
 
 def _names(root: Path, folder: str) -> Iterator[str]:
@@ -186,17 +191,17 @@ def pack(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> 
     return buffer.getvalue()
 
 
-def unpack(data: bytes, name: str) -> tuple[Any, dict[str, Any]]:
+def unpack(data: bytes, name: str, remedy: str = "remove it and make it again") -> tuple[Any, dict[str, Any]]:
     """The pyarrow table of a Parquet file, and what `pack` was told about it; `name` is what messages call the file.
 
     Raises `InputError` for a file that is damaged or larger than the memory that a file may take.
     """
     import pyarrow.parquet as pq
 
-    with files.decoding(name, "Parquet file", "remove it and make it again", "rows"):
+    with files.decoding(name, "Parquet file", remedy, "rows"):
         held = pq.ParquetFile(io.BytesIO(data))
         # Few bytes can hold many rows: what they declare is asked before they are unpacked.
-        files.Budget(name).fit(held.metadata.num_rows * held.metadata.num_columns * 64)
+        files.Budget(name).fit(held.metadata.num_rows * held.metadata.num_columns * CELL)
         note = (held.metadata.metadata or {}).get(NOTE)
         return held.read().replace_schema_metadata(None), json.loads(note) if note else {}
 
@@ -212,9 +217,3 @@ def content(table: Any) -> str:
         else:
             total.update(np.ascontiguousarray(column).tobytes())
     return total.hexdigest()[:32]
-
-
-def columns(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Rows as columns."""
-    listed = list(rows)
-    return {name: [row[name] for row in listed] for name in names}

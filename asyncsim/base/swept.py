@@ -29,8 +29,8 @@ class Sweep:
     `id`, its name in the store; `store`, where that is; `names` of what was varied, with their `values`; `metrics`, the
     numbers that each replicate has; `summary`, a mapping for each setting and metric (see `table`); `units`, how many
     there are, and `made`, how many of them this call made; `failed`, settings that have no numbers, with the reason;
-    `replicates` of a setting; `reading`, how a curve became a number, in words; `seconds` of this call; `files` of the numbers;
-    `folder`, a temporary one that goes when the answer goes; `lines`, structures with what a claim predicts there.
+    `replicates` of a setting; `reading`, how a curve became a number, in words; `seconds` of this call; `files` of the
+    numbers; `folder`, a temporary one that goes when the answer goes; `lines`, structures with what a claim predicts.
     """
 
     id: str

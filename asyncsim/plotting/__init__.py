@@ -1,4 +1,4 @@
-"""`plot`: one call draws a trace, a schedule, a timeline, a verdict, an answer or a sweep; panels take `ax` and return it."""
+"""`plot`: one call draws a trace, schedule, timeline, verdict, answer or sweep; panels take `ax` and return it."""
 
 from __future__ import annotations
 

@@ -53,7 +53,9 @@ def _draw_costs(sweep: Sweep) -> Figure:
     name = sweep.names[0]
     for ax, (metrics, label) in zip(figure.subplots(2, 2).flat, COSTS, strict=True):
         for number, metric in enumerate(metrics):
-            _errorbars(ax, [row for row in sweep.summary if row["metric"] == metric], name, number, _costs_label(metric))
+            _errorbars(
+                ax, [row for row in sweep.summary if row["metric"] == metric], name, number, _costs_label(metric)
+            )
         _scaled(ax, sweep.values[name])
         ax.set_xlabel(name)
         ax.set_ylabel(label)
@@ -63,7 +65,9 @@ def _draw_costs(sweep: Sweep) -> Figure:
             ax.set_ylim(0.0, 1.0)
     knee = sweep.knee()
     if knee is not None:
-        figure.suptitle(f"{name} = {cell(knee[1])} is the least with 95 % of the most groups an hour", ha="left", x=0.02)
+        figure.suptitle(
+            f"{name} = {cell(knee[1])} is the least with 95 % of the most groups an hour", ha="left", x=0.02
+        )
     return figure
 
 
@@ -151,9 +155,7 @@ def _map(
         if row["diverged"] <= 0.5:
             shades[y.index(row[up]), x.index(row[across])] = row["mean"]
     ax.set_facecolor(_style.COLORS["muted"])
-    mesh = ax.pcolormesh(
-        np.arange(len(x) + 1) - 0.5, _edges(y), shades, cmap=SHADES, vmin=limits[0], vmax=limits[1]
-    )
+    mesh = ax.pcolormesh(np.arange(len(x) + 1) - 0.5, _edges(y), shades, cmap=SHADES, vmin=limits[0], vmax=limits[1])
     ax.set_xticks(range(len(x)), [f"{value:.3g}" for value in x])
     _scaled(ax, y, ax.yaxis)
     ax.set_xlabel(across)

@@ -113,16 +113,18 @@ class Search:
         """The bracket at one structure."""
         diagnostics = recorded(self.reading.metric)[0]
         spec = spec.replace(diagnostics=diagnostics, block=None, realizations=None)
-        rounds = math.ceil(math.log(math.log(high / low) / math.log(self.ratio)) / math.log(INSIDE + 1.0)) if (
-            high / low > self.ratio) else 0  # fmt: skip
-        level = self.error / (2 + INSIDE * max(rounds, 1))
+        octaves = math.log(high / low) / math.log(self.ratio)
+        # Where values stay undecided, a round narrows less than its share.
+        rounds = 2 + max(0, math.ceil(math.log(octaves) / math.log(INSIDE + 1.0)))
+        level = self.error / (2 + INSIDE * rounds)
         ends, used = self._sides(spec, np.array([low, high]), level)
         where = ", ".join(f"{name}={value}" for name, value in setting.items()) or "this spec"
         for name, value, side, wanted in (("low", low, ends[0], -1), ("high", high, ends[1], 1)):
             bound = f"{'below' if wanted < 0 else 'above'} the boundary at {where}"
             checks.require(side == wanted, name, value, bound, f"give a {'smaller' if wanted < 0 else 'larger'} value")
-        open_ = False
-        while high / low > self.ratio and not open_:
+        for _ in range(rounds):
+            if high / low <= self.ratio:
+                break
             values = np.geomspace(low, high, INSIDE + 2)[1:-1]
             sides, count = self._sides(spec, values, level)
             used += count
@@ -130,7 +132,8 @@ class Search:
             # p rises: everything up to the last value below is below.
             low = max([low, *values[sides < 0].tolist()])
             high = min([high, *values[(sides > 0) & (values > low)].tolist()])
-            open_ = bool((sides == 0).any()) or (low, high) == before
+            if (low, high) == before:
+                break
         return {**setting, "low": float(low), "high": float(high), "narrow": high / low <= self.ratio,
                 "replicates": used}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Carrying units out: as many at a time as a pool has places, the failed ones again, then recorded with their reason."""
+"""Carrying units out: as many at a time as a pool takes, the failed ones again, then recorded with their reason."""
 
 from __future__ import annotations
 
@@ -64,9 +64,8 @@ def _ended(future: Future[dict[str, Any]]) -> dict[str, Any]:
         return {"failed": str(died), "final": False}
 
 
-def _unwritable(where: str, reason: str) -> checks.InputError:
-    remedy = "mend that and start the sweep again: finished units count"
-    return checks.InputError("store", where, f"writable ({reason})", remedy)
+def _unwritable(where: str, bound: str) -> checks.InputError:
+    return checks.InputError("store", where, bound, "mend that and start the sweep again: finished units count")
 
 
 def record_failure(store: Store, outcome: Outcome) -> None:

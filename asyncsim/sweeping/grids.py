@@ -106,7 +106,7 @@ def arranged(
     for name in riding:
         odd = [label for label in values[name] if not _is_number(label)]
         checks.require(not odd, f"grid {name}", odd[:1], "numbers", "give a number for each value of a knob")
-    knobs = {name: tuple(map(float, values[name])) for name in values if name in riding}
+    knobs = {name: tuple(float(label or 0) for label in values[name]) for name in values if name in riding}
     return Grid({name: each for name, each in values.items() if name not in riding}, knobs, build)
 
 

@@ -34,13 +34,18 @@ class Pool(Protocol):
         """End all workers at once."""
 
 
-def pool(backend: str, workers: int | None, address: str | None = None) -> Pool:
-    """The pool of a backend; `workers` default to every core, `address` is that of a Ray cluster."""
+def check(backend: str, workers: int | None, address: str | None) -> None:
+    """Refuse options that do not belong together."""
     checks.one_of("backend", backend, BACKENDS, "choose where units are done")
     remedy = "leave it out, or use backend='ray'"
     checks.require(address is None or backend == "ray", "address", address, "left out", remedy)
     if workers is not None:
         checks.integer("workers", workers, 1, "give at least one worker", 4096)
+
+
+def pool(backend: str, workers: int | None, address: str | None = None) -> Pool:
+    """The pool of a backend; `workers` default to every core, `address` is that of a Ray cluster."""
+    check(backend, workers, address)
     if backend == "ray":
         return ByRay(workers, address)
     count = workers or cores()

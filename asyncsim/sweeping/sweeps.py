@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import shutil
 import sys
 import tempfile
 import time
 import warnings
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -87,6 +89,8 @@ def sweep(
     """
     simulated = not isinstance(subject, Spec)
     checks.require(not simulated or hasattr(subject, "summary"), "subject", subject, "a Spec or a system", REMEDY)
+    several = isinstance(metric, (str, list, tuple))
+    checks.require(several, "metric", metric, "a name, or a list of names", "see `asyncsim list metrics`")
     listed = (metric,) if isinstance(metric, str) else tuple(metric)
     reading = None if simulated else plans.reading_of(listed, over, target, better)
     count = replicates if replicates is not None else REALIZATIONS if simulated else BLOCK
@@ -106,12 +110,20 @@ class Work:
     progress: bool | None = None
 
 
+class Temporary:
+    """A folder that goes with this value."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="asyncsim-")
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 def answer(question: Question, work: Work) -> Sweep:
     """Do what the store does not have, then read everything."""
     start = time.monotonic()
-    checks.one_of("backend", work.backend, pools.BACKENDS, "choose where units are done")
-    folder = tempfile.TemporaryDirectory(prefix="asyncsim-") if work.store is None else None
-    where = folder.name if folder is not None else str(work.store)
+    pools.check(work.backend, work.workers, work.address)
+    folder = Temporary() if work.store is None else None
+    where = folder.path if folder is not None else str(work.store)
     # Every setting is refused here or not at all.
     plan = plans.planned(question)
     store = plans.opened(where)

@@ -114,7 +114,7 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
         data = packed(columns, content, time.monotonic() - start)
         storing.Store(where).write(name_of(key_of(content)), data)
     except checks.InputError as error:
-        return {"stop": str(error)}
+        return {"stop": error.bound}
     return {"seconds": time.monotonic() - start, "warned": [str(each.message) for each in caught]}
 
 

@@ -1,0 +1,131 @@
+"""Boundaries: brackets hold the exact one, miss at the stated rate at most, and refuse ends on the wrong side."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import asyncsim as sim
+from asyncsim.base.checks import InputError
+from asyncsim.comparing import intervals
+from asyncsim.comparing.readings import Reading
+from asyncsim.sweeping.boundaries import Search
+from asyncsim.sweeping.predicting import predicted
+from tests.sweeping.laboratory import bandit
+
+TRUE = 0.3
+REPETITIONS = 200
+MISSES = 18
+"""Misses of 200 that a rate of 5 percent exceeds in fewer than 2 of 100 (false fail); one of 15 percent stays at or
+below it in fewer than 1 of 100 (false pass)."""
+
+
+def quadratic(**changes):
+    spec = sim.Spec(
+        sim.tasks.quadratic((1.0, 0.2), start=1.0, noise=0.0),
+        sim.schedules.fixed(0),
+        sim.methods.gradient(),
+        sim.chain(sim.updates.sgd(0.1)),
+        samples_per_group=1,
+        updates=3000,
+    )
+    return spec.replace(**changes)
+
+
+GROWN = {"metric": "exact_return", "over": "reached", "better": "lower", "target": -1e6}
+
+
+def test_brackets_hold_the_exact_boundary_of_delayed_descent():
+    found = sim.boundary(
+        quadratic(), "lr", low=0.05, high=3.0, ratio=1.02, along={"staleness": [0, 1, 4]},
+        claim="staleness/stability-boundary", at={"curvatures": (1.0, 0.2)}, **GROWN,
+    )  # fmt: skip
+    for row in found.rows:
+        exact = 2 * math.sin(math.pi / (2 * (2 * row["staleness"] + 1)))
+        assert row["predicted"] == pytest.approx(exact)
+        assert row["narrow"] and row["low"] * 0.98 < exact < row["high"]
+        # A staleness one too large lies far outside.
+        other = predicted("staleness/stability-boundary", {"staleness": row["staleness"] + 1}, {"curvatures": (1.0,)})
+        assert not row["low"] * 0.98 < other < row["high"]
+    assert "staleness=4: " in str(found) and "predicted 0.3473" in str(found)
+    assert len(found.table()) == 3 and found.row()["claim"] == "staleness/stability-boundary"
+
+
+class Coin(Search):
+    """A knob whose probability of the event is known: logistic in its logarithm, one half at `TRUE`."""
+
+    generator = np.random.default_rng(0)
+
+    def _events(self, spec, values, count, look):
+        chance = 1.0 / (1.0 + (TRUE / values) ** 6)
+        return self.generator.binomial(count, chance).astype(float)
+
+
+class Impatient(Coin):
+    """The planted defect: a fixed 95 percent interval at every look and every value."""
+
+    def _sides(self, spec, values, level):
+        return super()._sides(spec, values, 0.05)
+
+
+def misses(kind, share_of=intervals.share):
+    kind.generator = np.random.default_rng(7)
+    search = kind("lr", Reading("batch_return", "collapse"), 0.5, 1.05, 0.05, 512, 0)
+    rows = [search.row(bandit(), {}, 0.01, 10.0) for _ in range(REPETITIONS)]
+    return sum(not row["low"] <= TRUE <= row["high"] for row in rows), rows
+
+
+def test_brackets_miss_at_the_stated_rate_at_most():
+    missed, rows = misses(Coin)
+    assert missed <= MISSES
+    assert np.median([row["high"] / row["low"] for row in rows]) < 1.6
+
+
+def fixed(successes, trials, alpha):
+    half = 1.96 * math.sqrt(max(successes * (trials - successes), 1) / trials**3)
+    return intervals.Interval(successes / trials - half, successes / trials + half)
+
+
+def test_looking_at_fixed_intervals_misses_more_often(monkeypatch):
+    monkeypatch.setattr(intervals, "share", fixed)
+    assert misses(Impatient)[0] > MISSES
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.02, 5.0), st.floats(1.001, 3.0), st.floats(0.05, 0.95))
+def test_a_sharp_edge_is_bracketed_wherever_it_is(edge, ratio, share):
+    class Edge(Search):
+        def _events(self, spec, values, count, look):
+            return np.where(values > edge, float(count), 0.0)
+
+    row = Edge("lr", Reading("batch_return", "collapse"), share, ratio, 0.05, 256, 0).row(bandit(), {}, 0.01, 10.0)
+    assert row["low"] <= edge < row["high"] or (row["low"] < edge <= row["high"])
+    assert row["narrow"] and row["high"] / row["low"] <= ratio
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"low": 1.5, "high": 3.0}, "low = 1.5: must be below the boundary at staleness=4"),
+        ({"low": 0.01, "high": 0.1}, "high = 0.1: must be above the boundary at staleness=4"),
+        ({"low": 0.0}, "low"),
+        ({"low": 4.0}, "high"),
+        ({"over": "mean", "target": None}, "over"),
+        ({"share": 1.0}, "share"),
+        ({"ratio": 1.0}, "ratio"),
+        ({"error": 0.0}, "error"),
+        ({"max_replicates": 1}, "max_replicates"),
+        ({"along": {"sgd.lr": [0.1]}}, "structures"),
+        ({"claim": "staleness/nothing"}, "claim"),
+        ({"claim": "staleness/stability-boundary", "at": {"curvature": 1.0}}, "curvature"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(options, reason):
+    given = {"low": 0.05, "high": 3.0, "along": {"staleness": [4]}, **GROWN} | options
+    with pytest.raises(InputError) as refused:
+        sim.boundary(quadratic(updates=400), "lr", **given)
+    assert reason in str(refused.value)
