@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import announcing, streams
+from asyncsim.app import announcing, streams, wording
 from asyncsim.app.wording import SINGULAR
 from asyncsim.base import checks, files, outside, plugins, records, stopping
 
@@ -319,7 +319,7 @@ def timeline(
     """
     from asyncsim.app import timelines
 
-    system = timelines.system_of(preset, knobs, model)
+    system = wording.system(preset, knobs, model, "--model")
     with announcing.announced():
         recorded = any(path for name, path in paths.items() if name != "json")
         result, record = timelines.timeline(system, updates, samples, seed, recorded)
