@@ -20,21 +20,6 @@ if TYPE_CHECKING:
     from asyncsim.policies._policy import Policy
     from asyncsim.systems._system import System
 
-SINGULAR = {
-    "tasks": "task",
-    "policies": "policy",
-    "systems": "system",
-    "schedules": "schedule",
-    "methods": "method",
-    "advantages": "advantage",
-    "factors": "factor",
-    "penalties": "penalty",
-    "updates": "link",
-    "diagnostics": "diagnostics",
-    "claims": "claim",
-}
-"""What messages call one thing of a kind: its option, where there is one."""
-
 
 def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """KEY=VALUE pairs; values are Python or JSON literals where they can be, else text."""
@@ -85,7 +70,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
 
     `prefix` is what stands before an argument's name behind --set.
     """
-    make = plugins.load(f"asyncsim.{kind}", name, SINGULAR[kind])
+    make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     signature = inspect.signature(make)
     # Refuse unknown arguments.
     for key in arguments:
@@ -119,7 +104,7 @@ def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: st
     _settings.refuse_unknown(model, option)
     known = {f.name: (f.default, f.type) for f in fields(_settings.Settings)}
     changes = {key: understood(value, *known.get(key, ("", ""))) for key, value in model.items()}
-    make = plugins.load("asyncsim.systems", preset, SINGULAR["systems"])
+    make = plugins.load("asyncsim.systems", preset, plugins.PARTS["systems"])
     if not changes or "model" in inspect.signature(make).parameters:
         made: System = build("systems", preset, knobs | ({"model": changes} if changes else {}), prefix)
         return made
@@ -300,7 +285,7 @@ def _source(
         knobs = by_part.get("system", {})
         if coupled:
             # The length distribution is not used: lengths come from the policy.
-            make = plugins.load("asyncsim.systems", parts["system"], SINGULAR["systems"])
+            make = plugins.load("asyncsim.systems", parts["system"], plugins.PARTS["systems"])
             knobs = ({"length": 1.0} if "length" in inspect.signature(make).parameters else {}) | knobs
         made = system(parts["system"], knobs, by_part.get("model", {}), "--set model", "system.")
         return build("schedules", "coupled", {"system": made}) if coupled else made

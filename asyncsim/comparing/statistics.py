@@ -58,7 +58,7 @@ def interval(
     if kind == "betting":
         reach = bounds[1] - bounds[0]
         return float(x.mean()), intervals.betting(x, -reach, reach, alpha)
-    return float(x.mean()), intervals.planned(x, 1, looks, alpha)
+    return float(x.mean()), intervals.planned(x, looks, alpha)
 
 
 def trimmed(a: np.ndarray, b: np.ndarray) -> Estimate:

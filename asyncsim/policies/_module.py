@@ -122,7 +122,12 @@ class Module(Plain):
             named[name] = parameters[:, start : start + each.numel()].unflatten(1, each.shape or (1,))
             named[name] = named[name].squeeze(-1) if each.ndim == 0 else named[name]
             start += each.numel()
-        result = vmap(lambda own, seen: functional_call(self.template, own, (seen,)))(named, rows)
+        # Buffers are as they were made, in float32 on the CPU; integers stay integers.
+        buffers = {
+            name: each.to(parameters.device, parameters.dtype if each.is_floating_point() else each.dtype)
+            for name, each in self.template.named_buffers()
+        }
+        result = vmap(lambda own, seen: functional_call(self.template, own | buffers, (seen,)))(named, rows)
         raw, value = result if self.has_critic else (result, None)
         return raw, value if value is None else value.reshape(raw.shape[:-1])
 
@@ -179,7 +184,7 @@ def module(make: Any, observation: int, actions: int, critic: bool = False) -> M
     checks.integer("actions", actions, 2, "an action needs a choice", checks.LARGEST)
     checks.boolean("critic", critic, "say whether the module returns values too")
     if isinstance(make, nn.Module):
-        start = make
+        start = copy.deepcopy(make)  # its owner may train it later
         make = lambda: copy.deepcopy(start)  # noqa: E731 - a function of no name, as users write it
     try:
         made = _seeded(make, 0, 0) if callable(make) else make
