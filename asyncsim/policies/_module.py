@@ -90,16 +90,18 @@ class Module(Plain):
         shape, names = batch.action.shape[:4], tuple(names)
         for name in names:
             checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
-        rows = batch.state.expand(*shape, self.observation).flatten(1, 3)
+        rows, action = batch.state.expand(*shape, self.observation).flatten(1, 3), batch.action.flatten(1, 3)
         with torch.enable_grad():
             leaves = [(p.detach().requires_grad_(), chosen) for p, chosen in passes(view, shape)]
             raw, value = self._evaluated(leaves, rows)
-            graph = {name: _output(name, raw, value, batch.action.flatten(1, 3)) for name in names}
+            graph = {name: _output(name, raw, value, action) for name in names}
         outputs = {name: each.detach().unflatten(1, shape[1:]) for name, each in graph.items()}
 
         def pullback(cotangents: Outputs) -> Tensor:
-            ends = [graph[name] for name in cotangents]
-            weights = [cotangents[name].expand(outputs[name].shape).flatten(1, 3) for name in cotangents]
+            with torch.enable_grad():
+                # At other weights than the current ones no output was asked for.
+                ends = [graph[name] if name in graph else _output(name, raw, value, action) for name in cotangents]
+            weights = [each.expand(*shape, *each.shape[4:]).flatten(1, 3) for each in cotangents.values()]
             inputs = [leaf for leaf, _ in leaves]
             gradients = torch.autograd.grad(
                 ends, inputs, [w.to(e.dtype) for w, e in zip(weights, ends, strict=True)], retain_graph=True

@@ -14,6 +14,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.comparing import arms
 from asyncsim.comparing.deciding import Question
 from asyncsim.comparing.readings import Reading
+from asyncsim.comparing.statistics import heavy
 from asyncsim.comparing.tuning import set_knob, spread
 from tests.comparing.test_deciding import bandit
 from tests.policies.test_module import Both, cartpole
@@ -269,7 +270,26 @@ def test_micro_batches_and_mixed_versions_give_one_gradient(name, dtype):
         np.testing.assert_allclose(parts["gradient_norm"], whole["gradient_norm"], rtol=tolerance)
 
 
+def test_a_gradient_at_behavior_weights_is_that_of_the_built_in_network():
+    """No output is asked for at other weights than the current ones; the pullback finds its own."""
+    built_in = sim.policies.mlp(4, 2, hidden=(), critic=False, normalize=False)
+    own = sim.policies.module(lambda: nn.Linear(4, 2), observation=4, actions=2)
+    start = np.random.default_rng(0).normal(size=(3, 10)) * 0.3
+    turned = np.concatenate([start[:, :8].reshape(3, 2, 4).transpose(0, 2, 1).reshape(3, 8), start[:, 8:]], axis=1)
+    method = sim.methods.reinforce().replace(at="behavior", constants={"entropy": 0.01})
+    runs = [
+        sim.run(cartpole(policy, initial=initial, micro_batches=pieces).replace(method=method), seed=1)
+        for policy, initial, pieces in ((own, start, 1), (own, start, 3), (built_in, turned, 1))
+    ]
+    for other in runs[1:]:
+        np.testing.assert_allclose(runs[0]["gradient_norm"], other["gradient_norm"], rtol=1e-9)
+
+
 # Readings.
+
+
+def test_a_tail_is_heavy_where_a_run_has_left_the_finite_range():
+    assert heavy(np.array([0.0] * 31 + [1e200])) and not heavy(np.zeros(32))
 
 
 def traced(curve, every=1):
