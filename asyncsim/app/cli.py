@@ -354,7 +354,7 @@ def timeline(
         typer.Option(
             metavar="KEY=VALUE",
             help="Change a setting of the event model that the preset has no knob for: rate=30 (tokens a second of a "
-            "slot), slots=64, reward=exponential:2, reward=@delays.csv:reward_ms*0.001.",
+            "sample), slots=64, reward=exponential:2, reward=@delays.csv:reward_ms*0.001.",
         ),
     ] = None,
     updates: Annotated[int, typer.Option(help="Optimizer updates to simulate.")] = 200,

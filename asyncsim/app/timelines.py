@@ -124,12 +124,12 @@ def _costs(r: Mapping[str, Any]) -> list[str]:
 
 
 def _unit(settings: Mapping[str, Any]) -> str:
-    """The unit of lengths: at one unit a second it is as well a second of a slot."""
+    """The unit of lengths: at one unit a second it is as well a second."""
     rates = settings["rates"]
     if rates == 1.0:
-        return " units of work (tokens, or seconds: 1 a second in each slot)"
+        return " units of work (tokens, or seconds: each sample is written at 1 a second)"
     speed = f"{min(rates):g} to {max(rates):g}" if isinstance(rates, list) else f"{rates:g}"
-    return f" tokens, written at {speed} a second in each slot"
+    return f" tokens, each sample written at {speed} a second"
 
 
 def write(record: records.Timeline, paths: Mapping[str, Path | None], outputs: streams.Files) -> list[str]:

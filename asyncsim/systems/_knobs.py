@@ -34,7 +34,7 @@ _SHARED = (
 )
 """Words that docstrings of presets share: on `length` and `Times`, and behind them."""
 _OTHERS = (
-    "`model`, other settings of the event model by name, such as {'rate': 30} (tokens a second of a place) or "
+    "`model`, other settings of the event model by name, such as {'rate': 30} (tokens a second of a sample) or "
     "{'reward': '@delays.csv:ms*0.001'}"
 )
 _MODEL = "Mapping[str, Any] | None"
