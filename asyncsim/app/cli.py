@@ -192,7 +192,8 @@ def run(
         typer.Option(
             "--set",
             metavar="PART.KEY=VALUE",
-            help="Argument of a part: task.arms=5, method.cap=4, adam.lr=0.01, system.load=2. Repeat for more.",
+            help="Argument of a part: task.arms=5, method.cap=4, adam.lr=0.01, system.load=2; or a setting of the "
+            "system's event model: model.rate=30. Repeat for more.",
         ),
     ] = None,
     samples: Annotated[int, typer.Option(help="Samples per group, N.")] = 16,
@@ -464,7 +465,8 @@ def timeline(
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Change a setting of the event model that the preset has no knob for: slots=64, reward=exponential:2.",
+            help="Change a setting of the event model that the preset has no knob for: rate=30 (tokens a second of a "
+            "sample), slots=64, reward=exponential:2, reward=@delays.csv:reward_ms*0.001.",
         ),
     ] = None,
     updates: Annotated[int, typer.Option(help="Optimizer updates to simulate.")] = 200,

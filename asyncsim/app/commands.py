@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import announcing, streams
-from asyncsim.app.wording import SINGULAR
+from asyncsim.app import announcing, streams, wording
 from asyncsim.base import checks, files, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def described(kind: str, name: str) -> dict[str, Any]:
         ]
         doc = "\n".join([ast.get_docstring(module) or "", "", *(["Parameters of a point:"] if lines else []), *lines])
         return {"name": claim.id, "signature": "", "arguments": point, "doc": doc.rstrip(), **facts}
-    return plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
+    return plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind])
 
 
 def facts(kind: str, name: str) -> dict[str, Any]:
@@ -82,7 +81,7 @@ def facts(kind: str, name: str) -> dict[str, Any]:
     """
     if kind not in ("methods", "advantages", "factors", "penalties", "updates", "diagnostics"):
         return {}
-    part = plugins.described(f"asyncsim.{kind}", name, SINGULAR[kind])
+    part = plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     # Read arguments and reference.
     source = re.search(r"Source:\s+(.*?)\.?\s*(?:\n\n|$)", part["doc"], re.DOTALL)
     entries: dict[str, Any] = {
@@ -319,7 +318,7 @@ def timeline(
     """
     from asyncsim.app import timelines
 
-    system = timelines.system_of(preset, knobs, model)
+    system = wording.system(preset, knobs, model, "--model")
     with announcing.announced():
         recorded = any(path for name, path in paths.items() if name != "json")
         result, record = timelines.timeline(system, updates, samples, seed, recorded)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import announcing, commands, streams, timelines, wording
+from asyncsim.app import announcing, commands, streams, wording
 from asyncsim.base import checks
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
 
 
 def _may_ride(name: str) -> bool:
-    parts = ("task", "system", "schedule", "policy", "advantage")
+    parts = ("task", "system", "schedule", "model", "policy", "advantage")
     return name == "lr" or ("." in name and name.partition(".")[0] not in parts)
 
 
@@ -147,11 +147,11 @@ def timeline(
     """Simulate a system at every value of its knobs, all else equal, and print what each costs."""
     from asyncsim.sweeping import grids, plans, sweeps
 
-    remedy = "give it to a single timeline, or name a knob of the preset"
-    checks.require(not model, "--model", sorted(model), "left out beside --sweep", remedy)
     values = {name: {label: label for label in each} for name, each in values_of(over, "--sweep").items()}
     first = {name: next(iter(each)) for name, each in values.items()}
-    system = timelines.system_of(preset, {**knobs, **first}, {})
+    own = {key: value for key, value in {**knobs, **first}.items() if not key.startswith("model.")}
+    changed = {key.removeprefix("model."): value for key, value in first.items() if key.startswith("model.")}
+    system = wording.system(preset, own, {**model, **changed}, "--model")
     grid = grids.system_grid(system, values, samples)
     question = plans.Question(grid, None, realizations, seed, updates, samples)
     with announcing.announced():

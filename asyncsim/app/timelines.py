@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import fields
@@ -10,36 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asyncsim import theory
-from asyncsim.app import streams, wording
-from asyncsim.base import checks, feeds, files, plugins, records
+from asyncsim.app import streams
+from asyncsim.base import checks, feeds, files, records
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
     from asyncsim.theory._settings import PredictedStaleness
-
-_FIXED = ("name", "knobs", "recommended")
-
-
-def system_of(preset: str, knobs: dict[str, Any], model: dict[str, Any]) -> System:
-    """A preset with its own knobs, then with settings of the event model changed by name."""
-    system = wording.build("systems", preset, knobs)
-    settings = {f.name: f for f in fields(system) if f.name not in _FIXED}
-    plugins.refuse(model, plugins.BEFORE, "--model ")
-    for key in model:
-        near = difflib.get_close_matches(key, settings, n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]}? " if near else ""
-        checks.one_of("--model", key, settings, f"{hint}see the settings in asyncsim/systems/MODEL.md")
-    words = {key: wording.understood(v, settings[key].default, settings[key].type) for key, v in model.items()}
-    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in words.items()}
-    if isinstance(changes.get("rates"), int | float):
-        # One number for all slots; each has its own in the model.
-        changes["rates"] = (changes["rates"],) * len(system.rates)
-    if "train_time" in changes:
-        changes.setdefault("load", None)
-    elif changes.get("load") is not None:
-        changes["train_time"] = None
-    changed: System = system.replace(**changes) if changes else system
-    return changed
 
 
 def header(system: System, samples: int, seed: int) -> dict[str, Any]:
@@ -141,10 +116,20 @@ def _costs(r: Mapping[str, Any]) -> list[str]:
         f"of last tokens {r['newest']:.4g}",
         f"lost: {r['dropped_fraction']:.2%} of groups dropped, {r['rejected_fraction']:.2%} rejected, "
         f"{r['wasted_token_fraction']:.2%} of tokens wasted",
-        f"lengths: generated {r['mean_length_generated']:.4g}, trained on {r['mean_length_trained']:.4g}",
+        f"lengths: generated {r['mean_length_generated']:.4g}, trained on {r['mean_length_trained']:.4g}"
+        f"{_unit(r['system'])}",
         f"speed: {r['throughput']:.4g} groups a second, {r['seconds_per_update']:.4g} s an update; trainer busy "
         f"{r['trainer_utilization']:.1%}, generators busy {r['generator_utilization']:.1%}",
     ]
+
+
+def _unit(settings: Mapping[str, Any]) -> str:
+    """The unit of lengths: at one unit a second it is as well a second."""
+    rates = settings["rates"]
+    if rates == 1.0:
+        return " units of work (tokens, or seconds: each sample is written at 1 a second)"
+    speed = f"{min(rates):g} to {max(rates):g}" if isinstance(rates, list) else f"{rates:g}"
+    return f" tokens, each sample written at {speed} a second"
 
 
 def write(record: records.Timeline, paths: Mapping[str, Path | None], outputs: streams.Files) -> list[str]:

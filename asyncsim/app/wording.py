@@ -9,6 +9,7 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,21 +18,7 @@ from asyncsim.base import checks, plugins
 if TYPE_CHECKING:
     from asyncsim.learning.spec import Spec
     from asyncsim.policies._policy import Policy
-
-SINGULAR = {
-    "tasks": "task",
-    "policies": "policy",
-    "systems": "system",
-    "schedules": "schedule",
-    "methods": "method",
-    "advantages": "advantage",
-    "factors": "factor",
-    "penalties": "penalty",
-    "updates": "link",
-    "diagnostics": "diagnostics",
-    "claims": "claim",
-}
-"""What messages call one thing of a kind: its option, where there is one."""
+    from asyncsim.systems._system import System
 
 
 def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
@@ -84,7 +71,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
 
     `prefix` is what stands before an argument's name behind --set.
     """
-    make = plugins.load(f"asyncsim.{kind}", name, SINGULAR[kind])
+    make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     signature = inspect.signature(make)
     # Refuse unknown arguments.
     for key in arguments:
@@ -109,6 +96,22 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
     # A former knob goes to the preset as it is: that refuses it and names the present one.
     return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
+
+
+def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:
+    """A preset with its own knobs, then with settings of the event model changed by name; `option` names those."""
+    from asyncsim.systems import _settings
+
+    _settings.refuse_unknown(model, option)
+    known = {f.name: (f.default, f.type) for f in fields(_settings.Settings)}
+    changes = {key: understood(value, *known.get(key, ("", ""))) for key, value in model.items()}
+    make = plugins.load("asyncsim.systems", preset, plugins.PARTS["systems"])
+    if not changes or "model" in inspect.signature(make).parameters:
+        made: System = build("systems", preset, knobs | ({"model": changes} if changes else {}), prefix)
+        return made
+    # A system of a user's file has its own arguments only.
+    other: System = build("systems", preset, knobs, prefix)
+    return other.modeled(changes, option)
 
 
 def spec(
@@ -248,11 +251,13 @@ def _check_parts(
 ) -> dict[str, dict[str, Any]]:
     """The settings; those of a part that this run does not have are refused."""
     optional = [name for name in ("policy", "advantage", "system") if parts[name]]
-    used = ["task", "method", *optional, *([] if parts["system"] else ["schedule"]), *map(_called, links)]
+    source = ["model"] if parts["system"] else ["schedule"]
+    used = ["task", "method", *optional, *source, *map(_called, links)]
     for part in by_part:
-        unused = part in parts or part in plugins.summaries("asyncsim.updates")
-        option = part if part in parts else f"link {part}"
-        remedy = f"add --{option}{' NAME' if part in parts else ''}" if unused else "name a part of the run"
+        unused = part in parts or part == "model" or part in plugins.summaries("asyncsim.updates")
+        # Settings of the event model belong to a system.
+        option = {"model": "system"}.get(part, part if part in parts else f"link {part}")
+        remedy = f"add --{option}{' NAME' if option in parts else ''}" if unused else "name a part of the run"
         checks.one_of("--set part", part, used, remedy)
     return by_part
 
@@ -281,10 +286,10 @@ def _source(
         knobs = by_part.get("system", {})
         if coupled:
             # The length distribution is not used: lengths come from the policy.
-            make = plugins.load("asyncsim.systems", parts["system"], SINGULAR["systems"])
+            make = plugins.load("asyncsim.systems", parts["system"], plugins.PARTS["systems"])
             knobs = ({"length": 1.0} if "length" in inspect.signature(make).parameters else {}) | knobs
-        system = build("systems", parts["system"], knobs, "system.")
-        return build("schedules", "coupled", {"system": system}) if coupled else system
+        made = system(parts["system"], knobs, by_part.get("model", {}), "--set model", "system.")
+        return build("schedules", "coupled", {"system": made}) if coupled else made
     # Build an imposed schedule.
     checks.require(not coupled, "--coupled", True, "used with --system", "name the system whose lengths it couples")
     if parts["schedule"]:

@@ -69,6 +69,20 @@ def values(part: Any, name: str) -> dict[str, float | tuple[float, ...]]:
     return numbers
 
 
+def owners(part: Any, name: str) -> dict[str, Any]:
+    """The part that has each knob of a value called `name`, by the knob's full name as in `values`.
+
+    >>> from asyncsim.updates.sgd import sgd
+    >>> owners(sgd(0.1), "sgd")
+    {'sgd.lr': Sgd(lr=0.1)}
+    """
+    parts: dict[str, Any] = {}
+    for label, inside in _inside(part, name):
+        number = isinstance(inside, (float, int)) or _is_array(inside)
+        parts |= {label: part} if number else owners(inside, label)
+    return parts
+
+
 def with_value(part: Any, name: str, label: str, value: Any) -> Any:
     """The value called `name` with the knob `label` of it (as `values` calls it) set to a number, or one per replicate.
 

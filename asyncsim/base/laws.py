@@ -9,7 +9,8 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,11 +21,14 @@ TEXT = 16
 """Bytes of memory that a byte of a table can become."""
 LONGEST = 1 << 20
 """Largest value of an integer law."""
+MANY = 1 << 20
+"""Numbers of an empirical law at most: every file and record of a run has all of them."""
 
 SHOWN = 8
 """Numbers of a law that its `repr` shows."""
 Parameters = tuple[float, ...]
-Transform = Callable[[np.ndarray, Parameters], np.ndarray]
+Transform = Callable[[np.ndarray, Any], np.ndarray]
+"""Of numbers and parameters; those of an empirical law are an array where values are drawn."""
 
 
 class Family(NamedTuple):
@@ -79,9 +83,18 @@ class Law:
         """Whether two draws can differ."""
         return self.kind != "constant"
 
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        """The parameters as an array: blocks of draws come by the thousand, and a law may have a million numbers."""
+        return np.asarray(self.parameters)
+
+    @cached_property
+    def _mean(self) -> float:
+        return FAMILIES[self.kind].mean(self.parameters)
+
     def mean(self) -> float:
         """E[X]; raises `InputError` where it is infinite."""
-        value = FAMILIES[self.kind].mean(self.parameters)
+        value = self._mean
         remedy = "choose pareto with alpha > 1, or give explicit times instead of a load"
         checks.require(math.isfinite(value), "law", str(self), "of finite mean", remedy)
         return value
@@ -147,7 +160,7 @@ class Law:
             numbers = (stream.normal if normal else stream.uniform)(first, second, third, draw)
         # A draw beyond the largest number is infinite, as the distribution has it.
         with np.errstate(over="ignore"):
-            return family.value(numbers, self.parameters)
+            return family.value(numbers, self._numbers if self.kind == "empirical" else self.parameters)
 
 
 def constant(value: float) -> Law:
@@ -204,6 +217,8 @@ def empirical(values: object) -> Law:
     """
     array = checks.finite_array("values", values, (None,), "give the observed lengths")
     checks.require(bool((array > 0).all()), "values", float(array.min()), "positive", "drop lengths of zero")
+    remedy = "draw so many of them at random"
+    checks.require(len(array) <= MANY, "values", f"{len(array)} numbers", f"at most {MANY} numbers", remedy)
     return Law("empirical", tuple(array.tolist()))
 
 
@@ -219,12 +234,16 @@ def uniform(low: int, high: int) -> tuple[float, ...]:
 
 
 def as_probabilities(field: str, value: object) -> np.ndarray:
-    """Probabilities of 0, 1, 2, ... from numbers or from the text `uniform:low:high`; raises `InputError`.
+    """Probabilities of 0, 1, 2, ... from numbers, `uniform:low:high`, or `@file.csv:column` of observed integers.
+
+    Raises `InputError`.
 
     >>> as_probabilities("law", "uniform:1:2").tolist()
     [0.0, 0.5, 0.5]
     """
-    remedy = "give probabilities of 0, 1, 2, ..., or uniform:low:high"
+    if isinstance(value, str) and value.startswith("@"):
+        return _frequencies(field, value[1:])
+    remedy = "give probabilities of 0, 1, 2, ..., uniform:low:high, or @staleness.csv:column"
     numbers = value
     if isinstance(value, str):
         kind, *bounds = value.split(":")
@@ -247,7 +266,7 @@ def as_law(field: str, value: Law | float | str) -> Law:
     if isinstance(value, str) and ":" in value:
         return Law.parse(value)
     if isinstance(value, str) and not _is_number(value):
-        remedy = "write a law as lognormal:1.0:0.8, or @lengths.csv:column for the lengths of a file"
+        remedy = "write a law as lognormal:1.0:0.8, or @lengths.csv:column for the numbers of a file"
         raise checks.InputError(field, value, "a positive number or the text of a law", remedy)
     return constant(checks.real(field, value, "give a law or a positive number", 0.0, open_low=True))
 
@@ -255,15 +274,48 @@ def as_law(field: str, value: Law | float | str) -> Law:
 def from_file(field: str, place: str) -> Law:
     """The empirical law of a column of positive numbers: `lengths.csv`, or `lengths.parquet:column` of several.
 
-    Raises `InputError` for a file that is missing, damaged or too big, a column that it lacks, and numbers that are
-    missing or not positive.
+    A factor behind the column changes its unit: `delays.csv:reward_ms*0.001` has seconds of a column of milliseconds.
+    Lengths in tokens go with a speed in tokens a second, the setting `rate` of a system's model; a column of seconds
+    goes with its default, rate 1. Raises `InputError` for a file that is missing, damaged or too big, a column that it
+    lacks, numbers that are missing or not positive, more than `MANY` of them, and a factor that is not positive.
     """
+    column, numbers = _column(field, place)
+    remedy = "drop rows without a number, and write a delay of zero as the smallest that was resolved"
+    _refuse_rows(field, column, numbers, numbers > 0.0, "a positive number", remedy)
+    remedy = "draw so many of them at random"
+    checks.require(
+        len(numbers) <= MANY, f"{field} column {column}", f"{len(numbers)} values", f"at most {MANY} values", remedy
+    )
+    return empirical(numbers)
+
+
+def _frequencies(field: str, place: str) -> np.ndarray:
+    """Shares of 0, 1, 2, ... in a column of integers, one for each trajectory."""
+    column, numbers = _column(field, place)
+    whole = (numbers >= 0.0) & (numbers <= LONGEST) & (numbers == np.floor(numbers))
+    _refuse_rows(
+        field, column, numbers, whole, f"an integer in [0, {LONGEST}]", "give versions of one trajectory a row"
+    )
+    return np.bincount(numbers.astype(np.int64)) / len(numbers)
+
+
+def _refuse_rows(field: str, column: str, numbers: np.ndarray, good: np.ndarray, bound: str, remedy: str) -> None:
+    """Name the first row of a column that is not as it must be; rows are counted from 1 below the line of names."""
+    checks.require(len(numbers) > 0, f"{field} column {column}", "no values", "one value at least", remedy)
+    bad = np.flatnonzero(~(good & np.isfinite(numbers)))
+    if bad.size:
+        where = f"values of {field} column {column}, row {bad[0] + 1}"
+        raise checks.InputError(where, float(numbers[bad[0]]), bound, remedy)
+
+
+def _column(field: str, place: str) -> tuple[str, np.ndarray]:
+    """Name and numbers of the column that `file.csv`, `file.csv:column` or `file.csv:column*factor` names."""
+    place, factor = _factor(field, place)
     path, named = place, ""
     if not os.path.exists(place) and ":" in place:
         path, _, named = place.rpartition(":")
     remedy = "write @lengths.csv, or @lengths.parquet:column"
     with files.decoding(path, "CSV or Parquet file", remedy, field):
-        files.Budget(path).fit(TEXT * os.path.getsize(path))
         columns = _columns(path)
     headless = [name for name in columns if _is_number(name)]
     bound = "names, not numbers"
@@ -273,20 +325,43 @@ def from_file(field: str, place: str) -> Law:
         checks.one_of(f"{field} column", named, numeric, f"choose a column of numbers of {path}")
     several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
     checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
-    return empirical(columns[named or numeric[0]])
+    name = named or numeric[0]
+    # A product beyond the largest number is refused as a row.
+    with np.errstate(over="ignore"):
+        return name, columns[name].astype(np.float64) * factor
+
+
+def _factor(field: str, place: str) -> tuple[str, float]:
+    """The place without its factor, and the factor, 1 where there is none."""
+    before, times, text = place.rpartition("*")
+    if not times or os.path.exists(place):
+        return place, 1.0
+    remedy = "write @delays.csv:reward_ms*0.001 for seconds of a column of milliseconds"
+    return before.rstrip(), checks.real(f"{field} factor", _read(text), remedy, 0.0, open_low=True)
 
 
 def _columns(path: str) -> dict[str, np.ndarray]:
-    """Columns of a table by name."""
-    if path.endswith((".parquet", ".pq")):
-        from pyarrow import parquet
-
-        table = parquet.read_table(path)
-    else:
+    """Columns of a table by name; of a Parquet file those of numbers are read, others stand for their names."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError("it is a folder or a device")
+    if not path.endswith((".parquet", ".pq")):
         from pyarrow import csv
 
-        table = csv.read_csv(path)
-    return {name: table[name].to_numpy() for name in table.column_names}
+        files.Budget(path).fit(TEXT * os.path.getsize(path))
+        # Given a path, the reader would unpack a compressed file of any length.
+        with open(path, "rb") as text:
+            table = csv.read_csv(text)
+        return {name: table[name].to_numpy() for name in table.column_names}
+    import pyarrow
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        types = {each.name: each.type for each in file.schema_arrow}
+        numeric = [n for n, t in types.items() if pyarrow.types.is_integer(t) or pyarrow.types.is_floating(t)]
+        # What is packed tightly may be long.
+        files.Budget(path).fit(TEXT * file.metadata.num_rows * len(numeric))
+        table = file.read(numeric)
+    return {name: table[name].to_numpy() if name in numeric else np.empty(0, dtype=object) for name in types}
 
 
 def _is_number(text: str) -> bool:
@@ -298,11 +373,15 @@ def _is_number(text: str) -> bool:
 
 def _number(field: str, text: str, remedy: str) -> float:
     """A parameter out of the text of a law."""
+    return checks.real(field, _read(text), remedy)
+
+
+def _read(text: str) -> float | str:
+    """The number that a text is, else the text."""
     try:
-        value: object = float(text)
+        return float(text)
     except ValueError:
-        value = text
-    return checks.real(field, value, remedy)
+        return text
 
 
 def _positive(field: str, value: float) -> float:

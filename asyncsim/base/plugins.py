@@ -31,19 +31,19 @@ BEFORE = {
 """Arguments that systems and schedules had (all of them, or the one named), each with what is written today."""
 
 
-PARTS = (
-    "tasks",
-    "policies",
-    "systems",
-    "schedules",
-    "methods",
-    "advantages",
-    "factors",
-    "penalties",
-    "updates",
-    "diagnostics",
-)
-"""Kinds of parts, each a plug-in folder."""
+PARTS = {
+    "tasks": "task",
+    "policies": "policy",
+    "systems": "system",
+    "schedules": "schedule",
+    "methods": "method",
+    "advantages": "advantage",
+    "factors": "factor",
+    "penalties": "penalty",
+    "updates": "link",
+    "diagnostics": "diagnostics",
+}
+"""Kinds of parts, each a plug-in folder, and what messages call one of them: its option, where there is one."""
 
 
 @cache

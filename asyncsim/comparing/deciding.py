@@ -132,6 +132,11 @@ class Question:
         """Whether differences are in units of the metric."""
         return self.reading.unit == self.reading.metric and self.statistic != "improvement"
 
+    @staticmethod
+    def exact(specs: Mapping[str, Spec]) -> bool:
+        """Whether no chance is left in any of the arms: populations, on schedules that are not random."""
+        return all(spec.sampling == "enumerate" and not spec.system.random for spec in specs.values())
+
     def on(self, specs: Mapping[str, Spec], progress: bool | None) -> OnTask:
         """The answer on the task of these specs."""
         total = len(specs) * FIRST * 2 ** (self.looks - 1)
@@ -178,9 +183,9 @@ class Question:
                 shown.add(count)
             bounds = self.reading.bounds(trace, task)
             kind = kind or self._kind([best[name].pilot for name in specs], bounds)
-            exact = specs[base].sampling == "enumerate"
             for name in going:
                 numbers = seen[name].numbers, seen[base].numbers
+                exact = self.exact({base: specs[base], name: specs[name]})
                 looks[name].append(self._look(*numbers, kind, bounds, len(others), exact))
         pairs = tuple(
             Pair(name, base, tuple(series), _saved(seen[name].numbers, seen[base].numbers))

@@ -148,23 +148,22 @@ def quantile(values: Any, probability: float = 0.5, alpha: float = 0.05) -> Inte
     return Interval(float(padded[left[0]]), float(padded[left[-1] + 1]))
 
 
-def planned(values: Any, look: int, looks: int, alpha: float = 0.05) -> Interval:
+def planned(values: Any, looks: int, alpha: float = 0.05) -> Interval:
     """Interval for a mean at one of K looks at n, 2n, 4n, ... numbers: mean -+ t_K s/sqrt(n), t_K common to all looks.
 
     The bound c_K is exceeded at any look with probability alpha by normal scores whose correlation is 2^(-|i-j|/2); t_K
     is the quantile of Student's t at the tail of c_K.
 
-    Arguments: `values` [n], all until now; `look`, from 1; `looks` K; `alpha` of all looks together. Units of `values`.
+    Arguments: `values` [n], all until now; `looks` K; `alpha` of all looks together. Units of `values`.
     Raises `InputError` for fewer than two numbers. Assumes numbers near normal: with K = 7 it misses in 5 to 6 percent
     for normal numbers, 7 for exponential, 13 for lognormal(1), 20 where 3 percent of runs lose everything.
     Source: Pocock (1977).
 
-    >>> interval = planned([1.0, 2.0, 3.0, 4.0], look=1, looks=1)
+    >>> interval = planned([1.0, 2.0, 3.0, 4.0], looks=1)
     >>> round(interval.low, 3), round(interval.high, 3)
     (0.446, 4.554)
     """
     x = checks.finite_array("values", values, (None,), "give one number per unit")
-    checks.integer("look", look, 1, "count looks from one", looks)
     return around(uncertainty.between(x), looks, alpha)
 
 

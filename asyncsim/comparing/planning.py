@@ -91,7 +91,7 @@ def power(
     numbers, seconds = [], []
     for spec in specs.values():
         start = time.monotonic()
-        few = spread(spec.replace(diagnostics=diagnostics, replicates=pilot))
+        few = spread(spec.replace(diagnostics=diagnostics, replicates=pilot, block=None, realizations=None))
         numbers.append(reading.numbers(run(few, seed_of(seed, 2, 0), progress=False)))
         seconds.append(time.monotonic() - start)
     base, *others = numbers

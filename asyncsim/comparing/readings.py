@@ -91,7 +91,9 @@ class Reading:
         if self.over == "collapse":
             return _collapsed(good, trace.diverged).astype(np.float64)
         aim = float(self.target or 0.0) * (1.0 if self.better == "higher" else -1.0)
-        there = good >= aim
+        # A value that was filled in before the first one reaches nothing.
+        known = np.logical_or.accumulate(~np.isnan(trace.metrics[self.metric]), axis=0)
+        there = (good >= aim) & known
         if self.over == "reached":
             return np.asarray(there.any(0), dtype=np.float64)
         return np.where(there.any(0), trace.updates[there.argmax(0)], _length(trace)).astype(np.float64)
@@ -142,6 +144,7 @@ def ending(curve: np.ndarray) -> np.ndarray:
 
 def _collapsed(curve: np.ndarray, diverged: np.ndarray) -> np.ndarray:
     gain = curve.max(0) - curve[0]
-    scale = max(float(np.abs(curve).max()), math.ulp(1.0))
+    # Of the replicate alone: a number must not depend on which others ran beside it.
+    scale = np.maximum(np.abs(curve).max(0), math.ulp(1.0))
     lost = (gain > GAIN * scale) & (ending(curve) < curve[0] + 0.5 * gain)
     return lost | (diverged >= 0)

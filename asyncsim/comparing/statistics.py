@@ -25,8 +25,10 @@ def heavy(numbers: np.ndarray) -> bool:
     >>> heavy(np.array([0.0, 0.1, -0.1, 0.05, 50.0])), heavy(np.arange(10.0))
     (True, False)
     """
-    squares = (numbers - numbers.mean()) ** 2
-    return bool(len(numbers) > 3 and squares.sum() > 0.0 and squares.max() > HEAVY * squares.sum())
+    apart = np.abs(numbers - numbers.mean())
+    # In units of the largest: squares of what has diverged would overflow.
+    squares = (apart / max(float(apart.max()), math.ulp(0.0))) ** 2
+    return bool(len(numbers) > 3 and squares.max() > HEAVY * squares.sum())
 
 
 def betting_decides(bounds: tuple[float, float], most: int, smallest: float) -> bool:
@@ -58,7 +60,7 @@ def interval(
     if kind == "betting":
         reach = bounds[1] - bounds[0]
         return float(x.mean()), intervals.betting(x, -reach, reach, alpha)
-    return float(x.mean()), intervals.planned(x, 1, looks, alpha)
+    return float(x.mean()), intervals.planned(x, looks, alpha)
 
 
 def trimmed(a: np.ndarray, b: np.ndarray) -> Estimate:

@@ -53,11 +53,14 @@ def set_knob(spec: Spec, knob: str, value: Any, replicates: int) -> Spec:
 
 def _check_value(spec: Spec, knob: str, value: Any) -> None:
     """Let the function that made the part refuse a value; copies of parts are not checked."""
-    owner, _, argument = knob.rpartition(".")
-    parts = {plugins.name_of(link): link for link in reversed(spec.update.links)} | {"method": spec.method}
-    made = calls.of(parts.get(owner))
-    if made is not None and argument in inspect.signature(make := plugins.function(made.name)).parameters:
-        make(**{**made.arguments, argument: value})
+    argument = knob.rpartition(".")[2]
+    inside, links = knobs.owners(spec.method, "method"), knobs.owners(spec.update, "update")
+    # What a method makes inside itself is checked by the method.
+    for part in (inside[knob], spec.method) if knob in inside else (links[knob],):
+        made = calls.of(part)
+        if made is not None and argument in inspect.signature(make := plugins.function(made.name)).parameters:
+            make(**{**made.arguments, argument: value})
+            return
 
 
 def start_of(spec: Spec, knob: str) -> float:

@@ -45,11 +45,24 @@ class Loss(Weight):
         self._check_samples(step)
         shape = step.mask.shape
         rows = {name: self._rows(name, step, advantage) for name in self.asked}
-        gradient = _gradients(self.function, rows, self.vectorized).reshape(shape)
+        if step.counted is None:
+            gradient = _gradients(self.function, rows, self.vectorized).reshape(shape)
+        else:
+            gradient = self._of_those_left(rows, step.mass.flatten(1) > 0).reshape(shape)
         if not self.averages:
             return -gradient
         share = AGGREGATORS["sequence_sum"](step).expand(shape)
         return torch.where(share > 0, -gradient / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
+
+    def _of_those_left(self, rows: dict[str, Tensor], left: Tensor) -> Tensor:
+        """The gradient of the loss of the samples that are `left`, bool `[R, B]`, 0 for those of dropped groups."""
+        gradient, counts = torch.zeros_like(rows["log_prob"]), left.sum(1)
+        # Replicates with as many samples are one call.
+        for count in [int(each) for each in counts.unique() if each > 0]:
+            chosen = left & (counts == count).unsqueeze(1)
+            parts = {name: values[chosen].unflatten(0, (-1, count)) for name, values in rows.items()}
+            gradient[chosen] = _gradients(self.function, parts, self.vectorized).flatten(0, 1)
+        return gradient
 
     def _check_samples(self, step: Step) -> None:
         """Refuse masses that an average of the loss's own knows nothing of."""
@@ -106,10 +119,10 @@ def from_loss(
 
     Arguments: `loss`, a function of keyword arguments among `log_prob` (carries the graph), `behavior_log_prob`,
     `proximal_log_prob` (start of the batch), `advantage`, `mask`, `staleness` (versions), each `[B, T]` of one
-    replicate's B samples, 0 on masked tokens; what it detaches has no gradient. Or its place, as my.py:name, so that a
-    spec with it can be written to a file. `advantage` (default group mean);
-    `aggregator` of per-token losses (default "token_mean"); `name` (default the function's). Returns a `Method`.
-    Raises `InputError` for unknown arguments, another shape, or a loss without a gradient in `log_prob`.
+    replicate's B samples, 0 on masked tokens; what it detaches has no gradient. Samples of groups that the method drops
+    are left out. Or its place, as my.py:name, so that a spec with it can be written to a file. `advantage` (default
+    group mean); `aggregator` of per-token losses (default "token_mean"); `name` (default the function's). Returns a
+    `Method`. Raises `InputError` for unknown arguments, another shape, or a loss without a gradient in `log_prob`.
     Assumes that the loss depends on the policy through the log-probs of the sampled tokens only. Source: this package.
 
     >>> import asyncsim as sim

@@ -90,16 +90,18 @@ class Module(Plain):
         shape, names = batch.action.shape[:4], tuple(names)
         for name in names:
             checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
-        rows = batch.state.expand(*shape, self.observation).flatten(1, 3)
+        rows, action = batch.state.expand(*shape, self.observation).flatten(1, 3), batch.action.flatten(1, 3)
         with torch.enable_grad():
             leaves = [(p.detach().requires_grad_(), chosen) for p, chosen in passes(view, shape)]
             raw, value = self._evaluated(leaves, rows)
-            graph = {name: _output(name, raw, value, batch.action.flatten(1, 3)) for name in names}
+            graph = {name: _output(name, raw, value, action) for name in names}
         outputs = {name: each.detach().unflatten(1, shape[1:]) for name, each in graph.items()}
 
         def pullback(cotangents: Outputs) -> Tensor:
-            ends = [graph[name] for name in cotangents]
-            weights = [cotangents[name].expand(outputs[name].shape).flatten(1, 3) for name in cotangents]
+            with torch.enable_grad():
+                # At other weights than the current ones no output was asked for.
+                ends = [graph[name] if name in graph else _output(name, raw, value, action) for name in cotangents]
+            weights = [each.expand(*shape, *each.shape[4:]).flatten(1, 3) for each in cotangents.values()]
             inputs = [leaf for leaf, _ in leaves]
             gradients = torch.autograd.grad(
                 ends, inputs, [w.to(e.dtype) for w, e in zip(weights, ends, strict=True)], retain_graph=True
@@ -122,7 +124,12 @@ class Module(Plain):
             named[name] = parameters[:, start : start + each.numel()].unflatten(1, each.shape or (1,))
             named[name] = named[name].squeeze(-1) if each.ndim == 0 else named[name]
             start += each.numel()
-        result = vmap(lambda own, seen: functional_call(self.template, own, (seen,)))(named, rows)
+        # Buffers are as they were made, in float32 on the CPU; integers stay integers.
+        buffers = {
+            name: each.to(parameters.device, parameters.dtype if each.is_floating_point() else each.dtype)
+            for name, each in self.template.named_buffers()
+        }
+        result = vmap(lambda own, seen: functional_call(self.template, own | buffers, (seen,)))(named, rows)
         raw, value = result if self.has_critic else (result, None)
         return raw, value if value is None else value.reshape(raw.shape[:-1])
 
@@ -179,7 +186,7 @@ def module(make: Any, observation: int, actions: int, critic: bool = False) -> M
     checks.integer("actions", actions, 2, "an action needs a choice", checks.LARGEST)
     checks.boolean("critic", critic, "say whether the module returns values too")
     if isinstance(make, nn.Module):
-        start = make
+        start = copy.deepcopy(make)  # its owner may train it later
         make = lambda: copy.deepcopy(start)  # noqa: E731 - a function of no name, as users write it
     try:
         made = _seeded(make, 0, 0) if callable(make) else make

@@ -19,10 +19,11 @@ def random(
     A run that ends before the version of the largest s warns (`checks.ShortRunWarning`).
 
     Arguments: `law`, probabilities p_0, p_1, ... of the integers, in versions (`asyncsim.base.laws.uniform(0, 4)`, or
-    the text "uniform:0:4", for equal ones); `per`, what shares a draw: "update" (all of a batch), "group" or
-    "trajectory"; `groups_per_batch` and `batches_per_publish`, counts >= 1. Returns an imposed schedule, versions `[M,
-    B, G, N, 1]`, whose realizations are independent. Raises `InputError` for a law that is not one of probabilities, an
-    unknown `per`, or counts below one. Source: textbook (independent random delays).
+    the text "uniform:0:4", for equal ones), or the text "@staleness.csv:column" for the shares in a column of observed
+    integers, one for each trajectory; `per`, what shares a draw: "update" (all of a batch), "group" or "trajectory";
+    `groups_per_batch` and `batches_per_publish`, counts >= 1. Returns an imposed schedule, versions `[M, B, G, N, 1]`,
+    whose realizations are independent. Raises `InputError` for a law that is not one of probabilities, an unknown
+    `per`, or counts below one. Source: textbook (independent random delays).
 
     >>> random([0.0, 0.5, 0.5]).schedule(6, 1, 1, 1, seed=3).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 1.0, 1.0, 1.0]

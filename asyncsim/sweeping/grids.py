@@ -122,7 +122,8 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
     if name in _fields():
         return spec.replace(**{name: value})
     place, _, argument = {"staleness": "system.staleness"}.get(name, name).rpartition(".")
-    place = {"schedule": "system"}.get(place, place)
+    if place in ("schedule", "model"):
+        place, argument = "system", name.removeprefix("schedule.")
     if place in ("task", "system", "method", "policy"):
         return spec.replace(**{place: _remade(name, getattr(spec, place), argument, value)})
     names = _links(spec)
@@ -136,7 +137,11 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
 
 
 def _is_structure(spec: Spec, name: str) -> bool:
-    return name in _fields() or name.startswith(("task.", "system.", "schedule.", "policy.")) or name == "staleness"
+    return (
+        name in _fields()
+        or name.startswith(("task.", "system.", "schedule.", "model.", "policy."))
+        or name == "staleness"
+    )
 
 
 def _fields() -> list[str]:
@@ -168,8 +173,10 @@ def _remade(name: str, part: Any, argument: str, value: Any) -> Any:
     remedy = "make the part by one call of sim.KIND.NAME(...), or give whole parts as values"
     if made is None:
         raise checks.InputError("grid", name, "an argument of a part that remembers how it was made", remedy)
-    rows = calls.written(name, part)
-    return calls.read(name, {made.name: {**rows[made.name], argument: calls.written(name, value)}}, plugins.function)
+    rows, written = dict(calls.written(name, part)[made.name]), calls.written(name, value)
+    if argument.startswith("model."):
+        argument, written = "model", {**rows.get("model", {}), argument.removeprefix("model."): written}
+    return calls.read(name, {made.name: {**rows, argument: written}}, plugins.function)
 
 
 def system_grid(system: Any, values: dict[str, dict[Scalar, Any]], samples: int) -> Grid:

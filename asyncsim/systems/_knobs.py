@@ -7,15 +7,15 @@ import functools
 import inspect
 import math
 import textwrap
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypedDict, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypedDict, cast, get_type_hints
 
 from asyncsim.base import checks, plugins
 from asyncsim.base.laws import Law
 from asyncsim.systems._system import PLACES, System
 
 Length = Law | float | str
-Time = Law | float | None
+Time = Law | float | str | None
 
 Knobs = ParamSpec("Knobs")
 
@@ -33,10 +33,15 @@ _SHARED = (
     "seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:"
 )
 """Words that docstrings of presets share: on `length` and `Times`, and behind them."""
+_OTHERS = (
+    "`model`, other settings of the event model by name, such as {'rate': 30} (tokens a second of a sample) or "
+    "{'reward': '@delays.csv:ms*0.001'}"
+)
+_MODEL = "Mapping[str, Any] | None"
 
 
 def preset(make: Callable[Knobs, System]) -> Callable[Knobs, System]:
-    """A preset whose last arguments are `length` and `**times`: its signature and docstring name each of them.
+    """A preset with the argument `model`; of one that ends in `**times` signature and docstring name each of them.
 
     Its docstring lists the trainer's own knobs ("Arguments: ... Source: ..."); one that describes `length` itself stays
     as it is. Raises `TypeError` for arguments that are not in the signature.
@@ -48,7 +53,12 @@ def preset(make: Callable[Knobs, System]) -> Callable[Knobs, System]:
         for name in settings:
             if name not in signature.parameters:
                 raise TypeError(f"{make.__name__}() got an unexpected keyword argument {name!r}")
-        return make(*knobs, **settings)
+        model = settings.pop("model", None)
+        system = make(*knobs, **settings)
+        if model is None:
+            return system
+        checks.require(isinstance(model, Mapping), "model", model, "settings by name", "write model={'rate': 30}")
+        return system.modeled(cast(Mapping[str, Any], model))
 
     build.__signature__ = signature  # type: ignore[attr-defined]
     build.__doc__ = _full_docstring(inspect.getdoc(make) or "")
@@ -58,7 +68,10 @@ def preset(make: Callable[Knobs, System]) -> Callable[Knobs, System]:
 def _full_signature(make: Callable[..., Any]) -> inspect.Signature:
     """The signature with each of `Times` in place of `**times`; types are text where they are in the preset's file."""
     signature = inspect.signature(make)
-    *knobs, _ = signature.parameters.values()
+    model = inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_MODEL)
+    *knobs, last = signature.parameters.values()
+    if last.kind is not last.VAR_KEYWORD:
+        return signature.replace(parameters=[*knobs, last, model])
     text = isinstance(signature.return_annotation, str)
     types = inspect.get_annotations(Times) if text else get_type_hints(Times)
     defaults = {field.name: field.default for field in dataclasses.fields(System)}
@@ -71,16 +84,20 @@ def _full_signature(make: Callable[..., Any]) -> inspect.Signature:
         )
         for name, kind in types.items()
     ]
-    return signature.replace(parameters=[*knobs, *times])
+    return signature.replace(parameters=[*knobs, *times, model])
 
 
 def _full_docstring(doc: str) -> str:
     """The docstring with the shared arguments added to its own."""
     paragraphs = doc.split("\n\n")
     for number, paragraph in enumerate(paragraphs):
-        if paragraph.startswith("Arguments:") and "`length`" not in paragraph:
-            knobs, _, source = " ".join(paragraph.split()).partition(". Source:")
-            paragraphs[number] = textwrap.fill(f"{knobs}; {_SHARED}{source}", 116, break_on_hyphens=False)
+        if paragraph.startswith("Arguments:"):
+            told = " ".join(paragraph.split())
+            if "`length`" not in told and "`service`" not in told:
+                knobs, _, source = told.partition(". Source:")
+                told = f"{knobs}; {_SHARED}{source}"
+            told = told.replace(". Returns a system.", f"; {_OTHERS}. Returns a system.")
+            paragraphs[number] = textwrap.fill(told, 116, break_on_hyphens=False)
     return "\n\n".join(paragraphs)
 
 

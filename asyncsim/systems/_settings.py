@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Self
@@ -57,7 +59,7 @@ class Settings(Source):
     turns: int = 1
     environment: Law | None = None
     environment_holds: bool = True
-    train_time: Law | float | None = None
+    train_time: Law | float | str | None = None
     load: float | None = None
     token_time: float = 0.0
     prefetch: int = 0
@@ -129,9 +131,33 @@ class Settings(Source):
         return self.token_time == 0.0 and not isinstance(time, Law) and time is not None and float(time) == 0.0
 
     def replace(self, **changes: Any) -> Self:
-        """The same system with other settings."""
+        """The same system with other settings; `rate` is the one number of `rates` of all places.
+
+        >>> from asyncsim.systems import areal
+        >>> areal(1, 2, length=600.0, load=1.0).replace(rate=30).mean_train_time(1)
+        20.0
+        """
         plugins.refuse(changes, plugins.BEFORE)
+        if "rate" in changes:
+            checks.require("rates" not in changes, "rate, rates", "both", "one of them", "rates has one for each place")
+            changes["rates"] = changes.pop("rate")
+        if isinstance(changes.get("rates"), int | float):
+            checks.real("rate", changes["rates"], "give work a second, as tokens", 0.0, open_low=True)
+            changes["rates"] = (changes["rates"],) * len(self.rates)
         return replace(self, **changes)
+
+    def modeled(self, model: Mapping[str, Any], field: str = "model") -> Self:
+        """The same system with settings of the event model changed by name; one of `load`, `train_time` replaces both.
+
+        Raises `InputError` for names that are no settings, beside what `replace` refuses.
+        """
+        refuse_unknown(model, field)
+        changes = {name: tuple(value) if isinstance(value, list) else value for name, value in model.items()}
+        if "train_time" in changes:
+            changes.setdefault("load", None)
+        elif changes.get("load") is not None:
+            changes["train_time"] = None
+        return self.replace(**changes) if changes else self
 
     def describe(self) -> dict[str, Any]:
         """Name, knobs, length, places and all settings, as JSON can hold them."""
@@ -164,9 +190,9 @@ class Settings(Source):
     def generation_rate(self, samples_per_group: int) -> float:
         """Groups a second when no place and no slot ever waits, at full concurrency.
 
-        Places: C / (E[max of N works] / speed + seconds of environment and, if it holds the place, of reward); slots
-        and permits: as many x speed / (N E[work]), the smallest of all. With fewer tickets than places the first so
-        many places count.
+        Places: the sum over them of 1 / (E[max of N works] / speed + seconds of environment and, if it holds the place,
+        of reward); slots and permits: as many x mean speed / (N E[work]), the smallest of all. With fewer tickets than
+        places the first so many places count.
         """
         busy = len(self.rates) if self.tickets is None else min(len(self.rates), self.tickets)
         active = busy * samples_per_group / self.servers
@@ -174,14 +200,30 @@ class Settings(Source):
         limits += [math.inf if self.permits is None else self.permits / self.servers]
         writing = min(active, *limits)
         speed = 1.0 if self.decode is None else self.decode[min(max(round(writing), 1), len(self.decode)) - 1]
-        scale = 1.0 if self.difficulty is None else self.difficulty.mean()
-        rate = float(sum(self.rates[:busy])) / busy * speed
-        seconds = self.length.expected_max(samples_per_group) * scale / rate
-        if self.environment is not None:
-            seconds += (self.turns - 1) * self.environment.mean()
-        if self.reward_holds and self.reward is not None:
-            seconds += self.reward.mean()
-        by_places = busy / seconds
+        by_places = self._by_places(samples_per_group, Counter(self.rates[:busy]), speed)
         if writing == active:
             return by_places
+        rate = float(sum(self.rates[:busy])) / busy * speed
         return min(by_places, self.servers * writing * rate / (samples_per_group * self.mean_work()))
+
+    def _by_places(self, samples_per_group: int, places: Mapping[float, int], speed: float) -> float:
+        """Groups a second of so many places of each rate, none of which ever waits."""
+        scale = 1.0 if self.difficulty is None else self.difficulty.mean()
+        work = self.length.expected_max(samples_per_group) * scale
+        environment = 0.0 if self.environment is None else (self.turns - 1) * self.environment.mean()
+        reward = self.reward.mean() if self.reward_holds and self.reward is not None else 0.0
+        return sum(count / (work / (rate * speed) + environment + reward) for rate, count in places.items())
+
+
+FIXED = ("name", "knobs", "recommended")
+"""Fields of a system that are no settings of the event model."""
+
+
+def refuse_unknown(model: Mapping[str, Any], field: str) -> None:
+    """Refuse names that are no settings of the event model, with the nearest one."""
+    plugins.refuse(model, plugins.BEFORE, f"{field} ")
+    settings = [each.name for each in fields(Settings) if each.name not in FIXED] + ["rate"]
+    for name in model:
+        near = difflib.get_close_matches(name, settings, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]}? " if near else ""
+        checks.one_of(field, name, settings, f"{hint}see the settings in asyncsim/systems/MODEL.md")

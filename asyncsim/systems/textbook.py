@@ -11,8 +11,13 @@ from asyncsim.systems._knobs import Length, Times, alike, count, preset
 from asyncsim.systems._system import System
 
 
+@preset
 def synchronous(
-    groups_per_batch: int = 1, *, length: Law | float | str = 1.0, train_time: Law | float = 1.0, sync_time: float = 0.0
+    groups_per_batch: int = 1,
+    *,
+    length: Law | float | str = 1.0,
+    train_time: Law | float | str = 1.0,
+    sync_time: float = 0.0,
 ) -> System:
     """Synchronous training: generate, then train, never both.
 
@@ -77,6 +82,7 @@ def fixed_lag(lag: int, groups_per_batch: int = 1, *, length: Length, **times: U
     )
 
 
+@preset
 def update_on_arrival(
     workers: int, service: Length = "exponential:1.0", rates: Sequence[float] | None = None, stagger: bool = False
 ) -> System:
@@ -98,6 +104,7 @@ def update_on_arrival(
     return _arrivals("update_on_arrival", workers, service, rates, stagger, tickets=workers, release="publish")
 
 
+@preset
 def buffered(
     workers: int,
     buffer_size: int,

@@ -147,8 +147,13 @@ def verl_separate_async(
     )
 
 
+@preset
 def one_step_off(
-    groups_per_batch: int = 1, *, length: Law | float | str = 1.0, train_time: Law | float = 1.0, sync_time: float = 0.0
+    groups_per_batch: int = 1,
+    *,
+    length: Law | float | str = 1.0,
+    train_time: Law | float | str = 1.0,
+    sync_time: float = 0.0,
 ) -> System:
     """One step off-policy (verl one-step-off): the next batch is generated while this one trains.
 

@@ -121,7 +121,7 @@ BESIDE = {
         "app.timelines",
     },
     "app.comparing": {"app.announcing", "app.commands", "app.streams", "app.wording"},
-    "app.sweeping": {"app.announcing", "app.commands", "app.streams", "app.timelines", "app.wording"},
+    "app.sweeping": {"app.announcing", "app.commands", "app.streams", "app.wording"},
     "app.completing": {"app.commands"},
     "app.cli": {
         "app.commands",

@@ -52,7 +52,7 @@ REFUSED = {
         ("--set", "length=lengths.csv", "--set", "load=1"),
         r"lognormal:1.0:0.8, .*@lengths.csv:column",
     ),
-    "rate=30": (("--set", "length=1.0", "--set", "load=1", "--model", "rate=30"), "did you mean rates?"),
+    "rat=30": (("--set", "length=1.0", "--set", "load=1", "--model", "rat=30"), "did you mean rate?"),
     "capacity=soon": (("--set", "length=1.0", "--set", "load=1", "--model", "capacity=soon"), "or give None"),
 }
 
@@ -66,7 +66,10 @@ def test_a_refusal_shows_a_way_out(case: str) -> None:
 
 
 def test_one_rate_is_that_of_all_places() -> None:
-    fast, slow = (call(*AREAL, "--set", "length=60.0", "--set", "load=1", "--model", f"rates={r}") for r in (30, 1))
+    words = (*AREAL, "--set", "length=60.0", "--set", "load=1", "--model")
+    fast, slow = call(*words, "rate=30"), call(*words, "rates=1")
+    assert call(*words, "rates=30").output == fast.output
+    assert "tokens, each sample written at 30 a second" in fast.output and "units of work" in slow.output
     assert fast.exit_code == 0 and setting(fast, "rates") == "30"
     assert float(setting(slow, "train_time") or 0) == 30 * float(setting(fast, "train_time") or 0)
 

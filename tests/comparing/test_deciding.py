@@ -144,7 +144,7 @@ def test_fixed_intervals_give_wrong_words_too_often(banks, monkeypatch):
     """The planted defect: a 95 percent interval for one look, looked at five times."""
 
     def fixed(statistic, kind, a, b, bounds, looks, alpha):
-        return float((a - b).mean()), deciding.statistics.intervals.planned(a - b, 1, 1, alpha)
+        return float((a - b).mean()), deciding.statistics.intervals.planned(a - b, 1, alpha)
 
     bank = banks["bandit"]
     # So small an effect that no look is narrow enough for "equal".

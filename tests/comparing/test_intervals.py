@@ -44,7 +44,7 @@ def rare(rng, n):
 
 
 def planned(x):
-    return intervals.planned(x, 1, len(LOOKS))
+    return intervals.planned(x, len(LOOKS))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_median_is_between_order_statistics(numbers):
         (lambda: intervals.betting([0.5], 0.0, 1.0, alpha=0.0), "alpha"),
         (lambda: intervals.share(3, 2), "successes"),
         (lambda: intervals.quantile([math.nan]), "values"),
-        (lambda: intervals.planned([1.0, 2.0], look=3, looks=2), "look"),
+        (lambda: intervals.planned([1.0, 2.0], looks=0), "looks"),
         (lambda: intervals.common_bound(0), "looks"),
     ],
 )

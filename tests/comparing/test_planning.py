@@ -22,11 +22,11 @@ def test_a_planned_number_finds_the_effect_as_often_as_it_says():
     rng = np.random.default_rng(4)
     found = 0
     for _ in range(400):
-        low, _ = intervals.planned(rng.normal(effect, spread, count), 1, looks, level)
+        low, _ = intervals.planned(rng.normal(effect, spread, count), looks, level)
         found += low > 0.0
     assert found >= stats.binom.ppf(1e-3, 400, 0.9)
     # Half as many find it too rarely: the number is not needlessly large.
-    few = sum(intervals.planned(rng.normal(effect, spread, count // 2), 1, looks, level).low > 0.0 for _ in range(400))
+    few = sum(intervals.planned(rng.normal(effect, spread, count // 2), looks, level).low > 0.0 for _ in range(400))
     assert few < stats.binom.ppf(1e-3, 400, 0.9)
 
 

@@ -124,3 +124,13 @@ def test_the_training_time_of_a_load_stays_where_a_knob_moves_the_places():
     assert moved.mean_train_time(1) != times[0]
     loads = grids.grid_of(system, {"load": [1.0, 2.0]})
     assert len({cell.subject.mean_train_time(1) for cell in loads.cells()}) == 2
+
+
+def test_settings_of_the_event_model_are_reached_in_specs_and_systems():
+    system = sim.systems.areal(
+        max_head_offpolicyness=1, consumer_batch_size=4, max_concurrent_rollouts=64, length=1.0, load=1.5
+    )
+    spec = grids.with_setting(bandit().replace(system=system), "model.rate", 2.0)
+    assert set(spec.system.rates) == {2.0}
+    grid = grids.grid_of(system, {"model.rate": [1.0, 2.0], "max_head_offpolicyness": [1, 2]})
+    assert [set(cell.subject.rates) for cell in grid.cells()] == [{1.0}, {1.0}, {2.0}, {2.0}]

@@ -252,15 +252,15 @@ def test_defaults_build_and_every_knob_is_recorded(name):
 
 @pytest.mark.parametrize("name", [name for name in REQUIRED if "load" in parameters(name)])
 def test_what_presets_share_stands_in_every_signature_and_docstring(name):
-    *_, length, load, train_time, sync_time = parameters(name).values()
-    shared = (length, load, train_time, sync_time)
-    assert [p.name for p in shared] == ["length", "load", "train_time", "sync_time"]
-    assert [p.default for p in shared] == [inspect.Parameter.empty, None, None, 0.0]
+    shared = list(parameters(name).values())[-5:]
+    assert [p.name for p in shared] == ["length", "load", "train_time", "sync_time", "model"]
+    assert [p.default for p in shared] == [inspect.Parameter.empty, None, None, 0.0, None]
     assert {p.kind for p in shared} == {inspect.Parameter.KEYWORD_ONLY}
     paragraphs = inspect.getdoc(getattr(presets, name)).split("\n\n")
     told = next(" ".join(text.split()) for text in paragraphs if text.startswith("Arguments: "))
     assert all(f"`{p.name}`" in told for p in shared)
-    assert "; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source: " in told
+    assert "; `sync_time`, seconds of a publish; `model`, other settings" in told
+    assert ". Returns a system. Raises `InputError`. Source: " in told
 
 
 def test_a_preset_takes_no_setting_of_the_model_unasked():
