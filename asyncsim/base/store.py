@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ NOTE = b"asyncsim"
 """Key of a Parquet file's own metadata that holds what `pack` was told about the rows."""
 CELL = 64
 """Bytes that a cell of a table takes at most while it is read, beside its text."""
+AT_ONCE = 32
+"""Files of a bucket that are read at one time."""
 DIRECT = ("s3", "gcs", "abfs")
 """File systems in which a file appears when it is complete; elsewhere it gets its name then."""
 
@@ -74,6 +78,16 @@ class Store:
             return Path(self._root, name).read_bytes()
         with self._reachable(reads=True), self._system.open_input_stream(f"{self._root}/{name}") as stream:
             return bytes(stream.read())
+
+    def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
+        """The bytes of many files in their order; those of a bucket are fetched several at a time."""
+        if self._system is None:
+            yield from map(self.read, names)
+            return
+        left = iter(names)
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            while some := list(itertools.islice(left, 8 * AT_ONCE)):
+                yield from threads.map(self.read, some)
 
     def has(self, name: str) -> bool:
         """Whether a file is there."""

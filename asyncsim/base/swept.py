@@ -61,8 +61,8 @@ class Sweep:
     def rows(self) -> Iterator[pd.DataFrame]:
         """The numbers of every replicate, a table for each unit in the order of the grid, read when it is asked for."""
         store = storing.Store(self.store)
-        for name in self.files:
-            yield storing.unpack(store.read(name), name)[0].to_pandas()
+        for name, data in zip(self.files, store.read_all(self.files), strict=True):
+            yield storing.unpack(data, name)[0].to_pandas()
 
     def row(self) -> dict[str, Any]:
         """The JSON object."""

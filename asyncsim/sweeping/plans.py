@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -188,13 +189,14 @@ def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = 
     there = set(store.names("units"))
     summary: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
-    files: list[str] = []
+    files = [name for key in plan.keys if (name := units.name_of(key)) in there]
+    contents = zip(files, store.read_all(files), strict=True)
     for cell, riders, keys in plan.settings():
         names = [units.name_of(key) for key in keys]
         known = [name for name in names if name in there]
-        files += known
         if known:
-            summary += _summary(store, plan, cell, riders, known)
+            tables = [storing.unpack(data, name)[0] for name, data in itertools.islice(contents, len(known))]
+            summary += _summary(plan, cell, riders, tables)
         if len(known) < len(names):
             lost = [key for key, name in zip(keys, names, strict=True) if name not in there]
             failed.append(_failure(store, cell, riders, lost))
@@ -205,10 +207,9 @@ def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = 
 
 
 def _summary(
-    store: Store, plan: Plan, cell: Mapping[str, Any], riders: Sequence[Mapping[str, float]], names: Sequence[str]
+    plan: Plan, cell: Mapping[str, Any], riders: Sequence[Mapping[str, float]], tables: Sequence[Any]
 ) -> Iterator[dict[str, Any]]:
     """Rows of one structure with the riders of a unit, from all its blocks."""
-    tables = [storing.unpack(store.read(name), name)[0] for name in names]
 
     def numbers(column: str) -> np.ndarray:
         parts = [table.column(column).to_numpy().reshape(len(riders), -1) for table in tables]

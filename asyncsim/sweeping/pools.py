@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +15,8 @@ from typing import Any, Protocol
 from asyncsim.base import checks
 
 BACKENDS = ("processes", "ray")
+SECONDS = 5.0
+"""How long an address may take to answer."""
 AHEAD = 2
 """Units that wait at each worker, so that none is idle while its next one is prepared."""
 
@@ -41,6 +44,8 @@ def check(backend: str, workers: int | None, address: str | None) -> None:
     checks.require(address is None or backend == "ray", "address", address, "left out", remedy)
     if workers is not None:
         checks.integer("workers", workers, 1, "give at least one worker", 4096)
+    if address is not None and address != "auto":
+        _reach(address)
 
 
 def pool(backend: str, workers: int | None, address: str | None = None) -> Pool:
@@ -186,6 +191,18 @@ def _join(ray: Any, workers: int | None, address: str | None) -> None:
         reason = " ".join(str(error).split())[:160]
         remedy = "check the address, or leave it out for a cluster on this machine"
         raise checks.InputError("address", address, f"that of a Ray cluster ({reason})", remedy) from None
+
+
+def _reach(address: str) -> None:
+    """Refuse an address where nobody listens: Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    remedy = "check the address, or leave it out for a cluster on this machine"
+    checks.require(bool(host) and port.isdigit(), "address", address, "host:port, ray://host:port or auto", remedy)
+    try:
+        socket.create_connection((host, int(port)), SECONDS).close()
+    except OSError as error:
+        bound = f"one where a Ray cluster answers ({error.strerror or error})"
+        raise checks.InputError("address", address, bound, remedy) from None
 
 
 def _perform(where: str, content: dict[str, Any]) -> dict[str, Any]:

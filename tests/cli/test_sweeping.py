@@ -119,3 +119,20 @@ def test_a_swept_system_prints_its_knee(tmp_path):
     for option in ("--save", "--trace"):
         refused = call("timeline", "areal", *common, "--sweep", "max_head_offpolicyness=1", option, "x.json")
         assert refused.exit_code == 2 and "left out beside --sweep" in refused.stderr
+
+
+def test_a_stopped_sweep_says_what_is_kept(monkeypatch, tmp_path):
+    from asyncsim.sweeping import carrying
+
+    once = carrying.carry_out
+
+    def stopped(units, pool, where):
+        yield next(once(units, pool, where))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(carrying, "carry_out", stopped)
+    result = call("sweep", "--grid", "staleness=0,1,2", *SMALL)
+    assert result.exit_code == 130
+    assert "stopped by Ctrl-C: 1 of 3 units are kept in asyncsim-results; the same command" in result.stderr
+    monkeypatch.setattr(carrying, "carry_out", once)
+    assert "2 made, 1 were there" in call("sweep", "--grid", "staleness=0,1,2", *SMALL).output

@@ -213,6 +213,8 @@ def test_a_store_that_cannot_be_written_stops_the_sweep_in_one_line(tmp_path, mo
         ({"backend": "threads"}, "backend"),
         ({"workers": 0}, "at least|>= 1"),
         ({"address": "ray://x:1"}, "left out"),
+        ({"address": "127.0.0.1:9", "backend": "ray"}, "where a Ray cluster answers"),
+        ({"address": "nowhere", "backend": "ray"}, "host:port"),
         ({"replicates": 0}, "replicates"),
         ({"seed": -1}, "seed"),
         ({"over": "median"}, "over"),
