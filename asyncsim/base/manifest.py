@@ -35,11 +35,11 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
     """
     commit, dirty = _checkout(Path(__file__).resolve().parent)
     return {
-        "asyncsim": _version("asyncsim"),
+        "asyncsim": version_of("asyncsim"),
         "commit": commit,
         "dirty": dirty,
         "python": platform.python_version(),
-        "libraries": {name: version for name in LIBRARIES if (version := _version(name))},
+        "libraries": {name: version for name in LIBRARIES if (version := version_of(name))},
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -51,7 +51,8 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
 
 
 @cache
-def _version(distribution: str) -> str | None:
+def version_of(distribution: str) -> str | None:
+    """The installed version of a package, None where it is absent."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

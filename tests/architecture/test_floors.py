@@ -35,6 +35,7 @@ FLOORS = {
             "showing",
             "files",
             "columns",
+            "labelled",
             "compiling",
         )
     },
@@ -47,6 +48,9 @@ FLOORS = {
         "learning.versions",
         "learning.ratios",
         "learning.step",
+        "learning.standing",
+        "learning.packing",
+        "learning.callbacks",
         "theory",
     },
     2: {
@@ -59,7 +63,7 @@ FLOORS = {
         "learning.drawing",
         "learning.rng_torch",
     },
-    3: {"learning.spec", "learning.loop", "learning.running", "diagnostics", "learning.oracle"},
+    3: {"learning.spec", "learning.loop", "learning.checkpoint", "learning.running", "diagnostics", "learning.oracle"},
     4: {"trials", "validation", "conformance", "comparing"},
     5: {"plotting"},
     6: {
@@ -102,7 +106,8 @@ BESIDE = {
     "diagnostics": {"learning.oracle"},
     "learning.loop": {"diagnostics"},
     "learning.spec": {"diagnostics"},
-    "learning.running": {"learning.spec", "learning.loop", "diagnostics"},
+    "learning.checkpoint": {"learning.spec"},
+    "learning.running": {"learning.spec", "learning.loop", "learning.checkpoint", "diagnostics"},
     "trials": {"validation"},
     "app.judgments": {"app.verifying", "app.reporting"},
     "app.announcing": {"app.streams"},
