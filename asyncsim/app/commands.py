@@ -143,12 +143,16 @@ class Keeping(NamedTuple):
     log: Sequence[str] = ()
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `sim.run`."""
+        """The arguments of `sim.run` that are not left at their defaults."""
         from asyncsim.learning import callbacks
 
-        every = {} if self.every is None else {"checkpoint_every": self.every}
-        heard = [callbacks.named(text) for text in self.log]
-        return {"checkpoint": self.checkpoint, "resume": self.resume, "callback": heard, **every}
+        wanted = {
+            "checkpoint": self.checkpoint,
+            "checkpoint_every": self.every,
+            "resume": self.resume,
+            "callback": [callbacks.named(text) for text in self.log] or None,
+        }
+        return {name: value for name, value in wanted.items() if value is not None}
 
     @property
     def remedy(self) -> str:

@@ -151,7 +151,7 @@ class Keeper:
 
     def __init__(self, path: files.Where, every: Any, spec: Spec, seed: int, saved: Saved | None = None) -> None:
         self.path, self.every = files.writable("checkpoint", path), interval(every)
-        self.about = {"format": FORMAT, "made_with": made_with(), "seed": seed, "spec": written(spec)}
+        self.about = {"format": FORMAT, "made_with": made_with(), "seed": int(seed), "spec": written(spec)}
         self.about["identity"] = identity(spec)
         self.parts: list[Part] = [] if saved is None else list(saved.parts)
         self.standing = None if saved is None else saved.standing
@@ -198,14 +198,11 @@ def opened(
     spec: Spec | None, seed: int, path: files.Where | None, every: Any, resume: files.Where | None
 ) -> tuple[Spec | None, int, Keeper | None]:
     """Spec and seed of a run, those of the checkpoint where only that is given, and who keeps its checkpoints."""
+    if path is not None and (resume is None or Path(path).resolve() != Path(resume).resolve()):
+        remedy = f"go on from it by resume={str(path)!r}, or remove it"
+        checks.require(not Path(path).exists(), "checkpoint", str(path), "a new file", remedy)
     if resume is None:
-        if path is not None and isinstance(spec, Spec):
-            fresh = not Path(path).exists()
-            checks.require(
-                fresh, "checkpoint", str(path), "a new file", f"go on from it by resume={str(path)!r}, or remove it"
-            )
-            return spec, seed, Keeper(path, every, spec, seed)
-        return spec, seed, None
+        return spec, seed, Keeper(path, every, spec, seed) if path is not None and spec is not None else None
     saved = read(resume)
     if spec is None:
         spec, seed = saved.remade(), seed or saved.seed

@@ -277,6 +277,9 @@ class _Block:
         spec, policy = run.spec, run.spec.trained_policy
         self.replicates, self.task = replicates, spec.fitted_task
         self.feed, realization = run.source.feed(replicates)
+        # A part of another package may have no way to be packed.
+        parts = {"task": self.task, "policy": policy, "system": self.feed}
+        self.unpackable = [name for name, part in parts.items() if not hasattr(part, "packed")]
         if run.keeper is not None and not self.unpackable:
             self.task = self.task.keeping()
             self.feed.keeping()
@@ -286,16 +289,10 @@ class _Block:
             spec.diagnostics, policy, spec.every, len(replicates), policy.size, self._heard_by(run.hear, spec)
         )
 
-    @property
-    def unpackable(self) -> str:
-        """The first part, of another package say, that has no way to be packed; "" where all have one."""
-        parts = {"task": self.task, "system": self.feed}
-        return next((name for name, part in parts.items() if not hasattr(part, "packed")), "")
-
     def packed(self, at: Standing) -> dict[str, Any]:
         """Everything that the next batch depends on, in plain containers."""
         if self.unpackable:
-            raise Unwritable(f"the {self.unpackable} has no method `packed`")
+            raise Unwritable(f"the {self.unpackable[0]} has no method `packed`")
         parts: dict[str, Any] = {"feed": self.feed, "source": self.source, "recorder": self.recorder}
         return {**{name: part.packed() for name, part in parts.items()}, **at._asdict()}
 

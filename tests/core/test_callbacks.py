@@ -134,8 +134,9 @@ def test_tensorboard_reads_the_numbers_back(tmp_path):
 
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
 def test_real_trackers_take_it_without_a_network(name, tmp_path, monkeypatch):
-    pytest.importorskip(name)
+    # trackio reads it when it is imported.
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
+    pytest.importorskip(name)
     offline = {"mode": "offline", "dir": str(tmp_path)} if name == "wandb" else {}
     sim.run(spec(), callback=getattr(sim.callbacks, name)(project="p", **offline))
     assert any(tmp_path.rglob("*.wandb" if name == "wandb" else "*.db"))

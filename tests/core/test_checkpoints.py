@@ -16,14 +16,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base import files
+from asyncsim.base.laws import constant
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.learning import checkpoint
 from asyncsim.learning.packing import Unwritable, flattened, rebuilt
+from asyncsim.systems._system import StalledError
+from tests.core.test_coupled_drawing import PARTS
+from tests.systems.settings import systems
 
 SEED = 3
 LANGUAGE = {"width": 32, "layers": 1, "steps": 0}
@@ -173,6 +177,27 @@ def test_it_may_be_killed_twice_at_any_batch(kind, draw, tmp_path_factory):
     with pytest.raises(Killed):
         sim.run(made, seed=SEED, resume=path, checkpoint_every=every, callback=killer(*again))
     assert sim.run(resume=path) == trace
+
+
+@settings(max_examples=25)
+@given(
+    system=systems(features=PARTS),
+    coupled=st.booleans(),
+    drawing=st.sampled_from(["late", "early"]),
+    at=st.tuples(st.integers(0, 7), st.integers(0, 1)),
+)
+def test_any_event_system_goes_on(system, coupled, drawing, at, tmp_path_factory):
+    if coupled:
+        made = ending(system.replace(length=constant(6.0), failure_keeps=False), updates=8, replicates=2, block=1)
+    else:
+        made = spec(system=system, updates=8, replicates=2, block=1, samples_per_group=2)
+    made, path = made.replace(drawing=drawing), tmp_path_factory.mktemp("killed") / "c.npz"
+    try:
+        trace = sim.run(made, seed=SEED)
+    except (StalledError, sim.InputError):
+        reject()
+    broken(made, path, *at)
+    assert sim.run(made, seed=SEED, resume=path) == trace
 
 
 def without(name):
@@ -379,6 +404,16 @@ def test_what_no_file_can_hold_is_named_and_blocks_are_kept(tmp_path, capsys):
     assert sim.run(made, SEED, resume=path) == sim.run(made, SEED)
     with pytest.raises(sim.InputError, match="one that holds its spec"):
         sim.run(resume=path)
+
+
+def test_a_part_without_a_way_to_be_packed_is_named(tmp_path, capsys, monkeypatch):
+    from asyncsim.base.feeds import EagerFeed
+
+    monkeypatch.delattr(EagerFeed, "packed")
+    made, path = spec(block=1), tmp_path / "c.npz"
+    broken(made, path, 4, block=2)
+    assert "the system has no method `packed`" in capsys.readouterr().err
+    assert len(checkpoint.read(path).parts) == 2 and sim.run(resume=path) == sim.run(made, SEED)
 
 
 def test_initial_parameters_and_schedules_of_a_spec_that_cannot_be_written_are_compared(tmp_path):
