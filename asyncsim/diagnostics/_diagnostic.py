@@ -183,7 +183,7 @@ class Recorder:
     def packed(self) -> dict[str, Any]:
         """What was recorded so far, in plain containers; `restore` is the way back."""
         return {
-            "updates": self.updates,
+            "updates": np.array(self.updates, dtype=np.int64),
             "rows": {name: torch.stack(rows) for name, rows in self.rows.items() if rows},
             "alive": self.alive,
             "previous": self.previous,
@@ -193,7 +193,7 @@ class Recorder:
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Have recorded what was recorded when `packed` was asked."""
-        self.updates, self.alive, self.previous = tree["updates"], tree["alive"], tree["previous"]
+        self.updates, self.alive, self.previous = tree["updates"].tolist(), tree["alive"], tree["previous"]
         self.rows |= {name: list(rows.unbind(0)) for name, rows in tree["rows"].items()}
         for accumulator, attributes in zip(self.accumulators, tree["accumulators"], strict=True):
             vars(accumulator).update(attributes)

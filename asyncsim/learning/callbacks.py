@@ -68,7 +68,7 @@ class Listeners:
     """All callbacks of a run; a context that closes them."""
 
     def __init__(self, callbacks: Callback | Sequence[Callback]) -> None:
-        self.all = (callbacks,) if callable(callbacks) else tuple(callbacks)
+        self.all = tuple(callbacks) if isinstance(callbacks, Sequence) else (callbacks,)
         for each in self.all:
             checks.require(callable(each), "callback", each, "a function of one record", "write callback=f")
 

@@ -81,7 +81,7 @@ class Saved(NamedTuple):
         return Spec.from_dict(self.spec)
 
     def check(self, spec: Spec, seed: int) -> None:
-        """Refuse to go on with another spec or seed than the checkpoint's."""
+        """Refuse to go on with another spec or seed than the checkpoint's; functions are told by their names only."""
         remedy = "go on with the spec and the seed that it was made with, or begin anew"
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
         mine = identity(spec)
@@ -198,6 +198,7 @@ def opened(
     spec: Spec | None, seed: int, path: files.Where | None, every: Any, resume: files.Where | None
 ) -> tuple[Spec | None, int, Keeper | None]:
     """Spec and seed of a run, those of the checkpoint where only that is given, and who keeps its checkpoints."""
+    interval(every)
     if path is not None and (resume is None or Path(path).resolve() != Path(resume).resolve()):
         remedy = f"go on from it by resume={str(path)!r}, or remove it"
         checks.require(not Path(path).exists(), "checkpoint", str(path), "a new file", remedy)

@@ -63,7 +63,8 @@ def run(
     `checkpoint`: a new file that keeps what was reached, written every `checkpoint_every` seconds (or, as text, "500
     updates") behind a batch. `resume`: such a file, from which a run that ended early, however it ended, goes on to the
     bits of an unbroken one; new checkpoints go to the same file. Spec and seed have to be those of the file, or are
-    left out. Parts that no file can hold are named; then the file holds finished blocks, and a block begins again.
+    left out; functions of one's own are compared by name, their code is not. Parts that no file can hold are named;
+    then the file holds finished blocks, and a block begins again.
 
     `callback`: called with a `Recorded` behind each recorded update, one or several; see `sim.callbacks`. What it
     raises ends the run. A resumed run calls it for the updates that are made again and later ones.

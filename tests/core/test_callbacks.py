@@ -72,8 +72,9 @@ def test_what_it_raises_ends_the_run_with_its_own_traceback():
     with pytest.raises(ZeroDivisionError, match="mine") as caught:
         sim.run(spec(), callback=[Wrong(), Wrong()])
     assert caught.traceback[-1].name == "__call__" and closed == [1, 1]
-    with pytest.raises(sim.InputError, match="callback = 3"):
-        sim.run(spec(), callback=[3])
+    for wrong in (3, [3]):
+        with pytest.raises(sim.InputError, match="callback = 3"):
+            sim.run(spec(), callback=wrong)
 
 
 def test_summaries_leave_out_what_is_missing():
