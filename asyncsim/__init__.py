@@ -38,6 +38,7 @@ NAMES = {
     "InputError": "asyncsim.base.checks",
     "run": "asyncsim.learning.running",
     "Interrupted": "asyncsim.learning.running",
+    "callbacks": "asyncsim.learning.callbacks",
     "compare": "asyncsim.comparing",
     "power": "asyncsim.comparing",
     "sweep": "asyncsim.sweeping",

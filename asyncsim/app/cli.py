@@ -212,6 +212,25 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the trace to this path (.png, .pdf or .svg).")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the trace to this path; load it with sim.Trace.load.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Keep what was reached in this file, from which --resume goes on.")
+    ] = None,
+    checkpoint_every: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help='Time between checkpoints (default: 60), or "500 updates".')
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Go on from this checkpoint, to the same bits; options that describe the run may be left out."
+        ),
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Log metrics: tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live, live:METRIC. Repeat for more.",
+        ),
+    ] = None,
     print_spec: Annotated[
         bool, typer.Option("--print-spec", help="Print the spec as JSON, ready for a file, and stop.")
     ] = False,
@@ -219,7 +238,7 @@ def run(
     json_path: Json = None,
 ) -> int:
     """Train a policy on the staleness of a system, over many replicates at once."""
-    commands.outputs(plot, save=save, json=json_path)
+    commands.outputs(plot, save=save, json=json_path, checkpoint=checkpoint)
     # Collect parts and sizes.
     parts = {
         "task": task,
@@ -241,13 +260,17 @@ def run(
         "diagnostics": diagnostics if diagnostics in ("default", "none") else diagnostics.split(","),
     }
     # Build the spec, or read it.
-    if file is None:
+    given = _given(context)
+    if resume is not None and wording.describe_nothing(given):
+        spec, seed = commands.remade(resume, seed if "seed" in given else None)
+    elif file is None:
         spec = wording.spec(parts, link or [], staleness, coupled, settings or [], sizes)
     else:
-        spec = wording.of_file(file, _given(context))
+        spec = wording.of_file(file, given)
     if print_spec or dry_run:
         return commands.show(spec, print_spec)
-    return commands.run(spec, seed, plot, save, json_path)[1]
+    keeping = commands.Keeping(checkpoint, checkpoint_every, resume, log or [])
+    return commands.run(spec, seed, plot, save, json_path, keeping)[1]
 
 
 @app.command()

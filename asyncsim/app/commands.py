@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -130,8 +130,51 @@ def show(spec: Spec, as_json: bool) -> int:
     return 0
 
 
+class Keeping(NamedTuple):
+    """Where a run is kept and logged while it is under way: `checkpoint`, `every`, `resume` as in `sim.run`.
+
+    `log`: ready callbacks in words.
+    """
+
+    checkpoint: Path | None = None
+    every: str | None = None
+    resume: Path | None = None
+    log: Sequence[str] = ()
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `sim.run` that are not left at their defaults."""
+        from asyncsim.learning import callbacks
+
+        wanted = {
+            "checkpoint": self.checkpoint,
+            "checkpoint_every": self.every,
+            "resume": self.resume,
+            "callback": [callbacks.named(text) for text in self.log] or None,
+        }
+        return {name: value for name, value in wanted.items() if value is not None}
+
+    @property
+    def remedy(self) -> str:
+        """What makes a stopped run whole."""
+        path = self.checkpoint or self.resume
+        return "start it again" if path is None else f"go on with asyncsim run --resume {path}"
+
+
+def remade(path: Path, seed: int | None) -> tuple[Spec, int]:
+    """Spec and seed of a checkpoint; a `seed` that was given stands, and is compared when the run goes on."""
+    from asyncsim.learning import checkpoint
+
+    saved = checkpoint.read(path)
+    return saved.remade(), saved.seed if seed is None else seed
+
+
 def run(
-    spec: Spec, seed: int, plot: Path | None, save: Path | None, json_path: Path | None = None
+    spec: Spec,
+    seed: int,
+    plot: Path | None,
+    save: Path | None,
+    json_path: Path | None = None,
+    keeping: Keeping | None = None,
 ) -> tuple[dict[str, Any], int]:
     """Run, print the header, write what is asked for, then print where the metrics ended; JSON object and exit status.
 
@@ -140,6 +183,8 @@ def run(
     from asyncsim.learning import running
 
     # Print what the result depends on.
+    keeping = keeping or Keeping()
+    arguments = keeping.arguments()
     header = spec.describe()
     _print_header(header)
     print("\n".join(_notes(header, spec.passes)), flush=True)
@@ -147,7 +192,7 @@ def run(
     stopped: running.Interrupted | None = None
     try:
         with announcing.announced():
-            trace = running.run(spec, seed)
+            trace = running.run(spec, seed, **arguments)
     except running.Interrupted as interrupted:
         if interrupted.trace is None:
             raise
@@ -168,7 +213,7 @@ def run(
     if stopped is not None:
         streams.complain(
             f"stopped by {stopped.by} after {running.how_far(trace)}; what was recorded is kept. For the whole run "
-            "start it again; sim.Spec(..., initial=trace.parameters) starts from the weights reached"
+            f"{keeping.remedy}; sim.Spec(..., initial=trace.parameters) starts from the weights reached"
         )
         return result, 128 + stopped.number
     return result, outputs.status(128 + received[0] if received else 0)

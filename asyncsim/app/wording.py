@@ -195,7 +195,10 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
     return spec(parts, links, own.get("staleness"), bool(own.get("coupled", False)), dotted, sizes)
 
 
-BESIDE = ("file", "seed", "plot", "save", "json_path", "print_spec", "dry_run")
+BESIDE = (
+    *("file", "seed", "plot", "save", "json_path", "print_spec", "dry_run"),
+    *("checkpoint", "checkpoint_every", "resume", "log"),
+)
 """Options that go with a spec from a file."""
 
 
@@ -207,6 +210,11 @@ def of_file(path: Path, given: Sequence[str]) -> Spec:
         option = "--" + name.replace("_", "-")
         checks.require(name in BESIDE, option, "given", f"left out beside {path}", "change the file instead")
     return Spec.load(path)
+
+
+def describe_nothing(given: Sequence[str]) -> bool:
+    """Whether none of the given options describes a run."""
+    return "file" not in given and set(given) <= set(BESIDE)
 
 
 def _check_task(name: str) -> None:

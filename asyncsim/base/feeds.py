@@ -60,6 +60,18 @@ class Feed(Protocol):
         """The schedule of the batches taken so far."""
         ...
 
+    def keeping(self) -> None:
+        """Note from now on what `packed` needs; asked before the first batch, where checkpoints are written."""
+        ...
+
+    def packed(self) -> dict[str, Any]:
+        """How far it is, in plain containers."""
+        ...
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Stand, fresh, where `packed` was asked."""
+        ...
+
 
 class EagerFeed:
     """Feed of a schedule that is known beforehand; also how a saved schedule is replayed.
@@ -91,6 +103,17 @@ class EagerFeed:
     def record(self) -> records.Schedule:
         """The schedule of the batches taken so far."""
         return head(self.schedule, self._taken)
+
+    def keeping(self) -> None:
+        """Nothing has to be noted: everything is known."""
+
+    def packed(self) -> dict[str, Any]:
+        """How many batches were taken."""
+        return {"taken": self._taken}
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Stand where so many batches were taken."""
+        self._taken = tree["taken"]
 
 
 def head(schedule: records.Schedule, batches: int, rows: np.ndarray | None = None) -> records.Schedule:

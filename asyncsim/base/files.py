@@ -273,20 +273,23 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
     return dict(rows)
 
 
-def save_arrays(path: Where, kind: str, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> None:
-    """Write named arrays and scalars, as JSON can hold them, into one compressed file, atomically."""
+def save_arrays(
+    path: Where, kind: str, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any], compressed: bool = True
+) -> None:
+    """Write named arrays and scalars, as JSON can hold them, into one file, atomically."""
     header = json.dumps({"kind": kind, "format": FORMAT, "scalars": scalars})
     packed = {"__header__": np.frombuffer(header.encode(), dtype=np.uint8), **arrays}
     # savez keeps mapping keys that contain "/" as they are; only its keyword form restricts them.
-    write_atomically(path, lambda file: np.savez_compressed(file, **packed))  # type: ignore[arg-type]
+    write: Callable[..., None] = np.savez_compressed if compressed else np.savez
+    write_atomically(path, lambda file: write(file, **packed))
 
 
-def load_arrays(path: Where, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def load_arrays(path: Where, kind: str, remedy: str | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read what `save_arrays` wrote; a file missing, damaged, too big or of another kind or format is refused by name.
 
     What its headers declare is checked against `limit` before anything is allocated.
     """
-    remedy = f"write it again with {kind}.save()"
+    remedy = remedy or f"write it again with {kind}.save()"
     arrays = packed_arrays(path, f"{kind} file", remedy, text="__header__")
     with decoding(path, f"{kind} file", remedy):
         header = json.loads(arrays.pop("__header__").tobytes().decode())

@@ -20,7 +20,7 @@ class Progress:
     """
 
     def __init__(self, what: str, total: int, wanted: bool | None = None) -> None:
-        self.what, self.total, self.done = what, total, 0
+        self.what, self.total, self.done, self.before = what, total, 0, 0
         terminal = sys.stderr is not None and sys.stderr.isatty()
         self.barred = terminal and (total >= LONG if wanted is None else wanted)
         self.spoken = wanted is not False and not terminal
@@ -41,6 +41,12 @@ class Progress:
         if self.bar is not None:
             self.bar.stop()
 
+    def begin(self, steps: int) -> None:
+        """So many steps were done before, at no cost of time."""
+        self.done = self.before = steps
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=steps)
+
     def add(self, steps: int = 1) -> None:
         """So many steps more are done."""
         self.done += steps
@@ -52,7 +58,7 @@ class Progress:
     def _say(self) -> None:
         self.last = time.monotonic()
         spent = self.last - self.start
-        remaining = spent * (self.total - self.done) / self.done
+        remaining = spent * (self.total - self.done) / (self.done - self.before)
         share = self.done / self.total
         line = f"asyncsim: {share:.0%} of the {self.what} after {spent:.0f} s, about {remaining:.0f} s more"
         print(line, file=sys.stderr, flush=True)

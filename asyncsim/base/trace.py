@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base import checks, feeds, files, notation, records, showing, uncertainty
+from asyncsim.base import checks, feeds, files, labelled, notation, records, showing, uncertainty
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray
 
 
 NAMED = 6
@@ -34,9 +35,10 @@ class Trace:
     schedule.
 
     `header` has `spec`, the spec in words, and `manifest` with seed, versions and hardware. `settings` are knobs that
-    differ between replicates, `ranges` the least and largest value of bounded metrics. `partial` is there where the run
-    was stopped. It has `updates` made of `of` (by the block that was stopped), and `replicates` begun of
-    `of_replicates`. `complete` says how many of them are, `by` what stopped the run.
+    differ between replicates, `ranges` the least and largest value of bounded metrics, `axes` names of the axes of
+    accumulated arrays, where they have names. `partial` is there where the run was stopped. It has `updates` made of
+    `of` (by the block that was stopped), and `replicates` begun of `of_replicates`. `complete`
+    says how many of them are, `by` what stopped the run.
 
     Two traces are equal where all numbers and the spec are, to the bit; manifests are not compared.
     """
@@ -250,6 +252,17 @@ class Trace:
                         rows.append((int(update), name, *setting, *statistics))
         columns = ["mean", "standard_error", "low", "high", "replicates", "independent"]
         return pd.DataFrame(rows, columns=["update", "metric", *knobs, *columns])
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The trace as an `xarray.Dataset`, arrays with names for their axes.
+
+        Variables: each metric (update, replicate); each accumulated array, replicate last, its other axes by the names
+        that its accumulator gives them (lag), else NAME_0, NAME_1; `parameters` (replicate, parameter); `diverged`
+        (replicate). Coordinates: update, replicate, and along replicate realization and the knobs that differ.
+        Attributes: the entries of the header as JSON text. The schedule is left out. Units are those of the metrics.
+        Raises `InputError` where xarray is absent: pip install 'asyncsim[xarray]'.
+        """
+        return labelled.dataset(self)
 
     def _bounds(self, name: str, estimate: records.Estimate) -> tuple[float, float]:
         """The interval of a row, however false its error; infinite where there is none."""

@@ -20,6 +20,8 @@ from asyncsim.learning.versions import tensor
 from asyncsim.policies._policy import Policy
 
 SUBJECTS = ("step", "batch", "policy")
+Hear = Callable[[int, dict[str, np.ndarray]], None]
+"""Called behind every recorded update with its number and its metrics, name to float64 `[R]`."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Accumulator(Protocol):
 
     def observe(self, step: Step) -> None: ...
 
+    # Optional `axes`: names of the axes before the last of each array of the result, for `Trace.to_xarray`.
+
     def result(self) -> dict[str, np.ndarray]: ...
 
 
@@ -138,7 +142,10 @@ class Recorder:
     A frozen replicate's numbers are missing (NaN) from the update at which it left the finite range.
     """
 
-    def __init__(self, diagnostics: Any, policy: Policy, every: int, replicates: int, size: int) -> None:
+    def __init__(
+        self, diagnostics: Any, policy: Policy, every: int, replicates: int, size: int, hear: Hear | None = None
+    ) -> None:
+        self.hear = hear
         self.metrics, self.accumulators = chosen(diagnostics, policy)
         self.every, self.active = every, bool(self.metrics or self.accumulators)
         everything: list[Any] = [*self.metrics, *self.accumulators]
@@ -150,8 +157,13 @@ class Recorder:
 
     def observe(self, step: Step, statistics: dict[str, Tensor], alive: Tensor) -> None:
         """Record one update, with the numbers `[R]` that the chain reports."""
-        if not self.active:
-            return
+        if self.active:
+            self._record(step, statistics, alive)
+        if self.hear is not None and step.update % self.every == 0:
+            # Copies: what a listener does with them must not reach the trace.
+            self.hear(step.update, {name: rows[-1].cpu().numpy().copy() for name, rows in self.rows.items()})
+
+    def _record(self, step: Step, statistics: dict[str, Tensor], alive: Tensor) -> None:
         self.alive, step.previous = alive, self.previous
         for accumulator in self.accumulators:
             accumulator.observe(step)
@@ -162,6 +174,29 @@ class Recorder:
                 row = torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
                 self.rows.setdefault(name, []).append(row)
         self.previous = step.gradient
+
+    @property
+    def axes(self) -> dict[str, list[str]]:
+        """Names of the axes of accumulated arrays before the last, where the accumulator names them."""
+        return {name: list(axes) for each in self.accumulators for name, axes in getattr(each, "axes", {}).items()}
+
+    def packed(self) -> dict[str, Any]:
+        """What was recorded so far, in plain containers; `restore` is the way back."""
+        return {
+            "updates": np.array(self.updates, dtype=np.int64),
+            "rows": {name: torch.stack(rows) for name, rows in self.rows.items() if rows},
+            "alive": self.alive,
+            "previous": self.previous,
+            # One without attributes of its own stands for itself, which no file can hold.
+            "accumulators": [dict(getattr(each, "__dict__", {"itself": each})) for each in self.accumulators],
+        }
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Have recorded what was recorded when `packed` was asked."""
+        self.updates, self.alive, self.previous = tree["updates"].tolist(), tree["alive"], tree["previous"]
+        self.rows |= {name: list(rows.unbind(0)) for name, rows in tree["rows"].items()}
+        for accumulator, attributes in zip(self.accumulators, tree["accumulators"], strict=True):
+            vars(accumulator).update(attributes)
 
     def results(self, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Metrics `[U/every, R]` and accumulated arrays `[..., R]`; those that a run cut short lacks are left out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Autocorrelogram:
 
     name = "autocorrelogram"
     outputs = ()
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {"autocorrelogram": ("lag",)}
 
     def fresh(self) -> Autocorrelogram:
         """An empty copy."""

@@ -41,6 +41,16 @@ class Late:
         self.store.retire(self.feed.retired(batch))
         return data
 
+    def packed(self) -> dict[str, Any]:
+        """What is kept between two batches, in plain containers; `restore` is the way back."""
+        world = self.sampler.task.packed(self.world)
+        return {"store": self.store.packed(), "world": world, "last": self.last}
+
+    def restore(self, tree: dict[str, Any], batch: int) -> None:
+        """Stand before a batch as when `packed` was asked."""
+        self.store.restore(tree["store"])
+        self.world, self.last = self.sampler.task.unpacked(tree["world"]), tree["last"]
+
     def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
         """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
         R = len(self.sampler.replicates)
@@ -93,6 +103,18 @@ class Early:
         reward = self.sampler.earned(trajectories, self.sampler.draws(trajectory))
         return self.sampler.batch(trajectories, reward, self.sampler.samples, version, train_version, trajectory, None)
 
+    def packed(self) -> dict[str, Any]:
+        """What was drawn for later batches, in plain containers; `restore` is the way back."""
+        return {"pending": {batch: drawn.packed(self.sampler.policy) for batch, drawn in self.pending.items()}}
+
+    def restore(self, tree: dict[str, Any], batch: int) -> None:
+        """Stand before a batch as when `packed` was asked: its version, where due, is yet to be published."""
+        self.pending = {
+            later: Trajectories.unpacked(drawn, self.sampler.policy) for later, drawn in tree["pending"].items()
+        }
+        publishes = self.feed.schedule.batches_per_publish
+        self.due = {version: batches for version, batches in self.due.items() if version * publishes >= batch}
+
 
 class Ahead:
     """Draw trajectories of a coupled system when their lengths are asked for, and keep these instead of weights.
@@ -137,6 +159,23 @@ class Ahead:
                 group, n, _ = self.drawn[m, trajectory[k]]
                 tokens[k] = float(group.mask[0, 0, n].sum())
         return tokens
+
+    def packed(self) -> dict[str, Any]:
+        """Installed weights and what was drawn for later batches, in plain containers; `restore` is the way back."""
+        # Trajectories that were drawn together share their columns.
+        groups = {id(group): group for group, _, _ in self.drawn.values()}
+        place = {key: number for number, key in enumerate(groups)}
+        return {
+            "store": self.store.packed(),
+            "groups": [group.packed(self.sampler.policy) for group in groups.values()],
+            "drawn": [[m, i, place[id(group)], n, version] for (m, i), (group, n, version) in self.drawn.items()],
+        }
+
+    def restore(self, tree: dict[str, Any], batch: int) -> None:
+        """Stand before a batch as when `packed` was asked."""
+        self.store.restore(tree["store"])
+        groups = [Trajectories.unpacked(group, self.sampler.policy) for group in tree["groups"]]
+        self.drawn = {(m, i): (groups[place], n, version) for m, i, place, n, version in tree["drawn"]}
 
     def _draw(self, m: int, ids: np.ndarray, version: np.ndarray, before: _Drawn | None) -> None:
         """Trajectories of one realization; what was drawn before is kept up to the first token of another version."""

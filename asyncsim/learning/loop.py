@@ -1,8 +1,8 @@
 """The learning loop: one block of replicates from the first batch to the last.
 
-In words: take the batch (drawn at the behavior version of every token). Evaluate the method on it (outputs, ratio,
-advantages, cotangents, pullback). Send the direction through the update chain, and add the step. Take what the batch
-has about observations into the buffers. Publish when due.
+In words: publish when due. Take the batch (drawn at the behavior version of every token). Evaluate the method on it
+(outputs, ratio, advantages, cotangents, pullback). Send the direction through the update chain, and add the step. Take
+what the batch has about observations into the buffers.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import Recorder
+from asyncsim.learning.standing import Standing
 from asyncsim.learning.step import carried
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
@@ -27,8 +27,8 @@ from asyncsim.updates._link import Chain, Record, advance
 class Plan:
     """A spec made ready for one block of replicates.
 
-    `source` draws batches, `limit` bounds the finite range, `progress` gets every batch's updates and returns whether
-    to stop behind it.
+    `source` draws batches, `limit` bounds the finite range, `progress` hears behind every batch where the block stands
+    and returns whether to stop there.
     """
 
     task: Task
@@ -37,25 +37,24 @@ class Plan:
     update: Chain
     source: Any
     recorder: Recorder
-    initial: Tensor
     batches: int
     epochs: int
     batches_per_publish: int
     micro_batches: int
     limit: float
-    progress: Callable[[int], bool]
+    progress: Callable[[Standing], bool]
 
 
-def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
-    """Final parameters `[R, P]`, and the update at which each replicate left the finite range (-1: never), `[R]`."""
-    parameters, states = plan.initial, plan.update.init(plan.initial)
-    diverged = torch.full(parameters.shape[:1], -1)
+def run_block(plan: Plan, at: Standing) -> Standing:
+    """Train a block of replicates on from where it stands, and say where it stands then."""
+    parameters, states, diverged = at.parameters, at.states, at.diverged
     nobody = torch.zeros(parameters.shape[0], dtype=torch.bool)
     weights = plan.policy.prepare(parameters)
-    plan.source.publish(0, weights)
     updates_per_version = plan.batches_per_publish * plan.epochs
-    for number in range(plan.batches):
+    for number in range(at.batch, plan.batches):
         version, since = divmod(number, plan.batches_per_publish)
+        if since == 0:
+            plan.source.publish(version, weights)
         batch = plan.source.take(number, version)
         step = None
         for epoch in range(plan.epochs):
@@ -72,8 +71,7 @@ def run_block(plan: Plan) -> tuple[Tensor, Tensor]:
             plan.recorder.observe(step, record.statistics, diverged < 0)
             weights = plan.policy.prepare(parameters)
         parameters, weights = absorbed(plan.policy, parameters, weights, batch, diverged < 0)
-        for published in range(version + 1, (number + 1) // plan.batches_per_publish + 1):
-            plan.source.publish(published, weights)
-        if plan.progress(plan.epochs):
+        at = Standing(number + 1, parameters, states, diverged)
+        if plan.progress(at):
             break
-    return parameters, diverged
+    return at

@@ -42,6 +42,16 @@ class Trajectories:
     per_token: dict[str, Tensor] = field(default_factory=dict)
     broken: Tensor | None = None
 
+    def packed(self, policy: Policy) -> dict[str, Any]:
+        """Columns of a trajectory that is taken up again later, in plain containers."""
+        columns = {name: getattr(self, name) for name in ("state", "action", "mask", "outputs", "index", "full")}
+        return {**columns, "memory": policy.packed(self.memory)}
+
+    @classmethod
+    def unpacked(cls, tree: dict[str, Any], policy: Policy) -> Trajectories:
+        """The trajectories that `packed` wrote."""
+        return cls(**{**tree, "memory": policy.unpacked(tree["memory"])})
+
 
 @dataclass(frozen=True)
 class Sampler:

@@ -5,24 +5,28 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from asyncsim.base import checks, knobs, manifest, memory, records, stopping
+from asyncsim.base import checks, files, knobs, manifest, memory, records, stopping
 from asyncsim.base.feeds import EagerFeed, head
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price, _ranges
-from asyncsim.diagnostics._diagnostic import Recorder, chosen
+from asyncsim.diagnostics._diagnostic import Hear, Recorder, chosen
 from asyncsim.learning import versions
+from asyncsim.learning.callbacks import Callback, Listeners, Recorded
+from asyncsim.learning.checkpoint import EVERY, Keeper, opened
 from asyncsim.learning.drawing import COUPLED, DRAWING
 from asyncsim.learning.loop import Plan, run_block
+from asyncsim.learning.packing import Unwritable
 from asyncsim.learning.rollouts import Sampler
 from asyncsim.learning.spec import Spec, initial_rows
+from asyncsim.learning.standing import Part, Standing
 
 FINITE = {"float64": 1e150, "float32": 1e18}
 """A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
@@ -41,17 +45,35 @@ class Interrupted(stopping.Stopped):
         super().__init__(f"stopped by {by} {far}" + ("" if trace is None else "; .trace has what was recorded"))
 
 
-def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
+def run(
+    spec: Spec | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+    checkpoint: files.Where | None = None,
+    checkpoint_every: float | str = EVERY,
+    resume: files.Where | None = None,
+    callback: Callback | Sequence[Callback] = (),
+) -> Trace:
     """Simulate the system, train the policies on its staleness, and return the trace.
 
     The result depends on the spec and the seed only: not on blocks, nor on when trajectories are drawn (for networks:
     up to rounding).
     `progress`: say how far a long run has come (default: a bar on a terminal, elsewhere a line every half minute).
 
-    Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt. Its
-    `trace` has all updates so far. A second Ctrl-C ends the run at once.
+    `checkpoint`: a new file that keeps what was reached, written every `checkpoint_every` seconds (or, as text, "500
+    updates") behind a batch. `resume`: such a file, from which a run that ended early, however it ended, goes on to the
+    bits of an unbroken one; new checkpoints go to the same file. Spec and seed have to be those of the file, or are
+    left out; functions of one's own are compared by name, their code is not. Parts that no file can hold are named;
+    then the file holds finished blocks, and a block begins again.
 
-    Raises `InputError` for a schedule that does not fit, NaN rewards, or parts that contradict each other.
+    `callback`: called with a `Recorded` behind each recorded update, one or several; see `sim.callbacks`. What it
+    raises ends the run. A resumed run calls it for the updates that are made again and later ones.
+
+    Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt. Its
+    `trace` has all updates so far, and a checkpoint is written. A second Ctrl-C ends the run at once.
+
+    Raises `InputError` for a schedule that does not fit, NaN rewards, parts that contradict each other, or a checkpoint
+    that is damaged or of another spec, seed, format or version.
 
     >>> import asyncsim as sim
     >>> update = sim.chain(sim.updates.sgd(0.1))
@@ -60,30 +82,27 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
     >>> run(spec, seed=0)["gradient_norm"].shape
     (3, 4)
     """
-    checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
+    if resume is None:
+        checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
-    # Prepare the schedule and the blocks.
+    listeners = Listeners(callback)
+    spec, seed, keeper = opened(spec, seed, checkpoint, checkpoint_every, resume)
+    assert spec is not None
     source = _Source(spec, seed)
-    block = spec.together
-    policy = spec.trained_policy
-    starts = range(0, spec.replicates, block)
-    if policy.precision == "float32":
+    if spec.trained_policy.precision == "float32":
         memory.keep()
     _announce_prices(spec)
     # Run block after block.
-    parts: list[_Part] = []
     with stopping.deferred() as received:
+        shown = False if progress is None and listeners.speak else progress
         with (
-            Progress("updates", spec.updates * len(starts), progress) as bar,
+            Progress("updates", spec.updates * len(_starts(spec)), shown) as bar,
             torch.no_grad(),
-            _threads(policy.threads),
+            _threads(spec.trained_policy.threads),
             _on(spec.device),
+            listeners,
         ):
-            for start in starts:
-                if received:
-                    break
-                replicates = np.arange(start, min(start + block, spec.replicates))
-                parts.append(_run_part(spec, seed, source, replicates, bar, received))
+            parts = _run_parts(_Run(spec, seed, source, bar, received, keeper, listeners.hear))
         # Still deferred: a signal now must not lose a run that is over.
         by = stopping.NAMES[received[0]] if received else None
         trace = _trace(spec, seed, source, parts, by) if parts else None
@@ -91,6 +110,27 @@ def run(spec: Spec, seed: int = 0, progress: bool | None = None) -> Trace:
         raise Interrupted(trace, received[0])
     assert trace is not None
     return trace
+
+
+def _starts(spec: Spec) -> range:
+    """The first replicate of every block."""
+    return range(0, spec.replicates, spec.together)
+
+
+def _run_parts(run: _Run) -> list[Part]:
+    """All blocks, as far as signals allow; those of a checkpoint are not run again."""
+    spec, keeper = run.spec, run.keeper
+    parts = [] if keeper is None else list(keeper.parts)
+    if keeper is not None:
+        keeper.begin()
+    run.bar.begin(len(parts) * spec.updates)
+    for start in _starts(spec)[len(parts) :]:
+        if run.received:
+            break
+        parts.append(_run_part(run, np.arange(start, min(start + spec.together, spec.replicates))))
+        if keeper is not None and parts[-1].updates == spec.updates:
+            keeper.finished(parts[-1], bool(run.received) or start == _starts(spec)[-1])
+    return parts
 
 
 def _announce_prices(spec: Spec) -> None:
@@ -173,14 +213,15 @@ class _Source:
         whole = len(rows) == self.schedule.realizations
         return EagerFeed(head(self.schedule, self.batches, None if whole else rows)), position
 
-    def recorded(self, feeds: list[Any], updates: int) -> records.Schedule:
+    def recorded(self, blocks: list[Part], updates: int) -> records.Schedule:
         """The realized schedule of all blocks, as far as so many updates go."""
         if self.schedule is not None:
             return head(self.schedule, updates // self.spec.passes)
-        parts = [feed.record() for feed in feeds]
+        parts = [block.schedule for block in blocks if block.schedule is not None]
         names = ("version", "trajectory", "work", "seconds")
         known = {name: [getattr(part, name) for part in parts] for name in names if getattr(parts[0], name) is not None}
-        return dataclasses.replace(parts[0], **{name: np.concatenate(arrays) for name, arrays in known.items()})
+        joined: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in known.items()}
+        return dataclasses.replace(parts[0], **joined)
 
     def _check_saved(self, schedule: records.Schedule) -> None:
         spec = self.spec
@@ -218,55 +259,109 @@ class _Source:
         )
 
 
-class _Part(NamedTuple):
-    """What a block leaves behind, and how many of its updates were made."""
+class _Run(NamedTuple):
+    """What all blocks of a run share."""
 
-    metrics: dict[str, np.ndarray]
-    accumulated: dict[str, np.ndarray]
-    parameters: np.ndarray
-    diverged: np.ndarray
-    feed: Any
-    updates: int
+    spec: Spec
+    seed: int
+    source: _Source
+    bar: Progress
+    received: list[int]
+    keeper: Keeper | None
+    hear: Callable[[Recorded], None] | None
 
 
-def _run_part(
-    spec: Spec, seed: int, source: _Source, replicates: np.ndarray, bar: Progress, received: list[int]
-) -> _Part:
-    policy = spec.trained_policy
-    feed, realization = source.feed(replicates)
-    # Gather sampler, recorder and progress.
-    sampler = Sampler(spec.fitted_task, policy, spec.samples_per_group, seed, replicates, realization)
-    recorder = Recorder(spec.diagnostics, policy, spec.every, len(replicates), policy.size)
-    before = bar.done
+class _Block:
+    """What a block of replicates is trained with: feed, source of its batches, and recorder."""
 
-    def progress(updates: int) -> bool:
-        bar.add(updates)
-        return bool(received)
+    def __init__(self, run: _Run, replicates: np.ndarray) -> None:
+        spec, policy = run.spec, run.spec.trained_policy
+        self.replicates, self.task = replicates, spec.fitted_task
+        self.feed, realization = run.source.feed(replicates)
+        # A part of another package may have no way to be packed.
+        parts = {"task": self.task, "policy": policy, "system": self.feed}
+        self.unpackable = [name for name, part in parts.items() if not hasattr(part, "packed")]
+        if run.keeper is not None and not self.unpackable:
+            self.task = self.task.keeping()
+            self.feed.keeping()
+        sampler = Sampler(self.task, policy, spec.samples_per_group, run.seed, replicates, realization)
+        self.source: Any = (COUPLED if run.source.coupled else DRAWING)[spec.drawn](sampler, self.feed, spec.sampling)
+        self.recorder = Recorder(
+            spec.diagnostics, policy, spec.every, len(replicates), policy.size, self._heard_by(run.hear, spec)
+        )
+
+    def packed(self, at: Standing) -> dict[str, Any]:
+        """Everything that the next batch depends on, in plain containers."""
+        if self.unpackable:
+            raise Unwritable(f"the {self.unpackable[0]} has no method `packed`")
+        parts: dict[str, Any] = {"feed": self.feed, "source": self.source, "recorder": self.recorder}
+        return {**{name: part.packed() for name, part in parts.items()}, **at._asdict()}
+
+    def restore(self, tree: dict[str, Any]) -> Standing:
+        """Where the block stood when `packed` was asked, all its parts with it."""
+        self.feed.restore(tree["feed"])
+        self.source.restore(tree["source"], tree["batch"])
+        self.recorder.restore(tree["recorder"])
+        return Standing(*(tree[name] for name in Standing._fields))
+
+    def _heard_by(self, hear: Callable[[Recorded], None] | None, spec: Spec) -> Hear | None:
+        """What the recorder calls: the listener with a record of this block."""
+        if hear is None:
+            return None
+        block, blocks = int(self.replicates[0]) // spec.together, len(_starts(spec))
+        numbers = self.replicates.copy()
+        numbers.flags.writeable = False
+        return lambda update, metrics: hear(Recorded(update, spec.updates, block, blocks, numbers, metrics))
+
+
+def _run_part(run: _Run, replicates: np.ndarray) -> Part:
+    spec, keeper = run.spec, run.keeper
+    policy, block = spec.trained_policy, _Block(run, replicates)
+
+    def progress(at: Standing) -> bool:
+        run.bar.add(spec.passes)
+        stopped = bool(run.received)
+        if keeper is not None and at.batch < run.source.batches:
+            keeper.behind(spec.passes, lambda: block.packed(at), stopped)
+        return stopped
 
     # Train the block.
     plan = Plan(
-        task=spec.fitted_task,
+        task=block.task,
         policy=policy,
         method=knobs.bind(spec.method, replicates),
         update=knobs.bind(spec.update, replicates),
-        source=(COUPLED if source.coupled else DRAWING)[spec.drawn](sampler, feed, spec.sampling),
-        recorder=recorder,
-        initial=_initial(spec, policy, replicates, seed),
-        batches=source.batches,
+        source=block.source,
+        recorder=block.recorder,
+        batches=run.source.batches,
         epochs=spec.passes,
         micro_batches=spec.micro_batches,
         batches_per_publish=spec.system.batches_per_publish,
         limit=FINITE[spec.precision],
         progress=progress,
     )
-    parameters, diverged = run_block(plan)
+    at = run_block(plan, _start(run, plan, block))
     # Collect its results.
-    made = bar.done - before
-    metrics, accumulated = recorder.results(whole=made == spec.updates)
-    return _Part(metrics, accumulated, parameters.double().cpu().numpy(), diverged.cpu().numpy(), feed, made)
+    made = at.batch * spec.passes
+    metrics, accumulated = block.recorder.results(whole=made == spec.updates)
+    schedule = block.feed.record() if run.source.coupled else None
+    parameters, diverged = at.parameters.double().cpu().numpy(), at.diverged.cpu().numpy()
+    return Part(metrics, accumulated, block.recorder.axes, parameters, diverged, schedule, made)
 
 
-def _trace(spec: Spec, seed: int, source: _Source, parts: list[_Part], by: str | None = None) -> Trace:
+def _start(run: _Run, plan: Plan, block: _Block) -> Standing:
+    """Where a block begins: before its first batch, or where a checkpoint has left it."""
+    if run.keeper is None or run.keeper.standing is None:
+        initial = _initial(run.spec, plan.policy, block.replicates, run.seed)
+        return Standing(0, initial, plan.update.init(initial), torch.full(initial.shape[:1], -1))
+    tree, run.keeper.standing = run.keeper.standing, None
+    with files.decoding(run.keeper.path, "checkpoint file", "begin the run again", "resume"):
+        at = block.restore(tree)
+    run.bar.begin(run.bar.done + at.batch * run.spec.passes)
+    return at
+
+
+def _trace(spec: Spec, seed: int, source: _Source, parts: list[Part], by: str | None = None) -> Trace:
     """The trace of all blocks, or of those that a signal, named in `by`, left time for."""
     if source.coupled and len(parts) > 1 and parts[-1].updates < spec.updates:
         parts = parts[:-1]  # their schedules have as many batches as the others or cannot stand beside them
@@ -283,6 +378,8 @@ def _trace(spec: Spec, seed: int, source: _Source, parts: list[_Part], by: str |
     # Join the blocks.
     metrics = _join([part.metrics for part in parts], sizes)
     header["ranges"] = _ranges.declared(metrics, chosen(spec.diagnostics, spec.trained_policy)[0])
+    if parts[0].axes:
+        header["axes"] = parts[0].axes
     return Trace(
         metrics=metrics,
         updates=np.arange(0, made, spec.every),
@@ -290,7 +387,7 @@ def _trace(spec: Spec, seed: int, source: _Source, parts: list[_Part], by: str |
         parameters=np.concatenate([part.parameters for part in parts]),
         diverged=np.concatenate([part.diverged for part in parts]),
         realization=source.realization[:R],
-        schedule=source.recorded([part.feed for part in parts], made),
+        schedule=source.recorded(parts, made),
         header=header,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -113,6 +114,24 @@ class Store:
                     table[known - low] = position
             slot = table[version - low]
         return View(self.stack, slot, self.realization)
+
+    def packed(self) -> dict[str, Any]:
+        """The kept weights in plain containers; `restore` is the way back."""
+        slots = list(self.slot_of.values())
+        return {
+            "slot_of": self.slot_of,
+            "free": self.free,
+            "capacity": len(slots) + len(self.free),
+            "weights": {name: stack[slots] for name, stack in self.stack.items()},
+        }
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Keep what was kept when `packed` was asked, in the same slots."""
+        self.slot_of, self.free = dict(tree["slot_of"]), list(tree["free"])
+        slots = list(self.slot_of.values())
+        for name, rows in tree["weights"].items():
+            self.stack[name] = rows.new_zeros((tree["capacity"], *rows.shape[1:]))
+            self.stack[name][slots] = rows
 
     def _grow(self, weights: Weights) -> None:
         capacity = next(iter(self.stack.values())).shape[0] if self.stack else 0

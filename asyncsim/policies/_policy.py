@@ -42,7 +42,8 @@ class Policy(Protocol):
     when its trajectories are drawn and `precision` the type of its parameters unless a spec says otherwise; `critic`
     says whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
     (then `score` gives the trainer's log-probs). `prepare` turns parameters into the weights that are published;
-    `remember` starts what it carries from token to token, `recall` cuts one of its samples out of that; `act` chooses
+    `remember` starts what it carries from token to token, `recall` cuts one of its samples out of that, `packed` and
+    `unpacked` turn it into plain containers and back; `act` chooses
     the actions of one token position from keyed draws, at least for the rows that are `active` (None: all); `value` is
     the critic at an observation; `forward` returns detached outputs with their pullback; `absorb` updates the buffers
     among the parameters from a batch that has been trained; `score_norm` is the squared norm of each sample's summed
@@ -84,6 +85,10 @@ class Policy(Protocol):
 
     def recall(self, memory: Any, row: int) -> Any: ...
 
+    def packed(self, memory: Any) -> Any: ...
+
+    def unpacked(self, tree: Any) -> Any: ...
+
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act: ...
@@ -121,6 +126,14 @@ class Plain:
 
     def recall(self, memory: Any, row: int) -> Any:
         """Nothing."""
+
+    def packed(self, memory: Any) -> Any:
+        """What is remembered, as it is: numbers, tensors and containers of them can be written to a checkpoint."""
+        return memory
+
+    def unpacked(self, tree: Any) -> Any:
+        """What was remembered."""
+        return tree
 
     def value(self, view: View, seen: Tensor) -> Tensor:
         """There is no critic."""

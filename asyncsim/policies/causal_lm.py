@@ -93,6 +93,17 @@ class CausalLM(Plain):
         """What is remembered of one sample alone."""
         return memory.cut(row)
 
+    def packed(self, memory: Memory) -> dict[str, Any]:
+        """Prompts and actions; caches are made again with the next weights."""
+        return {"prompts": asdict(memory.prompts), "actions": memory.actions}
+
+    def unpacked(self, tree: dict[str, Any]) -> Memory:
+        """The memory that `packed` wrote, without caches."""
+        from asyncsim.policies._language_prompts import Prompts
+        from asyncsim.policies._language_sampling import Memory
+
+        return Memory(Prompts(**tree["prompts"]), self.context, tree["actions"])
+
     def act(
         self,
         view: View,

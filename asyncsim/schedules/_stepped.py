@@ -51,6 +51,7 @@ class SteppedFeed:
         ]
         self._history: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._retired = 0
+        self._answers: list[np.ndarray] | None = None
 
     def take(self, batch: int, lengths_of: LengthsOf) -> tuple[np.ndarray, np.ndarray]:
         """Versions int32 `[M, G, N, T or 1]` and trajectory ids int64 `[M, G, N]` of the next batch."""
@@ -95,6 +96,27 @@ class SteppedFeed:
         seconds = np.stack([state.batch.t_start[: version.shape[1]] for state in self.states])
         return records.Schedule(version, code, self.system.batches_per_publish, True, work, self.header, seconds)
 
+    def keeping(self) -> None:
+        """Note every answer about lengths."""
+        self._answers = []
+
+    def packed(self) -> dict[str, Any]:
+        """Answers about lengths so far; all else follows from them and the seed."""
+        answers = self._answers or []
+        return {
+            "taken": len(self._history),
+            "retired": self._retired,
+            "sizes": np.array([len(each) for each in answers], dtype=np.int64),
+            "answers": np.concatenate(answers) if answers else np.zeros(0),
+        }
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Take the same batches again, with the same answers."""
+        answers = iter(np.split(tree["answers"], np.cumsum(tree["sizes"])[:-1]))
+        for batch in range(tree["taken"]):
+            self.take(batch, lambda realization, trajectory, token_version: next(answers))
+        self._retired = tree["retired"]
+
     def _step(self, m: int, batch: int) -> list[tuple[int, np.ndarray, bool]]:
         """Advance one realization; the samples it needs lengths for, and whether they are in flight already."""
         system = self.system
@@ -119,6 +141,8 @@ class SteppedFeed:
         answer = checks.finite_array("lengths_of", lengths, (trajectory.size,), "return one length for each start")
         shortest = float(answer.min())
         checks.require(shortest > 0, "lengths_of", shortest, "positive numbers of tokens", "a trajectory has a token")
+        if self._answers is not None:
+            self._answers.append(answer)
         offset = 0
         for m, code, in_flight in requests:
             self.states[m].sample.work[code] = answer[offset : offset + code.size]

@@ -62,9 +62,10 @@ class Task(Protocol):
     before it in its slot stopped; `moving`: whether rewards depend on the current weights; `earnings`: least and
     largest return; `optimum`: the best expected return, NaN where it is unknown. `fit` refuses a policy that does not
     fit, and returns the task fitted to it. `begin` gives the first world of each sample (`carried`: the world that the
-    batch before left, for segments); `observe` what the policy reads of a world; `step` what an action leads
-    to; `reward` and `token_rewards` are what the advantage sees (with a penalty inside, where the task has one);
-    `outcomes` enumerates; `exact` is expected return and gradient `([R], [R, P])`.
+    batch before left, for segments); `packed` and `unpacked` turn a carried world into plain containers and back, where
+    `keeping` was asked before; `observe` what the policy reads of a world; `step` what an action leads to; `reward` and
+    `token_rewards` are what the advantage sees (with a penalty inside, where the task has one); `outcomes` enumerates;
+    `exact` is expected return and gradient `([R], [R, P])`.
     """
 
     horizon: int
@@ -94,6 +95,12 @@ class Task(Protocol):
     def fit(self, policy: Policy) -> Task: ...
 
     def begin(self, prompt: Tensor, draws: Draws, carried: Any = None) -> Any: ...
+
+    def keeping(self) -> Task: ...
+
+    def packed(self, world: Any) -> Any: ...
+
+    def unpacked(self, tree: Any) -> Any: ...
 
     def observe(self, world: Any) -> Tensor: ...
 
@@ -136,6 +143,18 @@ class Simple:
     def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Any:
         """Row 0."""
         return torch.zeros_like(prompt)
+
+    def keeping(self) -> Any:
+        """The same task, whose worlds can be packed: itself."""
+        return self
+
+    def packed(self, world: Any) -> Any:
+        """The world as it is: numbers, tensors and containers of them can be written to a checkpoint."""
+        return world
+
+    def unpacked(self, tree: Any) -> Any:
+        """The world itself."""
+        return tree
 
     def observe(self, world: Any) -> Tensor:
         """The world itself."""

@@ -5,7 +5,7 @@ Arrays are flat over E = R G N environments; a row is the environment of one tra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -54,12 +54,18 @@ class Engine(Protocol):
 
     `reset` starts the rows of `where` (bool `[E]`) from environment draws keyed by `token` and gives their
     observations (other rows hold zeros); with no state before (`inner` None) `where` is every row. `step` moves the
-    rows of `where`.
+    rows of `where`. `keeping` is the same engine, whose states `packed` turns into arrays; `unpacked` is the way back.
     """
 
     def reset(self, inner: Any, where: np.ndarray, draws: Draws, token: int) -> tuple[Any, np.ndarray]: ...
 
     def step(self, inner: Any, action: np.ndarray, where: np.ndarray) -> Moved: ...
+
+    def keeping(self) -> Engine: ...
+
+    def packed(self, inner: Any) -> dict[str, np.ndarray]: ...
+
+    def unpacked(self, tree: dict[str, np.ndarray]) -> Any: ...
 
 
 class Carts(NamedTuple):
@@ -106,6 +112,18 @@ class CartPoles:
         moved = Carts(physics, state, steps)
         return Moved(moved, observation, np.where(where, reward.astype(np.float64), 0.0), terminated, truncated)
 
+    def keeping(self) -> CartPoles:
+        """Itself: its states are arrays."""
+        return self
+
+    def packed(self, inner: Carts) -> dict[str, np.ndarray]:
+        """State and steps."""
+        return {"state": inner.state, "steps": inner.steps}
+
+    def unpacked(self, tree: dict[str, np.ndarray]) -> Carts:
+        """The same state in fresh physics."""
+        return Carts(self._fresh(len(tree["steps"])).physics, tree["state"], tree["steps"])
+
     def _fresh(self, number: int) -> Carts:
         import gymnasium
 
@@ -115,15 +133,24 @@ class CartPoles:
         return Carts(physics, np.zeros((4, number)), np.zeros(number, dtype=np.int32))
 
 
+@dataclass
+class Episode:
+    """The seed of an environment's latest reset and its actions since: all that its state follows from."""
+
+    seed: int = 0
+    actions: list[np.ndarray] = field(default_factory=list)
+
+
 class Pool:
     """Environments of one chain of worlds, given back for later worlds when the last of these is gone.
 
     Environments change as they are stepped: `moment` counts steps and resets, so that an old world is not mistaken for
-    the current one.
+    the current one. `past`: what made each environment what it is, where that is kept.
     """
 
-    def __init__(self, spare: list[Any], environments: list[Any]) -> None:
+    def __init__(self, spare: list[Any], environments: list[Any], past: list[Episode] | None = None) -> None:
         self.spare, self.environments, self.moment = spare, environments, 0
+        self.past = past
 
     def __del__(self) -> None:
         self.spare.extend(self.environments)
@@ -158,6 +185,7 @@ class Loop:
     limit: int | None
     surface: Surface
     spare: Spare = field(default_factory=Spare, compare=False, repr=False)
+    keeps: bool = field(default=False, compare=False, repr=False)
 
     def reset(self, inner: Handle | None, where: np.ndarray, draws: Draws, token: int) -> tuple[Handle, np.ndarray]:
         """Rows of `where` at the start of an episode whose every draw follows from a keyed seed."""
@@ -168,6 +196,8 @@ class Loop:
         with np.errstate(over="ignore"):
             for row in np.flatnonzero(where):
                 observation[row] = self._flat(environments[row].reset(seed=int(seeds[row]))[0])
+                if inner.pool.past is not None:
+                    inner.pool.past[row] = Episode(int(seeds[row]))
         return self._advanced(inner), observation
 
     def step(self, inner: Handle, action: np.ndarray, where: np.ndarray) -> Moved:
@@ -181,7 +211,38 @@ class Loop:
             for row in np.flatnonzero(where):
                 value, reward[row], terminated[row], truncated[row], _ = environments[row].step(commands[row])
                 observation[row] = self._flat(value)
+                if inner.pool.past is not None:
+                    inner.pool.past[row].actions.append(action[row])
         return Moved(self._advanced(inner), observation, reward, terminated, truncated)
+
+    def keeping(self) -> Loop:
+        """The same engine, which remembers how its environments came where they are."""
+        return replace(self, keeps=True)
+
+    def packed(self, inner: Handle) -> dict[str, np.ndarray]:
+        """Seed and actions of every environment's episode: gymnasium's environments have no other common form."""
+        past = inner.pool.past
+        assert past is not None
+        actions = [each for episode in past for each in episode.actions]
+        return {
+            "seeds": np.array([episode.seed for episode in past], dtype=np.int64),
+            "counts": np.array([len(episode.actions) for episode in past], dtype=np.int64),
+            "actions": np.stack(actions) if actions else np.zeros(0, dtype=np.int64),
+        }
+
+    def unpacked(self, tree: dict[str, np.ndarray]) -> Handle:
+        """Environments in the same states: their episodes are played again."""
+        inner = self._fresh(len(tree["seeds"]))
+        ends = np.cumsum(tree["counts"])
+        for row, environment in enumerate(inner.pool.environments):
+            actions = tree["actions"][ends[row] - tree["counts"][row] : ends[row]]
+            environment.reset(seed=int(tree["seeds"][row]))
+            with np.errstate(over="ignore"):
+                for command in self._commands(actions) if len(actions) else ():
+                    environment.step(command)
+            if inner.pool.past is not None:
+                inner.pool.past[row] = Episode(int(tree["seeds"][row]), list(actions))
+        return inner
 
     def _nothing(self, number: int) -> np.ndarray:
         return np.zeros((number, self.surface.observation), dtype=self.surface.precision)
@@ -218,7 +279,8 @@ class Loop:
                 environments.append(spare.pop())
             except IndexError:
                 environments.append(made(self.id, dict(self.settings), self.limit))
-        return Handle(Pool(spare, environments), 0)
+        past = [Episode() for _ in environments] if self.keeps else None
+        return Handle(Pool(spare, environments, past), 0)
 
     def _current(self, inner: Handle) -> list[Any]:
         if inner.moment != inner.pool.moment:

@@ -74,6 +74,26 @@ class Gym(Simple):
             return world
         return replace(world, observation=_zeroed(observation, bad), broken=self._named(world, bad, draws))
 
+    def keeping(self) -> Gym:
+        """The same environments, whose worlds can be packed; only segments are carried on."""
+        return replace(self, engine=self.engine.keeping()) if self.segments else self
+
+    def packed(self, world: World | None) -> dict[str, Any] | None:
+        """A world in plain containers; of finished episodes only which replicates are broken matters."""
+        if world is None:
+            return None
+        arrays = ("observation", "alive", "running", "finished", "broken")
+        inner = self.engine.packed(world.inner) if self.segments else None
+        return {"shape": list(world.shape), "inner": inner, **{name: getattr(world, name) for name in arrays}}
+
+    def unpacked(self, tree: dict[str, Any] | None) -> World | None:
+        """The world that `packed` wrote."""
+        if tree is None:
+            return None
+        inner = None if tree["inner"] is None else self.engine.unpacked(tree["inner"])
+        R, G, N = tree["shape"]
+        return World(**{**tree, "shape": (R, G, N), "inner": inner})
+
     def observe(self, world: World) -> Tensor:
         """What the policy reads, `[R, G, N, D]`."""
         return versions.tensor(world.observation.reshape(*world.shape, -1))

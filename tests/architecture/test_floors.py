@@ -37,6 +37,7 @@ FLOORS = {
             "store",
             "swept",
             "columns",
+            "labelled",
             "compiling",
         )
     },
@@ -49,6 +50,9 @@ FLOORS = {
         "learning.versions",
         "learning.ratios",
         "learning.step",
+        "learning.standing",
+        "learning.packing",
+        "learning.callbacks",
         "theory",
     },
     2: {
@@ -61,7 +65,7 @@ FLOORS = {
         "learning.drawing",
         "learning.rng_torch",
     },
-    3: {"learning.spec", "learning.loop", "learning.running", "diagnostics", "learning.oracle"},
+    3: {"learning.spec", "learning.loop", "learning.checkpoint", "learning.running", "diagnostics", "learning.oracle"},
     4: {"trials", "validation", "conformance", "comparing", "sweeping"},
     5: {"plotting"},
     6: {
@@ -104,7 +108,8 @@ BESIDE = {
     "diagnostics": {"learning.oracle"},
     "learning.loop": {"diagnostics"},
     "learning.spec": {"diagnostics"},
-    "learning.running": {"learning.spec", "learning.loop", "diagnostics"},
+    "learning.checkpoint": {"learning.spec"},
+    "learning.running": {"learning.spec", "learning.loop", "learning.checkpoint", "diagnostics"},
     "trials": {"validation"},
     "sweeping": {"comparing"},
     "app.judgments": {"app.verifying", "app.reporting"},

@@ -1,0 +1,267 @@
+"""Callbacks of `sim.run`: what hears every recorded update; ready ones for TensorBoard, wandb, trackio and a terminal.
+
+Ready ones report, of each metric, mean, lower and upper quartile over the replicates of a block that have a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+
+PERIOD = 0.1
+"""Seconds between two pictures of the live line on a terminal."""
+SECONDS = 10.0
+"""Seconds between two of its lines elsewhere."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One recorded update of one block of replicates.
+
+    `update`: its number, from 0, as in `trace.updates`; `updates`: how many the run makes on every block. `block`: the
+    number of the block, from 0, of `blocks`, which run one after another; `replicates` int `[R]`: global numbers of its
+    replicates. `metrics`: name to float64 `[R]`, a row of the trace: NaN where missing; empty with diagnostics="none".
+    """
+
+    update: int
+    updates: int
+    block: int
+    blocks: int
+    replicates: np.ndarray
+    metrics: dict[str, np.ndarray]
+
+    def summary(self) -> dict[str, float]:
+        """Mean and quartiles over replicates: "ess/mean", "ess/lower", "ess/upper".
+
+        A metric without numbers is left out. With several blocks names begin with the block: "block-1/ess/mean".
+
+        >>> Recorded(0, 10, 0, 1, np.arange(3), {"ess": np.array([1.0, 2.0, 3.0])}).summary()
+        {'ess/mean': 2.0, 'ess/lower': 1.5, 'ess/upper': 2.5}
+        """
+        front = f"block-{self.block}/" if self.blocks > 1 else ""
+        numbers: dict[str, float] = {}
+        for name, values in self.metrics.items():
+            finite = values[np.isfinite(values)]
+            if len(finite):
+                lower, upper = np.quantile(finite, (0.25, 0.75))
+                words = {"mean": finite.mean(), "lower": lower, "upper": upper}
+                numbers |= {f"{front}{name}/{word}": float(value) for word, value in words.items()}
+        return numbers
+
+
+Callback = Callable[[Recorded], Any]
+"""Called behind each recorded update; one that has a method `close` is closed when the run ends, however it ends."""
+
+
+class Listeners:
+    """All callbacks of a run; a context that closes them."""
+
+    def __init__(self, callbacks: Callback | Sequence[Callback]) -> None:
+        self.all = tuple(callbacks) if isinstance(callbacks, Sequence) else (callbacks,)
+        for each in self.all:
+            checks.require(callable(each), "callback", each, "a function of one record", "write callback=f")
+
+    @property
+    def speak(self) -> bool:
+        """Whether one of them shows how far the run is."""
+        return any(isinstance(each, Live) for each in self.all)
+
+    @property
+    def hear(self) -> Callback | None:
+        """What calls them in turn; None where there is none."""
+        if len(self.all) < 2:
+            return self.all[0] if self.all else None
+        return self._each
+
+    def _each(self, recorded: Recorded) -> None:
+        for callback in self.all:
+            callback(recorded)
+
+    def __enter__(self) -> Listeners:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with contextlib.ExitStack() as stack:
+            for each in self.all:
+                stack.callback(getattr(each, "close", lambda: None))
+
+
+@dataclass
+class TensorBoard:
+    """Scalars in an event file; see `tensorboard`."""
+
+    folder: str
+    writer: Any = field(default=None, repr=False)
+
+    def __call__(self, recorded: Recorded) -> None:
+        """Write one update; the first one removes later ones of an earlier run from view."""
+        step = recorded.update
+        if self.writer is None:
+            module = importlib.import_module("torch.utils.tensorboard")
+            self.writer = module.SummaryWriter(self.folder, purge_step=step)
+        for name, value in recorded.summary().items():
+            self.writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
+
+
+@dataclass
+class Tracker:
+    """A run of wandb or trackio, which share an interface; see `wandb` and `trackio`."""
+
+    module: Any
+    init: dict[str, Any]
+    run: Any = None
+
+    def __call__(self, recorded: Recorded) -> None:
+        """Log one update; the number of the update is a column, since blocks begin again at 0."""
+        if self.run is None:
+            self.run = self.module.init(**self.init)
+            if hasattr(self.run, "define_metric"):
+                self.run.define_metric("*", step_metric="update")
+        self.run.log({"update": recorded.update, **recorded.summary()})
+
+    def close(self) -> None:
+        """End the run."""
+        if self.run is not None:
+            self.run.finish()
+            self.run = None
+
+
+@dataclass
+class Live:
+    """A line on stderr; see `live`."""
+
+    metric: str | None
+    shown: float = -np.inf
+    last: Recorded | None = None
+
+    def __call__(self, recorded: Recorded) -> None:
+        """Show one update, unless the line before is younger than the eye can follow."""
+        self.last = recorded
+        now, terminal = time.monotonic(), _terminal()
+        if now - self.shown < (PERIOD if terminal else SECONDS):
+            return
+        self.shown = now
+        _show("\r\x1b[K" + self.line(recorded) if terminal else self.line(recorded) + "\n")
+
+    def line(self, recorded: Recorded) -> str:
+        """Update, and the metric's mean and standard deviation over replicates."""
+        name = self.metric if self.metric is not None else next(iter(recorded.metrics), None)
+        words = f"asyncsim: update {recorded.update + 1} of {recorded.updates}"
+        if recorded.blocks > 1:
+            words += f", block {recorded.block + 1} of {recorded.blocks}"
+        if name is None:
+            return words
+        checks.one_of("metric", name, list(recorded.metrics), "name a metric that the run records")
+        values = recorded.metrics[name]
+        finite = values[np.isfinite(values)]
+        if not len(finite):
+            return f"{words}, no {name}"
+        return f"{words}, {name} {finite.mean():.4g} (spread {finite.std():.2g} over {len(finite)})"
+
+    def close(self) -> None:
+        """Show the last update."""
+        if self.last is not None:
+            line = self.line(self.last) + "\n"
+            _show("\r\x1b[K" + line if _terminal() else line)
+        self.last, self.shown = None, -np.inf
+
+
+def _terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _show(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
+    """Mean and quartiles of each metric as scalars of TensorBoard, the number of the update as step.
+
+    Arguments: `folder`, where the event file is written. Returns a callback of `sim.run`. Raises `InputError` where the
+    package is absent: pip install 'asyncsim[tensorboard]'. Source: this package.
+    """
+    _package("tensorboard", "tensorboard")
+    return TensorBoard(str(Path(folder)))
+
+
+def wandb(**init: Any) -> Tracker:
+    """Mean and quartiles of each metric as a run of Weights & Biases, over the column "update".
+
+    Arguments: those of `wandb.init` (project="...", mode="offline"). Returns a callback of `sim.run`; its run begins
+    with the first record and ends with the run. Raises `InputError` where the package is absent: pip install
+    'asyncsim[wandb]'. Source: this package.
+    """
+    return Tracker(_package("wandb", "wandb"), init)
+
+
+def trackio(**init: Any) -> Tracker:
+    """Mean and quartiles of each metric as a run of trackio, over the column "update".
+
+    Arguments: those of `trackio.init` (project="..."). Returns a callback of `sim.run`; its run begins with the first
+    record and ends with the run. Raises `InputError` where the package is absent: pip install 'asyncsim[trackio]'.
+    Source: this package.
+    """
+    return Tracker(_package("trackio", "trackio"), init)
+
+
+def live(metric: str | None = None) -> Live:
+    """A live line on stderr: the update, and a metric's mean and standard deviation over replicates.
+
+    On a terminal one line that changes, elsewhere a line every ten seconds; the last update is always shown. It takes
+    the place of the progress bar. Arguments: `metric`, its name (default: the first that is recorded). Returns a
+    callback of `sim.run`, which raises `InputError` for a metric that is not recorded. Source: this package.
+
+    >>> live("ess").metric
+    'ess'
+    """
+    return Live(metric)
+
+
+def _package(name: str, extra: str) -> Any:
+    """A package of an extra, imported now: its absence is told before any work."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        remedy = f"pip install 'asyncsim[{extra}]'"
+        raise checks.InputError("callback", extra, f"a package that is installed ({error})", remedy) from None
+
+
+READY: dict[str, Callable[[str], Callback]] = {
+    "tensorboard": tensorboard,
+    "wandb": lambda project: wandb(project=project),
+    "trackio": lambda project: trackio(project=project),
+    "live": lambda metric: live(metric or None),
+}
+"""Ready callbacks by the word of a command line, each made from the text behind its colon."""
+
+
+def named(text: str) -> Callback:
+    """A ready callback from words: "tensorboard:FOLDER", "wandb:PROJECT", "trackio:PROJECT", "live" or "live:METRIC".
+
+    >>> named("live:ess")
+    Live(metric='ess', shown=-inf, last=None)
+    """
+    word, _, rest = text.partition(":")
+    remedy = "write tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live or live:METRIC"
+    checks.one_of("--log", word, list(READY), remedy)
+    checks.require(bool(rest) or word == "live", "--log", text, "with a folder or project behind a colon", remedy)
+    return READY[word](rest)

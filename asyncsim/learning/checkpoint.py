@@ -1,0 +1,216 @@
+"""Checkpoints: a run between two batches as one file, from which it goes on to the same bits.
+
+The file holds what was computed: finished blocks, parameters, states of links, kept weights, drawn trajectories, worlds
+and what was recorded. What is keyed by the seed is computed again. Nothing in it is executed when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.base import checks, files, records
+from asyncsim.base.manifest import version_of
+from asyncsim.learning.packing import Unwritable, flattened, rebuilt
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.standing import Part
+
+FORMAT = 1
+"""Number of the form in which checkpoints are written."""
+EVERY = 60.0
+"""Seconds between two checkpoints unless told otherwise."""
+MADE_WITH = ("asyncsim", "numpy", "numba", "torch", "gymnasium", "transformers")
+"""Packages on whose versions the last bits of a run depend."""
+LARGE = 10_000
+"""Initial parameters from which a spec is told by their digest."""
+_REMEDY = "begin the run again"
+
+
+class Interval(NamedTuple):
+    """When the next checkpoint is due: behind so many seconds or so many updates."""
+
+    seconds: float | None
+    updates: int | None
+
+
+def interval(every: Any) -> Interval:
+    """Seconds as a number, or updates as text.
+
+    >>> interval(30), interval("500 updates")
+    (Interval(seconds=30.0, updates=None), Interval(seconds=None, updates=500))
+    """
+    counted = re.fullmatch(r"\s*(\d+)\s*updates?\s*", every) if isinstance(every, str) else None
+    remedy = "give seconds as a number, or updates as text: '500 updates'"
+    if counted:
+        return Interval(None, checks.integer("checkpoint_every", int(counted[1]), 1, remedy))
+    if isinstance(every, str):
+        try:
+            every = float(every)
+        except ValueError:
+            raise checks.InputError("checkpoint_every", every, "seconds or updates", remedy) from None
+    return Interval(checks.real("checkpoint_every", every, remedy, 0.0, open_low=True), None)
+
+
+class Saved(NamedTuple):
+    """What a checkpoint holds.
+
+    `spec`: as `Spec.to_dict` gives it, None where it cannot be written; `identity`: what a run has to share with it;
+    `standing`: of the block that was under way, None between two blocks.
+    """
+
+    path: Path
+    seed: int
+    spec: dict[str, Any] | None
+    identity: dict[str, Any]
+    parts: list[Part]
+    standing: dict[str, Any] | None
+
+    def remade(self) -> Spec:
+        """The spec of the run, from the checkpoint alone."""
+        remedy = "give the spec of the run as well: it has parts that no file can hold"
+        checks.require(self.spec is not None, "resume", str(self.path), "one that holds its spec", remedy)
+        assert self.spec is not None
+        return Spec.from_dict(self.spec)
+
+    def check(self, spec: Spec, seed: int) -> None:
+        """Refuse to go on with another spec or seed than the checkpoint's; functions are told by their names only."""
+        remedy = "go on with the spec and the seed that it was made with, or begin anew"
+        checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
+        mine = identity(spec)
+        for name in sorted({*mine, *self.identity}):
+            ours, theirs = (json.dumps(each.get(name), sort_keys=True) for each in (mine, self.identity))
+            bound = f"{checks.clipped(theirs, 120)}, as in {self.path}"
+            checks.require(ours == theirs, f"spec.{name}", mine.get(name), bound, remedy)
+
+
+def read(path: files.Where) -> Saved:
+    """What a checkpoint holds; one that is missing, damaged, of another format or version is refused by name."""
+    arrays, scalars = files.load_arrays(path, "checkpoint", _REMEDY)
+    with files.decoding(path, "checkpoint file", _REMEDY, "resume"):
+        form = scalars["format"]
+        checks.require(form == FORMAT, "resume", str(path), f"a checkpoint of format {FORMAT}, not {form}", _REMEDY)
+        _check_versions(path, scalars["made_with"])
+        tree = rebuilt(scalars["tree"], arrays)
+        parts = [Part.unpacked(part) for part in tree["parts"]]
+        about = (scalars["seed"], scalars["spec"], scalars["identity"])
+        return Saved(Path(path), *about, parts, tree["standing"])
+
+
+def _check_versions(path: files.Where, theirs: dict[str, Any]) -> None:
+    """The last bits of a run depend on the code that computes them."""
+    for name, version in made_with().items():
+        bound = f"made with {name} {version}, not {theirs.get(name)}"
+        checks.require(theirs.get(name) == version, "resume", str(path), bound, "use that version, or begin anew")
+
+
+def made_with() -> dict[str, str | None]:
+    """Versions of the packages that a run's bits depend on."""
+    return {name: version_of(name) for name in MADE_WITH}
+
+
+def written(spec: Spec) -> dict[str, Any] | None:
+    """The spec as JSON can hold it, None where it cannot."""
+    if np.size(spec.initial) > LARGE:
+        return None
+    try:
+        return json.loads(json.dumps(spec.to_dict()))
+    except (checks.InputError, TypeError, ValueError):
+        return None
+
+
+def identity(spec: Spec) -> dict[str, Any]:
+    """What a spec is told from others by: itself where it can be written, else its description and digests."""
+    rows = written(spec)
+    if rows is not None:
+        return rows
+    sizes = ("every", "block", "realizations", "micro_batches")
+    diagnostics = spec.diagnostics
+    named = diagnostics if isinstance(diagnostics, str) else [getattr(each, "name", each) for each in diagnostics]
+    arrays = {"initial": np.asarray(spec.initial, dtype=np.float64)} if spec.initial is not None else {}
+    if isinstance(spec.system, records.Schedule):
+        arrays |= {f"schedule.{name}": values for name, values in spec.system.packed()[0].items()}
+    told = {"diagnostics": named, **{name: getattr(spec, name) for name in sizes}}
+    told |= {name: hashlib.sha256(values.tobytes()).hexdigest() for name, values in arrays.items()}
+    return json.loads(json.dumps(records.plain({**spec.describe(), **told})))
+
+
+class Keeper:
+    """Writes the checkpoints of a run when they are due.
+
+    `parts`: finished blocks; `standing`: of the block that an earlier run was in, until it is taken up. A file that
+    cannot be written is told in one line and tried again: no reason to lose the run.
+    """
+
+    def __init__(self, path: files.Where, every: Any, spec: Spec, seed: int, saved: Saved | None = None) -> None:
+        self.path, self.every = files.writable("checkpoint", path), interval(every)
+        self.about = {"format": FORMAT, "made_with": made_with(), "seed": int(seed), "spec": written(spec)}
+        self.about["identity"] = identity(spec)
+        self.parts: list[Part] = [] if saved is None else list(saved.parts)
+        self.standing = None if saved is None else saved.standing
+        self.whole_blocks, self.updates = False, 0
+        self.last = time.monotonic()
+
+    def begin(self) -> None:
+        """Write who the run is, before its first batch."""
+        if self.standing is None and not self.parts:
+            self._write(None)
+
+    def behind(self, updates: int, packed: Callable[[], dict[str, Any]], now: bool) -> None:
+        """Hear of so many updates; where a checkpoint is due, or wanted now, write what `packed` gives."""
+        self.updates += updates
+        if (now or self._due()) and not self.whole_blocks:
+            self._write(packed)
+
+    def finished(self, part: Part, last: bool) -> None:
+        """Hear of a block that is over; write where that is due, and behind the last one."""
+        self.parts.append(part)
+        if last or self.whole_blocks or self._due():
+            self._write(None)
+
+    def _due(self) -> bool:
+        if self.every.updates is not None:
+            return self.updates >= self.every.updates
+        return time.monotonic() - self.last >= float(self.every.seconds or EVERY)
+
+    def _write(self, packed: Callable[[], dict[str, Any]] | None) -> None:
+        arrays: dict[str, np.ndarray] = {}
+        try:
+            tree = {"standing": None if packed is None else packed(), "parts": [part.packed() for part in self.parts]}
+            scalars = {**self.about, "tree": flattened(tree, arrays)}
+            files.save_arrays(self.path, "checkpoint", arrays, scalars, compressed=False)
+        except Unwritable as reason:
+            self.whole_blocks = True
+            _say(f"checkpoints hold finished blocks of replicates only: {reason}")
+        except checks.InputError as error:
+            _say(f"no checkpoint: {error}")
+        self.last, self.updates = time.monotonic(), 0
+
+
+def opened(
+    spec: Spec | None, seed: int, path: files.Where | None, every: Any, resume: files.Where | None
+) -> tuple[Spec | None, int, Keeper | None]:
+    """Spec and seed of a run, those of the checkpoint where only that is given, and who keeps its checkpoints."""
+    interval(every)
+    if path is not None and (resume is None or Path(path).resolve() != Path(resume).resolve()):
+        remedy = f"go on from it by resume={str(path)!r}, or remove it"
+        checks.require(not Path(path).exists(), "checkpoint", str(path), "a new file", remedy)
+    if resume is None:
+        return spec, seed, Keeper(path, every, spec, seed) if path is not None and spec is not None else None
+    saved = read(resume)
+    if spec is None:
+        spec, seed = saved.remade(), seed or saved.seed
+    checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "leave it out for that of the checkpoint")
+    saved.check(spec, seed)
+    return spec, seed, Keeper(resume if path is None else path, every, spec, seed, saved)
+
+
+def _say(text: str) -> None:
+    print(f"asyncsim: {text}", file=sys.stderr, flush=True)
