@@ -61,7 +61,7 @@ FLOORS = {
     },
     3: {"learning.spec", "learning.loop", "learning.running", "diagnostics", "learning.oracle"},
     4: {"trials", "validation", "conformance", "comparing"},
-    5: {"plotting"},
+    5: {"plotting", "testing"},
     6: {
         f"app.{name}"
         for name in (
