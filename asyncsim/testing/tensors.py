@@ -87,28 +87,10 @@ def batches(
     far = checks.real("far", far, "give the largest log ratio, in nats", 0.0, 700.0)
     checks.one_of("advantages_per", advantages_per, PER, "say whether advantages differ inside a row")
     checks.boolean("empty", empty, "say whether a replicate may have no token")
-    return _batches(sizes, far, advantages_per, empty)
+    return _batches(sizes, _pools(_between(0.0, far)), _pools(st.integers(0, tokens)), advantages_per, empty)
 
 
-@st.composite
-def _batches(draw: Any, sizes: tuple[int, ...], far: float, per: str, empty: bool) -> Batch:
-    shape = tuple(draw(st.integers(1, most)) for most in sizes)
-    # Each policy stands below a common level, so that no log-prob is above 0 and no log ratio beyond `far`.
-    level = -draw(_laid_out(shape, _between(0.0, _SURE)))
-    below = {name: draw(_laid_out(shape, _between(0.0, far))) for name in ("behavior", "proximal", "current")}
-    policies = draw(st.sampled_from(POLICIES))
-    if policies in ("equal", "proximal = behavior"):
-        below["proximal"] = below["behavior"]
-    if policies in ("equal", "current = proximal"):
-        below["current"] = below["proximal"]
-    rewards = draw(_laid_out(shape[:-1], _RIGHT) | _laid_out(shape[:-1], _REWARDS))
-    advantages = rewards - rewards.mean(-1, keepdims=True) if draw(st.booleans()) else rewards
-    advantages = np.repeat(advantages[..., None], shape[-1], -1)
-    if per == "token":
-        advantages = advantages + draw(_laid_out(shape, _REWARDS))
-    mask = draw(_masks(shape, empty, sizes[-1]))
-    columns = (*(level - below[name] for name in ("current", "behavior", "proximal")), advantages, mask, rewards)
-    return Batch(*(torch.from_numpy(np.ascontiguousarray(column)) for column in columns))
+Pool = tuple[list[float], int]
 
 
 def _between(low: float, high: float) -> st.SearchStrategy[float]:
@@ -116,28 +98,60 @@ def _between(low: float, high: float) -> st.SearchStrategy[float]:
     return st.sampled_from([low, high]) | st.floats(low, high, allow_subnormal=False)
 
 
+def _pools(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[Pool]:
+    """A few numbers, and a seed of their places: drawn one by one, sizes would not shrink."""
+    return st.tuples(st.lists(elements, min_size=1, max_size=8), st.integers(0, 255))
+
+
 _RIGHT = st.sampled_from([0.0, 1.0])
-_REWARDS = _RIGHT | _between(-_LARGEST, _LARGEST)
+_LEVELS, _HOLES = _pools(_between(0.0, _SURE)), _pools(_RIGHT)
+_REWARDS = _pools(_RIGHT) | _pools(_RIGHT | _between(-_LARGEST, _LARGEST))
+
+
+def _laid_out(pool: Pool, shape: tuple[int, ...]) -> np.ndarray:
+    """The numbers of a pool in turn (seed 0), or at random places."""
+    (numbers, seed), size = pool, math.prod(shape)
+    index = np.random.default_rng(seed).integers(0, len(numbers), size) if seed else np.arange(size) % len(numbers)
+    return np.array(numbers, dtype=np.float64)[index].reshape(shape)
 
 
 @st.composite
-def _laid_out(draw: Any, shape: tuple[int, ...], elements: st.SearchStrategy[float]) -> np.ndarray:
-    """A few numbers in turn, or laid out by a seed: drawn one by one, sizes would not shrink."""
-    pool, seed = np.array(draw(st.lists(elements, min_size=1, max_size=8))), draw(st.integers(0, 255))
-    size = math.prod(shape)
-    index = np.random.default_rng(seed).integers(0, len(pool), size) if seed else np.arange(size) % len(pool)
-    return pool[index].reshape(shape)
+def _batches(
+    draw: Any,
+    sizes: tuple[int, ...],
+    gaps: st.SearchStrategy[Pool],
+    lengths: st.SearchStrategy[Pool],
+    per: str,
+    empty: bool,
+) -> Batch:
+    shape = tuple(draw(st.integers(1, most)) for most in sizes)
+    # Each policy stands below a common level, so that no log-prob is above 0 and no log ratio beyond the largest gap.
+    level = _laid_out(draw(_LEVELS), shape)
+    below = {name: _laid_out(draw(gaps), shape) for name in ("behavior", "proximal", "current")}
+    policies = draw(st.sampled_from(POLICIES))
+    if policies in ("equal", "proximal = behavior"):
+        below["proximal"] = below["behavior"]
+    if policies in ("equal", "current = proximal"):
+        below["current"] = below["proximal"]
+    rewards = _laid_out(draw(_REWARDS), shape[:-1])
+    advantages = rewards - rewards.mean(-1, keepdims=True) if draw(st.booleans()) else rewards
+    advantages = np.repeat(advantages[..., None], shape[-1], -1)
+    if per == "token":
+        advantages = advantages + _laid_out(draw(_REWARDS), shape)
+    mask = draw(_masks(shape, lengths, empty))
+    columns = (*(-level - below[name] for name in ("current", "behavior", "proximal")), advantages, mask, rewards)
+    return Batch(*(torch.from_numpy(np.ascontiguousarray(column)) for column in columns))
 
 
 @st.composite
-def _masks(draw: Any, shape: tuple[int, ...], empty: bool, longest: int) -> np.ndarray:
+def _masks(draw: Any, shape: tuple[int, ...], lengths: st.SearchStrategy[Pool], empty: bool) -> np.ndarray:
     """Every token, samples of any length, or any tokens; without `empty` each replicate has one at least."""
     kind, mask = draw(st.sampled_from(("full", "lengths", "holes"))), np.ones(shape)
     if kind == "lengths":
-        lengths = draw(_laid_out(shape[:-1], st.integers(0, longest)))
-        mask = (np.arange(shape[-1]) < lengths[..., None]).astype(np.float64)
+        present = np.arange(shape[-1]) < _laid_out(draw(lengths), shape[:-1])[..., None]
+        mask = present.astype(np.float64)
     if kind == "holes":
-        mask = draw(_laid_out(shape, _RIGHT))
+        mask = _laid_out(draw(_HOLES), shape)
     rows = mask.reshape(shape[0] if len(shape) == 4 else 1, -1)
     if not empty:
         rows[rows.sum(-1) == 0, 0] = 1.0
