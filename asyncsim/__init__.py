@@ -25,6 +25,7 @@ PACKAGES = (
     "theory",
     "trials",
     "conformance",
+    "testing",
 )
 """Subpackages reached as attributes: `sim.tasks.softmax_bandit()`."""
 

@@ -67,7 +67,7 @@ FLOORS = {
     },
     3: {"learning.spec", "learning.loop", "learning.checkpoint", "learning.running", "diagnostics", "learning.oracle"},
     4: {"trials", "validation", "conformance", "comparing", "sweeping"},
-    5: {"plotting"},
+    5: {"plotting", "testing"},
     6: {
         f"app.{name}"
         for name in (

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from asyncsim.base.laws import lognormal
 from asyncsim.systems._system import StalledError, System
+from asyncsim.testing.versions import EIGHTHS, SMOOTH
 from tests.conformance import planted
 from tests.conformance.controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
-from tests.systems.settings import EIGHTHS, SMOOTH, some
+from tests.systems.settings import some
 
 COMPLETED, TRAINED, INSTALLED = range(3)
 AT_PUBLISH = (VersionCounter, ResetAtPublish, TicketsAtPublish)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsim import schedules
+from asyncsim import testing as drawn
 from asyncsim.base import laws, records
 from asyncsim.base.checks import InputError
 from asyncsim.base.feeds import EagerFeed
@@ -75,21 +76,9 @@ def test_realizations_describe_and_travel():
     assert not np.array_equal(law.schedule(30, 1, 1, 3, 1).version, law.schedule(30, 1, 1, 3, 0).version)
 
 
-@given(
-    law=st.sampled_from(
-        [
-            schedules.fixed(2, batches_per_publish=2),
-            schedules.frozen(),
-            schedules.sawtooth(3),
-            schedules.random(laws.uniform(0, 3), "trajectory"),
-            schedules.random(laws.uniform(1, 2), batches_per_publish=2),
-        ]
-    ),
-    batches=st.integers(1, 12),
-    seed=st.integers(0, 3),
-)
-def test_the_feed_retires_each_version_once_and_never_early(law, batches, seed):
-    schedule = law.schedule(batches, 2, 1, 3, seed)
+@given(schedule=drawn.schedules(samples=2, tokens=2, realizations=3))
+def test_the_feed_retires_each_version_once_and_never_early(schedule):
+    batches, publish = schedule.trajectory.shape[1], schedule.batches_per_publish
     feed, gone = EagerFeed(schedule), []
     for batch in range(batches):
         version, trajectory = feed.take(batch)
@@ -97,11 +86,11 @@ def test_the_feed_retires_each_version_once_and_never_early(law, batches, seed):
         assert np.array_equal(trajectory, schedule.trajectory[:, batch])
         assert not set(gone) & set(version.ravel().tolist())
         retired = feed.retired(batch)
-        assert all(v <= batch // law.batches_per_publish for v in retired)
+        assert all(v <= batch // publish for v in retired)
         gone += retired
         later = set(schedule.version[:, batch + 1 :].ravel().tolist())
-        assert set(range(batch // law.batches_per_publish + 1)) - set(gone) <= later
-    assert sorted(gone) == list(range((batches - 1) // law.batches_per_publish + 1))
+        assert set(range(batch // publish + 1)) - set(gone) <= later
+    assert sorted(gone) == list(range((batches - 1) // publish + 1))
 
 
 def test_unknown_versions_are_no_version():

@@ -8,19 +8,16 @@ from types import SimpleNamespace
 import numpy as np
 from hypothesis import strategies as st
 
-from asyncsim.base.laws import empirical, gamma, lognormal
+from asyncsim.base.laws import empirical
 from asyncsim.systems import _draws
+from asyncsim.systems._checking import RELEASES
 from asyncsim.systems._system import System
+from asyncsim.testing.versions import MODES, SMOOTH, plain_systems
 
-MODES = ("drain", "restart", "reprefill", "keep", "pin")
-RELEASES = ("dequeue", "publish")
 ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random")
 
-# Few values, all exact in binary: many events fall on the same instant, and no order of additions can tell.
-EIGHTHS = st.lists(st.integers(1, 24).map(lambda n: n / 8), min_size=1, max_size=4).map(empirical)
 SECONDS = st.lists(st.integers(1, 8).map(lambda n: n / 8), min_size=1, max_size=3).map(empirical)
 FACTORS = st.just(empirical([0.5, 1.0, 2.0]))
-SMOOTH = st.sampled_from([lognormal(1.0, 0.8), gamma(1.0, 0.5), lognormal(0.3, 2.0)])
 CURVES = st.sampled_from([(1.0, 0.5), (1.0, 1.0, 0.5, 0.25), (2.0, 1.0), (0.5,)])
 
 
@@ -175,22 +172,7 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
 
     `exact`: durations that tie, training that takes no time.
     """
-    batch, publish = draw(st.integers(1, 4)), draw(st.integers(1, 3))
-    quantum = draw(some(1, 1, 2, 3))
-    places = draw(st.integers(quantum, 8))
-    release = draw(some(*RELEASES))
-    least = batch * (publish if release == "publish" else 1) + quantum - 1
-    found = {
-        "groups_per_batch": batch,
-        "batches_per_publish": publish,
-        "quantum": quantum,
-        "release": release,
-        "mode": draw(some(*modes)),
-        "train_time": draw(st.one_of(st.just(0.0), EIGHTHS) if exact else SMOOTH),
-        "length": draw(EIGHTHS if exact else SMOOTH),
-        "tickets": draw(st.integers(least, least + 3 * batch * publish)),
-        "rates": tuple(draw(st.lists(some(1.0, 0.5, 2.0), min_size=places, max_size=places))),
-    }
+    found = draw(plain_systems(exact, modes))
     count = draw(st.integers(0, min(most, len(features))))
     chosen = draw(st.lists(some(*features), min_size=count, max_size=count, unique=True))
     for name, feature in FEATURES.items():

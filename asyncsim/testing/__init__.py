@@ -1,0 +1,50 @@
+"""For a trainer's own tests: its loss and its staleness manager held to asyncsim, and strategies that draw input.
+
+Two fixtures come with the package, in every pytest run where it is installed (`plugin`): `asyncsim_loss(fn, like)` and
+`asyncsim_controller(factory, ...)` fail the test with what `conformance.check_loss` and `check_admission` find.
+
+Five strategies for hypothesis are drawn in tests of one's own: `batches()`, tensors as a loss takes them; `losses()`,
+methods of this package as such losses; `controllers()`, admission controllers with settings; `schedules()`, which
+version generates which token (`sources()`, what makes them); `logs()`, rows of a trainer's log, right or planted wrong.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asyncsim.testing.admission import Admission, controllers
+    from asyncsim.testing.logged import LogRows, logs
+    from asyncsim.testing.tensors import Batch, DrawnLoss, batches, losses
+    from asyncsim.testing.versions import schedules, sources
+
+_MODULES = {
+    **dict.fromkeys(("Admission", "controllers"), "admission"),
+    **dict.fromkeys(("LogRows", "logs"), "logged"),
+    **dict.fromkeys(("Batch", "DrawnLoss", "batches", "losses"), "tensors"),
+    **dict.fromkeys(("schedules", "sources"), "versions"),
+}
+"""Where each name is defined. Nothing is imported before it is used: the plugin beside loads in every pytest run."""
+
+__all__ = ["Admission", "Batch", "DrawnLoss", "LogRows", "batches", "controllers", "logs", "losses", "schedules"]
+__all__ += ["sources"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"asyncsim.testing has no {name!r}; see dir(asyncsim.testing)")
+    try:
+        module = importlib.import_module(f"asyncsim.testing.{_MODULES[name]}")
+    except ModuleNotFoundError as error:
+        if error.name != "hypothesis":
+            raise
+        from asyncsim.base.checks import InputError
+
+        remedy = "run `pip install 'asyncsim[conformance]'`: hypothesis draws what strategies describe"
+        raise InputError("hypothesis", None, "installed", remedy) from error
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,70 @@
+"""The pytest plugin: two fixtures that hold a loss and an admission controller to asyncsim.
+
+It loads in every pytest run of whoever installed asyncsim, so it imports pytest alone until a fixture is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from asyncsim.conformance import LossReport, Report
+
+
+@pytest.fixture(scope="session")
+def asyncsim_loss() -> Callable[..., LossReport]:
+    """Call with a loss: the test fails where it has a bug, or is not the method that it is meant to be.
+
+    `asyncsim_loss(fn, like, **settings)` takes what `conformance.check_loss` takes, `[B, T]` tensors; with
+    `strict=True` hazards count too, and `allow` names bugs that do not. Moments are left out unless `bias=True`.
+    Returns the report. The test fails with one line for each finding, and with one line for an argument that is wrong.
+    """
+    return _checked_loss
+
+
+@pytest.fixture(scope="session")
+def asyncsim_controller() -> Callable[..., Report]:
+    """Call with a maker of admission controllers: the test fails where one breaks a rule that bounds staleness.
+
+    `asyncsim_controller(lambda: Yours(...), batch_size=P, max_staleness=eta, ...)` takes what
+    `conformance.check_admission` takes; P in groups, eta in publishes. Returns the report. The test fails with the
+    rule, the shortest run that breaks it, and the mistake by name; with one line for an argument that is wrong.
+    """
+    return _checked_controller
+
+
+def _checked_loss(fn: Callable[..., Any], like: Any = None, *, bias: bool = False, **settings: Any) -> LossReport:
+    __tracebackhide__ = True
+    from asyncsim.conformance import check_loss
+
+    report: LossReport = _asked(check_loss, fn, like, bias=bias, **settings)
+    if not report.conforms:
+        kinds = ("bug", "hazard") if settings.get("strict") else ("bug",)
+        counted = [f for f in report.findings if f.kind in kinds and f.name not in settings.get("allow", ())]
+        pytest.fail("\n".join([*report.heading(), *map(str, counted)]), pytrace=False)
+    return report
+
+
+def _checked_controller(factory: Callable[[], Any], *arguments: Any, **settings: Any) -> Report:
+    __tracebackhide__ = True
+    from asyncsim.conformance import check_admission
+
+    report: Report = _asked(check_admission, factory, *arguments, **settings)
+    if not report.passed:
+        pytest.fail(str(report), pytrace=False)
+    return report
+
+
+def _asked(check: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+    """The report; a wrong argument fails the test in its one line."""
+    __tracebackhide__ = True
+    from asyncsim.base.checks import InputError
+
+    try:
+        return check(*arguments, **settings)
+    except InputError as error:
+        line = str(error)
+    pytest.fail(line, pytrace=False)
