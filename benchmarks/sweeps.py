@@ -7,6 +7,7 @@ plans, in a store on this disk, and in the answer; then it plans N units of S se
 from __future__ import annotations
 
 import argparse
+import functools
 import resource
 import tempfile
 import time
@@ -110,7 +111,7 @@ def stored(store: Store, asked: plans.Question) -> tuple[float, float]:
     spent = 0.0
     with mock.patch.object(units, "measured", lambda content: rows):
         for unit in asked.units():
-            seconds, _ = timed(lambda unit=unit: units.perform(store.where, unit.content))
+            seconds, _ = timed(functools.partial(units.perform, store.where, unit.content))
             spent += seconds
     return float(size), spent
 
