@@ -98,7 +98,8 @@ class Sweep:
     def _work(self) -> str:
         before = self.units - self.made - sum(each["units"] for each in self.failed)
         known = f", {before} were there" if before else ""
-        return f"{self.units} units: {self.made} made{known}; {self.seconds:.1f} s; sweep {self.id} in {self.store}"
+        where = f"sweep {self.id} in {self.store}" if self.folder is None else "no store was named, so nothing is kept"
+        return f"{self.units} units: {self.made} made{known}; {self.seconds:.1f} s; {where}"
 
 
 def _setting(setting: Mapping[str, Any]) -> str:

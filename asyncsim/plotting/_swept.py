@@ -22,8 +22,10 @@ PANELS = 4
 HEIGHT = 2.6
 SHADES = LinearSegmentedColormap.from_list("measured", ["#f1f5fa", _style.COLORS["measured"], "#06243f"])
 """Low to high values of a measurement."""
+FAR = 20.0
+"""Where all means span more than so many times what their densest half spans, the farthest ones are cut off."""
 REACH = 2.0
-"""Shades reach so many times the span of the densest half of all means beyond it."""
+"""Then shades reach so many times the span of that half beyond it."""
 WIDE = 30.0
 """Ratio of the largest to the least value from which an axis is logarithmic."""
 COSTS = (
@@ -61,8 +63,7 @@ def _draw_costs(sweep: Sweep) -> Figure:
         ax.set_ylabel(label)
         if len(metrics) > 1:
             ax.legend(loc="best")
-        if "share" in label:
-            ax.set_ylim(0.0, 1.0)
+        ax.set_ylim(0.0, 1.0 if "share" in label else None)
     knee = sweep.knee()
     if knee is not None:
         figure.suptitle(
@@ -140,6 +141,8 @@ def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
     half = (len(means) + 1) // 2
     first = int(np.argmin(means[half:] - means[: len(means) - half])) if len(means) > half else 0
     low, high = float(means[first]), float(means[min(first + half, len(means) - 1)])
+    if means[-1] - means[0] <= FAR * (high - low):
+        return float(means[0]), float(means[-1])
     beyond = REACH * (high - low)
     return max(float(means[0]), low - beyond), min(float(means[-1]), high + beyond)
 

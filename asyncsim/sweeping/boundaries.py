@@ -67,10 +67,11 @@ def boundary(
     `comparing.intervals.share`.
 
     >>> import asyncsim as sim
-    >>> spec = sim.Spec(sim.tasks.quadratic((1.0,), start=1.0), sim.schedules.fixed(1), sim.methods.gradient(),
-    ...                 sim.chain(sim.updates.sgd(0.1)), samples_per_group=1, updates=400)
-    >>> found = boundary(spec, "lr", low=0.5, high=2.0, metric="exact_return", over="reached", better="lower",
-    ...                  target=-1e4, claim="staleness/stability-boundary", at={"curvatures": (1.0,)})
+    >>> spec = sim.Spec(sim.tasks.quadratic((1.0,), noise=0.0), sim.schedules.fixed(1), sim.methods.gradient(),
+    ...                 sim.chain(sim.updates.sgd(0.1)), samples_per_group=1, updates=1000)
+    >>> found = boundary(spec, "lr", low=0.6, high=2.0, metric="exact_return", over="reached", better="lower",
+    ...                  target=-1e4, claim="staleness/stability-boundary",
+    ...                  at={"staleness": 1, "curvatures": (1.0,)})
     >>> row = found.rows[0]
     >>> row["low"] < row["predicted"] < row["high"]
     True
@@ -88,11 +89,13 @@ def boundary(
     grid = grids.grid_of(spec, along) if along else grids.Grid({}, {}, lambda _: spec)
     checks.require(not grid.knobs, "along", sorted(grid.knobs), "structures", "sweep over a knob, or bound it")
     search = Search(knob, reading, share, ratio, error, max_replicates, seed)
+    # A claim that does not fit is refused before any run.
+    cells = list(grid.cells())
+    beside = [{"predicted": predicted(claim, cell.setting, at or {})} if claim else {} for cell in cells]
     rows = []
-    with Progress("boundaries", grid.size, progress) as shown:
-        for cell in grid.cells():
-            row = search.row(cell.subject, cell.setting, low, high)
-            rows.append(row | {"predicted": predicted(claim, cell.setting, at or {})} if claim else row)
+    with Progress("boundaries", len(cells), progress) as shown:
+        for cell, prediction in zip(cells, beside, strict=True):
+            rows.append(search.row(cell.subject, cell.setting, low, high) | prediction)
             shown.add()
     return Boundary(knob, grid.names, tuple(rows), str(reading), share, error, claim or "")
 

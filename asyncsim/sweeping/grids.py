@@ -116,7 +116,7 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
     >>> import asyncsim as sim
     >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(),
     ...                 sim.chain(sim.updates.sgd(0.1)))
-    >>> with_setting(spec, "task.arms", 3).task.describe()["arms"], with_setting(spec, "updates", 7).updates
+    >>> with_setting(spec, "task.arms", 3).task.describe()["actions"], with_setting(spec, "updates", 7).updates
     (3, 7)
     """
     if name in _fields():
