@@ -67,8 +67,8 @@ def boundary(
     `comparing.intervals.share`.
 
     >>> import asyncsim as sim
-    >>> spec = sim.Spec(sim.tasks.quadratic((1.0,), noise=0.0), sim.schedules.fixed(1), sim.methods.gradient(),
-    ...                 sim.chain(sim.updates.sgd(0.1)), samples_per_group=1, updates=1000)
+    >>> task, update = sim.tasks.quadratic((1.0,), noise=0.0, start=1.0), sim.chain(sim.updates.sgd(0.1))
+    >>> spec = sim.Spec(task, sim.schedules.fixed(1), sim.methods.gradient(), update, samples_per_group=1, updates=1000)
     >>> found = boundary(spec, "lr", low=0.6, high=2.0, metric="exact_return", over="reached", better="lower",
     ...                  target=-1e4, claim="staleness/stability-boundary",
     ...                  at={"staleness": 1, "curvatures": (1.0,)})
