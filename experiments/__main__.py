@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from asyncsim.app import wording
-from asyncsim.base.checks import InputError
+from asyncsim.base.checks import InputError, RunError
 from experiments import _carried, _store
 
 
@@ -29,6 +29,9 @@ def main(arguments: list[str] | None = None) -> int:
         help="another value in every setting that has it, with --out; repeat for more",
     )
     parser.add_argument("--resume", action="store_true", help="keep the parts that are finished and unchanged")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="worker processes for settings (default: one a core; 1: this process)"
+    )
     parser.add_argument("--device", default="cpu", metavar="cpu|cuda", help="where the networks run")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the rows; of several, DIR/NAME for each")
     parser.add_argument(
@@ -51,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
                     print(_carried.carry(name, before / name, after / name))
         else:
             _make(options)
-    except InputError as error:
+    except (InputError, RunError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -83,7 +86,7 @@ def _make(options: argparse.Namespace) -> None:
     ]
     with _bar(sum(len(each.left) for each in plans)) as shown:
         for planned in plans:
-            where = _store.carry_out(planned, shown(planned.name))
+            where = _store.carry_out(planned, shown(planned.name), options.workers)
             print(f"rows in {where}")
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from asyncsim.base import checks
 from asyncsim.base import store as storing
+from asyncsim.base import workers as spreading
 from asyncsim.base.manifest import manifest
 from asyncsim.base.records import plain
 from asyncsim.base.store import Store
@@ -28,6 +29,7 @@ from experiments._contract import experiment, names, papers, questions, settings
 __all__ = ["experiment", "make", "names", "papers", "plan", "questions", "read", "settings_of", "summaries", "version"]
 
 FORMAT = 2
+CALL = "experiments._store:rows_of"
 HERE = Path(__file__).resolve().parent
 
 
@@ -122,15 +124,23 @@ def plan(
     return Plan(snake, module, settings, where, quick, device, words, before, kept, left, not resume)
 
 
-def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = iter) -> Path:
-    """Run what a plan leaves to do; returns the folder of the rows."""
+def rows_of(name: str, setting: dict[str, Any]) -> Any:
+    """What an experiment's `run` gives for a setting; for worker processes, which know it by its name."""
+    return experiment(name).run(setting)
+
+
+def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = iter, workers: int | None = 1) -> Path:
+    """Run what a plan leaves to do, spread over so many worker processes; returns the folder of the rows."""
     settings = planned.settings
     elsewhere = {} if planned.device == "cpu" else {"device": planned.device}
+    count = spreading.count_of(workers, len(planned.left))
     source = version(planned.name)
     with _writing(planned):
         entry, now = _begin(planned, source)
-    for index in track(planned.left):
-        rows = planned.module.run({**settings[index], **elsewhere})
+    calls = ((planned.name, {**settings[index], **elsewhere}) for index in planned.left)
+    # The bar goes on with every setting that is over, whichever it is.
+    for _, (number, rows) in zip(track(planned.left), spreading.each(CALL, calls, count), strict=True):
+        index = planned.left[number]
         _contract.check_rows(planned.name, rows, planned.module.COLUMNS)
         data = _parquet(planned.name, rows, planned.module.COLUMNS)
         own = {"setting": _contract.digest(settings[index]), "source": source, "sha256": _hash(data)}

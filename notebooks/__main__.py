@@ -9,7 +9,8 @@ import time
 import nbformat
 from nbclient.exceptions import CellExecutionError
 
-from asyncsim.base.checks import InputError
+from asyncsim.base import workers
+from asyncsim.base.checks import InputError, RunError
 from asyncsim.base.files import write_atomically
 from notebooks import _book
 
@@ -24,17 +25,23 @@ def main() -> int:
         help="run them and their solutions without writing; fail where a cell fails, prints something else than is "
         "committed, or defines a function, and where text and notebook disagree, outputs or exercises are missing",
     )
+    parser.add_argument("--workers", type=int, metavar="N", help="notebooks that run at one time (default: one a core)")
     given = parser.parse_args()
+    names = given.names or _book.names()
+    sound = True
     try:
-        found = [_one(name, given.check) for name in given.names or _book.names()]
-    except InputError as error:
+        count = workers.count_of(given.workers, len(names))
+        for _, (line, is_sound) in workers.each("notebooks.__main__:run_one", ((n, given.check) for n in names), count):
+            print(line, flush=True)
+            sound &= is_sound
+    except (InputError, RunError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return int(not all(found))
+    return int(not sound)
 
 
-def _one(name: str, check: bool) -> bool:
-    """Run one notebook; whether nothing is wrong with it."""
+def run_one(name: str, check: bool) -> tuple[str, bool]:
+    """Run one notebook: a line about it, and whether nothing is wrong with it."""
     start = time.perf_counter()
     book = _book.text_of(name)
     faults = _book.faults(name) if check else _refuse_newer(name)
@@ -50,8 +57,7 @@ def _one(name: str, check: bool) -> bool:
         text = nbformat.writes(book) + "\n"
         write_atomically(_book.HERE / f"{name}.ipynb", lambda file: file.write(text.encode()))
         faults = _book.faults(name)
-    print(f"{name}: {'; '.join(faults) or 'as it should be'} ({time.perf_counter() - start:.0f} s)", flush=True)
-    return not faults
+    return f"{name}: {'; '.join(faults) or 'as it should be'} ({time.perf_counter() - start:.0f} s)", not faults
 
 
 def _refuse_newer(name: str) -> list[str]:

@@ -467,6 +467,7 @@ def verify(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the measurements.")] = 0,
     report: Annotated[Path, typer.Option(help="HTML report with a figure per claim.")] = Path("build/report.html"),
+    workers: Annotated[int | None, typer.Option(help="Worker processes (default: one a core for many claims).")] = None,
     json_path: Json = None,
 ) -> int:
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
@@ -474,7 +475,7 @@ def verify(
     parameters = wording.settings(at, "--at") if at else None
     point = None if parameters is None else {key: wording.understood(value, None) for key, value in parameters.items()}
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
-    return commands.verify(claims or [], size, defects, seed, point, report, json_path)[1]
+    return commands.verify(claims or [], size, defects, seed, point, report, json_path, workers)[1]
 
 
 @app.command()

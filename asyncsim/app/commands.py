@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -288,6 +289,15 @@ def _has_errors(trace: Trace) -> bool:
     return not trace.schedule.random or len(np.unique(trace.realization)) > 1
 
 
+def verify_announced(*arguments: Any) -> records.Verdict:
+    """The verdict of one claim, as `verifying.verify_one` gives it; the first worker says what delays it."""
+    from asyncsim.app import verifying
+    from asyncsim.base import workers
+
+    with announcing.announced() if workers.number() in (None, 0) else nullcontext():
+        return verifying.verify_one(*arguments)
+
+
 def verify(
     claims: Sequence[str],
     size: str,
@@ -296,6 +306,7 @@ def verify(
     at: dict[str, Any] | None,
     report: Path,
     json_path: Path | None = None,
+    workers: int | None = None,
 ) -> tuple[dict[str, Any], int]:
     """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
     from asyncsim import theory
@@ -317,11 +328,14 @@ def verify(
 
     try:
         with progress.Progress("claims", len(ids), sys.stderr.isatty()) as bar, announcing.announced():
-            verifying.verify_many(ids, size, defects, seed, at, report_verdict)
+            call = "asyncsim.app.commands:verify_announced"
+            verifying.verify_many(ids, size, defects, seed, at, report_verdict, workers, call)
     except KeyboardInterrupt as interrupted:
         if not verdicts:
             raise
         stopped = interrupted
+    # Workers end in any order.
+    verdicts.sort(key=lambda verdict: ids.index(verdict.id))
     # Write the JSON and the report.
     manifest = verifying.manifest_of(seed, size)
     summary = reporting.summary(verdicts)

@@ -9,12 +9,21 @@ from typing import Any
 
 from asyncsim import theory, trials, validation
 from asyncsim.base import checks
+from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Verdict
 from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, SIZES, Defect, Trial, untouched
 
+EACH = 8
+"""Claims for each worker process that is started unasked."""
+
 
 def verify(
-    claim: str | None = None, size: str = "quick", defects: bool = False, seed: int = 0, at: Point | None = None
+    claim: str | None = None,
+    size: str = "quick",
+    defects: bool = False,
+    seed: int = 0,
+    at: Point | None = None,
+    workers: int | None = None,
 ) -> Verdict | list[Verdict]:
     """Measure a claim beside its prediction; all claims when none is named.
 
@@ -23,8 +32,9 @@ def verify(
 
     Arguments: `claim`, an id of `sim.theory.claims()`; `size`, "quick", or "full" (half the effect, more points);
     `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and try the wrong formulas.
-    `at`: parameters that replace those of the trial's first point. Returns one `Verdict`, or a list of them.
-    Raises `InputError` for an unknown claim, or a point outside its domain.
+    `at`: parameters that replace those of the trial's first point. `workers`: processes among which claims are spread
+    (default: one a core; few claims are measured in this process); verdicts do not depend on it. Returns one `Verdict`,
+    or a list of them. Raises `InputError` for an unknown claim, or a point outside its domain.
 
     >>> verify("estimator/full-is").verdict
     'held'
@@ -32,7 +42,7 @@ def verify(
     if claim is not None:
         return verify_one(claim, size, defects, seed, at)
     checks.require(at is None, "at", at, "used with one claim", "name the claim")
-    return [verify_one(name, size, defects, seed) for name in every_claim()]
+    return verify_many(every_claim(), size, defects, seed, workers=workers)
 
 
 def every_claim() -> list[str]:
@@ -41,20 +51,27 @@ def every_claim() -> list[str]:
 
 
 def verify_many(
-    names: Iterable[str],
+    names: Sequence[str],
     size: str,
     defects: bool,
     seed: int,
     at: Point | None = None,
     after: Callable[[Verdict], None] = lambda verdict: None,
+    workers: int | None = None,
+    call: str = "asyncsim.app.verifying:verify_one",
 ) -> list[Verdict]:
-    """Verdicts of several claims; `after` is called with each as it is reached."""
-    verdicts = []
-    for name in names:
-        verdict = verify_one(name, size, defects, seed, at)
-        verdicts.append(verdict)
+    """Verdicts of several claims in their order; `after` is called with each as it is reached.
+
+    Few claims are measured in this process unless `workers` are asked for: they take seconds to start. `call` names
+    what gives one verdict.
+    """
+    count = spreading.count_of(workers, len(names) if workers else len(names) // EACH)
+    verdicts: dict[int, Verdict] = {}
+    calls = ((name, size, defects, seed, at) for name in names)
+    for number, verdict in spreading.each(call, calls, count):
+        verdicts[number] = verdict
         after(verdict)
-    return verdicts
+    return [verdicts[number] for number in sorted(verdicts)]
 
 
 def verify_one(

@@ -11,7 +11,8 @@ from typing import Any
 
 from asyncsim.base import checks
 from asyncsim.base.store import Store
-from asyncsim.sweeping.pools import Died, Pool
+from asyncsim.base.workers import Died
+from asyncsim.sweeping.pools import Pool
 from asyncsim.sweeping.units import Unit, failure_of
 
 ATTEMPTS = 3

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 import socket
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, Protocol
 
-from asyncsim.base import checks
+from asyncsim.base import checks, workers
 
 BACKENDS = ("processes", "ray")
 SECONDS = 5.0
@@ -21,45 +16,36 @@ AHEAD = 2
 """Units that wait at each worker, so that none is idle while its next one is prepared."""
 
 
-class Died(Exception):
-    """A worker ended in the middle of a unit: it was killed, or ran out of memory."""
-
-
 class Pool(Protocol):
     """Does units; `places` of them at a time."""
 
     places: int
 
     def submit(self, where: str, content: Mapping[str, Any]) -> Future[dict[str, Any]]:
-        """A future of how the unit ends; it raises `Died` where its worker did."""
+        """A future of how the unit ends; it raises `workers.Died` where its worker did."""
 
     def close(self) -> None:
         """End all workers at once."""
 
 
-def check(backend: str, workers: int | None, address: str | None) -> None:
+def check(backend: str, count: int | None, address: str | None) -> None:
     """Refuse options that do not belong together."""
     checks.one_of("backend", backend, BACKENDS, "choose where units are done")
     remedy = "leave it out, or use backend='ray'"
     checks.require(address is None or backend == "ray", "address", address, "left out", remedy)
-    if workers is not None:
-        checks.integer("workers", workers, 1, "give at least one worker", 4096)
+    if count is not None:
+        checks.integer("workers", count, 1, "give at least one worker", workers.MOST)
     if address is not None and address != "auto":
         _reach(address)
 
 
-def pool(backend: str, workers: int | None, address: str | None = None) -> Pool:
-    """The pool of a backend; `workers` default to every core, `address` is that of a Ray cluster."""
-    check(backend, workers, address)
+def pool(backend: str, count: int | None, address: str | None = None) -> Pool:
+    """The pool of a backend with so many workers (None: one a core); `address` is that of a Ray cluster."""
+    check(backend, count, address)
     if backend == "ray":
-        return ByRay(workers, address)
-    count = workers or cores()
+        return ByRay(count, address)
+    count = count or workers.cores()
     return Here() if count == 1 else Processes(count)
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Here:
@@ -82,70 +68,23 @@ class Here:
 class Processes:
     """Worker processes of this machine; one that dies is replaced and fails its unit alone."""
 
-    def __init__(self, workers: int) -> None:
-        self.places = workers * AHEAD
-        self._share = max(1, cores() // workers)
-        self._threads = ThreadPoolExecutor(workers)
-        self._mine = threading.local()
-        self._all: list[subprocess.Popen[str]] = []
-        self._closed = False
+    def __init__(self, count: int) -> None:
+        self.places = count * AHEAD
+        self._crew = workers.Crew(count)
 
     def submit(self, where: str, content: Mapping[str, Any]) -> Future[dict[str, Any]]:
         """See `Pool`."""
-        return self._threads.submit(self._ask, json.dumps({"where": where, "content": content}))
+        return self._crew.submit("asyncsim.sweeping.units:perform", where, content)
 
     def close(self) -> None:
         """See `Pool`; what is under way is lost, and nothing half done stays."""
-        self._closed = True
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        for process in self._all:
-            process.kill()
-        for process in self._all:
-            process.wait()
-
-    def _ask(self, line: str) -> dict[str, Any]:
-        """Hand the unit to this thread's worker, started when it is needed."""
-        process = getattr(self._mine, "process", None)
-        if process is None or process.poll() is not None:
-            process = self._mine.process = self._start()
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(line + "\n")
-            process.stdin.flush()
-            answer = process.stdout.readline()
-        except OSError:
-            answer = ""
-        if not answer:
-            process.kill()
-            code = process.wait()
-            reason = f"by signal {-code}" if code < 0 else f"with status {code}"
-            raise Died(f"its worker process ended {reason} (killed, or out of memory)")
-        ended: dict[str, Any] = json.loads(answer)
-        return ended
-
-    def _start(self) -> subprocess.Popen[str]:
-        if self._closed:
-            raise Died("the sweep is over")
-        threads = {name: str(self._share) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "asyncsim.sweeping.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        self._all.append(process)
-        assert process.stdin is not None
-        process.stdin.write(json.dumps({"path": sys.path}) + "\n")
-        process.stdin.flush()
-        return process
+        self._crew.close()
 
 
 class ByRay:
     """Tasks of a Ray cluster, or of a local one that is started for the sweep."""
 
-    def __init__(self, workers: int | None, address: str | None) -> None:
+    def __init__(self, asked: int | None, address: str | None) -> None:
         try:
             import ray
         except ImportError:
@@ -154,10 +93,10 @@ class ByRay:
         self._ray = ray
         self._mine = not ray.is_initialized()
         if self._mine:
-            _join(ray, workers, address)
+            _join(ray, asked, address)
         self._do = ray.remote(max_retries=0)(_perform)
-        count = int(ray.cluster_resources().get("CPU", 1))
-        self.places = AHEAD * (min(workers, count) if workers else count)
+        cpus = int(ray.cluster_resources().get("CPU", 1))
+        self.places = AHEAD * (min(asked, cpus) if asked else cpus)
 
     def submit(self, where: str, content: Mapping[str, Any]) -> Future[dict[str, Any]]:
         """See `Pool`."""
@@ -169,7 +108,7 @@ class ByRay:
             if error is None:
                 outer.set_result(done.result())
             elif isinstance(error, lost) or "OutOfMemory" in type(error).__name__:
-                outer.set_exception(Died("its Ray worker ended (killed, or out of memory)"))
+                outer.set_exception(workers.Died("its Ray worker ended (killed, or out of memory)"))
             else:
                 outer.set_exception(error)
 
@@ -182,9 +121,9 @@ class ByRay:
             self._ray.shutdown()
 
 
-def _join(ray: Any, workers: int | None, address: str | None) -> None:
+def _join(ray: Any, asked: int | None, address: str | None) -> None:
     """Connect to a cluster, or start one here; an address where none answers is refused in one line."""
-    here = {} if address else {"num_cpus": workers or cores(), "include_dashboard": False}
+    here = {} if address else {"num_cpus": asked or workers.cores(), "include_dashboard": False}
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", **here)
     except Exception as error:  # Ray raises what its parts raise

@@ -18,6 +18,7 @@ from asyncsim.base import checks
 from asyncsim.base.progress import Progress
 from asyncsim.base.store import Store
 from asyncsim.base.swept import Sweep
+from asyncsim.base.workers import cores
 from asyncsim.learning.spec import Spec
 from asyncsim.sweeping import carrying, grids, plans, pools, units
 from asyncsim.sweeping.carrying import Outcome
@@ -161,9 +162,9 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
                 slowest = min(slowest, outcome.seconds or math.inf)
                 count -= 1
                 yield outcome
-        few = slowest * count < WORTH or pools.cores() == 1
+        few = slowest * count < WORTH or cores() == 1
         if slowest * count > LONG:
-            places = 1 if few else pools.cores()
+            places = 1 if few else cores()
             line = f"{count} units left; one took {slowest:.1f} s: about {slowest * count / places / 60:.0f} min"
             print(f"asyncsim: {line} on {places} workers", file=sys.stderr, flush=True)
         pool = pools.Here() if few else pools.pool("processes", None)

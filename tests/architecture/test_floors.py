@@ -35,6 +35,7 @@ FLOORS = {
             "showing",
             "files",
             "store",
+            "workers",
             "swept",
             "columns",
             "labelled",

@@ -56,6 +56,8 @@ def start(lab, *arguments, limit=None, **environment):
 
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **environment}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    if arguments[:2] == ("-m", "experiments") and "--workers" not in arguments:
+        arguments += ("--workers", "1")  # settings in their order
     command = [sys.executable, *arguments]
     return subprocess.Popen(command, cwd=lab, env=variables, text=True, preexec_fn=prepare, **streams)
 

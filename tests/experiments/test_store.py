@@ -61,6 +61,8 @@ def lab(tmp_path):
 def start(lab, *arguments, **environment):
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     variables["PYTHONDONTWRITEBYTECODE"] = "1"  # a rewritten fake must not meet the cache of the former
+    if arguments[:2] == ("-m", "experiments") and "--workers" not in arguments:
+        arguments += ("--workers", "1")  # settings in their order
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=lab,
@@ -299,3 +301,31 @@ def test_rows_are_carried_to_rewritten_code_that_computes_the_same_and_to_no_oth
         status, _, said = run(lab, "squares", "--carry", "old", f"new{good}")
         assert (status == 0) == good, said
         assert good or "quick rows" in said
+
+
+def test_rows_do_not_depend_on_the_number_of_workers(lab):
+    def made(count):
+        assert run(lab, "squares", "--workers", count, "--out", f"of{count}")[0] == 0
+        return [path.read_bytes() for path in sorted((lab / f"of{count}").glob("part-*"))]
+
+    assert made("1") == made("2") and sorted(ran(lab)) == ["1", "1", "2", "2", "3", "3"]
+
+
+def test_a_worker_that_dies_is_one_line_and_the_rest_goes_on(lab):
+    edit(lab, "time.sleep(60)", "os._exit(9)")
+    process = start(lab, "-m", "experiments", "squares", "--workers", "2", HANG="1")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and "a worker process ended with status 9" in err and "Traceback" not in err
+    assert run(lab, "squares", "--resume", "--workers", "2")[0] == 0
+    assert [row["x"] for row in read(lab)] == [1, 2, 3]
+
+
+def test_other_values_go_into_a_folder_of_their_own(lab):
+    status, _, err = run(lab, "squares", "--set", "seed=7")
+    assert status == 2 and "used with --out" in err
+    status, _, err = run(lab, "squares", "--set", "seeds=7", "--out", "other")
+    assert status == 2 and "one of seed, x" in err and not (lab / "other").exists()
+    assert run(lab, "squares", "--set", "x=5", "--out", "other")[0] == 0
+    assert ran(lab) == ["5"] * 3 and not results(lab).exists()
+    record = json.loads((lab / "other" / "manifest.json").read_text())
+    assert {setting["x"] for setting in record["spec"]["settings"]} == {5}

@@ -165,7 +165,7 @@ def test_a_worker_that_dies_fails_its_unit_alone_and_is_replaced(tmp_path, loss)
     found = sim.sweep(bandit(), grid, replicates=8, store="s", workers=2)
     assert [row["method"] for row in found.summary] == ["good"]
     assert [each["setting"]["method"] for each in found.failed] == ["deadly"]
-    assert "its worker process ended with status 7" in found.failed[0]["reason"]
+    assert "a worker process ended with status 7" in found.failed[0]["reason"]
 
 
 def test_a_unit_that_fails_by_accident_is_tried_again(tmp_path, loss):
@@ -256,7 +256,7 @@ def test_warnings_of_units_are_told_once(tmp_path):
 def test_few_units_are_done_here_and_many_by_workers(monkeypatch):
     asked = []
     monkeypatch.setattr(pools, "pool", lambda *a: asked.append(a) or pools.Here())
-    monkeypatch.setattr(pools, "cores", lambda: 2)
+    monkeypatch.setattr("asyncsim.sweeping.sweeps.cores", lambda: 2)
     sim.sweep(bandit(), {"staleness": [0, 1, 2, 3]}, replicates=4)
     assert asked == []
     monkeypatch.setattr("asyncsim.sweeping.sweeps.WORTH", 0.0)

@@ -1,0 +1,196 @@
+"""Worker processes: functions called by name on all cores, one process for each thread that waits for it.
+
+A worker is a plain subprocess that reads calls and writes results. One that dies fails its own call alone, and the next
+call starts another. It ends when the process that started it ends, however that is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from asyncsim.base import checks
+
+MOST = 4096
+"""Workers at most."""
+PATIENCE = 2.0
+"""Seconds that a process which closed its pipe has to end."""
+NUMBER = "ASYNCSIM_WORKER"
+"""Environment variable with a worker's number."""
+
+
+class Died(checks.RunError):
+    """A worker ended in the middle of a call: it was killed, or ran out of memory."""
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def number() -> int | None:
+    """The number of this worker, from 0; None in a process that is none."""
+    text = os.environ.get(NUMBER, "")
+    return int(text) if text.isdigit() else None
+
+
+def count_of(workers: int | None, calls: int) -> int:
+    """How many workers so many calls are spread over: as asked, else one a core; 1 means none beside this process.
+
+    >>> count_of(4, 10), count_of(4, 2), count_of(None, 1)
+    (4, 2, 1)
+    """
+    if workers is not None:
+        checks.integer("workers", workers, 1, "give at least one worker", MOST)
+    return max(1, min(workers or cores(), calls))
+
+
+class Crew:
+    """So many worker processes, started when they are needed.
+
+    Calls name a function as module:name; arguments and results are pickled. What a function raises is raised here.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._threads = ThreadPoolExecutor(count)
+        self._mine = threading.local()
+        self._all: list[subprocess.Popen[bytes]] = []
+        self._closed = False
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def submit(self, call: str, *arguments: Any) -> Future[Any]:
+        """A future of the function's result; it raises `Died` where its worker did."""
+        return self._threads.submit(self._ask, pickle.dumps((call, arguments)))
+
+    def close(self) -> None:
+        """End all workers at once; what is under way is lost."""
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for process in self._all:
+            process.kill()
+        for process in self._all:
+            process.wait()
+
+    def _ask(self, call: bytes) -> Any:
+        """Hand the call to this thread's worker."""
+        process = getattr(self._mine, "process", None)
+        if process is None or process.poll() is not None:
+            process = self._mine.process = self._start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(call)
+            process.stdin.flush()
+            well, result = pickle.load(process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            code = _ended(process)
+            reason = f"by signal {-code}" if code < 0 else f"with status {code}"
+            raise Died(f"a worker process ended {reason} (killed, or out of memory); use fewer workers") from None
+        if not well:
+            raise result
+        return result
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._closed:
+            raise Died("the work is over")
+        # Fewer threads of linear algebra would change last bits.
+        own = {NUMBER: str(len(self._all))}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "asyncsim.base.workers"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        self._all.append(process)
+        assert process.stdin is not None
+        pickle.dump(sys.path, process.stdin)
+        process.stdin.flush()
+        return process
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The status of a process whose pipe is closed; it may take a moment to end by itself."""
+    try:
+        return process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int) -> Iterator[tuple[int, Any]]:
+    """Number and result of every call, in the order in which they end; with one worker they are made in this process.
+
+    What a call raises is raised here, and the others are given up.
+    """
+    if workers == 1:
+        function = named(call)
+        for number, given in enumerate(arguments):
+            yield number, function(*given)
+        return
+    with Crew(workers) as crew:
+        left = enumerate(arguments)
+        flying: dict[Future[Any], int] = {}
+        while True:
+            while len(flying) < 2 * workers and (nearest := next(left, None)) is not None:
+                flying[crew.submit(call, *nearest[1])] = nearest[0]
+            if not flying:
+                return
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                yield flying.pop(future), future.result()
+
+
+def named(call: str) -> Any:
+    """The function that module:name names.
+
+    >>> named("math:sqrt")(4.0)
+    2.0
+    """
+    module, _, name = call.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def serve() -> None:
+    """A worker's life: calls from its input, results to its output, until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    calls, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a call prints is no result
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    sys.path[:] = pickle.load(calls)
+    while True:
+        try:
+            call, arguments = pickle.load(calls)
+        except EOFError:
+            return
+        results.write(_result(call, arguments))
+        results.flush()
+
+
+def _result(call: str, arguments: tuple[Any, ...]) -> bytes:
+    """Whether a call went well, and what it gave or raised, pickled."""
+    try:
+        return pickle.dumps((True, named(call)(*arguments)))
+    except Exception as error:
+        try:
+            data = pickle.dumps((False, error))
+            pickle.loads(data)  # some exceptions can be written and not read
+            return data
+        except Exception:
+            return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+
+
+if __name__ == "__main__":
+    serve()

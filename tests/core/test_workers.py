@@ -1,0 +1,116 @@
+"""Worker processes: results and errors of functions called by name, whatever these do to their process."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from asyncsim.base import workers
+from asyncsim.base.checks import InputError
+
+
+@pytest.fixture
+def calls(tmp_path, monkeypatch):
+    """A module of functions that workers find."""
+    (tmp_path / "called.py").write_text(
+        "import os, sys, time\n"
+        "from asyncsim.base.checks import InputError\n"
+        "def square(x): return x * x\n"
+        "def noisy(x):\n    print('out'); os.write(1, b'raw'); return [x, sys.stdin.read()]\n"
+        "def bad(): raise InputError('field', 3, 'less', 'lower it')\n"
+        "class Odd(Exception):\n    def __init__(self, a, b): super().__init__(a)\n"
+        "def odd(): raise Odd('strange', 2)\n"
+        "def die(status): os._exit(status)\n"
+        "def unsendable(): return lambda: 1\n"
+        "def leave(): raise SystemExit(4)\n"
+        "def number():\n    time.sleep(0.2)\n    from asyncsim.base import workers\n    return workers.number()\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_every_call_is_answered_once_by_its_number(calls, count):
+    answered = dict(workers.each("called:square", ((k,) for k in range(20)), count))
+    assert answered == {k: k * k for k in range(20)}
+    assert dict(workers.each("called:square", (), count)) == {}
+
+
+def test_what_a_call_does_to_its_process_stays_there(calls):
+    with workers.Crew(2) as crew:
+        assert crew.submit("called:noisy", 5).result(60) == [5, ""]
+        with pytest.raises(InputError, match=r"field = 3: must be less; lower it"):
+            crew.submit("called:bad").result(60)
+        with pytest.raises(RuntimeError, match="Odd: strange"):
+            crew.submit("called:odd").result(60)
+        with pytest.raises((AttributeError, TypeError, pickle.PicklingError), match=r"pickle|local object"):
+            crew.submit("called:unsendable").result(60)
+        with pytest.raises(workers.Died, match="with status 3"):
+            crew.submit("called:die", 3).result(60)
+        with pytest.raises(workers.Died, match="with status 4"):
+            crew.submit("called:leave").result(60)
+        # Others take the places of those that died.
+        assert [crew.submit("called:square", k).result(60) for k in range(4)] == [0, 1, 4, 9]
+        assert {f.result(60) for f in [crew.submit("called:number") for _ in range(4)]} <= set(range(8))
+    assert all(process.poll() is not None for process in crew._all)
+    assert workers.number() is None
+
+
+def test_an_error_gives_up_the_other_calls(calls):
+    with pytest.raises(InputError, match="field"):
+        list(workers.each("called:bad", [()] * 50, 2))
+
+
+def test_workers_end_with_the_process_that_started_them(calls):
+    script = (
+        "from asyncsim.base import workers\n"
+        "crew = workers.Crew(1); crew.submit('called:square', 2).result()\n"
+        "print(crew._all[0].pid, flush=True); import time; time.sleep(100)\n"
+    )
+    paths = os.pathsep.join([str(calls), os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    starter = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert starter.stdout is not None
+    worker = int(starter.stdout.readline())
+    starter.send_signal(signal.SIGKILL)
+    starter.wait()
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        try:
+            os.kill(worker, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("the worker lives on")
+
+
+@pytest.mark.parametrize("asked", [0, -1, 1.5, workers.MOST + 1])
+def test_a_number_that_is_none_of_workers_is_refused(asked):
+    with pytest.raises(InputError, match="workers"):
+        workers.count_of(asked, 3)
+
+
+def test_verdicts_do_not_depend_on_the_number_of_workers():
+    import dataclasses
+
+    from asyncsim.app import verifying
+
+    names = ["alignment/snr", "convergence/bias-slope", "ess/limit"]
+    heard = []
+    alone, spread = (
+        [
+            dataclasses.replace(verdict, seconds=0.0)
+            for verdict in verifying.verify_many(names, "quick", False, 5, after=heard.append, workers=count)
+        ]
+        for count in (1, 2)
+    )
+    assert alone == spread and [verdict.id for verdict in spread] == names
+    assert sorted(verdict.id for verdict in heard) == sorted(names * 2)
