@@ -159,6 +159,6 @@ class Search:
     def _events(self, spec: Spec, values: np.ndarray, count: int, look: int) -> np.ndarray:
         """How many of so many fresh replicates of each value have the event."""
         every = tuple(float(value) for value in np.repeat(values, count))
-        tried = set_knob(spec, knob_of(spec, self.knob), every, len(every))
+        tried = set_knob(spec, knob_of(spec, self.knob, "knob", "the spec"), every, len(every))
         numbers = self.reading.numbers(run(spread(tried), seed_of(self.seed, STAGE, look), progress=False))
         return np.asarray(numbers.reshape(len(values), count).sum(1))

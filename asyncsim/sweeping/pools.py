@@ -17,6 +17,8 @@ from asyncsim.base import checks
 BACKENDS = ("processes", "ray")
 SECONDS = 5.0
 """How long an address may take to answer."""
+PATIENCE = 5.0
+"""Seconds that a worker that closed its output has to end by itself."""
 AHEAD = 2
 """Units that wait at each worker, so that none is idle while its next one is prepared."""
 
@@ -116,8 +118,7 @@ class Processes:
         except OSError:
             answer = ""
         if not answer:
-            process.kill()
-            code = process.wait()
+            code = _ended(process)
             reason = f"by signal {-code}" if code < 0 else f"with status {code}"
             raise Died(f"its worker process ended {reason} (killed, or out of memory)")
         ended: dict[str, Any] = json.loads(answer)
@@ -128,18 +129,28 @@ class Processes:
             raise Died("the sweep is over")
         threads = {name: str(self._share) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
         process = subprocess.Popen(
-            [sys.executable, "-m", "asyncsim.sweeping.worker"],
+            # -P: a file of the working directory must not stand in for a module of Python.
+            [sys.executable, "-P", "-m", "asyncsim.sweeping.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)},
         )
         self._all.append(process)
         assert process.stdin is not None
         process.stdin.write(json.dumps({"path": sys.path}) + "\n")
         process.stdin.flush()
         return process
+
+
+def _ended(process: subprocess.Popen[str]) -> int:
+    """The status of a worker that says nothing more."""
+    try:
+        return process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 class ByRay:
