@@ -30,7 +30,7 @@ def reading_of(metrics: Sequence[str], over: str, target: float | None, better: 
     """How curves become numbers, as units are told it; raises `InputError` as `Reading` does."""
     remedy = "see `asyncsim list metrics`"
     for metric in metrics:
-        checks.require(isinstance(metric, str), "metric", metric, "a name", remedy)
+        checks.require(isinstance(metric, str) and bool(metric), "metric", metric, "a name", remedy)
         Reading(metric, over, target, better)
     different = bool(metrics) and len(set(metrics)) == len(metrics)
     checks.require(different, "metric", list(metrics), "at least one name, each once", remedy)

@@ -108,6 +108,7 @@ def test_numbers_of_numpy_are_numbers():
         ({"lr": [10**400]}, {}, "grid lr"),
         ({"staleness": [1]}, {"metric": []}, "at least one name"),
         ({"staleness": [1]}, {"metric": ["batch_return"] * 2}, "each once"),
+        ({"staleness": [1]}, {"metric": ""}, "a name"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(grid, options, reason):
@@ -207,7 +208,8 @@ def test_a_file_named_like_a_module_of_python_does_not_stop_workers(tmp_path, mo
 
 
 @pytest.fixture
-def filled(tmp_path):
+def filled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     where = str(tmp_path / "s")
     swept({"staleness": [0, 4], "lr": [0.1, 0.2]}, store=where)
     return plans.opened(where)
@@ -245,3 +247,28 @@ def test_a_damaged_reason_and_a_foreign_unit_do_not_hide_the_answer(filled):
     filled.write(plans.plan_of("0" * 12), storing.pack({"a": [1]}, {}))
     with pytest.raises(InputError, match="a plan that a sweep wrote"):
         keeping.sweeps(filled)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"seed": -1}, "seed"), ({"error": 1.0}, "error"), ({"low": 1e-300, "high": 1e300}, "batch_return")],
+)
+def test_bad_options_of_a_boundary_are_refused_in_one_line(options, reason):
+    with pytest.raises(InputError, match=reason):
+        sim.boundary(bandit(), "lr", **{"low": 0.1, "high": 1.0, **options})
+
+
+def test_a_place_that_cannot_be_read_is_refused_in_one_line(filled, monkeypatch):
+    def denied(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    with pytest.raises(InputError, match="store"):
+        filled.read("units")
+    for owner, name in ((storing.os, "scandir"), (Path, "is_file")):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, denied)
+            with pytest.raises(InputError, match="Permission denied"):
+                list(filled.names()) if name == "scandir" else filled.has("store.json")
+    Path("plain").write_text("x", encoding="utf-8")
+    with pytest.raises(InputError, match="a file where a folder is needed"):
+        Store("plain").write("a", b"")
