@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, plugins
+from asyncsim.base import calls, checks, knobs, plugins
 from asyncsim.comparing.tuning import knob_of, set_knob
 from asyncsim.learning.spec import Spec
 from asyncsim.updates._link import Chain
@@ -145,8 +145,10 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
         links = list(spec.update.links)
         links[names.index(place)] = _remade(name, links[names.index(place)], argument, value)
         return spec.replace(update=Chain(tuple(links)))
-    known = [*_fields(), "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
-    checks.require(_has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", "name what is varied")
+    several = any(knob.endswith(f".{name}") for knob in knobs.values(spec.update, "update"))
+    fields = [field for field in _fields() if field not in OWN]
+    known = [*fields, "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
+    checks.require(several or _has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", "name what is varied")
     return set_knob(spec, _knob(spec, name), checks.real(name, value, "give a number"), spec.replicates)
 
 

@@ -71,7 +71,7 @@ def _file(text: str) -> tuple[str, Path | None]:
 def _registered(text: str) -> str:
     """The module:name of a part that another package registers; other texts stay."""
     kind, _, name = text.partition(".")
-    if kind not in plugins.PARTS or name in plugins.summaries(f"asyncsim.{kind}"):
+    if not name or kind not in plugins.PARTS or name in plugins.summaries(f"asyncsim.{kind}"):
         return text
     return outside.registered(f"asyncsim.{kind}").get(name, text)
 

@@ -120,6 +120,8 @@ def test_a_knob_that_a_structure_lacks_is_a_matter_of_the_grid():
     one, two = sim.chain(sim.updates.sgd(0.1)), sim.chain(sim.updates.sgd(0.1), sim.updates.adam(0.1))
     with pytest.raises(InputError, match=r"^grid at update=two = 'lr': must be one knob of .*\(fits 2\).*sgd.lr$"):
         swept({"update": {"one": one, "two": two}, "lr": [0.1]})
+    with pytest.raises(InputError, match=r"= 'lr': must be one knob of the spec \(fits 2\); name one of"):
+        swept({"sampling": ["counts"], "lr": [0.1]}, bandit().replace(update=two))
     with pytest.raises(InputError, match=r"^knob = 'foo': must be one knob of the spec"):
         sim.boundary(bandit(), "foo", low=0.1, high=1.0)
 
