@@ -390,6 +390,8 @@ def sweep(
     metrics = [name.strip().replace("-", "_") for name in metric.split(",")]
     reading = {"metrics": metrics, "over": over, "target": target, "better": better}
     paths = {"plot": plot, "csv": csv, "json": json_path}
+    for option, path in (("--plot", plot), ("--csv", csv)):
+        checks.require(not (dry_run and path), option, str(path), "left out beside --dry-run", "nothing is run then")
     from asyncsim.sweeping.sweeps import Work
 
     work = Work(store, workers, backend, address)

@@ -39,7 +39,7 @@ def sweep(
     at = {key: wording.understood(value, None) for key, value in wording.settings(claim[1], "--at").items()}
     lines = plans.lines(chosen, claim[0], at) if claim[0] else ()
     if dry:
-        return _plan(question), 0
+        return _plan(question, outputs)
     with announcing.announced():
         try:
             answer = sweeps.answer(question, work)
@@ -61,15 +61,18 @@ def _stopped(question: Question, work: Work, error: KeyboardInterrupt) -> int:
     return 128 + number
 
 
-def _plan(question: Question) -> dict[str, Any]:
-    """Print how much work a sweep is."""
+def _plan(question: Question, outputs: Mapping[str, Path | None]) -> tuple[dict[str, Any], int]:
+    """Print how much work a sweep is; JSON object and exit status."""
     from asyncsim.sweeping import plans
 
     plan = plans.planned(question)
     print(
         f"{question.grid.size} settings, {sum(plan.blocks)} replicates each, in {len(plan.keys)} units; sweep {plan.id}"
     )
-    return {"id": plan.id, "settings": question.grid.size, "units": len(plan.keys)}
+    result = {"id": plan.id, "settings": question.grid.size, "units": len(plan.keys)}
+    files = streams.Files()
+    files.write("--json", outputs.get("json"), lambda path: commands.write_json(path, result))
+    return result, files.status(0)
 
 
 def show(answer: Sweep, paths: Mapping[str, Path | None]) -> tuple[dict[str, Any], int]:

@@ -74,10 +74,11 @@ class Store:
 
     def read(self, name: str) -> bytes:
         """The bytes of a file; raises FileNotFoundError where there is none."""
-        if self._system is None:
-            return Path(self._root, name).read_bytes()
-        with self._reachable(reads=True), self._system.open_input_stream(f"{self._root}/{name}") as stream:
-            return bytes(stream.read())
+        with self._reachable(reads=True):
+            if self._system is None:
+                return Path(self._root, name).read_bytes()
+            with self._system.open_input_stream(f"{self._root}/{name}") as stream:
+                return bytes(stream.read())
 
     def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
         """The bytes of many files in their order; those of a bucket are fetched several at a time."""
@@ -91,9 +92,9 @@ class Store:
 
     def has(self, name: str) -> bool:
         """Whether a file is there."""
-        if self._system is None:
-            return Path(self._root, name).is_file()
         with self._reachable():
+            if self._system is None:
+                return Path(self._root, name).is_file()
             return bool(self._system.get_file_info(f"{self._root}/{name}").is_file)
 
     def remove(self, name: str) -> None:
@@ -107,7 +108,8 @@ class Store:
     def names(self, folder: str = "") -> Iterator[str]:
         """Names of all files below a folder, one folder after another; hidden files are not listed."""
         if self._system is None:
-            yield from _names(Path(self._root), folder)
+            with self._reachable():
+                yield from _names(Path(self._root), folder)
             return
         from pyarrow import fs
 
@@ -162,7 +164,8 @@ def _write_local(path: Path, data: bytes) -> None:
     except checks.InputError as error:
         # The cause has the reason that a caller asks for, such as a full disk.
         cause = error.__context__
-        raise (cause if isinstance(cause, OSError) else OSError(errno.EACCES, error.bound)) from None
+        reason = "no right to write, or a file where a folder is needed"
+        raise (cause if isinstance(cause, OSError) else OSError(errno.EACCES, reason)) from None
 
 
 def _names(root: Path, folder: str) -> Iterator[str]:

@@ -108,11 +108,13 @@ class Crew:
             raise Died("the work is over")
         # Fewer threads of linear algebra would change last bits.
         own = {NUMBER: str(len(self._all))}
+        # -P: a file of the working directory must not stand in for a module of Python.
+        paths = os.pathsep.join(each or os.getcwd() for each in sys.path)
         process = subprocess.Popen(
-            [sys.executable, "-m", "asyncsim.base.workers"],
+            [sys.executable, "-P", "-m", "asyncsim.base.workers"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, **own, "PYTHONPATH": paths},
         )
         self._all.append(process)
         assert process.stdin is not None

@@ -27,17 +27,19 @@ def _knobs(spec: Spec) -> dict[str, Any]:
     return {**knobs.values(spec.method, "method"), **knobs.values(spec.update, "update")}
 
 
-def knob_of(spec: Spec, wanted: str) -> str:
+def knob_of(spec: Spec, wanted: str, field: str = "tune", whose: str = "every arm") -> str:
     """The full name of the knob to tune: "lr" is the only learning rate of the chain, "adam.lr" or "method.cap" itself.
 
-    Raises `InputError` for a knob that the spec does not have, or a short name that fits several.
+    Raises `InputError` for a knob that the spec does not have, or a short name that fits several; it names the `field`
+    and `whose` knob is asked for.
     """
     names = _knobs(spec)
     if wanted in names:
         return wanted
     fitting = [name for name in names if name.endswith(f".{wanted}")]
-    remedy = f"name one of {', '.join(sorted(names)) or 'none'}; tune=None keeps the arms as they are"
-    checks.require(len(fitting) == 1, "tune", wanted, f"one knob of every arm (fits {len(fitting)})", remedy)
+    kept = "; tune=None keeps the arms as they are" if field == "tune" else ""
+    remedy = f"name one of {', '.join(sorted(names)) or 'none'}{kept}"
+    checks.require(len(fitting) == 1, field, wanted, f"one knob of {whose} (fits {len(fitting)})", remedy)
     return fitting[0]
 
 

@@ -15,10 +15,14 @@ from asyncsim.base import checks
 from asyncsim.base.swept import PACE, Boundary, Sweep, cell
 from asyncsim.plotting import _style
 
+STYLES = ("-", "--", ":")
+"""Of lines beyond the colors."""
 LINES = ("measured", "contrast", "tuned", "held", "partial", "random")
 """Colors of lines, in their order."""
 PANELS = 4
 """Heat maps of one picture."""
+TICKS = 8
+"""Values of an axis that are all named."""
 HEIGHT = 2.6
 SHADES = LinearSegmentedColormap.from_list("measured", ["#f1f5fa", _style.COLORS["measured"], "#06243f"])
 """Low to high values of a measurement."""
@@ -41,6 +45,8 @@ def draw_sweep(sweep: Sweep) -> Figure:
     """Picture of the first metric, or of a system's costs."""
     numbers = [name for name in sweep.names if all(_is_number(value) for value in sweep.values[name])]
     checks.require(bool(numbers), "sweep", sweep.names, "over at least one number", "print it, or use its table()")
+    remedy = "print it for the reasons, or start the sweep again"
+    checks.require(bool(sweep.summary), "sweep", sweep.id, "one with numbers", remedy)
     if PACE in sweep.metrics and len(sweep.names) == 1:
         return _draw_costs(sweep)
     if len(numbers) == 1:
@@ -95,7 +101,9 @@ def _draw_lines(sweep: Sweep, name: str) -> Figure:
     _scaled(ax, sweep.values[name])
     ax.set_xlabel(name)
     ax.set_ylabel(sweep.metrics[0])
-    if others:
+    if len(settings) > len(LINES):
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    elif others:
         ax.legend(loc="best")
     return figure
 
@@ -105,11 +113,13 @@ def _named(name: str, value: Any) -> str:
 
 
 def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int, label: str) -> None:
+    rows = sorted(rows, key=lambda row: row[name])
     x = [row[name] for row in rows]
     mean = np.array([row["mean"] for row in rows])
     half = np.array([(row["high"] - row["low"]) / 2.0 for row in rows])
     color = _style.COLORS[LINES[number % len(LINES)]]
-    marks = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8}
+    style = STYLES[number // len(LINES) % len(STYLES)]
+    marks = {**_style.MEASURED, "linestyle": style, "linewidth": 0.8}
     ax.errorbar(x, mean, yerr=np.where(np.isfinite(half), half, 0.0), color=color, label=label or None, **marks)
 
 
@@ -117,7 +127,8 @@ def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
     """Heat maps of the mean, one for each setting of the other names; predictions are dashed."""
     others = [name for name in sweep.names if name not in (across, up)]
     rows = [row for row in sweep.summary if row["metric"] == sweep.metrics[0]]
-    settings = list(dict.fromkeys(tuple(row[each] for each in others) for row in rows))[:PANELS]
+    every = list(dict.fromkeys(tuple(row[each] for each in others) for row in rows))
+    settings = every[:PANELS]
     figure = _style.picture(0.6 + 0.5 * _style.COLUMN * max(1.6, len(settings)), HEIGHT)
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
     limits = _range(rows)
@@ -128,9 +139,18 @@ def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
         _lines(ax, sweep, across, dict(zip(others, setting, strict=True)))
         words = [_named(each, value) for each, value in zip(others, setting, strict=True)]
         ax.set_title(", ".join([*words, *["dashed: predicted"] * bool(sweep.lines)]))
-    grey = " (grey: most diverged)" if any(row["diverged"] > 0.5 for row in rows) else ""
+    if len(every) > PANELS:
+        figure.suptitle(f"the first {PANELS} of {len(every)} settings of {', '.join(others)}", ha="left", x=0.02)
+    grey = _grey(rows, len(every) * len(sweep.values[across]) * len(sweep.values[up]))
     figure.colorbar(mesh, ax=list(axes), label=f"{sweep.metrics[0]}{grey}", extend="both" if any(beyond) else "neither")
     return figure
+
+
+def _grey(rows: Sequence[dict[str, Any]], cells: int) -> str:
+    """Why cells of a map are grey, "" where none is."""
+    diverged, missing = any(row["diverged"] > 0.5 for row in rows), len(rows) < cells
+    reasons = {(True, False): "most diverged", (False, True): "no numbers", (True, True): "diverged or none"}
+    return f" (grey: {reasons[diverged, missing]})" if diverged or missing else ""
 
 
 def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
@@ -159,7 +179,8 @@ def _map(
             shades[y.index(row[up]), x.index(row[across])] = row["mean"]
     ax.set_facecolor(_style.COLORS["muted"])
     mesh = ax.pcolormesh(np.arange(len(x) + 1) - 0.5, _edges(y), shades, cmap=SHADES, vmin=limits[0], vmax=limits[1])
-    ax.set_xticks(range(len(x)), [f"{value:.3g}" for value in x])
+    named = range(0, len(x), -(-len(x) // (2 * TICKS)))
+    ax.set_xticks(named, [f"{x[k]:.3g}" for k in named])
     _scaled(ax, y, ax.yaxis)
     ax.set_xlabel(across)
     ax.set_ylabel(up)
@@ -196,7 +217,7 @@ def _scaled(ax: Axes, values: Sequence[float], axis: Any = None) -> None:
     axis = axis or ax.xaxis
     if _is_log(values):
         (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
-    if len(values) <= 8:
+    if len(values) <= TICKS:
         axis.set_ticks(list(values), [f"{value:.3g}" for value in values])
         axis.set_minor_locator(_no_ticks())
 

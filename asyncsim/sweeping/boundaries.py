@@ -85,6 +85,8 @@ def boundary(
     checks.require(share < 1.0, "share", share, "below 1", "give a share between 0 and 1")
     checks.real("ratio", ratio, "give the ratio of the ends that is narrow enough", 1.0, open_low=True)
     checks.real("error", error, "state the error rate you accept", 0.0, 1.0, open_low=True)
+    checks.require(error < 1.0, "error", error, "below 1", "state the error rate you accept")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")
     grid = grids.grid_of(spec, along) if along else grids.Grid({}, {}, lambda _: spec)
     checks.require(not grid.knobs, "along", sorted(grid.knobs), "structures", "sweep over a knob, or bound it")
@@ -116,7 +118,7 @@ class Search:
         """The bracket at one structure."""
         diagnostics = recorded(self.reading.metric)[0]
         spec = spec.replace(diagnostics=diagnostics, block=None, realizations=None)
-        octaves = math.log(high / low) / math.log(self.ratio)
+        octaves = (math.log(high) - math.log(low)) / math.log(self.ratio)
         # Where values stay undecided, a round narrows less than its share.
         rounds = 2 + max(0, math.ceil(math.log(octaves) / math.log(INSIDE + 1.0)))
         level = self.error / (2 + INSIDE * rounds)
@@ -159,6 +161,6 @@ class Search:
     def _events(self, spec: Spec, values: np.ndarray, count: int, look: int) -> np.ndarray:
         """How many of so many fresh replicates of each value have the event."""
         every = tuple(float(value) for value in np.repeat(values, count))
-        tried = set_knob(spec, knob_of(spec, self.knob), every, len(every))
+        tried = set_knob(spec, knob_of(spec, self.knob, "knob", "the spec"), every, len(every))
         numbers = self.reading.numbers(run(spread(tried), seed_of(self.seed, STAGE, look), progress=False))
         return np.asarray(numbers.reshape(len(values), count).sum(1))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asyncsim.base import calls, checks, plugins
+import numpy as np
+
+from asyncsim.base import calls, checks, knobs, plugins
 from asyncsim.comparing.tuning import knob_of, set_knob
 from asyncsim.learning.spec import Spec
 from asyncsim.updates._link import Chain
@@ -17,6 +19,8 @@ from asyncsim.updates._link import Chain
 RIDERS = 16
 """Settings of knobs that ride in one unit."""
 REMEDY = "give at least one value for each name, such as {'staleness': [0, 4, 16], 'sgd.lr': [0.1, 0.2]}"
+OWN = ("replicates", "realizations", "diagnostics", "block")
+"""Fields of a spec that a sweep sets itself, so that values of a grid would be shown and not run."""
 Scalar = bool | int | float | str | None
 
 
@@ -60,9 +64,10 @@ class Grid:
             setting = {name: label for name, (label, _) in chosen.items()}
             try:
                 subject = self.build({name: value for name, (_, value) in chosen.items()})
+                _once({name: _knob(subject, name) for name in self.knobs})
                 for name, numbers in self.knobs.items():
                     for number in numbers:
-                        set_knob(subject, knob_of(subject, name), number, subject.replicates)
+                        set_knob(subject, _knob(subject, name), number, subject.replicates)
             except checks.InputError as error:
                 raise _at(error, setting) from None
             yield Cell(setting, subject)
@@ -84,13 +89,14 @@ def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
     """
     checks.require(isinstance(given, Mapping) and bool(given), "grid", given, "a mapping that names values", REMEDY)
     values = {str(name): _labelled(str(name), each) for name, each in given.items()}
+    _once({name: _argument(name) for name in values})
     if not isinstance(subject, Spec):
         return system_grid(subject, values, samples)
 
     def build(chosen: dict[str, Any]) -> Spec:
         spec = subject
-        for name, value in chosen.items():
-            spec = with_setting(spec, name, value)
+        for name in _whole_first(chosen):
+            spec = with_setting(spec, name, chosen[name])
         return spec
 
     return arranged(values, build, [name for name in values if not _is_structure(subject, name)])
@@ -100,13 +106,21 @@ def arranged(
     values: dict[str, dict[Scalar, Any]], build: Callable[[dict[str, Any]], Any], maybe: Sequence[str]
 ) -> Grid:
     """The grid whose numeric knobs ride: names among `maybe` that the first structure has as knobs."""
+    own = next((name for name in values if name in OWN), None)
+    remedy = "leave it out; a sweep has its own replicates and metric"
+    checks.require(own is None, "grid", own, "a setting that the sweep does not choose itself", remedy)
     first = {name: next(iter(each.values())) for name, each in values.items() if name not in maybe}
     spec = build(first)
     riding = {name for name in maybe if _has_knob(spec, name)}
     for name in riding:
         odd = [label for label in values[name] if not _is_number(label)]
         checks.require(not odd, f"grid {name}", odd[:1], "numbers", "give a number for each value of a knob")
-    knobs = {name: tuple(float(label or 0) for label in values[name]) for name in values if name in riding}
+    remedy = "give a number for each value of a knob"
+    knobs = {
+        name: tuple(checks.real(f"grid {name}", label, remedy, finite=False) for label in values[name])
+        for name in values
+        if name in riding
+    }
     return Grid({name: each for name, each in values.items() if name not in riding}, knobs, build)
 
 
@@ -131,9 +145,36 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
         links = list(spec.update.links)
         links[names.index(place)] = _remade(name, links[names.index(place)], argument, value)
         return spec.replace(update=Chain(tuple(links)))
-    known = [*_fields(), "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
-    checks.require(_has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", "name what is varied")
-    return set_knob(spec, knob_of(spec, name), checks.real(name, value, "give a number"), spec.replicates)
+    several = any(knob.endswith(f".{name}") for knob in knobs.values(spec.update, "update"))
+    fields = [field for field in _fields() if field not in OWN]
+    known = [*fields, "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
+    checks.require(several or _has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", "name what is varied")
+    return set_knob(spec, _knob(spec, name), checks.real(name, value, "give a number"), spec.replicates)
+
+
+def _knob(spec: Spec, name: str) -> str:
+    return knob_of(spec, name, "grid", "the spec")
+
+
+def _argument(name: str) -> str:
+    """The one name of an argument that has several."""
+    name = {"staleness": "system.staleness"}.get(name, name)
+    if name.startswith("schedule."):
+        return f"system.{name.removeprefix('schedule.')}"
+    return f"system.{name}" if name.startswith("model.") else name
+
+
+def _once(names: Mapping[str, str]) -> None:
+    """Refuse two names of one thing: the second would be run at both."""
+    first: dict[str, str] = {}
+    for name, full in names.items():
+        beside = first.setdefault(full, name)
+        checks.require(beside == name, "grid", name, f"another setting than {beside}", "give one of the two names")
+
+
+def _whole_first(names: Iterable[str]) -> list[str]:
+    """Whole parts before their arguments, which a part that comes later would undo."""
+    return sorted(names, key=lambda name: (name not in _fields(), _argument(name).count(".")))
 
 
 def _is_structure(spec: Spec, name: str) -> bool:
@@ -161,7 +202,7 @@ def _links(spec: Spec) -> list[str]:
 
 def _has_knob(spec: Spec, name: str) -> bool:
     try:
-        knob_of(spec, name)
+        _knob(spec, name)
     except checks.InputError:
         return False
     return True
@@ -190,8 +231,8 @@ def system_grid(system: Any, values: dict[str, dict[Scalar, Any]], samples: int)
 
     def build(chosen: dict[str, Any]) -> Any:
         changed = system
-        for name, value in chosen.items():
-            changed = _remade(name, changed, name.removeprefix("system."), value)
+        for name in _whole_first(chosen):
+            changed = _remade(name, changed, name.removeprefix("system."), chosen[name])
         return changed
 
     return Grid(values, {}, build)
@@ -201,11 +242,14 @@ def _labelled(name: str, values: Any) -> dict[Scalar, Any]:
     """Values by what a table shows of them."""
     if isinstance(values, Mapping):
         labelled: dict[Scalar, Any] = {str(label): value for label, value in values.items()}
+        remedy = "give each label once; a label is a text"
+        checks.require(len(labelled) == len(values), f"grid {name}", list(values), "different labels", remedy)
     else:
         if hasattr(values, "tolist"):
             values = values.tolist()
         several = isinstance(values, (list, tuple, range))
         checks.require(several, "grid", f"{name}={values!r}", "several values", REMEDY)
+        values = [value.item() if isinstance(value, np.generic) else value for value in values]
         labels = [_label(value) for value in values]
         twice = [label for label in labels if labels.count(label) > 1]
         remedy = "give each value once; name parts by a mapping {'label': part}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,11 @@ from asyncsim.base import store as storing
 from asyncsim.base.store import Store
 from asyncsim.sweeping import plans, units
 from asyncsim.sweeping.plans import Plan
+
+SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
+FAILURE = re.compile(r"failed/([0-9a-f]{32})\.json")
+UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet")
+"""Names of the files that sweeps write; others in a store are somebody else's."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +50,21 @@ def sweeps(store: Store) -> list[Kept]:
     """The sweeps of a store, the latest first."""
     there, failures = set(store.names("units")), set(store.names("failed"))
     kept = []
-    for name in store.names("sweeps"):
-        plan, made = plans.loaded(store, name.removeprefix("sweeps/").removesuffix(".parquet"))
+    for name in _ids(store):
+        plan, made = plans.loaded(store, name)
         done = sum(units.name_of(key) in there for key in plan.keys)
         failed = sum(units.failure_of(key) in failures for key in plan.keys)
         kept.append(Kept(plan, made, done, failed))
     return sorted(kept, key=lambda each: (each.made["time"], each.plan.id), reverse=True)
 
 
+def _ids(store: Store) -> list[str]:
+    return [match[1] for name in store.names("sweeps") if (match := SWEEP.fullmatch(name)) is not None]
+
+
 def chosen(store: Store, name: str | None) -> Plan:
     """The plan whose id begins with a name; of several sweeps one has to be named."""
-    known = [each.removeprefix("sweeps/").removesuffix(".parquet") for each in store.names("sweeps")]
+    known = _ids(store)
     fitting = [each for each in known if each.startswith(name or "")]
     remedy = f"name one of {', '.join(known[:8]) or 'none'}; see `asyncsim results ls`"
     checks.require(len(fitting) == 1, "sweep", name, f"the beginning of one id (fits {len(fitting)})", remedy)
@@ -74,7 +84,7 @@ def verified(store: Store, again: int = 0, seed: int = 0) -> tuple[int, list[Fau
 
     `again`: so many of them, drawn by `seed`, are done once more and compared to the bit.
     """
-    names = list(store.names("units"))
+    names = [name for name in store.names("units") if UNIT.fullmatch(name)]
     faults = [Fault(name, what) for name in names if (what := _fault(store, name))]
     sound = sorted(set(names) - {fault.name for fault in faults})
     drawn = np.random.default_rng(seed).permutation(len(sound))[:again]
@@ -89,7 +99,7 @@ def _fault(store: Store, name: str) -> str:
         return "damaged"
     if "told" not in about or units.name_of(units.key_of(about["told"])) != name:
         return "not the unit that its name says"
-    return "" if storing.content(table) == about["rows"] else "altered"
+    return "" if storing.content(table) == about.get("rows") else "altered"
 
 
 def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
@@ -110,12 +120,9 @@ def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
 
 def unneeded(store: Store) -> list[str]:
     """Files that no sweep of the store needs: units of none, failures of units that are there or of none."""
-    needed = {key for kept in sweeps(store) for key in kept.plan.keys}
-    there = list(store.names("units"))
-    done = {name.rpartition("/")[2].removesuffix(".parquet") for name in there}
-    spare = [name for name in there if name.rpartition("/")[2].removesuffix(".parquet") not in needed]
-    for name in store.names("failed"):
-        key = name.removeprefix("failed/").removesuffix(".json")
-        if key in done or key not in needed:
-            spare.append(name)
-    return spare
+    # Plans are read last: a sweep that begins meanwhile writes its plan in front of its units.
+    there = {match[2]: name for name in store.names("units") if (match := UNIT.fullmatch(name)) is not None}
+    failures = {match[1]: name for name in store.names("failed") if (match := FAILURE.fullmatch(name)) is not None}
+    needed = {key for name in _ids(store) for key in plans.loaded(store, name)[0].keys}
+    over = [name for key, name in failures.items() if key in there or key not in needed]
+    return [*(name for key, name in there.items() if key not in needed), *over]

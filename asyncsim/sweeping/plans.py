@@ -19,10 +19,8 @@ from asyncsim.base.swept import Sweep, summarized
 from asyncsim.comparing.readings import Reading
 from asyncsim.sweeping import grids, units
 from asyncsim.sweeping.predicting import predicted
-from asyncsim.sweeping.units import Unit
+from asyncsim.sweeping.units import BLOCK, Unit
 
-BLOCK = 64
-"""Replicates of a unit."""
 HEADER = "store.json"
 """The file that says that a folder is a store."""
 KIND = "asyncsim results"
@@ -30,10 +28,14 @@ KIND = "asyncsim results"
 
 def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str) -> dict[str, Any]:
     """How curves become numbers, as units are told it; raises `InputError` as `Reading` does."""
+    remedy = "see `asyncsim list metrics`"
     for metric in metrics:
-        checks.require(isinstance(metric, str), "metric", metric, "a name", "see `asyncsim list metrics`")
+        checks.require(isinstance(metric, str) and bool(metric), "metric", metric, "a name", remedy)
         Reading(metric, over, target, better)
-    return {"metrics": list(metrics), "over": over, "target": target, "better": better}
+    different = bool(metrics) and len(set(metrics)) == len(metrics)
+    checks.require(different, "metric", list(metrics), "at least one name, each once", remedy)
+    aim = None if target is None else float(target)
+    return {"metrics": list(metrics), "over": over, "target": aim, "better": better}
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,14 @@ class Question:
     samples: int = 1
 
     def __post_init__(self) -> None:
-        checks.integer("replicates", self.replicates, 1, "ask for at least one replicate")
-        checks.integer("seed", self.seed, 0, "give a non-negative integer seed", 2**63 - 1)
-        checks.integer("updates", self.updates, 1, "simulate one update at least")
-        checks.integer("samples", self.samples, 1, "a group has at least one sample")
+        whole = {
+            "replicates": checks.integer("replicates", self.replicates, 1, "ask for at least one replicate"),
+            "seed": checks.integer("seed", self.seed, 0, "give a non-negative integer seed", 2**63 - 1),
+            "updates": checks.integer("updates", self.updates, 1, "simulate one update at least"),
+            "samples": checks.integer("samples", self.samples, 1, "a group has at least one sample"),
+        }
+        for name, number in whole.items():  # numbers of NumPy are no JSON
+            object.__setattr__(self, name, number)
 
     def units(self) -> Iterator[Unit]:
         """Every unit in the order of the grid, made when it is asked for."""
@@ -178,6 +184,8 @@ def plan_of(name: str) -> str:
 def loaded(store: Store, name: str) -> tuple[Plan, dict[str, Any]]:
     """A plan that `register` wrote, by its id, and the manifest of its first run."""
     table, about = storing.unpack(store.read(plan_of(name)), plan_of(name))
+    whole = "plan" in about and "key" in table.column_names
+    checks.require(whole, "sweep", name, "a plan that a sweep wrote", f"remove {plan_of(name)}")
     rows = about["plan"]
     rows["names"], rows["metrics"] = tuple(rows["names"]), tuple(rows["metrics"])
     rows["values"] = {key: tuple(values) for key, values in rows["values"].items()}
@@ -212,6 +220,10 @@ def _summary(
     """Rows of one structure with the riders of a unit, from all its blocks."""
 
     def numbers(column: str) -> np.ndarray:
+        for table in tables:
+            known = column in table.column_names and len(table) % len(riders) == 0
+            remedy = "`asyncsim results verify` names such files; remove them and start the sweep again"
+            checks.require(known, "rows", table.column_names, f"those of a unit, with {column}", remedy)
         parts = [table.column(column).to_numpy().reshape(len(riders), -1) for table in tables]
         return np.concatenate(parts, axis=1)
 
@@ -224,12 +236,19 @@ def _summary(
             yield {**ordered, "metric": metric, **summarized(values[k], None if lost is None else lost[k])}
 
 
+def _reason(store: Store, name: str) -> str:
+    try:
+        return str(json.loads(store.read(name))["reason"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return f"failed, and {name} is damaged"
+
+
 def _failure(
     store: Store, cell: Mapping[str, Any], riders: Sequence[Mapping[str, float]], keys: Sequence[str]
 ) -> dict[str, Any]:
     """What failed of a structure, and why."""
     reasons = [units.failure_of(key) for key in keys]
-    known = [json.loads(store.read(name))["reason"] for name in reasons if store.has(name)]
+    known = [_reason(store, name) for name in reasons if store.has(name)]
     own = {name: (values[0] if len(set(values)) == 1 else f"{values[0]:g} to {values[-1]:g}") for name, values in
            {name: [each[name] for each in riders] for name in riders[0]}.items()}  # fmt: skip
     return {"setting": plain({**cell, **own}), "reason": known[0] if known else "not done yet", "units": len(keys)}

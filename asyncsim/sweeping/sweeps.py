@@ -69,11 +69,12 @@ def sweep(
         subject: a `Spec`, or a system that is only simulated. grid: values by name; see `sweeping.grids.grid_of`.
         metric: names in the trace, each a column; of a system they are given (staleness, seconds_per_update, ...).
         over, target, better: how a curve becomes a number, as in `compare`. replicates: of each setting (default 64, of
-        a system 16 realizations). updates, samples: of a system; a spec has its own. seed: of everything; every setting
-        gets the same seeds. store: a folder or an address such as s3://bucket/folder (default: nothing is kept).
-        workers: worker processes (default: one a core; 1: in this process). backend: "processes" or "ray". address: of
-        a Ray cluster (default: one is started here). claim: one that predicts a value of the only knob that rides; a
-        picture gets its line. at: parameters of the claim that the grid does not have. progress: as of `run`.
+        a system 16 realizations). updates, samples: of a system; a spec has its own. seed: of everything; structures
+        share their draws, and settings that ride in one unit have draws of their own. store: a folder or an address
+        such as s3://bucket/folder (default: nothing is kept). workers: worker processes (default: one a core; 1: in
+        this process). backend: "processes" or "ray". address: of a Ray cluster (default: one is started here). claim:
+        one that predicts a value of the only knob that rides; a picture gets its line. at: parameters of the claim that
+        the grid does not have. progress: as of `run`.
 
     Returns a `Sweep`: print it, `.table()`, `.rows()`, `sim.plot(result)`.
     Raises `InputError` for a name or value that does not fit, before anything is done, and for a store that is not

@@ -5,29 +5,28 @@ What a unit is told is JSON, so that a process on another machine can do it. Wha
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, plugins
+from asyncsim.base import calls, checks, knobs, plugins
 from asyncsim.base import store as storing
-from asyncsim.base.manifest import manifest, version_of
+from asyncsim.base.manifest import manifest
 from asyncsim.comparing.deciding import recorded, seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.learning.running import run
 from asyncsim.learning.spec import Spec
+from asyncsim.sweeping.sources import code_of
 
 FORMAT = 1
 """Version of what units are told and of the files that they leave; also of the whole store."""
+BLOCK = 64
+"""Replicates of a unit; the last one of a setting may have fewer."""
 STAGE = 2
 """Sweeps have seeds of their own; tuning and comparisons use stages 0 and 1."""
 HOUR = 3600.0
@@ -57,16 +56,20 @@ class Unit:
 
 def of_spec(spec: Spec, reading: Mapping[str, Any], block: int) -> dict[str, Any]:
     """What units of a spec share, as JSON: the spec with what it records, how its curves are read, files it names."""
+    each = knobs.lengths(spec.method) | knobs.lengths(spec.update)
+    remedy = "give one number, and its values in the grid"
+    checks.require(not each, "knob of the spec", f"one number for each of {max(each, default=0)} replicates",
+                   "one number", remedy)  # fmt: skip
     diagnostics = tuple(name for metric in reading["metrics"] for name in recorded(metric)[0])
     bare = spec.replace(diagnostics=diagnostics, replicates=block, block=None, realizations=None)
     written = bare.to_dict()
-    return {"kind": "run", "subject": written, "reading": dict(reading), "code": _code(written)}
+    return {"kind": "run", "subject": written, "reading": dict(reading), "code": code_of(written)}
 
 
 def of_system(system: Any, batches: int, samples: int) -> dict[str, Any]:
     """The same of a system that is only simulated."""
     written = {"system": calls.written("system", system), "batches": batches, "samples_per_group": samples}
-    return {"kind": "simulation", "subject": written, "reading": {"metrics": list(COSTS)}, "code": _code(written)}
+    return {"kind": "simulation", "subject": written, "reading": {"metrics": list(COSTS)}, "code": code_of(written)}
 
 
 def told(
@@ -101,21 +104,33 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """
     start = time.monotonic()
     try:
+        _as_planned(content)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", checks.ShortRunWarning)
             columns = measured(content)
+        data = packed(columns, content, time.monotonic() - start)
     except (checks.InputError, checks.RunError) as error:
         return {"failed": str(error), "final": True}
     except MemoryError:
         return {"failed": "MemoryError: not enough memory", "final": False}
-    except Exception as error:  # a part from outside can raise anything
+    except (Exception, SystemExit) as error:  # a part from outside can raise anything
         return {"failed": " ".join(f"{type(error).__name__}: {error}".split())[:500], "final": False}
     try:
-        data = packed(columns, content, time.monotonic() - start)
         storing.Store(where).write(name_of(key_of(content)), data)
     except checks.InputError as error:
         return {"stop": error.bound}
     return {"seconds": time.monotonic() - start, "warned": [str(each.message) for each in caught]}
+
+
+def _as_planned(content: Mapping[str, Any]) -> None:
+    """Refuse a unit whose files are others than its key says: they changed since, or this machine has others."""
+    planned, now = content["code"], code_of(content["subject"])
+    version = planned["asyncsim"]
+    checks.require(now["asyncsim"] == version, "asyncsim", now["asyncsim"], f"{version}, as planned", "install that")
+    names = sorted({*planned["files"], *now["files"]})
+    odd = next((name for name in names if planned["files"].get(name) != now["files"].get(name)), None)
+    remedy = "start the sweep again; give every machine the same files"
+    checks.require(odd is None, "file", odd, "as it was when the sweep was planned", remedy)
 
 
 def packed(columns: Mapping[str, np.ndarray], content: Mapping[str, Any], seconds: float) -> bytes:
@@ -134,8 +149,8 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 def _trained(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
     spec, riders, n = Spec.from_dict(content["subject"]), content["riders"], content["replicates"]
-    knobs = {name: np.repeat([each[name] for each in riders], n) for name in riders[0]}
-    for name, values in knobs.items():
+    riding = {name: np.repeat([each[name] for each in riders], n) for name in riders[0]}
+    for name, values in riding.items():
         spec = set_knob(spec, knob_of(spec, name), tuple(values.tolist()), n * len(riders))
     trace = run(spread(spec.replace(replicates=n * len(riders))), content["seed"], progress=False)
     reading = content["reading"]
@@ -143,9 +158,9 @@ def _trained(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
         metric: Reading(metric, reading["over"], reading["target"], reading["better"]).numbers(trace)
         for metric in reading["metrics"]
     }
-    number = np.tile(np.arange(n) + content["block"] * n, len(riders))
+    number = np.tile(np.arange(n) + content["block"] * BLOCK, len(riders))
     own = {"replicate": number, **readings, "diverged": trace.diverged.astype(np.int64)}
-    return {**_constant(content["setting"], len(number)), **knobs, **own}
+    return _beside({**_constant(content["setting"], len(number)), **riding}, own)
 
 
 def _simulated(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -154,8 +169,13 @@ def _simulated(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
     batches, samples = subject["batches"], subject["samples_per_group"]
     summaries = [system.summary(batches, samples, content["seed"], m) for m in range(n)]
     readings = {name: np.array([float(read(s)) for s in summaries]) for name, read in COSTS.items()}
-    number = np.arange(n) + content["block"] * n
-    return {**_constant(content["setting"], n), "replicate": number, **readings}
+    number = np.arange(n) + content["block"] * BLOCK
+    return _beside(_constant(content["setting"], n), {"replicate": number, **readings})
+
+
+def _beside(setting: Mapping[str, np.ndarray], numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Columns of settings, then of numbers; a setting with the name of a number is called "NAME (set)"."""
+    return {(f"{name} (set)" if name in numbers else name): values for name, values in setting.items()} | dict(numbers)
 
 
 def _quantile(pmf: list[float], share: float) -> int:
@@ -167,40 +187,3 @@ def _constant(setting: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
     return {
         name: np.full(rows, value, dtype=object if isinstance(value, str) else None) for name, value in texts.items()
     }
-
-
-def _code(written: Any) -> dict[str, Any]:
-    """The version of the package, and a digest of every file of the user's that a spec names."""
-    places = sorted({place for text in _texts(written) if (place := _place(text)) is not None})
-    return {"asyncsim": version_of("asyncsim"), "files": {place: _digest(Path(place)) for place in places}}
-
-
-def _texts(written: Any) -> Iterator[str]:
-    if isinstance(written, str):
-        yield written
-    elif isinstance(written, Mapping):
-        for key, value in written.items():
-            yield key
-            yield from _texts(value)
-    elif isinstance(written, list):
-        for each in written:
-            yield from _texts(each)
-
-
-def _place(text: str) -> str | None:
-    """The file behind module:name, path.py:name or @table:column; None for other texts."""
-    if text.startswith("@"):
-        whole, named = Path(text[1:]), Path(text[1:].rpartition(":")[0])
-        return str(whole if whole.is_file() else named) if whole.is_file() or named.is_file() else None
-    named_by = re.fullmatch(r"([\w./\\~+-]+):[\w.]+", text)
-    if named_by is None:
-        return None
-    place = named_by[1]
-    if place.endswith(".py"):
-        return place if Path(place).is_file() else None
-    found = importlib.util.find_spec(place) if re.fullmatch(r"[A-Za-z_]\w*", place) else None
-    return found.origin if found is not None and found.origin and Path(found.origin).is_file() else None
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]

@@ -136,3 +136,11 @@ def test_a_stopped_sweep_says_what_is_kept(monkeypatch, tmp_path):
     assert "stopped by Ctrl-C: 1 of 3 units are kept in asyncsim-results; the same command" in result.stderr
     monkeypatch.setattr(carrying, "carry_out", once)
     assert "2 made, 1 were there" in call("sweep", "--grid", "staleness=0,1,2", *SMALL).output
+
+
+def test_a_dry_run_writes_its_plan_and_nothing_else(tmp_path):
+    result = call("sweep", "--grid", "staleness=0,4", *SMALL, "--dry-run", "--json", "d.json")
+    assert result.exit_code == 0
+    assert json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["units"] == 2
+    refused = call("sweep", "--grid", "staleness=0,4", "--dry-run", "--plot", "p.png")
+    assert refused.exit_code == 2 and "left out beside --dry-run" in refused.stderr

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
+from asyncsim.base.swept import Sweep
 from asyncsim.plotting import _swept
 from tests.sweeping.laboratory import bandit
 
@@ -82,3 +86,34 @@ def test_shades_span_all_means_unless_a_few_lie_far_off():
     assert -3.0 < low < -0.5 and high == -0.2
     assert _swept._range(rows(0.7)) == pytest.approx((0.2, 1.2))
     assert _swept._range([]) == (0.0, 1.0)
+
+
+def made(values):
+    """A sweep with made up numbers, one for each setting."""
+    settings = [dict(zip(values, each, strict=True)) for each in itertools.product(*values.values())]
+    own = {"metric": "batch_return", "diverged": 0.0}
+    numbers = [{"mean": k, "low": k - 1, "high": k + 1} for k in range(len(settings))]
+    rows = tuple({**each, **own, **number} for each, number in zip(settings, numbers, strict=True))
+    return Sweep("made", "s", tuple(values), values, ("batch_return",), rows, 1, 1, (), 4, "", 0.0)
+
+
+def test_a_sweep_without_numbers_has_no_picture():
+    empty = replace(made({"staleness": (0, 4), "lr": (0.1, 0.2)}), summary=())
+    with pytest.raises(InputError, match="one with numbers"):
+        sim.plot(empty)
+
+
+def test_lines_go_from_left_to_right_and_none_looks_like_another():
+    names = tuple("abcdefgh")
+    ax = sim.plot(made({"method": names, "lr": (0.4, 0.1, 0.2)})).axes[0]
+    lines = [bars[0] for bars in ax.containers]
+    assert all(list(line.get_xdata()) == [0.1, 0.2, 0.4] for line in lines)
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == len(names)
+
+
+def test_maps_say_what_they_leave_out():
+    whole = made({"method": tuple("abcdef"), "staleness": tuple(range(40)), "lr": (0.1, 0.2)})
+    figure = sim.plot(replace(whole, summary=whole.summary[1:]))
+    assert figure.get_suptitle() == "the first 4 of 6 settings of method"
+    assert figure.axes[-1].get_ylabel() == "batch_return (grey: no numbers)"
+    assert len(figure.axes[0].get_xticks()) <= 16
