@@ -100,7 +100,8 @@ def changed(settings: list[dict[str, Any]], changes: Mapping[str, Any], name: st
         checks.one_of(f"--set of {name}", key, known, "name what a setting has")
         before = next(setting[key] for setting in settings if key in setting)
         number = (int, float)
-        alike = isinstance(value, number if isinstance(before, number) else type(before)) or before is None
+        kinds = number if isinstance(before, number) and not isinstance(before, bool) else type(before)
+        alike = before is None or (isinstance(value, kinds) and isinstance(value, bool) == isinstance(before, bool))
         kind = "a number" if isinstance(before, number) else f"a {type(before).__name__}"
         checks.require(alike, f"--set {key}", value, f"{kind}, such as {before!r}", "give a value of that kind")
     return [{key: changes.get(key, value) for key, value in setting.items()} for setting in settings]

@@ -52,7 +52,7 @@ class Sweep:
     def table(self) -> pd.DataFrame:
         """One row per setting and metric: the setting, metric, mean, standard_error, low, high, median, diverged,
         replicates. low and high are the 95 percent interval of the mean between replicates; diverged is the share that
-        left the finite range.
+        left the finite range. Replicates without a value are not among the replicates.
         """  # fmt: skip
         import pandas as pd
 
@@ -130,13 +130,23 @@ def mean_of(row: Mapping[str, Any] | None) -> str:
     """A mean with half its interval, in words."""
     if row is None:
         return "failed"
+    if row["replicates"] == 0:
+        return "no value"
     half = (row["high"] - row["low"]) / 2.0
     return f"{notation.number(row['mean'])}" + (f" +-{half:.2g}" if math.isfinite(half) else "")
 
 
 def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any]:
-    """Statistics of one number per replicate `[n]`: mean, standard error, 95 percent interval, median, diverged."""
+    """Statistics of one number per replicate `[n]`: mean, standard error, 95 percent interval, median, diverged.
+
+    Replicates without a value (NaN) are left out of all but `diverged`; `replicates` counts the others.
+    """
+    values = values[~np.isnan(values)]
     n = len(values)
+    if n == 0:
+        names = ("mean", "standard_error", "low", "high", "median")
+        share = 0.0 if diverged is None else float((diverged >= 0).mean())
+        return {**dict.fromkeys(names, math.nan), "diverged": share, "replicates": 0}
     # Numbers of replicates that left the finite range have squares that overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(values.mean())

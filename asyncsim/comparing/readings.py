@@ -77,9 +77,13 @@ class Reading:
             "collapse": f"share of replicates in which {self.metric} collapses",
         }[self.over]
 
-    def numbers(self, trace: Trace) -> np.ndarray:
-        """One number for each replicate, float64 `[R]`; raises `InputError` where the metric is missing."""
-        return self.of(course(trace, self.metric), trace)
+    def numbers(self, trace: Trace, lacking: bool = False) -> np.ndarray:
+        """One number for each replicate, float64 `[R]`; raises `InputError` where the metric is missing.
+
+        With `lacking` it may be missing in some replicates, whose number is NaN.
+        """
+        curve = course(trace, self.metric, lacking)
+        return np.where(np.isnan(curve).any(0), math.nan, self.of(curve, trace))
 
     def of(self, curve: np.ndarray, trace: Trace) -> np.ndarray:
         """The same of a curve `[U, R]` that `course` has given."""
@@ -116,10 +120,10 @@ def _length(trace: Trace) -> int:
     return int(trace.updates[-1]) + every
 
 
-def course(trace: Trace, metric: str) -> np.ndarray:
+def course(trace: Trace, metric: str, lacking: bool = False) -> np.ndarray:
     """The curve of a metric `[U, R]`, the last value held where a replicate has left the finite range.
 
-    Raises `InputError` where the trace lacks the metric, or a replicate never has a value of it.
+    Raises `InputError` where the trace lacks the metric, or a replicate (with `lacking`: each) never has a value of it.
     """
     remedy = "choose a metric of `asyncsim list metrics`, or one that a link or method of every arm reports"
     checks.one_of("metric", metric, sorted(trace.metrics) or ["none (this run records nothing)"], remedy)
@@ -131,9 +135,9 @@ def course(trace: Trace, metric: str) -> np.ndarray:
     for row in range(len(curve) - 2, -1, -1):
         curve[row] = np.where(np.isnan(curve[row]), curve[row + 1], curve[row])
     empty = int(np.isnan(curve).any(0).sum())
-    checks.require(
-        empty == 0, f"replicates without {metric}", empty, "0", "compare a metric that is defined in every replicate"
-    )
+    enough = empty < curve.shape[1] if lacking else empty == 0
+    remedy = "choose a metric that is defined in every replicate"
+    checks.require(enough, f"replicates without {metric}", empty, "0", remedy)
     return curve
 
 

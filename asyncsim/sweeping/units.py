@@ -155,7 +155,7 @@ def _trained(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
     trace = run(spread(spec.replace(replicates=n * len(riders))), content["seed"], progress=False)
     reading = content["reading"]
     readings = {
-        metric: Reading(metric, reading["over"], reading["target"], reading["better"]).numbers(trace)
+        metric: Reading(metric, reading["over"], reading["target"], reading["better"]).numbers(trace, lacking=True)
         for metric in reading["metrics"]
     }
     number = np.tile(np.arange(n) + content["block"] * BLOCK, len(riders))

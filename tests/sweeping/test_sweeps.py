@@ -293,3 +293,24 @@ def test_the_99th_percentile_of_a_law_is_its_least_value_with_that_share():
     assert units._quantile([0.5, 0.49, 0.01], 0.99) == 1
     assert units._quantile([0.5, 0.48, 0.02], 0.99) == 2
     assert units._quantile([1.0], 0.99) == 0
+
+
+def test_a_setting_without_values_takes_none_from_the_others_of_its_unit():
+    found = sim.sweep(bandit(), {"lr": [0.1, 1e200]}, metric="gradient_norm", replicates=6, workers=1)
+    good, bad = found.summary
+    alone = sim.sweep(bandit(), {"lr": [0.1]}, metric="gradient_norm", replicates=6, workers=1).summary[0]
+    assert good == alone and good["replicates"] == 6 and not found.failed
+    assert bad["diverged"] == 1.0
+    if bad["replicates"] == 0:
+        assert np.isnan(bad["mean"]) and "no value" in str(found)
+
+
+def test_replicates_without_a_value_are_left_out():
+    from asyncsim.base.swept import summarized
+
+    some = summarized(np.array([1.0, np.nan, 3.0]), np.array([-1, 0, -1]))
+    assert (some["mean"], some["replicates"], some["median"]) == (2.0, 2, 2.0) and some["diverged"] == pytest.approx(
+        1 / 3
+    )
+    none = summarized(np.array([np.nan]), None)
+    assert none["replicates"] == 0 and np.isnan(none["mean"])
