@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.app import announcing, commands, streams, wording
-from asyncsim.base import checks, stopping
+from asyncsim.base import checks
 
 if TYPE_CHECKING:
     from asyncsim.base.swept import Sweep
@@ -43,22 +43,10 @@ def sweep(
     with announcing.announced():
         try:
             answer = sweeps.answer(question, work)
-        except KeyboardInterrupt as stopped:
-            return {}, _stopped(question, work, stopped)
+        except sweeps.Interrupted as stopped:
+            streams.complain(str(stopped))
+            return {}, 128 + stopped.number
     return show(replace(answer, lines=lines), outputs)
-
-
-def _stopped(question: Question, work: Work, error: KeyboardInterrupt) -> int:
-    """Say what a stopped sweep has; its exit status."""
-    from asyncsim.sweeping import plans, units
-
-    number = stopping.number_of(error)
-    there = set(plans.opened(str(work.store)).names("units"))
-    keys = plans.planned(question).keys
-    done = sum(units.name_of(key) in there for key in keys)
-    have = f"{done} of {len(keys)} units are kept in {work.store}; the same command does the others"
-    streams.complain(f"stopped by {stopping.NAMES[number]}: {have}")
-    return 128 + number
 
 
 def _plan(question: Question, outputs: Mapping[str, Path | None]) -> tuple[dict[str, Any], int]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import checks, stopping
 from asyncsim.base.progress import Progress
 from asyncsim.base.store import Store
 from asyncsim.base.swept import Sweep
@@ -112,6 +112,15 @@ class Work:
     progress: bool | None = None
 
 
+class Interrupted(stopping.Stopped):
+    """Ctrl-C ended a sweep while units were done; `done` of `units` are in the store."""
+
+    def __init__(self, done: int, units: int, where: str, number: int) -> None:
+        self.done, self.units, self.where, self.number = done, units, where, number
+        have = f"{done} of {units} units are kept in {where}; the same command does the others"
+        super().__init__(f"stopped by {stopping.NAMES[number]}: {have}")
+
+
 class Temporary:
     """A folder that goes with this value."""
 
@@ -132,7 +141,12 @@ def answer(question: Question, work: Work) -> Sweep:
     there = set(store.names("units"))
     missing = {key for key in plan.keys if units.name_of(key) not in there}
     plans.register(store, plan)
-    made = _do(question, work, store, missing)
+    try:
+        made = _do(question, work, store, missing)
+    except KeyboardInterrupt as error:
+        there = set(store.names("units"))
+        done = sum(units.name_of(key) in there for key in plan.keys)
+        raise Interrupted(done, len(plan.keys), where, stopping.number_of(error)) from None
     return plans.answered(store, plan, made, time.monotonic() - start, folder)
 
 
