@@ -15,7 +15,8 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 from asyncsim.base import checks
 
@@ -64,6 +65,7 @@ class Crew:
         self._threads = ThreadPoolExecutor(count)
         self._mine = threading.local()
         self._all: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.Lock()
         self._closed = False
 
     def __enter__(self) -> Crew:
@@ -78,20 +80,29 @@ class Crew:
 
     def close(self) -> None:
         """End all workers at once; what is under way is lost."""
-        self._closed = True
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        for process in self._all:
-            process.kill()
+        with self._lock:
+            self._closed = True
+            for process in self._all:
+                process.kill()
+        # Threads that read find the end of the file, and only then may it be closed.
+        self._threads.shutdown(wait=True, cancel_futures=True)
         for process in self._all:
             process.wait()
+            for pipe in (process.stdin, process.stdout):
+                # What was not read any more is no fault.
+                with suppress(OSError):
+                    cast(Any, pipe).close()
 
     def _ask(self, call: bytes) -> Any:
         """Hand the call to this thread's worker."""
-        process = getattr(self._mine, "process", None)
+        process, fresh = getattr(self._mine, "process", None), False
         if process is None or process.poll() is not None:
-            process = self._mine.process = self._start()
+            process, fresh = self._start(), True
+            self._mine.process = process
         assert process.stdin is not None and process.stdout is not None
         try:
+            if fresh:
+                pickle.dump(sys.path, process.stdin)
             process.stdin.write(call)
             process.stdin.flush()
             well, result = pickle.load(process.stdout)
@@ -104,22 +115,20 @@ class Crew:
         return result
 
     def _start(self) -> subprocess.Popen[bytes]:
-        if self._closed:
-            raise Died("the work is over")
         # Fewer threads of linear algebra would change last bits.
-        own = {NUMBER: str(len(self._all))}
         # -P: a file of the working directory must not stand in for a module of Python.
         paths = os.pathsep.join(each or os.getcwd() for each in sys.path)
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "asyncsim.base.workers"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **own, "PYTHONPATH": paths},
-        )
-        self._all.append(process)
-        assert process.stdin is not None
-        pickle.dump(sys.path, process.stdin)
-        process.stdin.flush()
+        # A process that starts while all are ended would be ended by nobody.
+        with self._lock:
+            if self._closed:
+                raise Died("the work is over")
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "asyncsim.base.workers"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, NUMBER: str(len(self._all)), "PYTHONPATH": paths},
+            )
+            self._all.append(process)
         return process
 
 

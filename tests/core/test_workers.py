@@ -114,3 +114,29 @@ def test_verdicts_do_not_depend_on_the_number_of_workers():
     )
     assert alone == spread and [verdict.id for verdict in spread] == names
     assert sorted(verdict.id for verdict in heard) == sorted(names * 2)
+
+
+def test_a_crew_that_is_closed_while_workers_start_leaves_none(calls):
+    """A worker that was started behind the ending of all others was waited for without end."""
+    for _ in range(8):
+        crew = workers.Crew(3)
+        futures = [crew.submit("called:square", k) for k in range(6)]
+        time.sleep(0.003)
+        start = time.monotonic()
+        crew.close()
+        assert time.monotonic() - start < 10
+        assert all(process.poll() is not None and process.stdin.closed for process in crew._all)
+        assert all(future.cancelled() or future.done() for future in futures)
+
+
+def test_nothing_of_a_crew_is_left_open(calls):
+    script = (
+        "from asyncsim.base import workers\n"
+        "with workers.Crew(2) as crew: print([f.result() for f in [crew.submit('called:square', k) for k in (1, 2)]])\n"
+    )
+    paths = os.pathsep.join([str(calls), os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", "-X", "dev", "-c", script], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": paths}, check=True,
+    )  # fmt: skip
+    assert done.stdout == "[1, 4]\n" and "ResourceWarning" not in done.stderr
