@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from asyncsim.app import wording
+from asyncsim.base import workers
 from asyncsim.base.checks import InputError, RunError
 from experiments import _carried, _store
 
@@ -84,9 +85,12 @@ def _make(options: argparse.Namespace) -> None:
         _store.plan(name, options.quick, options.resume, out, options.device, changes)
         for name, out in zip(names, folders, strict=True)
     ]
-    with _bar(sum(len(each.left) for each in plans)) as shown:
+    total = sum(len(each.left) for each in plans)
+    count = workers.count_of(options.workers, total)
+    # One crew for all experiments: its processes import the same libraries once.
+    with workers.Crew(count) if count > 1 else nullcontext(1) as crew, _bar(total) as shown:
         for planned in plans:
-            where = _store.carry_out(planned, shown(planned.name), options.workers)
+            where = _store.carry_out(planned, shown(planned.name), crew)
             print(f"rows in {where}")
 
 

@@ -129,17 +129,18 @@ def rows_of(name: str, setting: dict[str, Any]) -> Any:
     return experiment(name).run(setting)
 
 
-def carry_out(planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = iter, workers: int | None = 1) -> Path:
-    """Run what a plan leaves to do, spread over so many worker processes; returns the folder of the rows."""
+def carry_out(
+    planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = iter, workers: int | spreading.Crew = 1
+) -> Path:
+    """Run what a plan leaves to do, by so many worker processes or those of a crew; returns the folder of the rows."""
     settings = planned.settings
     elsewhere = {} if planned.device == "cpu" else {"device": planned.device}
-    count = spreading.count_of(workers, len(planned.left))
     source = version(planned.name)
     with _writing(planned):
         entry, now = _begin(planned, source)
     calls = ((planned.name, {**settings[index], **elsewhere}) for index in planned.left)
     # The bar goes on with every setting that is over, whichever it is.
-    for _, (number, rows) in zip(track(planned.left), spreading.each(CALL, calls, count), strict=True):
+    for _, (number, rows) in zip(track(planned.left), spreading.each(CALL, calls, workers), strict=True):
         index = planned.left[number]
         _contract.check_rows(planned.name, rows, planned.module.COLUMNS)
         data = _parquet(planned.name, rows, planned.module.COLUMNS)

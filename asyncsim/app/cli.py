@@ -50,6 +50,9 @@ def _lines(rows: Sequence[dict[str, str]]) -> str:
 
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON to this path.")]
+Over = Annotated[str, typer.Option(help="mean (over updates), end, time (to --target), reached, collapse.")]
+Target = Annotated[float | None, typer.Option(help="Value to reach, for --over time and reached.")]
+Better = Annotated[str, typer.Option(help="higher or lower values of the metric.")]
 _STDOUT = Path("-")
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an argument; repeat for more.")]
 
@@ -298,9 +301,7 @@ def compare(
             help="What is compared; see `asyncsim list metrics`.", autocompletion=completing.named("diagnostics")
         ),
     ] = "batch_return",
-    over: Annotated[
-        str, typer.Option(help="mean (over updates), end, time (to --target), reached, collapse.")
-    ] = "mean",
+    over: Over = "mean",
     statistic: Annotated[str, typer.Option(help="mean, median, iqm or improvement.")] = "mean",
     error: Annotated[float, typer.Option(help="Probability of a wrong word.")] = 0.05,
     tune: Annotated[str, typer.Option(help="Knob in which each arm is tuned first; none to keep the arms.")] = "lr",
@@ -310,8 +311,8 @@ def compare(
             metavar="WORDS", help='Another task to ask on: "task.actions=8 task.horizon=32". Repeat for more.'
         ),
     ] = None,
-    target: Annotated[float | None, typer.Option(help="Value to reach, for --over time and reached.")] = None,
-    better: Annotated[str, typer.Option(help="higher or lower values of the metric.")] = "higher",
+    target: Target = None,
+    better: Better = "higher",
     interval: Annotated[str, typer.Option(help="auto, planned or betting.")] = "auto",
     max_replicates: Annotated[int, typer.Option(help="Replicates at which an undecided comparison ends.")] = 1024,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
@@ -358,11 +359,9 @@ def sweep(
     metric: Annotated[
         str, typer.Option(help="Names separated by commas; see `asyncsim list metrics`.")
     ] = "batch_return",
-    over: Annotated[
-        str, typer.Option(help="mean (over updates), end, time (to --target), reached, collapse.")
-    ] = "mean",
-    target: Annotated[float | None, typer.Option(help="Value to reach, for --over time and reached.")] = None,
-    better: Annotated[str, typer.Option(help="higher or lower values of the metric.")] = "higher",
+    over: Over = "mean",
+    target: Target = None,
+    better: Better = "higher",
     replicates: Annotated[int, typer.Option(help="Replicates of each setting.")] = 64,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     store: Annotated[

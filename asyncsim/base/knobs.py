@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -118,15 +118,26 @@ def _inside(part: Any, name: str) -> Iterator[tuple[str, Any]]:
         if f.metadata.get("knob"):
             yield f"{name}.{f.name}", value
         elif isinstance(value, tuple):
-            counts: dict[str, int] = {}
-            for each in value:
-                own = plugins.name_of(each)
-                counts[own] = counts.get(own, 0) + 1
-                # Two links of a kind are distinguished by their position.
-                yield (own if counts[own] == 1 else f"{own}{counts[own]}"), each
+            yield from zip(numbered(value), value, strict=True)
         elif dataclasses.is_dataclass(value):
             # The weight is what users set through the method's own arguments.
             yield (name if f.name == "weight" else f.name), value
+
+
+def numbered(parts: Iterable[Any]) -> list[str]:
+    """Names of parts such as links; the second of a kind has its number.
+
+    >>> from asyncsim.updates.sgd import sgd
+    >>> numbered([sgd(0.1), sgd(0.2)])
+    ['sgd', 'sgd2']
+    """
+    names: list[str] = []
+    counts: dict[str, int] = {}
+    for part in parts:
+        own = plugins.name_of(part)
+        counts[own] = counts.get(own, 0) + 1
+        names.append(own if counts[own] == 1 else f"{own}{counts[own]}")
+    return names
 
 
 def bound(part: Any) -> bool:

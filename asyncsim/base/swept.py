@@ -80,10 +80,6 @@ class Sweep:
         name, most = self.names[0], max(row["mean"] for row in rows)
         return name, min(row[name] for row in rows if row["mean"] >= share * most)
 
-    def at(self, metric: str, name: str, value: Any) -> list[dict[str, Any]]:
-        """Rows of the summary of a metric at one value of a name."""
-        return [row for row in self.summary if row["metric"] == metric and row[name] == value]
-
     def __str__(self) -> str:
         """A table of means with their intervals, a line about what failed, and one about the work."""
         knee = self.knee()

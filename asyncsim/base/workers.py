@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, cast
 
 from asyncsim.base import checks
@@ -141,21 +141,21 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
 
 
-def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int) -> Iterator[tuple[int, Any]]:
+def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -> Iterator[tuple[int, Any]]:
     """Number and result of every call, in the order in which they end; with one worker they are made in this process.
 
-    What a call raises is raised here, and the others are given up.
+    `workers`: how many, or a crew that its owner closes. What a call raises is raised here; the others are given up.
     """
     if workers == 1:
         function = named(call)
         for number, given in enumerate(arguments):
             yield number, function(*given)
         return
-    with Crew(workers) as crew:
+    with Crew(workers) if isinstance(workers, int) else nullcontext(workers) as crew:
         left = enumerate(arguments)
         flying: dict[Future[Any], int] = {}
         while True:
-            while len(flying) < 2 * workers and (nearest := next(left, None)) is not None:
+            while len(flying) < 2 * crew.count and (nearest := next(left, None)) is not None:
                 flying[crew.submit(call, *nearest[1])] = nearest[0]
             if not flying:
                 return

@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from asyncsim.base import checks
@@ -47,15 +47,15 @@ def carry_out(units: Iterator[Unit], pool: Pool, where: str) -> Iterator[Outcome
             return
         for future in wait(flying, return_when=FIRST_COMPLETED).done:
             unit = flying.pop(future)
+            unit = replace(unit, tried=unit.tried + 1)
             ended = _ended(future)
             if "stop" in ended:
                 raise _unwritable(where, ended["stop"])
-            tried = unit.tried + 1
-            if "failed" in ended and not ended["final"] and tried < ATTEMPTS:
-                again.append(Unit(unit.key, unit.content, tried))
+            if "failed" in ended and not ended["final"] and unit.tried < ATTEMPTS:
+                again.append(unit)
                 continue
             seconds, warned = ended.get("seconds", 0.0), tuple(ended.get("warned", ()))
-            yield Outcome(Unit(unit.key, unit.content, tried), seconds, ended.get("failed", ""), warned)
+            yield Outcome(unit, seconds, ended.get("failed", ""), warned)
 
 
 def _ended(future: Future[dict[str, Any]]) -> dict[str, Any]:

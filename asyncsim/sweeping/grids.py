@@ -34,7 +34,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """All settings: `structures` by name (shown value -> value), `riders`, settings of knobs in groups of one unit.
+    """All settings: `structures` by name (shown value -> value), and `knobs` by name, whose numbers ride as replicates.
 
     `build` makes what is run from one value of each structure.
     """
@@ -99,7 +99,7 @@ def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
             spec = with_setting(spec, name, chosen[name])
         return spec
 
-    return arranged(values, build, [name for name in values if not _is_structure(subject, name)])
+    return arranged(values, build, [name for name in values if not _is_structure(name)])
 
 
 def arranged(
@@ -140,7 +140,7 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
         place, argument = "system", name.removeprefix("schedule.")
     if place in ("task", "system", "method", "policy"):
         return spec.replace(**{place: _remade(name, getattr(spec, place), argument, value)})
-    names = _links(spec)
+    names = knobs.numbered(spec.update.links)
     if place in names and calls.of(spec.update.links[names.index(place)]) is not None:
         links = list(spec.update.links)
         links[names.index(place)] = _remade(name, links[names.index(place)], argument, value)
@@ -177,7 +177,7 @@ def _whole_first(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (name not in _fields(), _argument(name).count(".")))
 
 
-def _is_structure(spec: Spec, name: str) -> bool:
+def _is_structure(name: str) -> bool:
     return (
         name in _fields()
         or name.startswith(("task.", "system.", "schedule.", "model.", "policy."))
@@ -187,17 +187,6 @@ def _is_structure(spec: Spec, name: str) -> bool:
 
 def _fields() -> list[str]:
     return [field.name for field in dataclasses.fields(Spec)]
-
-
-def _links(spec: Spec) -> list[str]:
-    """Names of the links, the second of a kind with its number."""
-    names: list[str] = []
-    counts: dict[str, int] = {}
-    for link in spec.update.links:
-        own = plugins.name_of(link)
-        counts[own] = counts.get(own, 0) + 1
-        names.append(own if counts[own] == 1 else f"{own}{counts[own]}")
-    return names
 
 
 def _has_knob(spec: Spec, name: str) -> bool:

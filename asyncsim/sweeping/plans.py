@@ -72,7 +72,7 @@ class Question:
 
     def _shared(self, subject: Any) -> dict[str, Any]:
         if self.reading is not None:
-            return units.of_spec(subject, self.reading, BLOCK)
+            return units.of_spec(subject, self.reading)
         epochs = feeds.epochs_of(subject)
         whole = f"a multiple of the recommended epochs = {epochs}"
         checks.require(self.updates % epochs == 0, "updates", self.updates, whole, "whole batches are trained")

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from asyncsim.base import checks, workers
+from asyncsim.sweeping import units
 
 BACKENDS = ("processes", "ray")
 SECONDS = 5.0
@@ -40,8 +41,7 @@ def check(backend: str, count: int | None, address: str | None) -> None:
 
 
 def pool(backend: str, count: int | None, address: str | None = None) -> Pool:
-    """The pool of a backend with so many workers (None: one a core); `address` is that of a Ray cluster."""
-    check(backend, count, address)
+    """The pool of a backend with so many workers (None: one a core); all three were asked of `check`."""
     if backend == "ray":
         return ByRay(count, address)
     count = count or workers.cores()
@@ -55,8 +55,6 @@ class Here:
 
     def submit(self, where: str, content: Mapping[str, Any]) -> Future[dict[str, Any]]:
         """See `Pool`."""
-        from asyncsim.sweeping import units
-
         future: Future[dict[str, Any]] = Future()
         future.set_result(units.perform(where, content))
         return future
@@ -94,7 +92,7 @@ class ByRay:
         self._mine = not ray.is_initialized()
         if self._mine:
             _join(ray, asked, address)
-        self._do = ray.remote(max_retries=0)(_perform)
+        self._do = ray.remote(max_retries=0)(units.perform)
         cpus = int(ray.cluster_resources().get("CPU", 1))
         self.places = AHEAD * (min(asked, cpus) if asked else cpus)
 
@@ -142,9 +140,3 @@ def _reach(address: str) -> None:
     except OSError as error:
         bound = f"one where a Ray cluster answers ({error.strerror or error})"
         raise checks.InputError("address", address, bound, remedy) from None
-
-
-def _perform(where: str, content: dict[str, Any]) -> dict[str, Any]:
-    from asyncsim.sweeping import units
-
-    return units.perform(where, content)

@@ -113,7 +113,7 @@ class Work:
 
 
 class Interrupted(stopping.Stopped):
-    """Ctrl-C ended a sweep while units were done; `done` of `units` are in the store."""
+    """Ctrl-C ended a sweep with a store while units were done; `done` of `units` are in it."""
 
     def __init__(self, done: int, units: int, where: str, number: int) -> None:
         self.done, self.units, self.where, self.number = done, units, where, number
@@ -144,6 +144,8 @@ def answer(question: Question, work: Work) -> Sweep:
     try:
         made = _do(question, work, store, missing)
     except KeyboardInterrupt as error:
+        if folder is not None:
+            raise
         there = set(store.names("units"))
         done = sum(units.name_of(key) in there for key in plan.keys)
         raise Interrupted(done, len(plan.keys), where, stopping.number_of(error)) from None
@@ -171,16 +173,16 @@ def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:
 def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Iterator[Outcome]:
     """Units as they end. The first ones are done here, and tell whether worker processes are worth their start."""
     if work.workers is None and work.backend == "processes":
-        slowest = math.inf
+        quickest = math.inf
         for unit in itertools.islice(left, min(count, PILOTS)):
             for outcome in carrying.carry_out(iter([unit]), pools.Here(), store.where):
-                slowest = min(slowest, outcome.seconds or math.inf)
+                quickest = min(quickest, outcome.seconds or math.inf)
                 count -= 1
                 yield outcome
-        few = slowest * count < WORTH or cores() == 1
-        if slowest * count > LONG:
+        few = quickest * count < WORTH or cores() == 1
+        if quickest * count > LONG:
             places = 1 if few else cores()
-            line = f"{count} units left; one took {slowest:.1f} s: about {slowest * count / places / 60:.0f} min"
+            line = f"{count} units left; one took {quickest:.1f} s: about {quickest * count / places / 60:.0f} min"
             print(f"asyncsim: {line} on {places} workers", file=sys.stderr, flush=True)
         pool = pools.Here() if few else pools.pool("processes", None)
     else:

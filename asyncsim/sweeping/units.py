@@ -54,14 +54,14 @@ class Unit:
     tried: int = 0
 
 
-def of_spec(spec: Spec, reading: Mapping[str, Any], block: int) -> dict[str, Any]:
+def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
     """What units of a spec share, as JSON: the spec with what it records, how its curves are read, files it names."""
     each = knobs.lengths(spec.method) | knobs.lengths(spec.update)
     remedy = "give one number, and its values in the grid"
     checks.require(not each, "knob of the spec", f"one number for each of {max(each, default=0)} replicates",
                    "one number", remedy)  # fmt: skip
     diagnostics = tuple(name for metric in reading["metrics"] for name in recorded(metric)[0])
-    bare = spec.replace(diagnostics=diagnostics, replicates=block, block=None, realizations=None)
+    bare = spec.replace(diagnostics=diagnostics, replicates=BLOCK, block=None, realizations=None)
     written = bare.to_dict()
     return {"kind": "run", "subject": written, "reading": dict(reading), "code": code_of(written)}
 

@@ -140,3 +140,10 @@ def test_nothing_of_a_crew_is_left_open(calls):
         env={**os.environ, "PYTHONPATH": paths}, check=True,
     )  # fmt: skip
     assert done.stdout == "[1, 4]\n" and "ResourceWarning" not in done.stderr
+
+
+def test_a_crew_serves_several_times_and_stays_its_owners(calls):
+    with workers.Crew(2) as crew:
+        for _ in range(2):
+            assert dict(workers.each("called:square", ((k,) for k in range(6)), crew)) == {k: k * k for k in range(6)}
+        assert len(crew._all) <= 2 and all(process.poll() is None for process in crew._all)

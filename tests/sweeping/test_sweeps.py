@@ -314,3 +314,20 @@ def test_replicates_without_a_value_are_left_out():
     )
     none = summarized(np.array([np.nan]), None)
     assert none["replicates"] == 0 and np.isnan(none["mean"])
+
+
+def test_a_stopped_sweep_counts_what_a_store_keeps_and_promises_nothing_without_one(tmp_path, monkeypatch):
+    from asyncsim.sweeping import sweeps
+
+    once = carrying.carry_out
+
+    def stopped(units, pool, where):
+        yield next(once(units, pool, where))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(carrying, "carry_out", stopped)
+    with pytest.raises(sweeps.Interrupted, match="1 of 2 units are kept"):
+        sim.sweep(bandit(), {"staleness": [0, 1]}, replicates=4, store=str(tmp_path), workers=1)
+    with pytest.raises(KeyboardInterrupt) as error:
+        sim.sweep(bandit(), {"staleness": [0, 1]}, replicates=4, workers=1)
+    assert not isinstance(error.value, sweeps.Interrupted)
