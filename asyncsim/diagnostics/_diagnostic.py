@@ -155,10 +155,10 @@ class Recorder:
         self.alive = torch.ones(replicates, dtype=torch.bool)
         self.previous = torch.full((replicates, size), math.nan, dtype=torch.float64)
 
-    def observe(self, step: Step, statistics: dict[str, Tensor], alive: Tensor) -> None:
-        """Record one update, with the numbers `[R]` that the chain reports."""
+    def observe(self, step: Step, statistics: dict[str, Tensor], diverged: Tensor) -> None:
+        """Record one update, with the numbers `[R]` that the chain reports; `diverged` is -1 for those that go on."""
         if self.active:
-            self._record(step, statistics, alive)
+            self._record(step, statistics, diverged < 0)
         if self.hear is not None and step.update % self.every == 0:
             # Copies: what a listener does with them must not reach the trace.
             self.hear(step.update, {name: rows[-1].cpu().numpy().copy() for name, rows in self.rows.items()})
@@ -169,11 +169,16 @@ class Recorder:
             accumulator.observe(step)
         if step.update % self.every == 0:
             self.updates.append(step.update)
-            measured = {metric.name: metric.at(step) for metric in self.metrics}
-            for name, value in (measured | statistics).items():
-                row = torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
+            rows = dict(step.measured)
+            rows |= {m.name: self.masked(m.at(step), alive) for m in self.metrics if m.name not in rows}
+            rows |= {name: self.masked(value, alive) for name, value in statistics.items()}
+            for name, row in rows.items():
                 self.rows.setdefault(name, []).append(row)
         self.previous = step.gradient
+
+    def masked(self, value: Tensor, alive: Tensor) -> Tensor:
+        """A number of each replicate as it is recorded, `[R]`: NaN for frozen ones."""
+        return torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
 
     @property
     def axes(self) -> dict[str, list[str]]:
@@ -227,7 +232,10 @@ def head_staleness(step: Step) -> Tensor:
     batch, mass = step.batch, step.mass
     heads = batch.version[..., 0].astype(np.float64)
     # Whole numbers add up without rounding, whatever the order.
-    sums = tensor(np.where(heads < 0, np.nan, batch.train_version - heads).sum(axis=2)[batch.realization])
+    totals = np.where(heads < 0, np.nan, batch.train_version - heads).sum(axis=2)
+    if step.counted is None:
+        return tensor((totals.sum(axis=1) / heads[0].size)[batch.realization])
+    sums = tensor(totals[batch.realization])
     counted = (mass > 0).any(-1).expand(batch.reward.shape[:2])
     return torch.where(counted, sums, torch.zeros_like(sums)).sum(1) / (counted.sum(1) * heads.shape[2])
 

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import rng
+from asyncsim.fusing import tape
+from asyncsim.fusing.primitives import drawn, primitive
 from asyncsim.learning.versions import View, tensor
 
 Outputs = dict[str, Tensor]
@@ -22,7 +24,8 @@ class Draws:
 
     `stream` names the family; `replicates`, int `[R]`, are global replicate numbers. `realization`, int `[R]`: the row
     of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`: the ids. Draw 0 of a token chooses its
-    action, draw 1 of token 0 its reward.
+    action, draw 1 of token 0 its reward. `told` has the same as tensors where draws are recorded: ids `[R or 1, G, N]`,
+    replicates `[R]`, and the stream's key `[2]`.
     """
 
     stream: rng.Stream
@@ -30,6 +33,7 @@ class Draws:
     realization: np.ndarray
     trajectory: np.ndarray
     blocks: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
+    told: tuple[Tensor, ...] = ()
 
     @property
     def ids(self) -> np.ndarray:
@@ -57,17 +61,18 @@ class Draws:
 
         M, G, N = self.trajectory.shape
         low, high = (np.empty((len(self.replicates), G, N)) for _ in range(2))
-        rng_compiled.fill_block(
-            *self.stream.key,
-            self.replicates,
-            self.realization,
-            self.trajectory.reshape(M, G * N),
-            token,
-            number,
-            low.reshape(-1, G * N),
-            high.reshape(-1, G * N),
-        )
-        return tensor(low), tensor(high)
+        with primitive(drawn(token, number), *self.told) as done:
+            rng_compiled.fill_block(
+                *self.stream.key,
+                self.replicates,
+                self.realization,
+                self.trajectory.reshape(M, G * N),
+                token,
+                number,
+                low.reshape(-1, G * N),
+                high.reshape(-1, G * N),
+            )
+            return done(tensor(low), 0), done(tensor(high), 1)
 
     def normals(self, token: int, count: int, begin: int = 0) -> Tensor:
         """Standard normal draws `begin`, `begin` + 1, ... (`begin` even), float64 `[R, G, N, count]`."""
@@ -127,9 +132,9 @@ class Batch:
     @property
     def full(self) -> bool:
         """Whether every token was generated: nothing is masked."""
-        if self._full is None:
+        if self._full is None and tape.recording() is None:
             self._full = bool((self.mask > 0).all())
-        return self._full
+        return bool(self._full)
 
     @property
     def groups(self) -> int:

@@ -196,8 +196,7 @@ class Ahead:
         # Draw them, version by version.
         for v in np.unique(version[changed]):
             where = tensor((changed & (version == v))[None, None])
-            slot = self.store.slot_of[int(v)]
-            view = current({k: w[slot][m : m + 1] for k, w in self.store.stack.items()})
+            view = current({name: w[m : m + 1] for name, w in self.store.kept[int(v)].items()})
             trajectories = generate(one, view, one.draws(trajectory), one.prompts(trajectory), trajectories, where)
         # Store each trajectory.
         if trajectories is not None:

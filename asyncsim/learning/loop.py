@@ -11,67 +11,47 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.learning.standing import Standing
 from asyncsim.learning.step import carried
-from asyncsim.methods._evaluate import evaluate
-from asyncsim.methods._method import Method
+from asyncsim.learning.updating import Now, When
 from asyncsim.policies._policy import Policy, absorbed
-from asyncsim.tasks._task import Task
-from asyncsim.updates._link import Chain, Record, advance
 
 
 @dataclass(frozen=True)
 class Plan:
     """A spec made ready for one block of replicates.
 
-    `source` draws batches, `limit` bounds the finite range, `progress` hears behind every batch where the block stands
-    and returns whether to stop there.
+    `source` draws batches, `update` makes one update (an `Updater`, or the same as a program), `progress` hears behind
+    every batch where the block stands and returns whether to stop there.
     """
 
-    task: Task
     policy: Policy
-    method: Method
-    update: Chain
+    update: Any
     source: Any
     recorder: Recorder
     batches: int
     epochs: int
     batches_per_publish: int
-    micro_batches: int
-    limit: float
     progress: Callable[[Standing], bool]
 
 
 def run_block(plan: Plan, at: Standing) -> Standing:
     """Train a block of replicates on from where it stands, and say where it stands then."""
-    parameters, states, diverged = at.parameters, at.states, at.diverged
-    nobody = torch.zeros(parameters.shape[0], dtype=torch.bool)
-    weights = plan.policy.prepare(parameters)
-    updates_per_version = plan.batches_per_publish * plan.epochs
+    now = Now(at.parameters, plan.policy.prepare(at.parameters), at.states, at.diverged)
     for number in range(at.batch, plan.batches):
         version, since = divmod(number, plan.batches_per_publish)
         if since == 0:
-            plan.source.publish(version, weights)
+            plan.source.publish(version, now.weights)
         batch = plan.source.take(number, version)
         step = None
         for epoch in range(plan.epochs):
-            also = plan.recorder.outputs
-            step = evaluate(
-                plan.method, plan.task, plan.policy, weights, batch, carried(step), also, plan.micro_batches
-            )
-            step.update, step.parameters = number * plan.epochs + epoch, parameters
-            step.updates_per_version, step.elapsed = updates_per_version, since * plan.epochs + epoch
-            record, states = plan.update.apply(Record(step.gradient, nobody, step, step.reported), states)
-            parameters, diverged = advance(
-                parameters, record.direction, diverged, step.update, plan.limit, batch.broken
-            )
-            plan.recorder.observe(step, record.statistics, diverged < 0)
-            weights = plan.policy.prepare(parameters)
-        parameters, weights = absorbed(plan.policy, parameters, weights, batch, diverged < 0)
-        at = Standing(number + 1, parameters, states, diverged)
+            when = When(number * plan.epochs + epoch, since * plan.epochs + epoch)
+            step, now, statistics = plan.update(now, batch, carried(step), when)
+            plan.recorder.observe(step, statistics, now.diverged)
+        parameters, weights = absorbed(plan.policy, now.parameters, now.weights, batch, now.diverged)
+        now = now._replace(parameters=parameters, weights=weights)
+        at = Standing(number + 1, now.parameters, now.states, now.diverged)
         if plan.progress(at):
             break
     return at

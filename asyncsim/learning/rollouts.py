@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, rng
+from asyncsim.fusing.tape import none
 from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, tensor
 from asyncsim.policies._policy import Policy
@@ -72,6 +73,12 @@ class Sampler:
         """Outcomes of every prompt, listed once for all batches."""
         return self.task.outcomes(torch.arange(self.task.prompts))
 
+    @cached_property
+    def told(self) -> tuple[Tensor, Tensor]:
+        """Replicates `[R]` and the key `[2]` of their draws, as a program reads them."""
+        key = rng.Stream(self.seed, "rollout").key
+        return torch.as_tensor(self.replicates), torch.tensor([int(k) for k in key]).reshape(1, 2)
+
     def draws(self, trajectory: np.ndarray) -> Draws:
         """Keyed randomness of trajectories int64 `[M, G, N]`."""
         return Draws(rng.Stream(self.seed, "rollout"), self.replicates, self.realization, trajectory)
@@ -80,7 +87,11 @@ class Sampler:
         """Prompt of every sample, int64 `[R, G, N]`: group g has prompt g mod prompts."""
         if self.task.prompts == 1:
             return torch.zeros((len(self.realization), *trajectory.shape[1:]), dtype=torch.int64)
-        return tensor((trajectory // self.samples % self.task.prompts)[self.realization])
+        return self.prompt_of(tensor(trajectory[self.realization]))
+
+    def prompt_of(self, ids: Tensor) -> Tensor:
+        """Prompt of trajectories with these ids, int64 `[R, G, N]`."""
+        return (ids // self.samples % self.task.prompts).expand(len(self.realization), -1, -1)
 
     def record(self, view: View, trajectories: Trajectories) -> Outputs:
         """The policy's first output (`log_prob`) at the weights that generated the data."""
@@ -187,7 +198,7 @@ def generate(
             if where is not None:
                 # What the policy read is the world of tasks that can be taken up again; it stands in the columns.
                 active, world = active & where[..., t], trajectories.state[:, :, :, 0 if task.still else t]
-            if t > 0 and not bool(active.any()):
+            if t > 0 and none(active):
                 continue
         # Choose the action and record outputs.
         act = policy.act(view.token(t), task.observe(world), draws, t, trajectories.memory, active)
@@ -286,9 +297,16 @@ def monte_carlo(
 ) -> Batch:
     """N samples of each group, each with mass 1/N; segments go on from the world `carried`."""
     draws = sampler.draws(trajectory)
-    trajectories = generate(sampler, view, draws, sampler.prompts(trajectory), carried=carried)
-    reward = sampler.earned(trajectories, draws)
+    trajectories, reward = rolled_out(sampler, view, draws, sampler.prompts(trajectory), carried)
     return sampler.batch(trajectories, reward, sampler.samples, version, train_version, trajectory, view)
+
+
+def rolled_out(
+    sampler: Sampler, view: View, draws: Draws, prompt: Tensor, carried: Any = None
+) -> tuple[Trajectories, Tensor]:
+    """Trajectories drawn now and what they earned, `[R, G, N]`."""
+    trajectories = generate(sampler, view, draws, prompt, carried=carried)
+    return trajectories, sampler.earned(trajectories, draws)
 
 
 def counts(

@@ -18,7 +18,7 @@ from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price, _ranges
 from asyncsim.diagnostics._diagnostic import Hear, Recorder, chosen
-from asyncsim.learning import versions
+from asyncsim.learning import fused, versions
 from asyncsim.learning.callbacks import Callback, Listeners, Recorded
 from asyncsim.learning.checkpoint import EVERY, Keeper, opened
 from asyncsim.learning.drawing import COUPLED, DRAWING
@@ -27,6 +27,8 @@ from asyncsim.learning.packing import Unwritable
 from asyncsim.learning.rollouts import Sampler
 from asyncsim.learning.spec import Spec, initial_rows
 from asyncsim.learning.standing import Part, Standing
+from asyncsim.learning.updating import Updater
+from asyncsim.updates._link import Chain
 
 FINITE = {"float64": 1e150, "float32": 1e18}
 """A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
@@ -89,7 +91,7 @@ def run(
     spec, seed, keeper = opened(spec, seed, checkpoint, checkpoint_every, resume)
     assert spec is not None
     source = _Source(spec, seed)
-    if spec.trained_policy.precision == "float32":
+    if spec.trained_policy.precision == "float32" or fused.pays(spec):
         memory.keep()
     _announce_prices(spec)
     # Run block after block.
@@ -286,6 +288,7 @@ class _Block:
             self.feed.keeping()
         sampler = Sampler(self.task, policy, spec.samples_per_group, run.seed, replicates, realization)
         self.source: Any = (COUPLED if run.source.coupled else DRAWING)[spec.drawn](sampler, self.feed, spec.sampling)
+        fused.sampling(spec, self.source)
         self.recorder = Recorder(
             spec.diagnostics, policy, spec.every, len(replicates), policy.size, self._heard_by(run.hear, spec)
         )
@@ -326,21 +329,28 @@ def _run_part(run: _Run, replicates: np.ndarray) -> Part:
         return stopped
 
     # Train the block.
-    plan = Plan(
+    chain = knobs.bind(spec.update, replicates)
+    updater = Updater(
         task=block.task,
         policy=policy,
         method=knobs.bind(spec.method, replicates),
-        update=knobs.bind(spec.update, replicates),
+        update=chain,
+        also=block.recorder.outputs,
+        updates_per_version=spec.system.batches_per_publish * spec.passes,
+        micro_batches=spec.micro_batches,
+        limit=FINITE[spec.precision],
+    )
+    plan = Plan(
+        policy=policy,
+        update=fused.update(spec, updater, block.recorder),
         source=block.source,
         recorder=block.recorder,
         batches=run.source.batches,
         epochs=spec.passes,
-        micro_batches=spec.micro_batches,
         batches_per_publish=spec.system.batches_per_publish,
-        limit=FINITE[spec.precision],
         progress=progress,
     )
-    at = run_block(plan, _start(run, plan, block))
+    at = run_block(plan, _start(run, chain, block))
     # Collect its results.
     made = at.batch * spec.passes
     metrics, accumulated = block.recorder.results(whole=made == spec.updates)
@@ -349,11 +359,11 @@ def _run_part(run: _Run, replicates: np.ndarray) -> Part:
     return Part(metrics, accumulated, block.recorder.axes, parameters, diverged, schedule, made)
 
 
-def _start(run: _Run, plan: Plan, block: _Block) -> Standing:
+def _start(run: _Run, chain: Chain, block: _Block) -> Standing:
     """Where a block begins: before its first batch, or where a checkpoint has left it."""
     if run.keeper is None or run.keeper.standing is None:
-        initial = _initial(run.spec, plan.policy, block.replicates, run.seed)
-        return Standing(0, initial, plan.update.init(initial), torch.full(initial.shape[:1], -1))
+        initial = _initial(run.spec, run.spec.trained_policy, block.replicates, run.seed)
+        return Standing(0, initial, chain.init(initial), torch.full(initial.shape[:1], -1))
     tree, run.keeper.standing = run.keeper.standing, None
     with files.decoding(run.keeper.path, "checkpoint file", "begin the run again", "resume"):
         at = block.restore(tree)

@@ -62,6 +62,8 @@ class Spec:
         "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates computed together
         (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda" (networks only).
         micro_batches: passes in which the policy computes a step; sums are over the whole step whatever their number.
+        compiled: whether updates run as one machine program (default: tables with few numbers a replicate, from 500
+        updates on); the same result to rounding.
 
     Raises `InputError` when the parts do not fit together, before anything is run.
     """
@@ -85,6 +87,7 @@ class Spec:
     block: int | None = None
     device: str = "cpu"
     micro_batches: int = 1
+    compiled: bool | None = None
 
     def __post_init__(self) -> None:
         self._check_values()

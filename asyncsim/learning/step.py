@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.fusing.tape import surely
 from asyncsim.learning import ratios, versions
 from asyncsim.learning.batch import Batch, Outputs
 from asyncsim.learning.versions import View, Weights, tensor
@@ -41,7 +42,8 @@ class Step:
 
     `parameters` `[R, P]` are those before the update. `gradient` `[R, P]` is the ascent direction before the chain,
     `previous` the one of the update before, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
-    were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`.
+    were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`;
+    `measured` has metrics that were computed together with the update.
     """
 
     method: Any
@@ -61,6 +63,7 @@ class Step:
     gradient: Tensor = field(default_factory=lambda: torch.zeros(0))
     previous: Tensor = field(default_factory=lambda: torch.zeros(0))
     statistics: dict[str, Tensor] = field(default_factory=dict)
+    measured: dict[str, Tensor] = field(default_factory=dict)
 
     # Data, and the masses that are left of it.
 
@@ -192,7 +195,7 @@ class Step:
         if self.batch.full and self.mask.shape[3] == 1:
             return gap
         # A finite sum has finite terms: then a product masks them, at a fifth of the price. A GPU would have to wait.
-        if gap.device.type == "cpu" and math.isfinite(gap.sum()):
+        if surely(lambda: gap.device.type == "cpu" and math.isfinite(gap.sum())):
             return gap.mul_(self.mask).add_(0.0)
         return ratios.log_ratio(above, below, self.mask)
 
@@ -227,7 +230,7 @@ class Step:
         """Mean of values `[R, G, N, T]` over the step's generated tokens, `[R]`; 0 if there is none."""
         total = (self.mass * self.lengths).sum((1, 2))
         sums = (values * self.mask).sum(-1)
-        if sums.device.type != "cpu" or not math.isfinite(sums.sum()):
+        if not surely(lambda: sums.device.type == "cpu" and math.isfinite(sums.sum())):
             # What stands on masked tokens may be infinite.
             sums = torch.where(self.mask > 0, values, torch.zeros_like(values)).sum(-1)
         return (self.mass * sums).sum((1, 2)) / torch.where(total > 0, total, torch.ones_like(total))

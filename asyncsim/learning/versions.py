@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim.fusing import tape
+
 Weights = dict[str, Tensor]
 """A policy's prepared weights: named tensors with the replicate axis first, `[R, ...]`."""
 
@@ -37,6 +39,7 @@ def on(device: str) -> Iterator[None]:
 
 def tensor(array: np.ndarray) -> Tensor:
     """NumPy numbers on the device of the run; shares memory on the CPU."""
+    tape.refuse("numbers from outside of tensors")
     values = torch.from_numpy(array)
     return values if _DEVICES[-1] == "cpu" else values.to(_DEVICES[-1])
 
@@ -77,28 +80,26 @@ def current(weights: Weights) -> View:
 class Store:
     """Published weights, kept exactly as long as some batch still needs them.
 
-    Slots are reused. Memory is bounded by the number of versions needed at one time, not by the length of the run, even
-    when version 0 is needed throughout.
+    A batch of one version reads them where they are. Only where a batch mixes versions they are put side by side, into
+    slots that are used again: memory is bounded by the number of versions needed at one time, not by the length of the
+    run, even when version 0 is needed throughout.
     """
 
     def __init__(self, realization: np.ndarray) -> None:
         self.realization = realization
+        self.kept: dict[int, Weights] = {}
         self.stack: Weights = {}
         self.slot_of: dict[int, int] = {}
         self.free: list[int] = []
 
     def put(self, version: int, weights: Weights) -> None:
-        """Keep the weights of a version."""
-        if not self.free:
-            self._grow(weights)
-        slot = self.free.pop()
-        self.slot_of[version] = slot
-        for name, tensor in weights.items():
-            self.stack[name][slot].copy_(tensor)
+        """Keep the weights of a version; nobody changes them in place."""
+        self.kept[version] = weights
 
     def retire(self, versions: list[int]) -> None:
-        """Give back the slots of versions that no later batch needs."""
+        """Give up versions that no later batch needs."""
         for version in versions:
+            self.kept.pop(version, None)
             if version in self.slot_of:
                 self.free.append(self.slot_of.pop(version))
 
@@ -106,32 +107,32 @@ class Store:
         """The view for tokens of the given versions, int `[M, G, N, T or 1]`."""
         low, high = int(version.min()), int(version.max())
         if low == high:
-            slot = np.full((1, 1, 1, 1), self.slot_of[low], dtype=np.int64)
-        else:
-            table = np.full(high - low + 1, -1, dtype=np.int64)
-            for known, position in self.slot_of.items():
-                if low <= known <= high:
-                    table[known - low] = position
-            slot = table[version - low]
-        return View(self.stack, slot, self.realization)
+            one = np.zeros((1, 1, 1, 1), dtype=np.int64)
+            return View({name: w.unsqueeze(0) for name, w in self.kept[low].items()}, one, self.realization)
+        table = np.full(high - low + 1, -1, dtype=np.int64)
+        for known in self.kept:
+            if low <= known <= high:
+                table[known - low] = self._slot(known)
+        return View(self.stack, table[version - low], self.realization)
 
     def packed(self) -> dict[str, Any]:
         """The kept weights in plain containers; `restore` is the way back."""
-        slots = list(self.slot_of.values())
-        return {
-            "slot_of": self.slot_of,
-            "free": self.free,
-            "capacity": len(slots) + len(self.free),
-            "weights": {name: stack[slots] for name, stack in self.stack.items()},
-        }
+        return {"versions": list(self.kept), "weights": list(self.kept.values())}
 
     def restore(self, tree: dict[str, Any]) -> None:
-        """Keep what was kept when `packed` was asked, in the same slots."""
-        self.slot_of, self.free = dict(tree["slot_of"]), list(tree["free"])
-        slots = list(self.slot_of.values())
-        for name, rows in tree["weights"].items():
-            self.stack[name] = rows.new_zeros((tree["capacity"], *rows.shape[1:]))
-            self.stack[name][slots] = rows
+        """Keep what was kept when `packed` was asked."""
+        self.kept = dict(zip(tree["versions"], tree["weights"], strict=True))
+
+    def _slot(self, version: int) -> int:
+        """Where the weights of a version stand among others."""
+        if version not in self.slot_of:
+            weights = self.kept[version]
+            if not self.free:
+                self._grow(weights)
+            slot = self.slot_of[version] = self.free.pop()
+            for name, tensor in weights.items():
+                self.stack[name][slot].copy_(tensor)
+        return self.slot_of[version]
 
     def _grow(self, weights: Weights) -> None:
         capacity = next(iter(self.stack.values())).shape[0] if self.stack else 0

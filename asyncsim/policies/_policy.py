@@ -155,16 +155,16 @@ class Plain:
 
 
 def absorbed(
-    policy: Policy, parameters: Tensor, weights: Weights, batch: Batch, going: Tensor
+    policy: Policy, parameters: Tensor, weights: Weights, batch: Batch, diverged: Tensor
 ) -> tuple[Tensor, Weights]:
     """Parameters with the buffers that a batch leaves behind, and their prepared weights.
 
-    A replicate that has stopped (`going` `[R]` is False) keeps its own.
+    A replicate that has stopped (`diverged` `[R]` is not -1) keeps its own.
     """
     fresh = policy.absorb(parameters, batch)
     if fresh is parameters:
         return parameters, weights
-    fresh = torch.where(going.unsqueeze(-1), fresh, parameters)
+    fresh = torch.where((diverged < 0).unsqueeze(-1), fresh, parameters)
     return fresh, policy.prepare(fresh)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.fusing.primitives import added, counted, entries, first_places, primitive, rows_of
 from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._policy import Act, Forward, Plain, count
@@ -53,16 +54,13 @@ class Tabular(Plain):
         """Actions of one token position by inverse CDF, int64 `[R, G, N]`."""
         from asyncsim.policies import _tabular_kernels as kernels
 
-        action = torch.empty(state.shape, dtype=torch.int64)
-        kernels.choose(
-            draws.uniform(token, 0).numpy(),
-            draws.realization,
-            view.weights["cdf"].double().numpy(),
-            view.slot[..., 0],
-            state.numpy(),
-            action.numpy(),
-        )
-        return Act(action, {})
+        uniform, cdf = draws.uniform(token, 0), view.weights["cdf"].double()
+        with primitive(counted(kernels.BELOW), uniform, cdf, state) as done:
+            action = torch.empty(state.shape, dtype=torch.int64)
+            kernels.choose(
+                uniform.numpy(), draws.realization, cdf.numpy(), view.slot[..., 0], state.numpy(), action.numpy()
+            )
+            return Act(done(action), {})
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each (those of all actions `[R, G, N, T, A]`), and the pullback.
@@ -80,14 +78,14 @@ class Tabular(Plain):
         for name in names:
             checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
             if name == "log_probs":
-                outputs[name] = view.weights["log_prob"].reshape(-1, self.actions)[self._row(cells)]
+                outputs[name] = rows_of(view.weights["log_prob"], self._row(cells))
                 continue
             if name in ("reference", "reference_log_probs"):
                 rows = self._log_reference()[self._state(cells)]
                 outputs[name] = rows if name != "reference" else _of_actions(rows, batch.action)
                 continue
             index = cells if name == "log_prob" else self._row(cells)
-            outputs[name] = _at(tables[name](), index)
+            outputs[name] = entries(tables[name](), index)
         return Forward(outputs, lambda cotangents: self._pull(view, cells, cotangents))
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
@@ -105,7 +103,7 @@ class Tabular(Plain):
             prob = view.weights["prob"][0].reshape(-1, 1, 1, self.rows, self.actions).to(table.dtype)
             return (table - table.sum(-1, keepdim=True) * prob).square().sum((-1, -2))
         row = self._row(cells)
-        prob = view.weights["prob"].reshape(-1, self.actions)[row]
+        prob = rows_of(view.weights["prob"], row)
         action, state = batch.action.unsqueeze(-2), batch.state
         crossed = prob.gather(-1, action.expand(*cells.shape, cells.shape[-1]))
         inner = (action == action.mT).to(prob.dtype) - crossed - crossed.mT + prob @ prob.mT
@@ -120,7 +118,7 @@ class Tabular(Plain):
     def _cells(self, view: View, batch: Batch) -> Tensor:
         """Index of every token's (slot, replicate, row, action) in the narrowed tables, int64 `[R, G, N, T]`."""
         if batch.index is None:
-            table = (torch.arange(batch.action.shape[0]) * self.size).reshape(-1, 1, 1, 1)
+            table = first_places(batch.action.shape[0], self.size)
             cell = batch.action if self.rows == 1 else batch.state * self.actions + batch.action
             batch.index = table + cell
         if view.single:
@@ -175,10 +173,11 @@ def _scattered(cotangent: Tensor, index: Tensor, like: Tensor) -> Tensor:
     """Cotangents `[R, G, N, T]` added into the cells of a table shaped and typed like another."""
     from asyncsim.policies import _tabular_kernels as kernels
 
-    table = torch.zeros(like.shape, dtype=like.dtype)
-    values = cotangent.expand(index.shape)
-    kernels.scatter(kernels.contiguous(values), kernels.contiguous(index), kernels.contiguous(table))
-    return table
+    with primitive(added, cotangent, index) as done:
+        table = torch.zeros(like.shape, dtype=like.dtype)
+        values = cotangent.expand(index.shape)
+        kernels.scatter(kernels.contiguous(values), kernels.contiguous(index), kernels.contiguous(table))
+        return done(table)
 
 
 def _narrow(view: View) -> View:
@@ -187,11 +186,6 @@ def _narrow(view: View) -> View:
         return view
     slot = int(view.slot.flat[0])
     return View({k: w[slot : slot + 1] for k, w in view.weights.items()}, np.zeros_like(view.slot), view.realization)
-
-
-def _at(table: Tensor, index: Tensor) -> Tensor:
-    """Entries of a table at flat indices of any shape (`index_select` is the fastest of torch's ways)."""
-    return table.reshape(-1).index_select(0, index.reshape(-1)).reshape(index.shape)
 
 
 def _of_actions(rows: Tensor, action: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.fusing.primitives import entries
 from asyncsim.tasks._tabular import CELLS, REWARDS, TabularTask, as_rows, penalty
 
 
@@ -27,7 +28,7 @@ class SoftmaxBandit(TabularTask):
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
         """Mean reward of the chosen arm."""
         cell = action[..., 0] if self.prompts == 1 else state[..., 0] * self.actions + action[..., 0]
-        return self._means.reshape(-1).index_select(0, cell.reshape(-1)).reshape(cell.shape)
+        return entries(self._means, cell)
 
     @property
     def scores(self) -> tuple[float, float]:  # type: ignore[override]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.fusing.tape import none, surely
 from asyncsim.learning.step import Step
 
 NOTHING = "no links: the gradient itself is added, step size 1"
@@ -77,12 +78,12 @@ class Chain:
         for link, state in zip(self.links, states, strict=True):
             skipped, direction = record.skip, record.direction
             record, fresh = link.apply(record, state)
-            if skipped is not nobody and bool(skipped.any()):
+            if skipped is not nobody and not none(skipped):
                 if hasattr(link, "lost"):
                     state = link.lost(state, skipped & ~torch.isfinite(direction).all(-1))
                 fresh = {name: torch.where(_column(skipped, new), state[name], new) for name, new in fresh.items()}
             following.append(fresh)
-        if record.skip is not nobody and bool(record.skip.any()):
+        if record.skip is not nobody and not none(record.skip):
             record.direction = torch.where(
                 record.skip.unsqueeze(-1), torch.zeros_like(record.direction), record.direction
             )
@@ -117,7 +118,7 @@ def chain(*links: Link) -> Chain:
 
 
 def advance(
-    parameters: Tensor, step: Tensor, diverged: Tensor, update: int, limit: float, broken: Tensor | None = None
+    parameters: Tensor, step: Tensor, diverged: Tensor, update: int | Tensor, limit: float, broken: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Add the step `[R, P]`; a replicate that would leave the finite range stays where it was from then on.
 
@@ -129,9 +130,9 @@ def advance(
     if broken is not None:
         inside = inside & ~broken
     going = inside & (diverged < 0)
-    if bool(going.all()):
+    if surely(lambda: bool(going.all())):
         return moved, diverged
-    diverged = torch.where(~inside & (diverged < 0), torch.full((), update), diverged)
+    diverged = torch.where(~inside & (diverged < 0), torch.as_tensor(update, device=diverged.device), diverged)
     return torch.where(going.unsqueeze(-1), moved, parameters), diverged
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.source import imports, modules
 
 FLOORS = {
-    0: {"base", "learning", "app"}
+    0: {"base", "learning", "app", "fusing"}
     | {
         f"base.{name}"
         for name in (
@@ -66,7 +66,16 @@ FLOORS = {
         "learning.drawing",
         "learning.rng_torch",
     },
-    3: {"learning.spec", "learning.loop", "learning.checkpoint", "learning.running", "diagnostics", "learning.oracle"},
+    3: {
+        "learning.spec",
+        "learning.updating",
+        "learning.fused",
+        "learning.loop",
+        "learning.checkpoint",
+        "learning.running",
+        "diagnostics",
+        "learning.oracle",
+    },
     4: {"trials", "validation", "conformance", "comparing", "sweeping"},
     5: {"plotting", "testing"},
     6: {
@@ -107,10 +116,18 @@ BESIDE = {
     "learning.drawing": {"learning.rollouts"},
     "updates": {"methods"},
     "diagnostics": {"learning.oracle"},
-    "learning.loop": {"diagnostics"},
+    "learning.fused": {"diagnostics", "learning.updating"},
+    "learning.loop": {"diagnostics", "learning.updating"},
     "learning.spec": {"diagnostics"},
     "learning.checkpoint": {"learning.spec"},
-    "learning.running": {"learning.spec", "learning.loop", "learning.checkpoint", "diagnostics"},
+    "learning.running": {
+        "learning.spec",
+        "learning.updating",
+        "learning.fused",
+        "learning.loop",
+        "learning.checkpoint",
+        "diagnostics",
+    },
     "trials": {"validation"},
     "sweeping": {"comparing"},
     "app.judgments": {"app.verifying", "app.reporting"},

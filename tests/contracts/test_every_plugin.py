@@ -181,7 +181,7 @@ def test_weights_rise_with_the_log_ratio_to_the_end(method):
 @each_method
 def test_contradictory_infinities_fail_closed(method):
     """+inf and -inf in one sequence: either a finite direction, or a frozen replicate; never a NaN parameter."""
-    from asyncsim.learning.loop import advance
+    from asyncsim.updates._link import advance
 
     trial = trial_of(method, ragged=False)
     log_prob = trial.batch.behavior["log_prob"].clone()

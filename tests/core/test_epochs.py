@@ -99,7 +99,7 @@ def test_what_depends_on_data_only_is_computed_at_the_first_update():
 
 def test_the_update_before_in_place_of_the_first_is_caught(monkeypatch):
     """The planted loop: `first` is handed on from update to update."""
-    right = asyncsim.learning.loop.evaluate
+    right = asyncsim.learning.updating.evaluate
     before = {}
 
     def evaluate(method, task, policy, weights, batch, start, *rest):
@@ -107,7 +107,7 @@ def test_the_update_before_in_place_of_the_first_is_caught(monkeypatch):
         before["step"] = right(method, task, policy, weights, batch, handed, *rest)
         return before["step"]
 
-    monkeypatch.setattr(asyncsim.learning.loop, "evaluate", evaluate)
+    monkeypatch.setattr(asyncsim.learning.updating, "evaluate", evaluate)
     book = drifted()
     assert book.worst > 0.05
 

@@ -1,0 +1,139 @@
+"""Exponential, logarithm and their kin, from adds and multiplies: the same bits on every machine.
+
+Each agrees with the C library to about one unit in the last place, infinities, zeros and NaN included. A library
+call works on one number; these work on the numbers of eight replicates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from asyncsim.fusing.writing import Name, Writer
+
+_LN2_HIGH = float.fromhex("0x1.62e42feep-1")
+_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+"""ln 2 in two parts, the first with 21 zero bits at its end, so that its multiples are exact."""
+
+
+def polynomial(w: Writer, x: Name, coefficients: list[float]) -> Name:
+    """c0 + c1 x + c2 x^2 + ... by Horner's rule."""
+    total = w.number(coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = w.call("fma", total, x, w.number(coefficient))
+    return total
+
+
+def _bits(w: Writer, x: Name) -> Name:
+    return w.turn("bitcast", x, "f", "i")
+
+
+def _of_bits(w: Writer, x: Name) -> Name:
+    return w.turn("bitcast", x, "i", "f")
+
+
+def _bounded(w: Writer, x: Name, low: float, high: float) -> Name:
+    x = w.select(w.compare("olt", w.number(high), x), w.number(high), x)
+    return w.select(w.compare("olt", x, w.number(low)), w.number(low), x)
+
+
+def exp(w: Writer, x: Name) -> Name:
+    """e^x = 2^n e^r with |r| <= ln 2 / 2: a Taylor polynomial of degree 13, whose rest is below 1e-17."""
+    x = _bounded(w, x, -746.0, 710.0)
+    # Adding 1.5 * 2^52 rounds to an integer, which then stands in the low bits.
+    magic = w.number(1.5 * 2.0**52)
+    shifted = w.call("fma", x, w.number(1.0 / math.log(2.0)), magic)
+    n = w.two("fsub", shifted, magic)
+    r = w.call("fma", n, w.number(-_LN2_HIGH), x)
+    r = w.call("fma", n, w.number(-_LN2_LOW), r)
+    value = polynomial(w, r, [1.0 / math.factorial(k) for k in range(14)])
+    # In two steps, so that neither factor leaves the range of a number where the result does not.
+    power = w.two("sub", _bits(w, shifted), _bits(w, magic), "i")
+    half = w.two("ashr", power, w.number(1, "i"), "i")
+    rest = w.two("sub", power, half, "i")
+    return w.two("fmul", w.two("fmul", value, _power_of_two(w, half)), _power_of_two(w, rest))
+
+
+def _power_of_two(w: Writer, n: Name) -> Name:
+    return _of_bits(w, w.two("shl", w.two("add", n, w.number(1023, "i"), "i"), w.number(52, "i"), "i"))
+
+
+def expm1(w: Writer, x: Name) -> Name:
+    """e^x - 1, by its series near 0."""
+    small = w.compare("olt", w.call("fabs", x), w.number(0.35))
+    near = w.two("fmul", x, polynomial(w, x, [1.0 / math.factorial(k + 1) for k in range(14)]))
+    return w.select(small, near, w.two("fsub", w.function("exp", x), w.number(1.0)))
+
+
+def log(w: Writer, x: Name) -> Name:
+    """ln x = e ln 2 + 2 artanh(s), s = (m - 1)/(m + 1) with x = 2^e m and m near 1, by its series."""
+    # Make subnormal numbers normal.
+    tiny = w.compare("olt", x, w.number(2.0**-1022))
+    scaled = w.select(tiny, w.two("fmul", x, w.number(2.0**54)), x)
+    # Take the exponent so that m lies in [sqrt(1/2), sqrt(2)).
+    whole = _bits(w, scaled)
+    e = w.two("ashr", w.two("sub", whole, w.number(0x3FE6A09E667F3BCD, "i"), "i"), w.number(52, "i"), "i")
+    m = _of_bits(w, w.two("sub", whole, w.two("shl", e, w.number(52, "i"), "i"), "i"))
+    power = w.turn("sitofp", e, "i", "f")
+    power = w.two("fsub", power, w.select(tiny, w.number(54.0), w.number(0.0)))
+    # Sum the series; what f = m - 1 contributes exactly is kept apart.
+    f = w.two("fsub", m, w.number(1.0))
+    s = w.two("fdiv", f, w.two("fadd", f, w.number(2.0)))
+    z = w.two("fmul", s, s)
+    rest = w.two("fmul", z, polynomial(w, z, [2.0 / (2 * k + 3) for k in range(11)]))
+    half = w.two("fmul", w.number(0.5), w.two("fmul", f, f))
+    low = w.two("fmul", power, w.number(_LN2_LOW))
+    inner = w.two("fadd", w.two("fmul", s, w.two("fadd", half, rest)), low)
+    fine = w.two("fsub", w.two("fsub", half, inner), f)
+    return _at_the_ends(w, x, w.two("fsub", w.two("fmul", power, w.number(_LN2_HIGH)), fine))
+
+
+def _at_the_ends(w: Writer, x: Name, value: Name) -> Name:
+    infinity, zero = w.number(math.inf), w.number(0.0)
+    value = w.select(w.compare("oeq", x, infinity), infinity, value)
+    value = w.select(w.compare("oeq", x, zero), w.number(-math.inf), value)
+    value = w.select(w.compare("olt", x, zero), w.number(math.nan), value)
+    return w.select(w.isnan(x), x, value)
+
+
+def log1p(w: Writer, x: Name) -> Name:
+    """ln(1 + x): the rounding of u = 1 + x is made good by the factor x/(u - 1)."""
+    one = w.number(1.0)
+    u = w.two("fadd", one, x)
+    exact = w.two("fmul", w.function("log", u), w.two("fdiv", x, w.two("fsub", u, one)))
+    value = w.select(w.compare("oeq", u, w.number(math.inf)), u, exact)
+    return w.select(w.compare("oeq", u, one), x, value)
+
+
+def sigmoid(w: Writer, x: Name) -> Name:
+    """1/(1 + e^-x)."""
+    one = w.number(1.0)
+    return w.two("fdiv", one, w.two("fadd", one, w.function("exp", w.two("fsub", w.number(-0.0), x))))
+
+
+def tanh(w: Writer, x: Name) -> Name:
+    """t/(t + 2) with t = e^(2|x|) - 1, and the sign of x."""
+    size = w.call("fabs", x)
+    bounded = w.select(w.compare("olt", w.number(30.0), size), w.number(30.0), size)
+    t = w.function("expm1", w.two("fadd", bounded, bounded))
+    return w.call("copysign", w.two("fdiv", t, w.two("fadd", t, w.number(2.0))), x)
+
+
+FUNCTIONS: dict[str, Callable[[Writer, Name], Name]] = {
+    "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "sigmoid": sigmoid, "tanh": tanh,
+}  # fmt: skip
+NEEDS = {"expm1": ("exp",), "log1p": ("log",), "sigmoid": ("exp",), "tanh": ("expm1", "exp")}
+"""Functions that a function calls."""
+
+
+def defined(names: set[str], width: int) -> tuple[list[str], dict[str, None]]:
+    """Definitions of functions and of those they call, and what they declare."""
+    lines: list[str] = []
+    declared: dict[str, None] = {}
+    for name in sorted(names.union(*(NEEDS.get(each, ()) for each in names))):
+        w = Writer(width)
+        result = FUNCTIONS[name](w, "%x")
+        kind = w.type("f")
+        lines += [f"define internal {kind} @{name}({kind} %x) alwaysinline {{", *w.lines, f"  ret {kind} {result}", "}"]
+        declared |= w.declared
+    return lines, declared

@@ -1,0 +1,518 @@
+"""From a graph to LLVM instructions: a loop over eight replicates at a time, everything between in registers.
+
+A value of a graph is a list of lanes, one for each of its numbers, and a lane is a vector over replicates. So laying
+numbers out anew, joining them and summing along an axis move nothing, and eight replicates cost what one does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from asyncsim.base import rng
+from asyncsim.fusing import elementary
+from asyncsim.fusing.graph import Graph, Unfit, Var
+from asyncsim.fusing.writing import ELEMENT, Name, Writer
+
+STORED = {"f": "double", "i": "i64", "b": "i8"}
+NAME = "program"
+MOST = 40_000
+"""Numbers of a replicate in all operations together; compiling more takes longer than it saves."""
+Lanes = list[Name]
+
+
+def ordered(outputs: list[Var]) -> list[Var]:
+    """Everything that outputs depend on, operands first."""
+    order: list[Var] = []
+    seen: set[int] = set()
+    stack: list[tuple[Var, bool]] = [(var, False) for var in reversed(outputs)]
+    while stack:
+        var, ready = stack.pop()
+        if ready:
+            order.append(var)
+        elif id(var) not in seen:
+            seen.add(id(var))
+            stack.append((var, True))
+            stack.extend((x, False) for x in reversed(var.operands))
+    return order
+
+
+def described(order: list[Var], outputs: list[Var]) -> str:
+    """A text that is equal for graphs with equal programs."""
+    number = {id(var): place for place, var in enumerate(order)}
+    rows = []
+    for var in order:
+        about = var.about.tolist() if isinstance(var.about, np.ndarray) else var.about
+        operands = [number[id(x)] for x in var.operands]
+        rows.append(f"{var.operation}{operands}{var.lanes}{var.axis is None}{var.kind}{about!r}")
+    return "\n".join([*rows, str([number[id(x)] for x in outputs])])
+
+
+def emitted(graph: Graph, order: list[Var], outputs: list[Var], used: list[int], width: int) -> str:
+    """The text of a module with one function: (first, last, step, inputs, constants, scalars, outputs).
+
+    It works on `width` replicates from `first`, then from `first + step` and so on, and at the end on those from `last`
+    on, so that any number of at least `width` replicates is done. `used`: numbers of the inputs in their order.
+    """
+    if sum(var.lanes for var in order) > MOST:
+        raise Unfit(f"more than {MOST} numbers for each replicate in all operations")
+    body = _Body(graph, order, outputs, used, width)
+    body.write()
+    functions, declared = elementary.defined(body.functions, width)
+    declarations = body.w.declared | declared
+    return "\n".join([*declarations, *functions, *body.text(), ""])
+
+
+class _Body:
+    """The loop over replicates of one program."""
+
+    def __init__(self, graph: Graph, order: list[Var], outputs: list[Var], used: list[int], width: int) -> None:
+        self.graph, self.order, self.outputs, self.used = graph, order, outputs, used
+        self.w, self.head = Writer(width), Writer(width, "h")
+        self.functions: set[str] = set()
+        self.values: dict[int, Lanes] = {}
+        self.pointers: dict[tuple[str, int], Name] = {}
+
+    def text(self) -> list[str]:
+        """The function."""
+        arguments = "i64 %first, i64 %last, i64 %step, ptr %inputs, ptr %constants, ptr %scalars, ptr %outputs"
+        return [
+            f'define void @{NAME}({arguments}) "prefer-vector-width"="512" {{',
+            "entry:",
+            *self.head.lines,
+            "  br label %replicates",
+            "replicates:",
+            "  %r = phi i64 [ %first, %entry ], [ %next, %replicates ]",
+            *self.w.lines,
+            # The last step ends where replicates do, even where it does some of them again.
+            "  %over = icmp sge i64 %r, %last",
+            "  %behind = add i64 %r, %step",
+            "  %beyond = icmp sgt i64 %behind, %last",
+            "  %next = select i1 %beyond, i64 %last, i64 %behind",
+            "  br i1 %over, label %done, label %replicates",
+            "done:",
+            "  ret void",
+            "}",
+        ]
+
+    def write(self) -> None:
+        """All instructions."""
+        for var in self.order:
+            if var.operation in ("input", "constant"):
+                self._pointer(var.operation, var.about)
+        targets = [self._address("outputs", number) for number in range(len(self.outputs))]
+        self.numbers = [self._scalar(number) for number in range(len(self.graph.scalars))]
+        self.replicate = self._replicates()
+        for var in self.order:
+            self.values[id(var)] = self._lanes(var)
+        for target, var in zip(targets, self.outputs, strict=True):
+            self._store(target, var)
+
+    # Memory.
+
+    def _address(self, array: str, number: int) -> Name:
+        place = self.head.line(f"getelementptr ptr, ptr %{array}, i64 {number}")
+        return self.head.line(f"load ptr, ptr {place}")
+
+    def _pointer(self, operation: str, about: int) -> Name:
+        if (operation, about) not in self.pointers:
+            number = self.used.index(about) if operation == "input" else about
+            self.pointers[operation, about] = self._address(f"{operation}s", number)
+        return self.pointers[operation, about]
+
+    def _scalar(self, number: int) -> Name:
+        place = self.head.line(f"getelementptr double, ptr %scalars, i64 {number}")
+        return self._everywhere(self.head, self.head.line(f"load double, ptr {place}"), "f")
+
+    def _everywhere(self, w: Writer, single: Name, kind: str) -> Name:
+        """One number in all replicates."""
+        vector = w.type(kind)
+        start = w.line(f"insertelement {vector} poison, {ELEMENT[kind]} {single}, i32 0")
+        zeros = f"<{', '.join(['i32 0'] * w.width)}>"
+        return w.line(f"shufflevector {vector} {start}, {vector} poison, <{w.width} x i32> {zeros}")
+
+    def _replicates(self) -> Name:
+        """Numbers of the replicates at hand."""
+        return self.w.two("add", self._everywhere(self.w, "%r", "i"), self.w.each(range(self.w.width)), "i")
+
+    def _load(self, var: Var) -> Lanes:
+        w, base, stored = self.w, self.pointers[var.operation, var.about], STORED[var.kind]
+        if var.axis is None:
+            return [self._shared(base, stored, lane, var.kind) for lane in range(var.lanes)]
+        row = w.line(f"mul i64 %r, {var.lanes}")
+        start = w.line(f"getelementptr {stored}, ptr {base}, i64 {row}")
+        if var.lanes == 1:
+            return [self._loaded(w.line(f"load <{w.width} x {stored}>, ptr {start}, align {_bytes(stored)}"), var.kind)]
+        return [self._loaded(x, var.kind) for x in self._turned(start, stored, var.lanes)]
+
+    def _shared(self, base: Name, stored: str, lane: int, kind: str) -> Name:
+        place = self.w.line(f"getelementptr {stored}, ptr {base}, i64 {lane}")
+        single = self.w.line(f"load {stored}, ptr {place}, align {_bytes(stored)}")
+        if kind == "b":
+            single = self.w.line(f"icmp ne i8 {single}, 0")
+        return self._everywhere(self.w, single, kind)
+
+    def _loaded(self, value: Name, kind: str) -> Name:
+        if kind != "b":
+            return value
+        return self.w.line(f"icmp ne <{self.w.width} x i8> {value}, zeroinitializer")
+
+    def _turned(self, start: Name, stored: str, lanes: int) -> Lanes:
+        """Rows of replicates, one behind the other, as lanes."""
+        w, found = self.w, []
+        for begin in range(0, lanes, w.width):
+            size = min(w.width, lanes - begin)
+            rows = []
+            for replicate in range(w.width):
+                place = w.line(f"getelementptr {stored}, ptr {start}, i64 {replicate * lanes + begin}")
+                rows.append(w.line(f"load <{size} x {stored}>, ptr {place}, align {_bytes(stored)}"))
+            found += self._transposed(rows, stored, size)
+        return found
+
+    def _transposed(self, rows: Lanes, stored: str, size: int) -> Lanes:
+        """`width` vectors of `size` numbers as `size` vectors of `width`: neighbors are joined, pair by pair."""
+        w, each = self.w, 1
+        blocks, counts = rows, size
+        # Blocks [rows together, numbers]: joining two keeps the rows of a number side by side.
+        while len(blocks) > 1:
+            joined = []
+            for a, b in zip(blocks[::2], blocks[1::2], strict=True):
+                mask = [n * each + k + (counts * each if half else 0)
+                        for n in range(counts) for half in (0, 1) for k in range(each)]  # fmt: skip
+                joined.append(self._shuffle(a, b, stored, counts * each, mask))
+            blocks, each = joined, 2 * each
+        whole = blocks[0]
+        return [
+            self._shuffle(whole, whole, stored, size * w.width, range(n * w.width, (n + 1) * w.width))
+            for n in range(size)
+        ]
+
+    def _shuffle(self, a: Name, b: Name, stored: str, size: int, places: Sequence[int]) -> Name:
+        vector = f"<{size} x {stored}>"
+        mask = ", ".join(f"i32 {place}" for place in places)
+        return self.w.line(f"shufflevector {vector} {a}, {vector} {b}, <{len(places)} x i32> <{mask}>")
+
+    def _store(self, target: Name, var: Var) -> None:
+        w, stored = self.w, STORED[var.kind]
+        lanes = self.values[id(var)]
+        if var.kind == "b":
+            lanes = [w.line(f"zext {w.type('b')} {x} to <{w.width} x i8>") for x in lanes]
+        row = w.line(f"mul i64 %r, {len(lanes)}")
+        start = w.line(f"getelementptr {stored}, ptr {target}, i64 {row}")
+        whole, count = lanes, w.width
+        blocks = list(whole)
+        # All lanes behind one another, then turned so that each replicate has its own together.
+        for replicate, values in enumerate(self._rows(blocks, stored, count)):
+            for begin, size, value in values:
+                place = w.line(f"getelementptr {stored}, ptr {start}, i64 {replicate * len(lanes) + begin}")
+                w.do(f"store <{size} x {stored}> {value}, ptr {place}, align {_bytes(stored)}")
+
+    def _rows(self, lanes: Lanes, stored: str, width: int) -> list[list[tuple[int, int, Name]]]:
+        """For each replicate the pieces (first lane, how many, numbers) of its row."""
+        rows: list[list[tuple[int, int, Name]]] = [[] for _ in range(width)]
+        begin = 0
+        while begin < len(lanes):
+            size = 1 << min(3, (len(lanes) - begin).bit_length() - 1)
+            blocks, each = lanes[begin : begin + size], 1
+            while len(blocks) > 1:
+                joined = []
+                for a, b in zip(blocks[::2], blocks[1::2], strict=True):
+                    mask = [n * each + k + (width * each if half else 0)
+                            for n in range(width) for half in (0, 1) for k in range(each)]  # fmt: skip
+                    joined.append(self._shuffle(a, b, stored, width * each, mask))
+                blocks, each = joined, 2 * each
+            for replicate in range(width):
+                places = range(replicate * size, (replicate + 1) * size)
+                piece = self._shuffle(blocks[0], blocks[0], stored, width * size, places)
+                rows[replicate].append((begin, size, piece))
+            begin += size
+        return rows
+
+    # Values.
+
+    def _lanes(self, var: Var) -> Lanes:
+        operation = var.operation
+        operands = [self.values[id(x)] for x in var.operands]
+        if operation in ("input", "constant"):
+            return self._load(var)
+        special: dict[str, Callable[..., Lanes]] = {
+            "fill": self._fill, "cast": self._cast, "take": self._take, "scatter": self._scatter,
+            "philox": self._philox, "row": lambda var: [self.replicate],
+            "arrange": lambda var, value: [value[place] for place in var.about],
+            "join": lambda var, *parts: [lane for part in parts for lane in part],
+            "cumsum": self._cumsum,
+        }  # fmt: skip
+        if operation in special:
+            return special[operation](var, *operands)
+        if operation in _TREES:
+            return self._tree(var, operands[0])
+        kind = var.operands[0].kind if operation in _COMPARED or operation in ("isnan", "isinf") else var.kind
+        if operation in elementary.FUNCTIONS:
+            self.functions.add(operation)
+        return [_apply(self.w, operation, kind, each) for each in zip(*operands, strict=True)]
+
+    def _fill(self, var: Var) -> Lanes:
+        about = var.about
+        value = self.numbers[about[1]] if isinstance(about, tuple) else self.w.number(about, var.kind)
+        return [value] * var.lanes
+
+    def _cast(self, var: Var, value: Lanes) -> Lanes:
+        w, source, kind = self.w, var.operands[0].kind, var.kind
+        if kind == "b":
+            # NaN is true, as in torch.
+            zero = w.number(0, source)
+            return [w.compare("une" if source == "f" else "ne", x, zero, source) for x in value]
+        names = {"bi": "zext", "bf": "uitofp", "if": "sitofp", "fi": "fptosi"}
+        return [w.turn(names[source + kind], x, source, kind) for x in value]
+
+    def _tree(self, var: Var, value: Lanes) -> Lanes:
+        """Rows put together: the first half with the second, until one is left."""
+        each, count = var.lanes, var.about[0]
+        if count == 0:
+            raise Unfit("nothing to put together")
+        combine, rows = _TREES[var.operation], [value[k * each : (k + 1) * each] for k in range(count)]
+        while len(rows) > 1:
+            half = len(rows) // 2
+            pairs = zip(rows[:half], rows[half : 2 * half], strict=True)
+            joined = [[combine(self.w, var.kind, *both) for both in zip(*pair, strict=True)] for pair in pairs]
+            rows = joined + rows[2 * half :]
+        return rows[0]
+
+    def _cumsum(self, var: Var, value: Lanes) -> Lanes:
+        count = var.about[0]
+        each = len(value) // count
+        sums = value[:each]
+        for lane, number in enumerate(value[each:]):
+            sums.append(self.w.two("fadd" if var.kind == "f" else "add", sums[lane], number, var.kind))
+        return sums
+
+    # Tables.
+
+    def _take(self, var: Var, table: Lanes, index: Lanes) -> Lanes:
+        source = plain(var.operands[0])
+        start, step, counted = np.frombuffer(var.about[0], dtype=np.int64), var.about[1], var.about[2]
+        if source.lanes == 1:
+            return table * var.lanes
+        places = [self._place(source, index[lane], int(start[lane]), step, counted) for lane in range(var.lanes)]
+        if source.operation in ("input", "constant") and source.kind != "b" and source.lanes > SMALL:
+            return [self._gathered(source, place) for place in places]
+        return [self._chosen(table, place, source.kind) for place in places]
+
+    def _place(self, source: Var, index: Name, start: int, step: int, counted: str) -> Name:
+        """The lane that an index means."""
+        w = self.w
+        if step != 1:
+            index = w.two("mul", index, w.number(step, "i"), "i")
+        if counted == "global":
+            index = w.two("sub", index, w.two("mul", self.replicate, w.number(source.lanes, "i"), "i"), "i")
+        return w.two("add", index, w.number(start, "i"), "i") if start else index
+
+    def _chosen(self, table: Lanes, place: Name, kind: str) -> Name:
+        """One lane of several, by comparing with the number of each."""
+        w, value = self.w, table[0]
+        for number, lane in enumerate(table[1:], 1):
+            value = w.select(w.compare("eq", place, w.number(number, "i"), "i"), lane, value, kind)
+        return value
+
+    def _gathered(self, source: Var, place: Name) -> Name:
+        """Numbers of a table in memory, one for each replicate."""
+        w, stored = self.w, STORED[source.kind]
+        base = self.pointers[source.operation, source.about]
+        if source.axis is not None:
+            place = w.two("add", place, w.two("mul", self.replicate, w.number(source.lanes, "i"), "i"), "i")
+        addresses = w.line(f"getelementptr {stored}, ptr {base}, {w.type('i')} {place}")
+        name = f"@llvm.masked.gather.v{w.width}{'f64' if source.kind == 'f' else 'i64'}.v{w.width}p0"
+        vector, pointers, mask = f"<{w.width} x {stored}>", f"<{w.width} x ptr>", w.type("b")
+        w.declared[f"declare {vector} {name}({pointers}, i32, {mask}, {vector})"] = None
+        every = w.number(True, "b")
+        return w.line(f"call {vector} {name}({pointers} {addresses}, i32 8, {mask} {every}, {vector} poison)")
+
+    def _scatter(self, var: Var, values: Lanes, index: Lanes) -> Lanes:
+        """Numbers added to their places one after the other, as the compiled loop of tables does."""
+        w = self.w
+        if var.lanes * len(index) > MOST // 4:
+            raise Unfit("a large table")
+        if var.about is None:
+            # Counted through all replicates.
+            offset = w.two("mul", self.replicate, w.number(var.lanes, "i"), "i")
+            places = [w.two("sub", x, offset, "i") for x in index]
+        else:
+            starts = np.frombuffer(var.about, dtype=np.int64)
+            places = [w.two("add", x, w.number(int(n), "i"), "i") for x, n in zip(index, starts, strict=True)]
+        table = []
+        for cell in range(var.lanes):
+            total, number = w.number(0.0), w.number(cell, "i")
+            for place, value in zip(places, values, strict=True):
+                here = w.compare("eq", place, number, "i")
+                total = w.select(here, w.two("fadd", total, value), total)
+            table.append(total)
+        return table
+
+    # Keyed draws.
+
+    def _philox(self, var: Var, ids: Lanes, replicate: Lanes, key: Lanes) -> Lanes:
+        """Both uniform numbers of a block of Philox4x32-10 for every id, the first of all of them, then the second."""
+        token, number = var.about
+        w = self.w
+        pairs = []
+        for one in ids:
+            words = [replicate[0], one, w.number(token, "i"), w.number(number, "i")]
+            words = self._rounds(words, list(key))
+            pairs.append([self._fraction(*words[:2]), self._fraction(*words[2:])])
+        return [first for first, _ in pairs] + [second for _, second in pairs]
+
+    def _rounds(self, c: list[Name], k: list[Name]) -> list[Name]:
+        w = self.w
+        mask, shift = w.number(rng.MASK, "i"), w.number(32, "i")
+        for _ in range(10):
+            p0 = w.two("mul", w.two("and", c[0], mask, "i"), w.number(rng.MULTIPLIER_0, "i"), "i")
+            p1 = w.two("mul", w.two("and", c[2], mask, "i"), w.number(rng.MULTIPLIER_1, "i"), "i")
+            high = [w.two("lshr", p, shift, "i") for p in (p1, p0)]
+            mixed = [w.two("xor", w.two("xor", h, c[at], "i"), k[place], "i")
+                     for place, (h, at) in enumerate(zip(high, (1, 3), strict=True))]  # fmt: skip
+            c = [mixed[0], w.two("and", p1, mask, "i"), mixed[1], w.two("and", p0, mask, "i")]
+            weyl = (rng.WEYL_0, rng.WEYL_1)
+            k = [w.two("and", w.two("add", x, w.number(y, "i"), "i"), mask, "i") for x, y in zip(k, weyl, strict=True)]
+        return c
+
+    def _fraction(self, high: Name, low: Name) -> Name:
+        """A 53-bit fraction in [0, 1) from two words."""
+        w = self.w
+        top = w.turn("sitofp", w.two("lshr", high, w.number(5, "i"), "i"), "i", "f")
+        rest = w.turn("sitofp", w.two("lshr", low, w.number(6, "i"), "i"), "i", "f")
+        sum_ = w.two("fadd", w.two("fmul", top, w.number(rng.TWO_26)), rest)
+        return w.two("fmul", sum_, w.number(rng.TWO_M53))
+
+
+SMALL = 8
+"""Lanes of a table up to which one of them is chosen in registers."""
+
+
+def plain(var: Var) -> Var:
+    """The value whose lanes these are, where they are all of them in their order."""
+    while var.operation == "arrange" and np.array_equal(var.about, np.arange(var.operands[0].lanes)):
+        var = var.operands[0]
+    return var
+
+
+def _bytes(stored: str) -> int:
+    return 1 if stored == "i8" else 8
+
+
+# Operations on numbers that stand at the same place: (writer, kind, operands).
+
+
+def _larger(w: Writer, kind: str, a: Name, b: Name) -> Name:
+    """The larger one; NaN where either is."""
+    if kind != "f":
+        return w.select(w.compare("sgt", a, b, kind), a, b, kind)
+    value = w.select(w.compare("ugt", a, b), a, b)
+    return w.select(w.isnan(b), b, value)
+
+
+def _smaller(w: Writer, kind: str, a: Name, b: Name) -> Name:
+    """The smaller one; NaN where either is."""
+    if kind != "f":
+        return w.select(w.compare("slt", a, b, kind), a, b, kind)
+    value = w.select(w.compare("ult", a, b), a, b)
+    return w.select(w.isnan(b), b, value)
+
+
+def _either(name: str) -> Callable[..., Name]:
+    """An instruction that has one form for numbers and one for integers."""
+    return lambda w, kind, a, b: w.two(f"f{name}" if kind == "f" else name, a, b, kind)
+
+
+def _bitwise(name: str) -> Callable[..., Name]:
+    return lambda w, kind, a, b: w.two(name, a, b, kind)
+
+
+_TREES: dict[str, Callable[..., Name]] = {
+    "sum": _either("add"), "amax": _larger, "amin": _smaller, "any": _bitwise("or"), "all": _bitwise("and"),
+}  # fmt: skip
+_COMPARED = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
+
+
+def _compare(w: Writer, operation: str, kind: str, a: Name, b: Name) -> Name:
+    if kind == "f":
+        return w.compare(("u" if operation == "ne" else "o") + operation, a, b)
+    sign = "" if operation in ("eq", "ne") else "u" if kind == "b" else "s"
+    return w.compare(sign + operation, a, b, kind)
+
+
+def _sign(w: Writer, kind: str, x: Name) -> Name:
+    """-1, 0 or 1; 0 for NaN."""
+    if kind != "f":
+        raise Unfit("sign of integers")
+    zero = w.number(0.0)
+    low = w.select(w.compare("olt", x, zero), w.number(-1.0), zero)
+    return w.select(w.compare("olt", zero, x), w.number(1.0), low)
+
+
+def _power(w: Writer, kind: str, a: Name, b: Name) -> Name:
+    """a^b by the C library, number by number."""
+    w.declared["declare double @pow(double, double)"] = None
+    value, vector = "poison", w.type("f")
+    for place in range(w.width):
+        pair = [w.line(f"extractelement {vector} {x}, i32 {place}") for x in (a, b)]
+        single = w.line(f"call double @pow(double {pair[0]}, double {pair[1]})")
+        value = w.line(f"insertelement {vector} {value}, double {single}, i32 {place}")
+    return value
+
+
+def _floored(w: Writer, a: Name, b: Name) -> tuple[Name, Name]:
+    """Quotient rounded down and remainder with the sign of the divisor."""
+    quotient, rest = w.two("sdiv", a, b, "i"), w.two("srem", a, b, "i")
+    zero = w.number(0, "i")
+    uneven = w.compare("ne", rest, zero, "i")
+    apart = w.compare("slt", w.two("xor", rest, b, "i"), zero, "i")
+    other = w.two("and", uneven, apart, "b")
+    down = w.two("sub", quotient, w.number(1, "i"), "i")
+    return w.select(other, down, quotient, "i"), w.select(other, w.two("add", rest, b, "i"), rest, "i")
+
+
+def _negative(w: Writer, kind: str, a: Name) -> Name:
+    return w.line(f"fneg {w.type('f')} {a}") if kind == "f" else w.two("sub", w.number(0, "i"), a, "i")
+
+
+def _absolute(w: Writer, kind: str, a: Name) -> Name:
+    return w.call("fabs", a) if kind == "f" else _larger(w, kind, a, _negative(w, kind, a))
+
+
+_OPERATIONS: dict[str, Callable[..., Name]] = {
+    "add": _either("add"),
+    "sub": _either("sub"),
+    "mul": _either("mul"),
+    "div": _either("div"),
+    "maximum": _larger,
+    "minimum": _smaller,
+    "and": _bitwise("and"),
+    "or": _bitwise("or"),
+    "xor": _bitwise("xor"),
+    "not": lambda w, kind, a: w.two("xor", a, w.number(True, "b"), "b"),
+    "same": lambda w, kind, a: a,
+    "where": lambda w, kind, c, a, b: w.select(c, a, b, kind),
+    "neg": _negative,
+    "abs": _absolute,
+    "sqrt": lambda w, kind, a: w.call("sqrt", a),
+    "floor": lambda w, kind, a: w.call("floor", a),
+    "square": lambda w, kind, a: _either("mul")(w, kind, a, a),
+    "reciprocal": lambda w, kind, a: w.two("fdiv", w.number(1.0), a),
+    "rsqrt": lambda w, kind, a: w.two("fdiv", w.number(1.0), w.call("sqrt", a)),
+    "sign": _sign,
+    "isnan": lambda w, kind, a: w.isnan(a),
+    "isinf": lambda w, kind, a: w.compare("oeq", w.call("fabs", a), w.number(math.inf)),
+    "pow": _power,
+    "floordiv": lambda w, kind, a, b: _floored(w, a, b)[0],
+    "floormod": lambda w, kind, a, b: _floored(w, a, b)[1],
+}
+
+
+def _apply(w: Writer, operation: str, kind: str, operands: Sequence[Name]) -> Name:
+    if operation in _COMPARED:
+        return _compare(w, operation, kind, *operands)
+    if operation in elementary.FUNCTIONS:
+        return w.function(operation, *operands)
+    return _OPERATIONS[operation](w, kind, *operands)

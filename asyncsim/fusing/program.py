@@ -1,0 +1,134 @@
+"""A recorded function as machine code, and calling it."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from llvmlite import binding
+from torch import Tensor
+
+from asyncsim.fusing import rules, trees  # noqa: F401  (the tape looks its rules up)
+from asyncsim.fusing.emitting import NAME, described, emitted, ordered
+from asyncsim.fusing.graph import Unfit, Var
+from asyncsim.fusing.tape import Tape, record
+
+TYPES = {"f": torch.float64, "i": torch.int64, "b": torch.bool}
+WIDTH = 8
+"""Replicates that are computed together: as many float64 numbers as the widest registers hold."""
+_compiled: dict[bytes, Any] = {}
+_engines: list[Any] = []
+
+
+class Program:
+    """A function of tensors as one loop over replicates.
+
+    `function` is run once on containers (dictionaries, lists, tuples) of tensors, recorded, and compiled. Each tensor
+    has the `replicates` on its first axis, or one row (or no axis) that they share. So has what it returns, containers
+    too. `rows` are tensors that the function reads besides, with a row for each replicate. Raises `Unfit` where that
+    cannot be.
+
+    >>> numbers = {"x": torch.arange(6.0, dtype=torch.float64).reshape(2, 3)}
+    >>> double = Program(lambda tree: {"sum": (tree["x"] * 2.0).sum(-1)}, numbers, 2)
+    >>> double(numbers)["sum"].tolist()
+    [6.0, 24.0]
+    """
+
+    def __init__(self, function: Callable[[Any], Any], tree: Any, replicates: int, rows: Sequence[Tensor] = ()) -> None:
+        found = list(trees.leaves(tree))
+        tape, told = Tape(replicates, list(rows)), {}
+        # The same tensor at two places would be one input.
+        inputs = [tensor.view(tensor.shape) for _, tensor in found]
+        for number, tensor in enumerate(inputs):
+            shared = tensor.ndim == 0 or (tensor.shape[0] == 1 and replicates > 1)
+            tape.input(tensor, number, None if shared else 0)
+            told[found[number][0]] = number
+        with record(tape):
+            results = function(trees.builder(tree, told)(inputs))
+        # What is one number everywhere is made once.
+        pairs = sorted(((path, x, tape.var(x)) for path, x in trees.leaves(results)), key=lambda row: _uniform(row[2]))
+        outputs = [var for _, _, var in pairs if not _uniform(var)]
+        self.uniform = [x.contiguous() for _, x, var in pairs if _uniform(var)]
+        order = ordered(outputs)
+        used = sorted({var.about for var in order if var.operation == "input"})
+        self.width = WIDTH if replicates >= WIDTH else 1
+        self.call = compiled(
+            f"{self.width}\n{described(order, outputs)}", lambda: emitted(tape.graph, order, outputs, used, self.width)
+        )
+        self.replicates, self.constants = replicates, tape.constants
+        self.paths = [found[number][0] for number in used]
+        self.expected = [inputs[number].shape for number in used]
+        self.made = [_checked(var, tensor) for _, tensor, var in pairs[: len(outputs)]]
+        self.built = trees.builder(results, {path: number for number, (path, _, _) in enumerate(pairs)})
+        self.scalars = np.array(tape.graph.scalars or [0.0])
+        self.fixed = np.array([x.data_ptr() for x in self.constants] or [0], dtype=np.int64)
+        self.sources = (ctypes.c_int64 * max(1, len(used)))()
+        self.targets = (ctypes.c_int64 * max(1, len(outputs)))()
+        self.told = (
+            ctypes.addressof(self.sources),
+            self.fixed.ctypes.data,
+            self.scalars.ctypes.data,
+            ctypes.addressof(self.targets),
+        )
+
+    def __call__(self, tree: Any) -> Any:
+        """The results for other numbers of the same shapes, in new tensors."""
+        kept = []
+        for number, path in enumerate(self.paths):
+            tensor = trees.at(tree, path)
+            if tensor.shape != self.expected[number]:
+                shapes = f"{tuple(tensor.shape)}, not {tuple(self.expected[number])}"
+                raise ValueError(f"input {path} of a program has shape {shapes}")
+            tensor = tensor if tensor.is_contiguous() else tensor.contiguous()
+            kept.append(tensor)
+            self.sources[number] = tensor.data_ptr()
+        made = [torch.empty(shape, dtype=kind) for shape, kind in self.made]
+        for number, tensor in enumerate(made):
+            self.targets[number] = tensor.data_ptr()
+        self.call(0, self.replicates - self.width, self.width, *self.told)
+        return self.built(made + self.uniform)
+
+
+def _uniform(var: Var) -> bool:
+    return var.operation == "fill"
+
+
+def _checked(var: Var, tensor: Tensor) -> tuple[torch.Size, torch.dtype]:
+    """Shape and type of a result, which has to have a row for each replicate."""
+    if var.axis != 0:
+        raise Unfit("a result without replicates in front")
+    return tensor.shape, TYPES[var.kind]
+
+
+@cache
+def _machine() -> Any:
+    """The machine that code is made for: this one."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=2, jit=True
+    )
+
+
+def compiled(description: str, text: Callable[[], str]) -> Any:
+    """The function of a module, by a description of what it does; compiled once in a process."""
+    key = hashlib.blake2b(description.encode(), digest_size=16).digest()
+    if key not in _compiled:
+        machine = _machine()
+        module = binding.parse_assembly(text())
+        module.verify()
+        options = binding.create_pipeline_tuning_options(speed_level=2)
+        builder = binding.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        engine = binding.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        _engines.append(engine)
+        kinds = [*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 4]
+        _compiled[key] = ctypes.CFUNCTYPE(None, *kinds)(engine.get_function_address(NAME))
+    return _compiled[key]

@@ -1,0 +1,253 @@
+"""Recording a function of tensors while it runs, operation by operation."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils.weak import WeakIdKeyDictionary
+
+from asyncsim.fusing.graph import Graph, Unfit, Var
+
+KINDS = {torch.float64: "f", torch.int64: "i", torch.int32: "i", torch.int8: "i", torch.bool: "b"}
+Rule = Callable[..., Any]
+RULES: dict[str, Rule] = {}
+"""What each operation of torch becomes, by its name; a rule gets the tape, the real result, and the arguments."""
+
+_running: list[Tape] = []
+
+
+def surely(shortcut: Callable[[], bool]) -> bool:
+    """Whether a shortcut that gives the same holds; never while a function is recorded, which serves any numbers."""
+    return not _running and shortcut()
+
+
+def none(flag: Tensor) -> bool:
+    """Whether a flag is False everywhere, so that a shortcut gives the same; as `surely`."""
+    return surely(lambda: not bool(flag.any()))
+
+
+def recording() -> Tape | None:
+    """The tape that records just now."""
+    return _running[-1] if _running else None
+
+
+def refuse(what: str) -> None:
+    """Say that something outside tensors was asked for; a function that is recorded then becomes no program."""
+    if _running:
+        raise Unfit(what)
+
+
+class Varies:
+    """Stands for a value that differs from call to call and is no tensor: a program cannot read it."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise Unfit("a value that is known at the call only")
+
+    __getattr__ = __getitem__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __pow__ = __neg__ = __bool__ = __len__ = __iter__ = _refuse
+    __int__ = __float__ = __index__ = __array__ = __hash__ = __call__ = _refuse
+
+
+class Tape(TorchDispatchMode):
+    """The graph of what is done to tensors while the tape runs.
+
+    Inputs are told beforehand. Every other tensor that is met has to be a constant: then its numbers are kept, and
+    `per_replicate` names those with a row for each replicate.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Torch would load its own compiler, a second's work, only to keep it away from here.
+        return False
+
+    def __init__(self, replicates: int, per_replicate: list[Tensor]) -> None:
+        super().__init__()
+        self.graph, self.replicates = Graph(), replicates
+        self.vars: Any = WeakIdKeyDictionary()
+        self.storages: dict[int, list[weakref.ref[Tensor]]] = {}
+        self.rows, self.untold, self.noted = (WeakIdKeyDictionary() for _ in range(3))
+        for tensor in per_replicate:
+            self.rows[tensor] = True
+        self.constants: list[Tensor] = []
+
+    def input(self, tensor: Tensor, number: int, axis: int | None) -> None:
+        """A tensor that is told at every call, whose replicates stand at `axis` (None: they share it)."""
+        if axis not in (0, None):
+            raise Unfit("an input whose replicates do not come first")
+        self.tell(tensor, self.graph.make("input", (), tuple(tensor.shape), axis, self.kind(tensor), number))
+
+    def kind(self, tensor: Tensor) -> str:
+        """The kind of a tensor's numbers."""
+        if tensor.dtype not in KINDS or tensor.device.type != "cpu":
+            raise Unfit(f"{tensor.dtype} on {tensor.device.type}")
+        return KINDS[tensor.dtype]
+
+    def tell(self, tensor: Tensor, var: Var) -> None:
+        """What a tensor stands for from now on."""
+        self._note(tensor)
+        self.vars[tensor] = var
+
+    def _note(self, tensor: Tensor) -> None:
+        """Remember whose memory a tensor shows."""
+        if tensor not in self.noted:
+            self.noted[tensor] = True
+            self.storages.setdefault(tensor.untyped_storage()._cdata, []).append(weakref.ref(tensor))
+
+    def _alike(self, tensor: Tensor) -> list[Tensor]:
+        """Tensors that show the same memory, this one among them."""
+        alive = [ref() for ref in self.storages.get(tensor.untyped_storage()._cdata, ())]
+        return [other for other in alive if other is not None]
+
+    def var(self, value: Any) -> Var:
+        """What a tensor or a number stands for."""
+        if not isinstance(value, Tensor):
+            return self.graph.fill(value)
+        if value in self.untold:
+            raise Unfit("a result of an operation that has no rule")
+        if value not in self.vars:
+            self.tell(value, self._constant(value))
+        return self.vars[value]
+
+    def knows(self, value: Any) -> bool:
+        """Whether a value depends on an input or has a row for each replicate."""
+        return isinstance(value, Tensor) and any(value in known for known in (self.vars, self.rows, self.untold))
+
+    def _constant(self, tensor: Tensor) -> Var:
+        kind, axis = self.kind(tensor), 0 if tensor in self.rows else None
+        if axis is None and tensor.numel():
+            first = tensor.reshape(-1)[:1]
+            if bool((tensor == first).all() | (tensor != tensor).all()):
+                return self.fill(first.item(), tensor)
+            if tensor.ndim and tensor.shape[0] == self.replicates > 1 and bool((tensor == tensor[:1]).all()):
+                # Rows that are all equal may be taken for those of the replicates as well.
+                row = self._constant(tensor[:1].clone())
+                return self.graph.arranged(row, row.places(), tuple(tensor.shape), 0)
+        self.constants.append(tensor.detach().clone(memory_format=torch.contiguous_format))
+        return self.graph.make("constant", (), tuple(tensor.shape), axis, kind, len(self.constants) - 1)
+
+    def fill(self, value: float | int | bool, like: Tensor, axis: int | None = None) -> Var:
+        """One number in the shape of a tensor.
+
+        A first axis as long as there are replicates is taken for theirs: of one number everywhere that is true as well.
+        """
+        shape = tuple(like.shape)
+        if axis is None and shape and shape[0] == self.replicates:
+            axis = 0
+        return self.graph.cast_fill(value, shape, axis, self.kind(like))
+
+    def changed(self, tensor: Tensor, var: Var) -> None:
+        """A tensor that was changed in place; others that show the same memory show what stands there now."""
+        if tensor not in self.vars:
+            raise Unfit("a constant changed in place")
+        here = {int(place): lane for lane, place in enumerate(_places(tensor, self.vars[tensor].axis))}
+        for other in self._alike(tensor):
+            seen = self.vars.get(other)
+            if other is tensor or seen is None:
+                continue
+            fresh = [here.get(int(place)) for place in _places(other, seen.axis)]
+            if all(lane is None for lane in fresh):
+                continue
+            if _row(tensor, self.vars[tensor].axis) != _row(other, seen.axis):
+                raise Unfit("a tensor changed in place that another one shows")
+            lanes = [lane if new is None else seen.lanes + new for lane, new in enumerate(fresh)]
+            both = self.graph.make("join", (seen, var), (seen.lanes + var.lanes,), None, seen.kind)
+            self.vars[other] = self.graph.arranged(both, np.array(lanes), seen.shape, seen.axis)
+        self.vars[tensor] = var
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func.name().removeprefix("aten::")
+        with _paused(self):
+            flat = [x for x in args if isinstance(x, Tensor)]
+            flat += [y for x in args if isinstance(x, (list, tuple)) for y in x if isinstance(y, Tensor)]
+            known = any(self.knows(x) for x in (*flat, *kwargs.values()))
+            if known and name.partition(".")[0].endswith("_"):
+                # What it shows now is told before it changes.
+                for tensor in self._alike(args[0]):
+                    self.var(tensor)
+            out = func(*args, **kwargs)
+            if not known:
+                for tensor in _several(out):
+                    if isinstance(tensor, Tensor):
+                        self._note(tensor)
+                return out
+            if name not in RULES:
+                raise Unfit(f"no rule for {name}")
+            result = RULES[name](self, out, *args, **kwargs)
+            for tensor, var in zip(_several(out), _several(result), strict=True):
+                if var is None:
+                    self.untold[tensor] = True
+                else:
+                    self._check(tensor, var)
+                    self.tell(tensor, var)
+        return out
+
+    def _check(self, tensor: Tensor, var: Var) -> None:
+        if tuple(tensor.shape) != var.shape and not (var.axis is None and var.operation == "fill"):
+            raise Unfit(f"a rule gave {var.operation} {var.shape} for {tuple(tensor.shape)}")
+
+
+def _places(tensor: Tensor, axis: int | None) -> np.ndarray:
+    """Where in memory the numbers of the first replicate stand."""
+    places = np.array([tensor.storage_offset()])
+    for place, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if place != axis:
+            places = (places[:, None] + np.arange(size) * stride).reshape(-1)
+    return places
+
+
+def _row(tensor: Tensor, axis: int | None) -> int | None:
+    """How far the numbers of two replicates stand apart."""
+    return None if axis is None else tensor.stride(axis)
+
+
+def _several(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+@contextlib.contextmanager
+def off(tape: Tape) -> Iterator[None]:
+    """What is done inside is not recorded."""
+    with _disable_current_modes(), _paused(tape):
+        yield
+
+
+@contextlib.contextmanager
+def _paused(tape: Tape) -> Iterator[None]:
+    """What rules do themselves is not recorded."""
+    position = _running.index(tape)
+    del _running[position]
+    try:
+        yield
+    finally:
+        _running.insert(position, tape)
+
+
+@contextlib.contextmanager
+def record(tape: Tape) -> Iterator[None]:
+    """Record everything inside."""
+    _running.append(tape)
+    try:
+        with tape:
+            yield
+    finally:
+        _running.remove(tape)
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Make a function the rule of operations of torch."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return register

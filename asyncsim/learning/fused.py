@@ -1,0 +1,248 @@
+"""Updates as one machine program where a replicate has few numbers; the tensor path stays what defines them.
+
+The program is made from the updater's own operations (`asyncsim.fusing`), so that there is no second formula. Sums
+are taken in another order: results agree to rounding. Whether it is used is decided from the spec alone, so that a run
+does not depend on how it was cut into blocks or whether it was resumed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from functools import cache, partial
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks
+from asyncsim.diagnostics._diagnostic import Recorder
+from asyncsim.fusing.graph import Unfit
+from asyncsim.fusing.program import Program
+from asyncsim.fusing.tape import Varies
+from asyncsim.learning import versions
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.drawing import Late
+from asyncsim.learning.rollouts import Sampler, Trajectories, monte_carlo, rolled_out
+from asyncsim.learning.step import Carried, Step
+from asyncsim.learning.updating import Now, Updater, When
+from asyncsim.learning.versions import View
+
+OUTSIDE = ("version", "train_version", "realization", "trajectory", "after")
+"""Fields of a batch that differ from batch to batch and are no tensors of the replicates."""
+FOLDERS = ("advantages", "diagnostics", "factors", "methods", "penalties", "policies", "tasks", "updates")
+"""Where parts stand that do nothing but what their tensors say; planted defects and users' functions may."""
+UPDATES = 500
+"""Updates of a run from which a program is made: fewer take less time than making it."""
+
+
+def pays(spec: Any) -> bool:
+    """Whether updates of a spec are made by a program, as far as can be said before there is a batch."""
+    if spec.compiled is False or spec.device != "cpu" or spec.precision != "float64" or spec.micro_batches > 1:
+        return False
+    return bool(spec.compiled) or spec.updates >= UPDATES
+
+
+def update(spec: Any, updater: Updater, recorder: Recorder) -> Any:
+    """The updater of a spec, as a program where that pays."""
+    fits = pays(spec) and updater.method.at == "current" and all(map(_own, _parts(updater)))
+    return Fused(updater, recorder, spec.passes) if fits else updater
+
+
+def sampling(spec: Any, source: Any) -> None:
+    """Let a source draw by a program where that pays."""
+    if pays(spec) and isinstance(source, Late) and spec.sampling == "monte_carlo" and _own(source.sampler.task):
+        source.sample = FusedSampling()
+
+
+class Fused:
+    """An updater that runs as a program where it can, and says in `why` where it cannot."""
+
+    def __init__(self, updater: Updater, recorder: Recorder, epochs: int) -> None:
+        self.updater, self.recorder, self.epochs = updater, recorder, epochs
+        self.programs: dict[tuple[bool, bool], _Update] = {}
+        self.why: str | None = None
+
+    def __call__(
+        self, now: Now, batch: Batch, start: Carried | None, when: When
+    ) -> tuple[Step, Now, dict[str, Tensor]]:
+        """As the updater's."""
+        if self.why is not None:
+            return self.updater(now, batch, start, when)
+        recorded = bool(self.recorder.metrics) and when.update % self.recorder.every == 0
+        key = (start is None, recorded)
+        if key not in self.programs:
+            try:
+                self.programs[key] = _Update(self, now, batch, start, recorded)
+            except Exception as reason:
+                self.why = _reason(reason)
+                return self.updater(now, batch, start, when)
+        return self.programs[key](now, batch, start, when)
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no program; what is no decision of ours is said once, and the tensor path goes on."""
+    if not isinstance(error, (Unfit, checks.InputError)):
+        _say(f"updates are not compiled, they run on tensors: {type(error).__name__}: {error}".splitlines()[0])
+    return str(error)
+
+
+@cache
+def _say(text: str) -> None:
+    print(f"asyncsim: {text}", file=sys.stderr, flush=True)
+
+
+class _Update:
+    """The program of one kind of update: the first on a batch or a later one, recorded or not."""
+
+    def __init__(self, fused: Fused, now: Now, batch: Batch, start: Carried | None, recorded: bool) -> None:
+        self.updater, self.recorder, self.recorded, self.epochs = fused.updater, fused.recorder, recorded, fused.epochs
+        self.counts = [torch.zeros((), dtype=torch.int64) for _ in When._fields]
+        self.tell = [count.numpy() for count in self.counts]
+        rows = list(_rows((self.updater.method, self.updater.update)))
+        tree = self._tree(now, batch, start)
+        self.program = Program(self._recorded, tree, now.parameters.shape[0], rows)
+
+    def __call__(
+        self, now: Now, batch: Batch, start: Carried | None, when: When
+    ) -> tuple[Step, Now, dict[str, Tensor]]:
+        """Run it, and put its results where the tensor path has them."""
+        for place, count in zip(self.tell, when, strict=True):
+            place[()] = count
+        made = self.program(self._tree(now, batch, start))
+        u = self.updater
+        names = tuple(dict.fromkeys((*u.method.outputs, *u.also)))
+        view = versions.current(now.weights) if self.recorder.active else None
+        step = Step(u.method, batch, made["current"] or None, start, u.task, u.policy, now.weights, view, names)
+        step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, u.updates_per_version
+        step.parameters, step.gradient = now.parameters, made["gradient"]
+        step.measured = made["measured"]
+        return step, Now(*made["now"]), made["statistics"]
+
+    def _tree(self, now: Now, batch: Batch, start: Carried | None) -> dict[str, Any]:
+        """Everything that an update reads and that differs from update to update, in plain containers."""
+        return {
+            "now": now,
+            "batch": batch.__dict__,
+            "start": None if start is None else [start.outputs, start.advantages, start.targets],
+            "previous": self.recorder.previous if self.recorded else None,
+            "when": self.counts,
+        }
+
+    def _recorded(self, tree: dict[str, Any]) -> dict[str, Any]:
+        """The updater on tensors that stand for any."""
+        batch = Batch(**(tree["batch"] | dict.fromkeys(OUTSIDE, Varies()) | {"view": None}))
+        start = None if tree["start"] is None else Carried(*tree["start"])
+        now = Now(*tree["now"])
+        step, then, statistics = self.updater(now, batch, start, When(*tree["when"]))
+        measured: dict[str, Tensor] = {}
+        if self.recorded:
+            step.previous = tree["previous"]
+            measured = dict(_measured(self.recorder, step, then.diverged < 0))
+        return {
+            "now": then,
+            "gradient": step.gradient if self.recorder.active else None,
+            "current": dict(step.current) if self._keeps(measured) else {},
+            "statistics": statistics,
+            "measured": measured,
+        }
+
+    def _keeps(self, measured: dict[str, Tensor]) -> bool:
+        """Whether outputs of the policy are read again, by later updates or by metrics outside of the program."""
+        recorder = self.recorder
+        left: list[Any] = (
+            [metric for metric in recorder.metrics if metric.name not in measured] if self.recorded else []
+        )
+        return self.epochs > 1 or any(each.outputs for each in (*left, *recorder.accumulators))
+
+
+class FusedSampling:
+    """Monte Carlo batches drawn by a program where every token reads the same weights."""
+
+    def __init__(self) -> None:
+        self.program: Program | None = None
+        self.why: str | None = None
+
+    def __call__(
+        self,
+        sampler: Sampler,
+        version: np.ndarray,
+        train_version: int,
+        trajectory: np.ndarray,
+        view: View,
+        carried: Any = None,
+    ) -> Batch:
+        """As `monte_carlo`."""
+        if self.why is not None or not view.single or sampler.task.pays:
+            return monte_carlo(sampler, version, train_version, trajectory, view, carried)
+        tree = self._tree(sampler, trajectory, view)
+        if self.program is None:
+            try:
+                self.program = Program(partial(_rolled_out, sampler, trajectory), tree, len(sampler.realization))
+            except Exception as reason:
+                self.why = _reason(reason)
+                return monte_carlo(sampler, version, train_version, trajectory, view, carried)
+        made = self.program(tree)
+        reward = made.pop("reward")
+        return sampler.batch(Trajectories(**made), reward, sampler.samples, version, train_version, trajectory, view)
+
+    def _tree(self, sampler: Sampler, trajectory: np.ndarray, view: View) -> dict[str, Any]:
+        ids = trajectory if len(trajectory) == 1 else trajectory[sampler.realization]
+        return {
+            "weights": {name: stack[int(view.slot.flat[0])] for name, stack in view.weights.items()},
+            "told": [torch.from_numpy(ids), *sampler.told],
+        }
+
+
+def _rolled_out(sampler: Sampler, trajectory: np.ndarray, tree: dict[str, Any]) -> dict[str, Any]:
+    """Trajectories at one set of weights and what they earn, from tensors that stand for any."""
+    draws = dataclasses.replace(sampler.draws(trajectory), told=tuple(tree["told"]))
+    prompt = sampler.prompts(trajectory) if sampler.task.prompts == 1 else sampler.prompt_of(tree["told"][0])
+    trajectories, reward = rolled_out(sampler, versions.current(tree["weights"]), draws, prompt)
+    parts = {name: getattr(trajectories, name) for name in ("state", "action", "mask", "outputs", "index", "full")}
+    return {**parts, "reward": reward}
+
+
+def _measured(recorder: Recorder, step: Step, alive: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Metrics that a program can compute with the update."""
+    for metric in recorder.metrics:
+        if metric.enumerates or not _own(metric.measure):
+            continue
+        try:
+            yield metric.name, recorder.masked(metric.at(step), alive)
+        except Unfit:
+            continue
+
+
+def _parts(updater: Updater) -> Iterator[Any]:
+    """Everything that says how an update is made."""
+    method = updater.method
+    yield from (updater.task, updater.policy, method, method.advantage, method.weight)
+    yield from (*method.factors, *method.penalties, *updater.update.links)
+
+
+def _own(part: Any) -> bool:
+    """Whether a part is the package's: others may do anything while they run."""
+    if isinstance(part, partial):
+        return _own(part.func)
+    kind = part if isinstance(part, FunctionType) else type(part)
+    inside = [value for value in vars(part).values() if callable(value)] if dataclasses.is_dataclass(part) else []
+    package, _, rest = kind.__module__.partition(".")
+    return package == "asyncsim" and rest.partition(".")[0] in FOLDERS and all(map(_own, inside))
+
+
+def _rows(part: Any) -> Iterator[Tensor]:
+    """Knobs with a number for each replicate, in a value and those inside it."""
+    if isinstance(part, (tuple, list)):
+        for each in part:
+            yield from _rows(each)
+    elif dataclasses.is_dataclass(part) and not isinstance(part, type):
+        for field in dataclasses.fields(part):
+            value = getattr(part, field.name)
+            if isinstance(value, Tensor):
+                yield value
+            else:
+                yield from _rows(value)

@@ -1,0 +1,63 @@
+"""One update: from where training stands and a batch to where it stands then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.step import Carried, Step
+from asyncsim.learning.versions import Weights
+from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import Method
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._task import Task
+from asyncsim.updates._link import Chain, Record, advance
+
+
+class Now(NamedTuple):
+    """What an update changes: parameters `[R, P]`, what is published of them, states of the links, and where each
+    replicate left the finite range, `[R]`.
+    """
+
+    parameters: Tensor
+    weights: Weights
+    states: list[Any]
+    diverged: Tensor
+
+
+class When(NamedTuple):
+    """Number of an update, and how many were made since the trained version was published; a program reads tensors."""
+
+    update: Any
+    elapsed: Any
+
+
+@dataclass(frozen=True)
+class Updater:
+    """What updates are made by; `also` names outputs that metrics read, `limit` bounds the finite range."""
+
+    task: Task
+    policy: Policy
+    method: Method
+    update: Chain
+    also: tuple[str, ...]
+    updates_per_version: int
+    micro_batches: int
+    limit: float
+
+    def __call__(
+        self, now: Now, batch: Batch, start: Carried | None, when: When
+    ) -> tuple[Step, Now, dict[str, Tensor]]:
+        """The step of a batch, where training stands behind it, and the numbers `[R]` that the chain reports."""
+        parameters, weights, states, diverged = now
+        step = evaluate(self.method, self.task, self.policy, weights, batch, start, self.also, self.micro_batches)
+        step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, self.updates_per_version
+        step.parameters = parameters
+        nobody = torch.zeros(parameters.shape[0], dtype=torch.bool)
+        record, states = self.update.apply(Record(step.gradient, nobody, step, step.reported), states)
+        parameters, diverged = advance(parameters, record.direction, diverged, when.update, self.limit, batch.broken)
+        return step, Now(parameters, self.policy.prepare(parameters), states, diverged), record.statistics
