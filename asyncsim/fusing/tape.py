@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -20,12 +22,21 @@ Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
 """What each operation of torch becomes, by its name; a rule gets the tape, the real result, and the arguments."""
 
-_running: list[Tape] = []
+
+
+class _Running(threading.local):
+    """Tapes that record just now in a thread; torch's modes are a thread's own as well."""
+
+    def __init__(self) -> None:
+        self.tapes: list[Tape] = []
+
+
+_running = _Running()
 
 
 def surely(shortcut: Callable[[], bool]) -> bool:
     """Whether a shortcut that gives the same holds; never while a function is recorded, which serves any numbers."""
-    return not _running and shortcut()
+    return not _running.tapes and shortcut()
 
 
 def none(flag: Tensor) -> bool:
@@ -35,12 +46,12 @@ def none(flag: Tensor) -> bool:
 
 def recording() -> Tape | None:
     """The tape that records just now."""
-    return _running[-1] if _running else None
+    return _running.tapes[-1] if _running.tapes else None
 
 
 def refuse(what: str) -> None:
     """Say that something outside tensors was asked for; a function that is recorded then becomes no program."""
-    if _running:
+    if _running.tapes:
         raise Unfit(what)
 
 
@@ -53,7 +64,10 @@ class Varies:
     __getattr__ = __getitem__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
     __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __pow__ = __neg__ = __bool__ = __len__ = __iter__ = _refuse
-    __int__ = __float__ = __index__ = __array__ = __hash__ = __call__ = _refuse
+    __int__ = __float__ = __index__ = __hash__ = __call__ = _refuse
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise Unfit("a value that is known at the call only")
 
 
 class Tape(TorchDispatchMode):
@@ -223,23 +237,36 @@ def off(tape: Tape) -> Iterator[None]:
 @contextlib.contextmanager
 def _paused(tape: Tape) -> Iterator[None]:
     """What rules do themselves is not recorded."""
-    position = _running.index(tape)
-    del _running[position]
+    position = _running.tapes.index(tape)
+    del _running.tapes[position]
     try:
         yield
     finally:
-        _running.insert(position, tape)
+        _running.tapes.insert(position, tape)
+
+
+class _Closed(TorchFunctionMode):
+    """Refuses to read numbers out of tensors past the tape: an array that is made of them is a constant to it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tape = recording()
+        if func in _READING and tape is not None and tape.knows(args[0]):
+            raise Unfit("numbers read out of a tensor")
+        return func(*args, **(kwargs or {}))
+
+
+_READING = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__)
 
 
 @contextlib.contextmanager
 def record(tape: Tape) -> Iterator[None]:
     """Record everything inside."""
-    _running.append(tape)
+    _running.tapes.append(tape)
     try:
-        with tape:
+        with _Closed(), tape:
             yield
     finally:
-        _running.remove(tape)
+        _running.tapes.remove(tape)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

@@ -115,8 +115,7 @@ class _Update:
         made = self.program(self._tree(now, batch, start))
         u = self.updater
         names = tuple(dict.fromkeys((*u.method.outputs, *u.also)))
-        view = versions.current(now.weights) if self.recorder.active else None
-        step = Step(u.method, batch, made["current"] or None, start, u.task, u.policy, now.weights, view, names)
+        step = Step(u.method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, names)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, u.updates_per_version
         step.parameters, step.gradient = now.parameters, made["gradient"]
         step.measured = made["measured"]

@@ -124,7 +124,7 @@ class Store:
         self.kept = dict(zip(tree["versions"], tree["weights"], strict=True))
 
     def _slot(self, version: int) -> int:
-        """Where the weights of a version stand among others."""
+        """Where the weights of a version stand among others; from then on they are kept there only."""
         if version not in self.slot_of:
             weights = self.kept[version]
             if not self.free:
@@ -132,7 +132,12 @@ class Store:
             slot = self.slot_of[version] = self.free.pop()
             for name, tensor in weights.items():
                 self.stack[name][slot].copy_(tensor)
+            self._move(version)
         return self.slot_of[version]
+
+    def _move(self, version: int) -> None:
+        slot = self.slot_of[version]
+        self.kept[version] = {name: rows[slot] for name, rows in self.stack.items()}
 
     def _grow(self, weights: Weights) -> None:
         capacity = next(iter(self.stack.values())).shape[0] if self.stack else 0
@@ -143,3 +148,5 @@ class Store:
                 fresh[:capacity] = self.stack[name]
             self.stack[name] = fresh
         self.free.extend(range(capacity + growth - 1, capacity - 1, -1))
+        for version in self.slot_of:
+            self._move(version)

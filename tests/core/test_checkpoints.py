@@ -123,6 +123,9 @@ KINDS = {
     "knobs": lambda: spec(links=(sim.updates.sgd((0.1, 0.2, 0.3)),), block=2),
     "diverged": lambda: spec(sim.tasks.quadratic(), method=sim.methods.gradient(), links=(sim.updates.sgd(1e70),)),
     "none recorded": lambda: spec(diagnostics="none"),
+    "compiled": lambda: spec(compiled=True, replicates=9, block=4),
+    "compiled, epochs": lambda: spec(compiled=True, epochs=2, method=sim.methods.ppo_clip(), updates=12),
+    "compiled, mixed": lambda: spec(compiled=True, system=sim.systems.areal(2, 2, 3, **AREAL), every=2),
     "carts": lambda: environments("CartPole-v1"),
     "carts, episodes": lambda: environments("CartPole-v1", "episode", block=1),
     "environments": lambda: environments("Acrobot-v1"),
@@ -228,8 +231,7 @@ def _move_world(tree):
 
 
 def _swap_versions(tree):
-    weights = tree["source"]["store"]["weights"]
-    weights |= {name: rows.flip(0) for name, rows in weights.items()}
+    tree["source"]["store"]["weights"].reverse()
 
 
 def _forget_answers(tree):
@@ -365,9 +367,9 @@ def test_a_file_that_says_something_else_is_refused(tmp_path):
         rewritten(path, tree=json.loads(text))
         with pytest.raises(sim.InputError, match="checkpoint file"):
             sim.run(resume=path)
-    torn = json.loads(json.dumps(scalars["tree"]).replace('"slot_of"', '"slots_of"'))
+    torn = json.loads(json.dumps(scalars["tree"]).replace('"versions"', '"visions"'))
     rewritten(path, tree=torn)
-    with pytest.raises(sim.InputError, match="slot_of"):
+    with pytest.raises(sim.InputError, match="versions"):
         sim.run(resume=path)
     with pytest.raises(sim.InputError, match="an existing file"):
         sim.run(resume=tmp_path / "absent.npz")

@@ -1,0 +1,187 @@
+"""Runs as machine programs against the same runs on tensors: every plug-in, sampler and way to lay out a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import asyncsim as sim
+from asyncsim.fusing import elementary, emitting
+from asyncsim.learning import fused
+from tests.contracts.test_every_plugin import EVERY, spec_of
+
+COUPLED = {"bapo_code", "bapo_paper", "m2po_areal", "m2po_mask", "m2po_waterfill", "p3o", "sat"}
+"""Methods that ask what the numbers of the batch are: thresholds found by search, sizes of segments."""
+DATED = {"a3po", "drop_stale", "staleness_weight", "lr_by_lag", "staleness_step"}
+"""Parts that read versions, which are no tensors."""
+ACTING = {"a2c", "a3c", "acer", "retrace", "vtrace", "gae", "n_step"}
+"""Methods and advantages of actors with critics, which are networks."""
+BEHAVIOR = {"score_centering"}
+"""Methods that evaluate the behavior policy anew, at weights of any version."""
+ELSEWHERE = COUPLED | DATED | ACTING | BEHAVIOR | {"random_scale", "cliff_walking", "frozen_lake", "gym", "quadratic"}
+"""Parts whose updates run on tensors."""
+SLOW = {"arithmetic", "reasoning"}
+PARTS = [(kind, name) for kind, name in EVERY if kind != "policies" and name not in SLOW]
+TINY = 1e-12
+"""A gradient that is zero but for rounding has no direction."""
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """Programs that were made, and why others were not."""
+    made: list[object] = []
+    reasons: list[str] = []
+    right = fused.Program.__init__
+
+    def init(self, *arguments):
+        right(self, *arguments)
+        made.append(self)
+
+    monkeypatch.setattr(fused.Program, "__init__", init)
+    monkeypatch.setattr(fused, "_reason", lambda error: reasons.append(repr(error)) or repr(error))
+    return made, reasons
+
+
+def both(spec, seed=1):
+    """The traces of a run as programs and on tensors."""
+    return tuple(sim.run(spec.replace(compiled=way), seed=seed, progress=False) for way in (True, False))
+
+
+def assert_equal(program, tensors, tolerance=1e-9):
+    """Equal to rounding in parameters and every metric."""
+    scale = np.maximum(1.0, np.abs(tensors.parameters).max(axis=1, keepdims=True))
+    np.testing.assert_allclose(program.parameters / scale, tensors.parameters / scale, rtol=0, atol=1e-12)
+    still = np.zeros(tensors.updates.shape, dtype=bool)
+    if "gradient_norm" in tensors.metrics:
+        small = np.isnan(tensors["gradient_norm"]) | (tensors["gradient_norm"] < TINY)
+        still = (small | np.roll(small, 1, axis=0)).any(axis=1)
+    for name, values in tensors.metrics.items():
+        rows = ~still if name in ("gradient_cosine", "autocorrelation") else slice(None)
+        np.testing.assert_allclose(
+            program.metrics[name][rows], values[rows], rtol=tolerance, atol=tolerance, err_msg=name
+        )
+    for name, values in tensors.accumulated.items():
+        np.testing.assert_allclose(program.accumulated[name], values, rtol=1e-7, atol=1e-9, err_msg=name)
+    assert (program.diverged == tensors.diverged).all()
+
+
+@pytest.mark.parametrize(("kind", "name"), PARTS)
+def test_a_program_does_what_tensors_do(kind, name, programs):
+    """Eleven replicates: one step of eight, and one that does five of them again."""
+    spec = spec_of(kind, name, replicates=11, updates=12)
+    assert_equal(*both(spec))
+    if name not in ELSEWHERE and name not in ("gradient", "exact_return"):
+        made, reasons = programs
+        assert len(made) >= 2 or "gaussian" in name, reasons
+
+
+MARKOV = sim.tasks.token_bandit(actions=3, horizon=4, dependence="markov", ends=True)
+LAYOUTS = {
+    "sequences that end": {"task": MARKOV},
+    "several prompts": {"task": sim.tasks.softmax_bandit(arms=3, means=[[0.1, 0.5, 0.9], [0.9, 0.2, 0.3]])},
+    "groups": {"system": sim.schedules.fixed(2, groups_per_batch=3)},
+    "mixed versions": {"task": MARKOV, "system": sim.schedules.random([0.3, 0.3, 0.4], per="trajectory")},
+    "realizations": {"system": sim.schedules.random([0.5, 0.5]), "realizations": 4},
+    "epochs": {"epochs": 3, "method": sim.methods.ppo_clip()},
+    "publishes": {"system": sim.schedules.fixed(1, batches_per_publish=2)},
+    "counts": {"sampling": "counts"},
+    "the population": {"sampling": "enumerate"},
+    "early": {"drawing": "early", "task": MARKOV},
+    "a knob for each replicate": {"update": sim.chain(sim.updates.sgd(np.linspace(0.0, 2.0, 11)))},
+    "a cap for each replicate": {"method": sim.methods.truncated_is("token", cap=np.linspace(1.0, 2.0, 11))},
+    "every third": {"every": 3},
+    "one replicate": {"replicates": 1},
+    "as many replicates as arms": {"replicates": 4},
+    "as many replicates as samples": {"replicates": 5},
+    "as many replicates as tokens": {"replicates": 4, "task": MARKOV},
+    "eight replicates": {"replicates": 8},
+    "dropped groups": {"method": sim.methods.dapo(), "system": sim.schedules.fixed(1, groups_per_batch=3)},
+    "a penalty in the reward": {"task": sim.tasks.softmax_bandit(arms=3, kl_coef=0.1, kl_at="current")},
+    "gaussian rewards": {"task": sim.tasks.softmax_bandit(arms=3, rewards="gaussian")},
+    "frozen replicates": {"update": sim.chain(sim.updates.sgd(np.geomspace(1.0, 1e160, 11)))},
+    "accumulated": {"diagnostics": ["autocorrelogram", "ess", "tail_index"]},
+    "skipped updates": {"update": sim.chain(sim.updates.align(), sim.updates.momentum(0.9), sim.updates.sgd(0.5))},
+}
+
+
+def laid_out(name):
+    parts = {
+        "task": sim.tasks.softmax_bandit(arms=4),
+        "system": sim.schedules.fixed(2),
+        "method": sim.methods.full_is(),
+        "update": sim.chain(sim.updates.sgd(0.5)),
+        "samples_per_group": 5,
+        "updates": 24,
+        "replicates": 11,
+    }
+    return sim.Spec(**(parts | LAYOUTS[name]))
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_layout_of_a_run(name, programs):
+    assert_equal(*both(laid_out(name)))
+    assert programs[0], programs[1]
+
+
+@pytest.mark.parametrize("block", [1, 3, 8, 10])
+def test_blocks_do_not_matter_to_the_bit(block):
+    """A replicate's numbers do not depend on those computed beside it."""
+    spec = laid_out("sequences that end").replace(compiled=True)
+    whole, cut = sim.run(spec, seed=2), sim.run(spec.replace(block=block), seed=2)
+    assert (whole.parameters == cut.parameters).all()
+    assert all(np.array_equal(whole[name], cut[name], equal_nan=True) for name in whole.metrics)
+
+
+def test_it_is_used_where_a_run_is_long(programs):
+    spec = laid_out("groups").replace(updates=fused.UPDATES - 1)
+    sim.run(spec)
+    assert not programs[0]
+    sim.run(spec.replace(updates=fused.UPDATES))
+    assert len(programs[0]) == 2
+
+
+def test_a_function_of_the_users_stays_on_tensors(programs):
+    """It may do anything while it runs; a program would do what it did at the first update."""
+    calls = []
+
+    def loss(log_prob, behavior_log_prob, advantage, mask):
+        calls.append(len(calls))
+        return -(torch.exp(log_prob - behavior_log_prob) * advantage * mask).mean() * (1 + len(calls))
+
+    spec = laid_out("groups").replace(method=sim.methods.from_loss(loss), compiled=True, replicates=2)
+    sim.run(spec)
+    assert len(calls) >= spec.updates
+
+
+def test_a_compiler_that_fails_costs_a_line(monkeypatch, capsys):
+    """The run goes on with tensors, to the same result."""
+    fused._say.cache_clear()
+
+    def broken(*_):
+        raise OSError("no room for code")
+
+    monkeypatch.setattr(fused, "Program", broken)
+    program, tensors = both(laid_out("groups"))
+    assert (program.parameters == tensors.parameters).all()
+    said = capsys.readouterr().err
+    assert said == "asyncsim: updates are not compiled, they run on tensors: OSError: no room for code\n"
+
+
+DEFECTS = {
+    "a coefficient of the exponential": (elementary.FUNCTIONS, "exp", lambda w, x: w.two("fadd", x, w.number(1.0))),
+    "sums that forget": (emitting._TREES, "sum", lambda w, kind, a, b: a),
+    "differences turned round": (
+        emitting._OPERATIONS, "sub", lambda w, kind, a, b: w.two("fsub" if kind == "f" else "sub", b, a, kind),
+    ),
+    "NaN is larger than nothing": (emitting._OPERATIONS, "where", lambda w, kind, c, a, b: a),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_planted_defects_are_seen(name, monkeypatch):
+    table, key, wrong = DEFECTS[name]
+    monkeypatch.setitem(table, key, wrong)
+    monkeypatch.setattr("asyncsim.fusing.program._compiled", {})
+    with pytest.raises(AssertionError):
+        assert_equal(*both(laid_out("dropped groups")))
