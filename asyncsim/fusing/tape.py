@@ -23,7 +23,6 @@ RULES: dict[str, Rule] = {}
 """What each operation of torch becomes, by its name; a rule gets the tape, the real result, and the arguments."""
 
 
-
 class _Running(threading.local):
     """Tapes that record just now in a thread; torch's modes are a thread's own as well."""
 

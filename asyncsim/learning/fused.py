@@ -66,6 +66,11 @@ class Fused:
         self.programs: dict[tuple[bool, bool], _Update] = {}
         self.why: str | None = None
 
+    @property
+    def own_bits(self) -> bool:
+        """Whether what is published comes from a program."""
+        return self.why is None
+
     def __call__(
         self, now: Now, batch: Batch, start: Carried | None, when: When
     ) -> tuple[Step, Now, dict[str, Tensor]]:

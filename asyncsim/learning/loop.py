@@ -38,7 +38,7 @@ class Plan:
 
 def run_block(plan: Plan, at: Standing) -> Standing:
     """Train a block of replicates on from where it stands, and say where it stands then."""
-    now = Now(at.parameters, plan.policy.prepare(at.parameters), at.states, at.diverged)
+    now = Now(at.parameters, at.weights or plan.policy.prepare(at.parameters), at.states, at.diverged)
     for number in range(at.batch, plan.batches):
         version, since = divmod(number, plan.batches_per_publish)
         if since == 0:
@@ -51,7 +51,9 @@ def run_block(plan: Plan, at: Standing) -> Standing:
             plan.recorder.observe(step, statistics, now.diverged)
         parameters, weights = absorbed(plan.policy, now.parameters, now.weights, batch, now.diverged)
         now = now._replace(parameters=parameters, weights=weights)
-        at = Standing(number + 1, now.parameters, now.states, now.diverged)
+        at = Standing(
+            number + 1, now.parameters, now.states, now.diverged, now.weights if plan.update.own_bits else None
+        )
         if plan.progress(at):
             break
     return at

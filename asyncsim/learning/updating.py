@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,6 +48,8 @@ class Updater:
     updates_per_version: int
     micro_batches: int
     limit: float
+    own_bits: ClassVar[bool] = False
+    """Whether what is published has other last bits than `policy.prepare` gives."""
 
     def __call__(
         self, now: Now, batch: Batch, start: Carried | None, when: When
