@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from asyncsim.base import rng
 from asyncsim.fusing.writing import Name, Writer
 
 _LN2_HIGH = float.fromhex("0x1.62e42feep-1")
@@ -126,14 +127,51 @@ NEEDS = {"expm1": ("exp",), "log1p": ("log",), "sigmoid": ("exp",), "tanh": ("ex
 """Functions that a function calls."""
 
 
-def defined(names: set[str], width: int) -> tuple[list[str], dict[str, None]]:
+def philox(w: Writer) -> tuple[Name, Name]:
+    """Both uniform numbers of a block of Philox4x32-10: counter words %c0 to %c3 and key words %k0, %k1 of 32 bits."""
+    c, k = [f"%c{place}" for place in range(4)], ["%k0", "%k1"]
+    mask, shift = w.number(rng.MASK, "i"), w.number(32, "i")
+    for _ in range(10):
+        p0 = w.two("mul", w.two("and", c[0], mask, "i"), w.number(rng.MULTIPLIER_0, "i"), "i")
+        p1 = w.two("mul", w.two("and", c[2], mask, "i"), w.number(rng.MULTIPLIER_1, "i"), "i")
+        high = [w.two("lshr", product, shift, "i") for product in (p1, p0)]
+        first, third = (w.two("xor", w.two("xor", high[n], c[2 * n + 1], "i"), k[n], "i") for n in range(2))
+        c = [first, w.two("and", p1, mask, "i"), third, w.two("and", p0, mask, "i")]
+        weyl = (rng.WEYL_0, rng.WEYL_1)
+        k = [w.two("and", w.two("add", x, w.number(y, "i"), "i"), mask, "i") for x, y in zip(k, weyl, strict=True)]
+    return _fraction(w, c[0], c[1]), _fraction(w, c[2], c[3])
+
+
+def _fraction(w: Writer, high: Name, low: Name) -> Name:
+    """A 53-bit fraction in [0, 1) from two words."""
+    top = w.turn("sitofp", w.two("lshr", high, w.number(5, "i"), "i"), "i", "f")
+    rest = w.turn("sitofp", w.two("lshr", low, w.number(6, "i"), "i"), "i", "f")
+    joined = w.two("fadd", w.two("fmul", top, w.number(rng.TWO_26)), rest)
+    return w.two("fmul", joined, w.number(rng.TWO_M53))
+
+
+def defined(names: set[str], width: int, inline: bool) -> tuple[list[str], dict[str, None]]:
     """Definitions of functions and of those they call, and what they declare."""
     lines: list[str] = []
     declared: dict[str, None] = {}
-    for name in sorted(names.union(*(NEEDS.get(each, ()) for each in names))):
+    how = "alwaysinline" if inline else "noinline"
+    for name in sorted(names.union(*(NEEDS.get(each, ()) for each in names)) - {"philox"}):
         w = Writer(width)
-        result = FUNCTIONS[name](w, "%x")
-        kind = w.type("f")
-        lines += [f"define internal {kind} @{name}({kind} %x) alwaysinline {{", *w.lines, f"  ret {kind} {result}", "}"]
+        result, kind = FUNCTIONS[name](w, "%x"), w.type("f")
+        lines += [f"define internal {kind} @{name}({kind} %x) {how} {{", *w.lines, f"  ret {kind} {result}", "}"]
         declared |= w.declared
+    if "philox" in names:
+        lines += _draws(width)
     return lines, declared
+
+
+def _draws(width: int) -> list[str]:
+    """The function of keyed draws, never written out: ten rounds for every draw take long to compile."""
+    w = Writer(width)
+    kind = w.type("f")
+    pair = f"{{ {kind}, {kind} }}"
+    words = ", ".join(f"{w.type('i')} %{name}" for name in ("c0", "c1", "c2", "c3", "k0", "k1"))
+    first, second = philox(w)
+    half = w.line(f"insertvalue {pair} poison, {kind} {first}, 0")
+    both = w.line(f"insertvalue {pair} {half}, {kind} {second}, 1")
+    return [f"define internal {pair} @philox({words}) noinline {{", *w.lines, f"  ret {pair} {both}", "}"]

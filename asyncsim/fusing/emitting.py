@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from asyncsim.base import rng
 from asyncsim.fusing import elementary
 from asyncsim.fusing.graph import Graph, Unfit, Var
 from asyncsim.fusing.writing import ELEMENT, Name, Writer
@@ -20,6 +19,8 @@ STORED = {"f": "double", "i": "i64", "b": "i8"}
 NAME = "program"
 MOST = 40_000
 """Numbers of a replicate in all operations together; compiling more takes longer than it saves."""
+INLINE = 64
+"""Calls of elementary functions up to which they are written out: faster, but longer to compile."""
 Lanes = list[Name]
 
 
@@ -60,7 +61,7 @@ def emitted(graph: Graph, order: list[Var], outputs: list[Var], used: list[int],
         raise Unfit(f"more than {MOST} numbers for each replicate in all operations")
     body = _Body(graph, order, outputs, used, width)
     body.write()
-    functions, declared = elementary.defined(body.functions, width)
+    functions, declared = elementary.defined(body.functions, width, inline=body.calls <= INLINE)
     declarations = body.w.declared | declared
     return "\n".join([*declarations, *functions, *body.text(), ""])
 
@@ -72,6 +73,7 @@ class _Body:
         self.graph, self.order, self.outputs, self.used = graph, order, outputs, used
         self.w, self.head = Writer(width), Writer(width, "h")
         self.functions: set[str] = set()
+        self.calls = 0
         self.values: dict[int, Lanes] = {}
         self.pointers: dict[tuple[str, int], Name] = {}
 
@@ -251,6 +253,7 @@ class _Body:
         kind = var.operands[0].kind if operation in _COMPARED or operation in ("isnan", "isinf") else var.kind
         if operation in elementary.FUNCTIONS:
             self.functions.add(operation)
+            self.calls += var.lanes
         return [_apply(self.w, operation, kind, each) for each in zip(*operands, strict=True)]
 
     def _fill(self, var: Var) -> Lanes:
@@ -354,36 +357,15 @@ class _Body:
 
     def _philox(self, var: Var, ids: Lanes, replicate: Lanes, key: Lanes) -> Lanes:
         """Both uniform numbers of a block of Philox4x32-10 for every id, the first of all of them, then the second."""
-        token, number = var.about
-        w = self.w
+        w, (token, number) = self.w, var.about
+        integers, pair = w.type("i"), f"{{ {w.type('f')}, {w.type('f')} }}"
+        self.functions.add("philox")
         pairs = []
         for one in ids:
-            words = [replicate[0], one, w.number(token, "i"), w.number(number, "i")]
-            words = self._rounds(words, list(key))
-            pairs.append([self._fraction(*words[:2]), self._fraction(*words[2:])])
+            words = (replicate[0], one, w.number(token, "i"), w.number(number, "i"), *key)
+            both = w.line(f"call {pair} @philox({', '.join(f'{integers} {word}' for word in words)})")
+            pairs.append([w.line(f"extractvalue {pair} {both}, {half}") for half in range(2)])
         return [first for first, _ in pairs] + [second for _, second in pairs]
-
-    def _rounds(self, c: list[Name], k: list[Name]) -> list[Name]:
-        w = self.w
-        mask, shift = w.number(rng.MASK, "i"), w.number(32, "i")
-        for _ in range(10):
-            p0 = w.two("mul", w.two("and", c[0], mask, "i"), w.number(rng.MULTIPLIER_0, "i"), "i")
-            p1 = w.two("mul", w.two("and", c[2], mask, "i"), w.number(rng.MULTIPLIER_1, "i"), "i")
-            high = [w.two("lshr", p, shift, "i") for p in (p1, p0)]
-            mixed = [w.two("xor", w.two("xor", h, c[at], "i"), k[place], "i")
-                     for place, (h, at) in enumerate(zip(high, (1, 3), strict=True))]  # fmt: skip
-            c = [mixed[0], w.two("and", p1, mask, "i"), mixed[1], w.two("and", p0, mask, "i")]
-            weyl = (rng.WEYL_0, rng.WEYL_1)
-            k = [w.two("and", w.two("add", x, w.number(y, "i"), "i"), mask, "i") for x, y in zip(k, weyl, strict=True)]
-        return c
-
-    def _fraction(self, high: Name, low: Name) -> Name:
-        """A 53-bit fraction in [0, 1) from two words."""
-        w = self.w
-        top = w.turn("sitofp", w.two("lshr", high, w.number(5, "i"), "i"), "i", "f")
-        rest = w.turn("sitofp", w.two("lshr", low, w.number(6, "i"), "i"), "i", "f")
-        sum_ = w.two("fadd", w.two("fmul", top, w.number(rng.TWO_26)), rest)
-        return w.two("fmul", sum_, w.number(rng.TWO_M53))
 
 
 SMALL = 8

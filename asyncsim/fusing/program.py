@@ -112,7 +112,7 @@ def _machine() -> Any:
     binding.initialize_native_asmprinter()
     target = binding.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=2, jit=True
+        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=1, jit=True
     )
 
 
@@ -123,7 +123,7 @@ def compiled(description: str, text: Callable[[], str]) -> Any:
         machine = _machine()
         module = binding.parse_assembly(text())
         module.verify()
-        options = binding.create_pipeline_tuning_options(speed_level=2)
+        options = binding.create_pipeline_tuning_options(speed_level=1)
         builder = binding.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
         engine = binding.create_mcjit_compiler(module, machine)

@@ -194,7 +194,8 @@ class FusedSampling:
         return sampler.batch(Trajectories(**made), reward, sampler.samples, version, train_version, trajectory, view)
 
     def _tree(self, sampler: Sampler, trajectory: np.ndarray, view: View) -> dict[str, Any]:
-        ids = trajectory if len(trajectory) == 1 else trajectory[sampler.realization]
+        # A copy: schedules are read-only, which torch warns about.
+        ids = trajectory.copy() if len(trajectory) == 1 else trajectory[sampler.realization]
         return {
             "weights": {name: stack[int(view.slot.flat[0])] for name, stack in view.weights.items()},
             "told": [torch.from_numpy(ids), *sampler.told],
