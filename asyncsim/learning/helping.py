@@ -119,8 +119,7 @@ def train(place: Place, cut: Cut) -> Part | None:
 
     if board[-1]:
         return None
-    if shared.spec.trained_policy.precision == "float32":
-        memory.keep()
+    memory.keep()
     with computing(shared.spec):
         block = Block(shared, cut)
         return block.train(block.begin(), after)
@@ -148,6 +147,8 @@ class Helpers:
 
     def start(self, count: int) -> None:
         """Begin, so many."""
+        # Pages that processes give back and take again at the same time slow each other down.
+        memory.keep()
         self.site.start()
         self.threads = [threading.Thread(target=self._help, daemon=True) for _ in range(count)]
         for thread in self.threads:

@@ -14,7 +14,7 @@ LOOK = 1.0
 """Seconds of training after which it is known how long the rest takes."""
 WORTH = 15.0
 """Seconds that are left where workers are started unasked: their start takes 1 to 3 s."""
-LEAST = 1 << 14
+LEAST = 1 << 15
 """Tokens that a batch of a block keeps which is made smaller unasked: below, most of the time is Python's own."""
 BYTES = 512 << 20
 """Memory of a worker before its first block."""

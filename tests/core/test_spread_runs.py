@@ -100,6 +100,27 @@ def test_several_runs_side_by_side_are_those_of_one_after_the_other(sites):
         identical(sim.run(made, seed=seed), trace)
 
 
+def test_answers_of_compare_do_not_depend_on_the_number_of_workers():
+    made = spec(sim.tasks.softmax_bandit(), links=(sim.updates.sgd(0.5),), updates=20)
+    arms = {"stale": made, "fresh": made.replace(system=sim.schedules.fixed(0))}
+    rows = []
+    for count in (1, 3):
+        answer = sim.compare(arms, smallest=0.01, max_replicates=64, workers=count, progress=False)
+        rows.append({**answer.row(), "seconds": 0})
+    assert rows[0] == rows[1]
+
+
+def test_the_command_line_takes_workers(tmp_path, capfd):
+    from asyncsim.app.cli import main
+
+    for count in ("1", "2"):
+        words = ["--updates", "5", "--replicates", "5", "--save", str(tmp_path / f"{count}.npz"), "--workers", count]
+        with pytest.raises(SystemExit) as end:
+            main(["run", *words])
+        assert end.value.code in (0, None)
+    identical(sim.Trace.load(tmp_path / "1.npz"), sim.Trace.load(tmp_path / "2.npz"))
+
+
 def test_blocks_are_alike_for_all_and_as_the_spec_says_for_one():
     made = spec(replicates=12, block=5)
     assert blocks(made) == [range(5), range(5, 10), range(10, 12)]
