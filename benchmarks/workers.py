@@ -1,12 +1,16 @@
-"""Two worker processes against one: claims and settings of an experiment, started from nothing each time."""
+"""Two worker processes against one: claims, settings of an experiment, blocks of runs, arms of a comparison."""
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
+import asyncsim as sim
 from asyncsim.app import verifying
 from asyncsim.base import workers
+from asyncsim.learning.running import together
+from asyncsim.learning.spreading import Site
 from experiments import _store
 
 CLAIMS = 24
@@ -30,6 +34,41 @@ def settings(count: int) -> float:
     return len(quick) / (time.perf_counter() - start)
 
 
+@functools.cache
+def site(count: int) -> Site:
+    """So many processes that stay until the end: a run of minutes does not feel their start."""
+    return Site(count)
+
+
+def bandit(count: int) -> float:
+    """Replicate-updates a second of a bandit that is one block in one process, some ten seconds of work."""
+    update = sim.chain(sim.updates.sgd(0.1))
+    spec = sim.Spec(
+        sim.tasks.softmax_bandit(arms=10),
+        sim.schedules.fixed(8),
+        sim.methods.grpo(),
+        update,
+        updates=100,
+        replicates=1 << 16,
+    )
+    return _rate([spec], count)
+
+
+def arms(count: int) -> float:
+    """Replicate-updates a second of two arms of a comparison, token bandits whose blocks are not cut."""
+    update = sim.chain(sim.updates.adam(0.01))
+    task = sim.tasks.token_bandit(actions=4, horizon=32)
+    methods = (sim.methods.grpo(), sim.methods.gspo())
+    specs = [sim.Spec(task, sim.schedules.fixed(4), each, update, updates=200, replicates=512) for each in methods]
+    return _rate(specs, count)
+
+
+def _rate(specs: list[sim.Spec], count: int) -> float:
+    start = time.perf_counter()
+    together([(spec, 0) for spec in specs], site(count))
+    return sum(spec.replicates * spec.updates for spec in specs) / (time.perf_counter() - start)
+
+
 def _all(call: str, arguments: list[tuple[Any, ...]], count: int) -> None:
     with workers.Crew(count) as crew:
         for future in [crew.submit(call, *each) for each in arguments]:
@@ -39,4 +78,6 @@ def _all(call: str, arguments: list[tuple[Any, ...]], count: int) -> None:
 BENCHMARKS = {
     "claims_two_workers_vs_one": (lambda: claims(2), lambda: claims(1), "claims/s"),
     "experiment_two_workers_vs_one": (lambda: settings(2), lambda: settings(1), "settings/s"),
+    "runs_two_workers_vs_one": (lambda: bandit(2), lambda: bandit(1), "replicate-updates/s"),
+    "arms_two_workers_vs_one": (lambda: arms(2), lambda: arms(1), "replicate-updates/s"),
 }

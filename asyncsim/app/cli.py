@@ -53,6 +53,9 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the result as J
 Over = Annotated[str, typer.Option(help="mean (over updates), end, time (to --target), reached, collapse.")]
 Target = Annotated[float | None, typer.Option(help="Value to reach, for --over time and reached.")]
 Better = Annotated[str, typer.Option(help="higher or lower values of the metric.")]
+RunWorkers = Annotated[
+    int | None, typer.Option("--workers", help="Processes that train (default: one a core for what takes long).")
+]
 _STDOUT = Path("-")
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an argument; repeat for more.")]
 
@@ -227,6 +230,7 @@ def run(
             help="Go on from this checkpoint, to the same bits; options that describe the run may be left out."
         ),
     ] = None,
+    workers: RunWorkers = None,
     log: Annotated[
         list[str] | None,
         typer.Option(
@@ -272,7 +276,7 @@ def run(
         spec = wording.of_file(file, given)
     if print_spec or dry_run:
         return commands.show(spec, print_spec)
-    keeping = commands.Keeping(checkpoint, checkpoint_every, resume, log or [])
+    keeping = commands.Keeping(checkpoint, checkpoint_every, resume, log or [], workers)
     return commands.run(spec, seed, plot, save, json_path, keeping)[1]
 
 
@@ -316,6 +320,7 @@ def compare(
     interval: Annotated[str, typer.Option(help="auto, planned or betting.")] = "auto",
     max_replicates: Annotated[int, typer.Option(help="Replicates at which an undecided comparison ends.")] = 1024,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    workers: RunWorkers = None,
     plot: Annotated[Path | None, typer.Option(help="Draw curves and intervals to this path.")] = None,
     json_path: Json = None,
 ) -> int:
@@ -333,6 +338,7 @@ def compare(
         "interval": interval,
         "max_replicates": max_replicates,
         "seed": seed,
+        "workers": workers,
     }
     return comparing.compare(arms, settings or [], also or [], options, plot, json_path)[1]
 

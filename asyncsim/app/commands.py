@@ -134,13 +134,14 @@ def show(spec: Spec, as_json: bool) -> int:
 class Keeping(NamedTuple):
     """Where a run is kept and logged while it is under way: `checkpoint`, `every`, `resume` as in `sim.run`.
 
-    `log`: ready callbacks in words.
+    `log`: ready callbacks in words; `workers`: processes that train.
     """
 
     checkpoint: Path | None = None
     every: str | None = None
     resume: Path | None = None
     log: Sequence[str] = ()
+    workers: int | None = None
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `sim.run` that are not left at their defaults."""
@@ -151,6 +152,7 @@ class Keeping(NamedTuple):
             "checkpoint_every": self.every,
             "resume": self.resume,
             "callback": [callbacks.named(text) for text in self.log] or None,
+            "workers": self.workers,
         }
         return {name: value for name, value in wanted.items() if value is not None}
 

@@ -197,7 +197,7 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
 
 BESIDE = (
     *("file", "seed", "plot", "save", "json_path", "print_spec", "dry_run"),
-    *("checkpoint", "checkpoint_every", "resume", "log"),
+    *("checkpoint", "checkpoint_every", "resume", "log", "workers"),
 )
 """Options that go with a spec from a file."""
 

@@ -7,6 +7,7 @@ call starts another. It ends when the process that started it ends, however that
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import os
 import pickle
 import signal
@@ -15,7 +16,8 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from typing import Any, cast
 
 from asyncsim.base import checks
@@ -41,6 +43,31 @@ def number() -> int | None:
     """The number of this worker, from 0; None in a process that is none."""
     text = os.environ.get(NUMBER, "")
     return int(text) if text.isdigit() else None
+
+
+_ALONE: ContextVar[bool] = ContextVar("alone", default=False)
+"""Whether what runs now is one of many calls, which have the cores already."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """What is called inside starts no workers unasked."""
+    before = _ALONE.set(True)
+    try:
+        yield
+    finally:
+        _ALONE.reset(before)
+
+
+def nested() -> bool:
+    """Whether others have the cores already: this is a worker, a thread or process of the caller's own, or one of many.
+
+    >>> with alone():
+    ...     nested()
+    True
+    """
+    beside = threading.current_thread() is not threading.main_thread() or multiprocessing.parent_process() is not None
+    return beside or number() is not None or _ALONE.get()
 
 
 def count_of(workers: int | None, calls: int) -> int:
@@ -149,7 +176,9 @@ def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -
     if workers == 1:
         function = named(call)
         for number, given in enumerate(arguments):
-            yield number, function(*given)
+            with alone():
+                result = function(*given)
+            yield number, result
         return
     with Crew(workers) if isinstance(workers, int) else nullcontext(workers) as crew:
         left = enumerate(arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,9 @@ from asyncsim.comparing import arms as pairing
 from asyncsim.comparing import statistics
 from asyncsim.comparing.readings import RETURNS, Reading, course, ending
 from asyncsim.comparing.tuning import STEPS, knob_of, set_knob, spread, start_of, tune
-from asyncsim.learning.running import run
+from asyncsim.learning.running import together
 from asyncsim.learning.spec import Spec
+from asyncsim.learning.spreading import Site
 
 FIRST = 64
 """Replicates of the first look; every further look doubles them."""
@@ -42,6 +43,7 @@ def compare(
     max_replicates: int = 1024,
     seed: int = 0,
     progress: bool | None = None,
+    workers: int | None = None,
 ) -> Answer:
     """Say of each arm whether it is better than the first one, worse, or equal within `smallest`, and how sure that is.
 
@@ -61,8 +63,8 @@ def compare(
         knob that every arm is tuned in, "lr" or a name such as "adam.lr" or "method.cap"; a mapping from it to the
         grid; or None. tasks: other tasks on which the same is asked. better: "higher" or "lower" values of the metric.
         interval: "planned" (near normal numbers), "betting" (bounded numbers, no further assumption) or "auto": betting
-        where it can decide within `max_replicates` or where the pilot is skewed. seed: of everything. progress: as of
-        `run`.
+        where it can decide within `max_replicates` or where the pilot is skewed. seed: of everything. progress and
+        workers: as of `run`; arms are trained side by side, and the answer does not depend on it.
 
     Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`.
     Raises `InputError` for arms that differ in nothing or do not pair, a metric that an arm lacks, smallest = 0, a best
@@ -93,9 +95,11 @@ def compare(
     tasks = (tasks,) if hasattr(tasks, "horizon") else tuple(tasks)
     reading = Reading(name, over, target, better)
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
-    answers = [question.on(specs, progress)]
-    for task in tasks:
-        answers.append(question.on({key: spec.replace(task=task) for key, spec in specs.items()}, progress))
+    with Site(workers) as site:
+        answers = [question.on(specs, progress, site)]
+        for task in tasks:
+            elsewhere = {key: spec.replace(task=task) for key, spec in specs.items()}
+            answers.append(question.on(elsewhere, progress, site))
     return Answer(
         metric=name,
         reading=str(reading) if statistic == "mean" else f"{statistic} of {reading}",
@@ -137,34 +141,39 @@ class Question:
         """Whether no chance is left in any of the arms: populations, on schedules that are not random."""
         return all(spec.sampling == "enumerate" and not spec.system.random for spec in specs.values())
 
-    def on(self, specs: Mapping[str, Spec], progress: bool | None) -> OnTask:
-        """The answer on the task of these specs."""
+    def on(self, specs: Mapping[str, Spec], progress: bool | None, site: Site | None = None) -> OnTask:
+        """The answer on the task of these specs; arms are trained side by side on the `site` (None: one by one)."""
+        site = site or Site(1)
         total = len(specs) * FIRST * 2 ** (self.looks - 1)
         with Progress("replicates", total, progress) as shown:
-            best = self._tune(specs)
+            best = self._tune(specs, site)
             ready = {name: self._ready(spec, best[name]) for name, spec in specs.items()}
-            return self._decide(ready, best, shown)
+            return self._decide(ready, best, shown, site)
 
     def _ready(self, spec: Spec, tuned: Tuned) -> Spec:
         return set_knob(spec, tuned.knob, tuned.chosen, FIRST) if tuned.knob else spec
 
-    def _tune(self, specs: Mapping[str, Spec]) -> dict[str, Tuned]:
+    def _tune(self, specs: Mapping[str, Spec], site: Site) -> dict[str, Tuned]:
+        seed = seed_of(self.seed, 0, 0)
         if self.tuned is None:
-            return {name: self._pilot(spec) for name, spec in specs.items()}
+            return dict(
+                zip(specs, _side_by_side([self._pilot(spec) for spec in specs.values()], seed, site), strict=True)
+            )
         wanted, given = (self.tuned, None) if isinstance(self.tuned, str) else _only(self.tuned)
         names = {name: knob_of(spec, wanted) for name, spec in specs.items()}
         grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
-        seed, smallest = seed_of(self.seed, 0, 0), self.smallest if self.statistic != "improvement" else 0.0
-        return {
-            name: tune(spec, name, names[name], grid, given is not None, self.reading, PILOT, seed, smallest)
+        smallest = self.smallest if self.statistic != "improvement" else 0.0
+        arms = [
+            tune(spec, name, names[name], grid, given is not None, self.reading, PILOT, smallest)
             for name, spec in specs.items()
-        }
+        ]
+        return dict(zip(specs, _side_by_side(arms, seed, site), strict=True))
 
-    def _pilot(self, spec: Spec) -> Tuned:
-        few = spread(spec.replace(replicates=PILOT))
-        return Tuned("", math.nan, pilot=self.reading.numbers(run(few, seed_of(self.seed, 0, 0), progress=False)))
+    def _pilot(self, spec: Spec) -> Generator[Spec, Trace, Tuned]:
+        trace = yield spread(spec.replace(replicates=PILOT))
+        return Tuned("", math.nan, pilot=self.reading.numbers(trace))
 
-    def _decide(self, specs: Mapping[str, Spec], best: Mapping[str, Tuned], shown: Progress) -> OnTask:
+    def _decide(self, specs: Mapping[str, Spec], best: Mapping[str, Tuned], shown: Progress, site: Site) -> OnTask:
         seen = {name: Seen() for name in specs}
         base, *others = specs
         looks: dict[str, list[Look]] = {name: [] for name in others}
@@ -176,9 +185,9 @@ class Question:
             going = [name for name in others if not looks[name] or looks[name][-1].word == "undecided"]
             if not going:
                 break
-            for name in (base, *going):
-                spec = specs[name]
-                trace = run(spread(spec.replace(replicates=count)), seed_of(self.seed, 1, look), progress=False)
+            seed, names = seed_of(self.seed, 1, look), (base, *going)
+            runs = [(spread(specs[name].replace(replicates=count)), seed) for name in names]
+            for name, trace in zip(names, together(runs, site), strict=True):
                 seen[name].add(trace, self.reading)
                 shown.add(count)
             bounds = self.reading.bounds(trace, task)
@@ -229,6 +238,22 @@ class Question:
             self.statistic, kind, sign * numbers, sign * base, bounds, self.looks, self.error / pairs
         )
         return Look(len(numbers), value, low, high, _word(low, high, self.smallest))
+
+
+def _side_by_side(arms: Sequence[Generator[Spec, Trace, Tuned]], seed: int, site: Site) -> list[Tuned]:
+    """What arms return that ask for runs: in each round all that still ask are trained together."""
+    found: dict[int, Tuned] = {}
+    sent: dict[int, Trace | None] = dict.fromkeys(range(len(arms)))
+    while sent:
+        asked: dict[int, Spec] = {}
+        for number, trace in sent.items():
+            try:
+                asked[number] = next(arms[number]) if trace is None else arms[number].send(trace)
+            except StopIteration as end:
+                found[number] = end.value
+        traces = together([(spec, seed) for spec in asked.values()], site) if asked else []
+        sent = dict(zip(asked, traces, strict=True))
+    return [found[number] for number in range(len(arms))]
 
 
 class Seen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy as np
 from asyncsim.base import calls, checks, knobs, plugins
 from asyncsim.base.answers import Tuned
 from asyncsim.base.records import Schedule
+from asyncsim.base.trace import Trace
 from asyncsim.comparing.readings import Reading
-from asyncsim.learning.running import run
 from asyncsim.learning.spec import Spec
 
 STEPS = 4
@@ -78,10 +78,11 @@ def tune(
     fixed: bool,
     reading: Reading,
     each: int,
-    seed: int,
     smallest: float = 0.0,
-) -> Tuned:
+) -> Generator[Spec, Trace, Tuned]:
     """The knob's value with the best mean of the reading: a grid, then two values half a step beside its best.
+
+    It asks for runs, so that arms can be tuned side by side: yields specs, is sent their traces, returns the value.
 
     Values ride as replicates of one run, `each` for a value. A best value at an edge extends the grid by its own half
     width, up to three times, unless an inner one is as good within a quarter of the `smallest` effect. Raises
@@ -89,7 +90,7 @@ def tune(
     value within one standard error of it is taken instead. Of values as good as the best within that quarter the least
     is chosen: a larger one gains nothing and fails more often.
     """
-    scores = _scores(spec, knob, grid, reading, each, seed)
+    scores = yield from _scores(spec, knob, grid, reading, each)
     width = max(1, (len(grid) - 1) // 2)
     extensions = 0 if fixed else EXTENSIONS
     for _ in range(extensions):
@@ -98,7 +99,7 @@ def tune(
             break
         ratio = values[1] / values[0]
         more = [values[-1] * ratio**k if best == values[-1] else values[0] / ratio**k for k in range(1, width + 1)]
-        scores |= _scores(spec, knob, tuple(more), reading, each, seed)
+        scores |= yield from _scores(spec, knob, tuple(more), reading, each)
     best, values = _best(scores, reading, smallest / 4.0, 1.0), sorted(scores)
     checks.require(
         values[0] < best < values[-1],
@@ -110,7 +111,7 @@ def tune(
     )
     at = values.index(best)
     beside = tuple(math.sqrt(best * values[at + way]) for way in (-1, 1))
-    scores |= _scores(spec, knob, beside, reading, each, seed)
+    scores |= yield from _scores(spec, knob, beside, reading, each)
     values = sorted(scores)
     means = {v: float(scores[v].mean()) for v in values}
     best = max(values[1:-1], key=lambda v: reading.orientation * means[v])
@@ -121,10 +122,10 @@ def tune(
 
 
 def _scores(
-    spec: Spec, knob: str, grid: tuple[float, ...], reading: Reading, each: int, seed: int
-) -> dict[float, np.ndarray]:
+    spec: Spec, knob: str, grid: tuple[float, ...], reading: Reading, each: int
+) -> Generator[Spec, Trace, dict[float, np.ndarray]]:
     tried = set_knob(spec, knob, tuple(float(v) for v in np.repeat(grid, each)), len(grid) * each)
-    numbers = reading.numbers(run(spread(tried), seed, progress=False)).reshape(len(grid), each)
+    numbers = reading.numbers((yield spread(tried))).reshape(len(grid), each)
     return {float(value): row for value, row in zip(grid, numbers, strict=True)}
 
 

@@ -21,7 +21,7 @@ from asyncsim.conformance._loss_search import Fit
 from asyncsim.conformance._loss_subject import Loss, Probe
 from asyncsim.conformance.reports import BiasRow, Disagreement, LossReport, Match
 from asyncsim.learning import oracle
-from asyncsim.learning.running import _threads
+from asyncsim.learning.blocks import threads
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import ANCHORS, Method
 from asyncsim.methods._weights import Weight
@@ -86,7 +86,7 @@ def check_loss(
     method = _method_like(like, anchor)
     adapters.refuse(fn)
     # Losses that overflow far out are reported, not warned of.
-    with _threads(1), np.errstate(over="ignore", invalid="ignore"):
+    with threads(1), np.errstate(over="ignore", invalid="ignore"):
         case, fits = measured(fn, method, tolerance, seed, per == "token")
         either = anchor == "either" or (anchor is None and isinstance(like, str))
         case, compared = chosen(case, getattr(fn, "old", None)) if either else (case, "")

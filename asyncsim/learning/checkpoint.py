@@ -163,6 +163,11 @@ class Keeper:
         if self.standing is None and not self.parts:
             self._write(None)
 
+    def whole(self, reason: str) -> None:
+        """Hold finished blocks only, from now on; the reason is said."""
+        self.whole_blocks = True
+        _say(f"checkpoints hold finished blocks of replicates only: {reason}")
+
     def behind(self, updates: int, packed: Callable[[], dict[str, Any]], now: bool) -> None:
         """Hear of so many updates; where a checkpoint is due, or wanted now, write what `packed` gives."""
         self.updates += updates
@@ -187,8 +192,7 @@ class Keeper:
             scalars = {**self.about, "tree": flattened(tree, arrays)}
             files.save_arrays(self.path, "checkpoint", arrays, scalars, compressed=False)
         except Unwritable as reason:
-            self.whole_blocks = True
-            _say(f"checkpoints hold finished blocks of replicates only: {reason}")
+            self.whole(str(reason))
         except checks.InputError as error:
             _say(f"no checkpoint: {error}")
         self.last, self.updates = time.monotonic(), 0

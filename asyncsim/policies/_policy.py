@@ -38,7 +38,8 @@ class Policy(Protocol):
     """A map from parameters `[R, P]` and a batch to named outputs.
 
     `size` is P; `outputs` names what it can compute; `threads` is how many its tensors are big enough for; `together`
-    is the most replicates that one block can hold (None: any number); `devices` are those it can run on; `drawing` is
+    is the most replicates that one block can hold (None: any number); `apart` whether a replicate has the same bits
+    whatever others are in its block (absent: it may not); `devices` are those it can run on; `drawing` is
     when its trajectories are drawn and `precision` the type of its parameters unless a spec says otherwise; `critic`
     says whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
     (then `score` gives the trainer's log-probs). `prepare` turns parameters into the weights that are published;
@@ -111,6 +112,7 @@ class Plain:
 
     outputs: ClassVar[tuple[str, ...]]
     together: ClassVar[int | None] = None
+    apart: ClassVar[bool] = False
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     drawing: ClassVar[str] = "late"
     precision: ClassVar[str] = "float64"

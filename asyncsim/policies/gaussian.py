@@ -27,6 +27,7 @@ class Gaussian(Plain):
 
     outputs: ClassVar[tuple[str, ...]] = ("log_prob",)
     threads: ClassVar[int] = 1
+    apart: ClassVar[bool] = True
 
     @property
     def size(self) -> int:

@@ -28,6 +28,7 @@ class Tabular(Plain):
 
     outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "kl", "log_probs", "reference", "reference_log_probs")
     threads: ClassVar[int] = 1
+    apart: ClassVar[bool] = True
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, knobs, plugins
+from asyncsim.base import calls, checks, knobs, plugins, workers
 from asyncsim.base import store as storing
 from asyncsim.base.manifest import manifest
 from asyncsim.comparing.deciding import recorded, seed_of
@@ -105,7 +105,8 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
     start = time.monotonic()
     try:
         _as_planned(content)
-        with warnings.catch_warnings(record=True) as caught:
+        # The cores belong to the units, wherever they are done.
+        with warnings.catch_warnings(record=True) as caught, workers.alone():
             warnings.simplefilter("always", checks.ShortRunWarning)
             columns = measured(content)
         data = packed(columns, content, time.monotonic() - start)

@@ -69,7 +69,7 @@ class Drawn:
     def __init__(self, bank: np.ndarray, specs) -> None:
         self.bank, self.specs = bank, list(specs)
 
-    def __call__(self, spec, seed, progress=None):
+    def __call__(self, spec, seed):
         rows = np.random.default_rng(seed).integers(0, self.bank.shape[1], spec.replicates)
         arm = next(k for k, other in enumerate(self.specs) if other.method == spec.method)
         (metric,) = spec.diagnostics
@@ -92,7 +92,8 @@ def words(case, bank, difference, smallest, monkeypatch, repetitions, planned=No
     moved = np.array([bank[0], bank[1] + difference - location(bank[1] - bank[0])])
     spec = make().replace(diagnostics=(reading.metric,))
     specs = {"a": spec, "b": spec.replace(method=spec.method.replace(advantage=sim.advantages.none()))}
-    monkeypatch.setattr(deciding, "run", Drawn(moved, specs.values()))
+    drawn = Drawn(moved, specs.values())
+    monkeypatch.setattr(deciding, "together", lambda runs, site: [drawn(*each) for each in runs])
     if planned is not None:
         monkeypatch.setattr(deciding.statistics, "interval", planned)
     plain = Reading(reading.metric)
@@ -221,12 +222,12 @@ def test_random_systems_have_a_realization_for_each_replicate(monkeypatch):
     )
     asked = []
 
-    def watched(spec, seed, progress=None):
-        trace = sim.run(spec, seed, progress=False)
-        asked.append((trace.replicates, trace.schedule.realizations))
-        return trace
+    def watched(runs, site):
+        traces = [sim.run(spec, seed, progress=False) for spec, seed in runs]
+        asked.extend((trace.replicates, trace.schedule.realizations) for trace in traces)
+        return traces
 
-    monkeypatch.setattr(deciding, "run", watched)
+    monkeypatch.setattr(deciding, "together", watched)
     a = bandit(updates=10).replace(system=system)
     sim.compare(a, a.replace(method=sim.methods.ppo_clip()), smallest=0.02, tune=None, max_replicates=128)
     assert all(realizations == replicates for replicates, realizations in asked)

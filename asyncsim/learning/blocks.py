@@ -1,0 +1,153 @@
+"""One block of replicates: from what all blocks of its run share to what it leaves behind, in whatever process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from asyncsim.base import checks, knobs
+from asyncsim.diagnostics._diagnostic import Hear, Recorder
+from asyncsim.learning import fused, versions
+from asyncsim.learning.drawing import COUPLED, DRAWING
+from asyncsim.learning.loop import Plan, run_block
+from asyncsim.learning.packing import Unwritable
+from asyncsim.learning.rollouts import Sampler
+from asyncsim.learning.sources import Cut
+from asyncsim.learning.spec import Spec, initial_rows
+from asyncsim.learning.standing import Part, Standing
+from asyncsim.learning.updating import Updater
+
+FINITE = {"float64": 1e150, "float32": 1e18}
+"""A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
+
+
+class Shared(NamedTuple):
+    """What all blocks of a run share; `batches` of each."""
+
+    spec: Spec
+    seed: int
+    batches: int
+
+
+class Block:
+    """What a block of replicates is trained with: feed, source of its batches, and recorder.
+
+    `keeping`: note what `packed` needs; `hear`: see `Recorder`.
+    """
+
+    def __init__(self, shared: Shared, cut: Cut, keeping: bool = False, hear: Hear | None = None) -> None:
+        spec, policy = shared.spec, shared.spec.trained_policy
+        self.shared, self.replicates, self.task = shared, cut.replicates, spec.fitted_task
+        self.coupled = cut.schedule is None
+        self.feed = cut.feed(spec, shared.batches, shared.seed)
+        # A part of another package may have no way to be packed.
+        parts = {"task": self.task, "policy": policy, "system": self.feed}
+        self.unpackable = [name for name, part in parts.items() if not hasattr(part, "packed")]
+        if keeping and not self.unpackable:
+            self.task = self.task.keeping()
+            self.feed.keeping()
+        sampler = Sampler(self.task, policy, spec.samples_per_group, shared.seed, cut.replicates, cut.realization)
+        self.source: Any = (COUPLED if self.coupled else DRAWING)[spec.drawn](sampler, self.feed, spec.sampling)
+        fused.sampling(spec, self.source)
+        self.method, self.update = (knobs.bind(part, cut.replicates) for part in (spec.method, spec.update))
+        self.recorder = Recorder(spec.diagnostics, policy, spec.every, len(cut.replicates), policy.size, hear)
+
+    def packed(self, at: Standing) -> dict[str, Any]:
+        """Everything that the next batch depends on, in plain containers."""
+        if self.unpackable:
+            raise Unwritable(f"the {self.unpackable[0]} has no method `packed`")
+        parts: dict[str, Any] = {"feed": self.feed, "source": self.source, "recorder": self.recorder}
+        return {**{name: part.packed() for name, part in parts.items()}, **at._asdict()}
+
+    def restore(self, tree: dict[str, Any]) -> Standing:
+        """Where the block stood when `packed` was asked, all its parts with it."""
+        self.feed.restore(tree["feed"])
+        self.source.restore(tree["source"], tree["batch"])
+        self.recorder.restore(tree["recorder"])
+        return Standing(*(tree[name] for name in Standing._fields))
+
+    def begin(self) -> Standing:
+        """Where it stands before its first batch."""
+        spec, policy = self.shared.spec, self.shared.spec.trained_policy
+        dtype = getattr(torch, spec.precision)
+        rows = initial_rows(spec.initial, spec.replicates, policy.size)
+        if rows is None:
+            initial = policy.initial(self.replicates, dtype, self.shared.seed)
+        else:
+            mine = np.broadcast_to(rows, (spec.replicates, policy.size))[self.replicates]
+            initial = versions.tensor(mine.copy()).to(dtype)
+        return Standing(0, initial, self.update.init(initial), torch.full(initial.shape[:1], -1))
+
+    def _updater(self) -> Updater:
+        spec = self.shared.spec
+        return Updater(
+            task=self.task,
+            policy=spec.trained_policy,
+            method=self.method,
+            update=self.update,
+            also=self.recorder.outputs,
+            updates_per_version=spec.system.batches_per_publish * spec.passes,
+            micro_batches=spec.micro_batches,
+            limit=FINITE[spec.precision],
+        )
+
+    def train(self, at: Standing, after: Callable[[Standing], bool]) -> Part:
+        """Train it on from there; `after` hears behind every batch where it stands, and says whether to stop."""
+        spec = self.shared.spec
+        plan = Plan(
+            policy=spec.trained_policy,
+            update=fused.update(spec, self._updater(), self.recorder),
+            source=self.source,
+            recorder=self.recorder,
+            batches=self.shared.batches,
+            epochs=spec.passes,
+            batches_per_publish=spec.system.batches_per_publish,
+            progress=after,
+        )
+        at = run_block(plan, at)
+        # Collect its results.
+        made = at.batch * spec.passes
+        metrics, accumulated = self.recorder.results(whole=made == spec.updates)
+        schedule = self.feed.record() if self.coupled else None
+        parameters, diverged = at.parameters.double().cpu().numpy(), at.diverged.cpu().numpy()
+        return Part(metrics, accumulated, self.recorder.axes, parameters, diverged, schedule, made)
+
+
+@contextmanager
+def computing(spec: Spec) -> Iterator[None]:
+    """Torch as runs of the spec need it: without gradients, with the policy's threads, on the device."""
+    with torch.no_grad(), threads(spec.trained_policy.threads), _on(spec.device):
+        yield
+
+
+@contextmanager
+def _on(device: str) -> Iterator[None]:
+    """New tensors on a device; what it has no room for is refused by name."""
+    try:
+        with versions.on(device):
+            yield
+    except (MemoryError, RuntimeError) as error:
+        # Torch has a class of its own for a full GPU, and for full main memory only a text.
+        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "allocate memory" not in str(error):
+            raise
+        raise checks.InputError(
+            "memory",
+            str(error).splitlines()[0] if str(error) else "exhausted",
+            f"within that of the device ({device})",
+            "lower samples_per_group, groups_per_batch, the horizon, block or the policy's micro_batch",
+        ) from error
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Limit torch's threads: small tensors gain nothing from two, and lose tenfold when a core is taken."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(before, count))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

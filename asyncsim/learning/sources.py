@@ -1,0 +1,158 @@
+"""The schedule of a run: which realization every replicate reads, and what of it a block is told."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.base import checks, records
+from asyncsim.base.feeds import EagerFeed, head
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.standing import Part
+
+
+class Cut(NamedTuple):
+    """A block of replicates and what it reads of the run's schedule.
+
+    `replicates`: their global numbers `[R]`; `schedule`: the rows that they read, None where it is stepped block by
+    block; `realization`: the row of each replicate `[R]`.
+    """
+
+    replicates: np.ndarray
+    schedule: records.Schedule | None
+    realization: np.ndarray
+
+    def __reduce__(self) -> Any:
+        """For other processes, without what axes repeat along which nothing varies."""
+        if self.schedule is None:
+            return Cut, tuple(self)
+        fields = {field.name: getattr(self.schedule, field.name) for field in dataclasses.fields(self.schedule)}
+        slim = {name: _slim(value) if isinstance(value, np.ndarray) else value for name, value in fields.items()}
+        return _whole, (self.replicates, slim, self.realization)
+
+    def feed(self, spec: Spec, batches: int, seed: int) -> Any:
+        """A feed of so many batches; a coupled one is stepped from the same keys wherever it is made."""
+        if self.schedule is not None:
+            return EagerFeed(self.schedule)
+        size = len(self.replicates)
+        return spec.system.feed(
+            batches, spec.samples_per_group, spec.task.horizon, size, seed, first=int(self.replicates[0])
+        )
+
+
+class _Slim(NamedTuple):
+    """An array by what varies of it, and its shape."""
+
+    values: np.ndarray
+    shape: tuple[int, ...]
+
+
+def _slim(array: np.ndarray) -> _Slim:
+    return _Slim(array[tuple(slice(0, 1 if stride == 0 else None) for stride in array.strides)], array.shape)
+
+
+def _whole(replicates: np.ndarray, fields: dict[str, Any], realization: np.ndarray) -> Cut:
+    """The way back from `Cut.__reduce__`."""
+    arrays = {name: np.broadcast_to(*value) for name, value in fields.items() if isinstance(value, _Slim)}
+    return Cut(replicates, records.Schedule(**{**fields, **arrays}), realization)
+
+
+class Source:
+    """The schedule of a run: made once when it can be known beforehand, stepped block by block when it cannot."""
+
+    def __init__(self, spec: Spec, seed: int) -> None:
+        self.spec, self.seed, system = spec, seed, spec.system
+        saved = isinstance(system, records.Schedule)
+        self.coupled = not saved and system.coupled
+        checks.require(
+            spec.updates % spec.passes == 0,
+            "updates",
+            spec.updates,
+            f"a multiple of epochs = {spec.passes}",
+            "whole batches are trained",
+        )
+        # Count batches and realizations.
+        self.batches = spec.updates // spec.passes
+        checks.require(
+            spec.realizations is None or not (saved or self.coupled),
+            "realizations",
+            spec.realizations,
+            "absent with a saved or coupled schedule",
+            "its realizations are its own",
+        )
+        if saved:
+            self._check_saved(system)
+            count = system.realizations
+        elif self.coupled:
+            count = spec.replicates
+        else:
+            count = min(spec.realizations or system.realizations(spec.replicates), spec.replicates)
+        # Spread replicates over the schedule.
+        self.realization = np.arange(spec.replicates) % count
+        self.schedule = None
+        if saved:
+            self.schedule = system
+        elif not self.coupled:
+            self.schedule = system.schedule(self.batches, spec.samples_per_group, spec.task.horizon, count, seed)
+        checks.require(
+            self.schedule is None or int(self.schedule.version.min()) >= 0,
+            "schedule.version",
+            -1,
+            "known for every token",
+            "data of unknown version cannot be drawn again; drop those trajectories",
+        )
+
+    def cut(self, replicates: np.ndarray) -> Cut:
+        """What a block of replicates reads."""
+        if self.schedule is None:
+            return Cut(replicates, None, np.arange(len(replicates)))
+        rows, position = np.unique(self.realization[replicates], return_inverse=True)
+        whole = len(rows) == self.schedule.realizations
+        return Cut(replicates, head(self.schedule, self.batches, None if whole else rows), position)
+
+    def recorded(self, blocks: list[Part], updates: int) -> records.Schedule:
+        """The realized schedule of all blocks, as far as so many updates go."""
+        if self.schedule is not None:
+            return head(self.schedule, updates // self.spec.passes)
+        parts = [block.schedule for block in blocks if block.schedule is not None]
+        names = ("version", "trajectory", "work", "seconds")
+        known = {name: [getattr(part, name) for part in parts] for name in names if getattr(parts[0], name) is not None}
+        joined: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in known.items()}
+        return dataclasses.replace(parts[0], **joined)
+
+    def _check_saved(self, schedule: records.Schedule) -> None:
+        spec = self.spec
+        checks.require(
+            schedule.batches >= self.batches,
+            "updates",
+            spec.updates,
+            f"at most {schedule.batches * spec.passes}, the schedule's length",
+            "save a longer schedule",
+        )
+        # Match group size and horizon.
+        checks.require(
+            schedule.version.shape[3] == spec.samples_per_group,
+            "samples_per_group",
+            spec.samples_per_group,
+            f"{schedule.version.shape[3]}, as in the schedule",
+            "use the group size it was made for",
+        )
+        checks.require(
+            schedule.version.shape[4] in (1, spec.task.horizon),
+            "schedule tokens",
+            schedule.version.shape[4],
+            f"1 or the task's horizon {spec.task.horizon}",
+            "use the task it was made for",
+        )
+        # Bound ids and realizations.
+        for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
+            checks.require(0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws")
+        checks.require(
+            schedule.realizations <= spec.replicates,
+            "replicates",
+            spec.replicates,
+            f"at least {schedule.realizations}, the schedule's realizations",
+            "raise replicates",
+        )
