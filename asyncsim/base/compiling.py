@@ -18,10 +18,11 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-from asyncsim.base import files
+from asyncsim.base import checks, files
 
 SUM = 16
 """Bytes of the digest at the end of every kept file; what reads pickles stops before it."""
+_NOWHERE = "compiled code is not kept: no folder for it is writable; set NUMBA_CACHE_DIR to one that is"
 _reported: set[str] = set()
 
 
@@ -33,9 +34,7 @@ def kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         try:
             dispatcher._cache = _DiskCache(function)
         except (RuntimeError, OSError):  # no folder of any kind can be written
-            _report(
-                "kept", "compiled code is not kept: no folder for it is writable; set NUMBA_CACHE_DIR to one that is"
-            )
+            _report("kept", _NOWHERE)
         return dispatcher
 
     return compile_function
@@ -79,6 +78,55 @@ class _DiskCache(FunctionCache):
             where = f"in {self._cache_path} ({reason}); set NUMBA_CACHE_DIR to another folder"
             _report("kept", f"compiled code is not kept {where}")
             self.disable()
+
+
+class Shelf:
+    """Machine code under names of one's own, in the folder where numba keeps that of a function; the oldest give way.
+
+    Whatever a folder or a disk does only makes programs slower to start.
+    """
+
+    def __init__(self, function: Callable[..., Any], most: int = 256) -> None:
+        self.most, self.folder = most, None
+        try:
+            self.folder = Path(FunctionCache(function)._cache_path)
+        except (RuntimeError, OSError):
+            _report("kept", _NOWHERE)
+
+    def read(self, name: str) -> bytes | None:
+        """What was kept under a name; None where nothing was, or a file is damaged."""
+        path = self._path(name)
+        if path is None or not path.is_file():
+            return None
+        try:
+            data = path.read_bytes()
+            if _digest(data[:-SUM]) == data[-SUM:]:
+                path.touch()  # the least used go first
+                return data[:-SUM]
+            _report("damaged", f"kept code in {self.folder} is damaged and is compiled anew")
+        except OSError:  # gone, or not ours to read
+            pass
+        return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Keep it if that is possible."""
+        path = self._path(name)
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.write_atomically(path, lambda file: file.write(data + _digest(data)))
+            for old in sorted(path.parent.glob("*.program"), key=lambda x: x.stat().st_mtime)[: -self.most]:
+                old.unlink(missing_ok=True)
+        except (OSError, checks.InputError) as error:
+            reason = getattr(error, "strerror", None) or error
+            _report(
+                "kept", f"compiled code is not kept in {self.folder} ({reason}); set NUMBA_CACHE_DIR to another folder"
+            )
+            self.folder = None
+
+    def _path(self, name: str) -> Path | None:
+        return None if self.folder is None else self.folder / f"{name}.program"
 
 
 class _Files(IndexDataCacheFile):

@@ -35,7 +35,7 @@ OUTSIDE = ("version", "train_version", "realization", "trajectory", "after")
 """Fields of a batch that differ from batch to batch and are no tensors of the replicates."""
 FOLDERS = ("advantages", "diagnostics", "factors", "methods", "penalties", "policies", "tasks", "updates")
 """Where parts stand that do nothing but what their tensors say; planted defects and users' functions may."""
-UPDATES = 500
+UPDATES = 1000
 """Updates of a run from which a program is made: fewer take less time than making it."""
 
 

@@ -10,6 +10,7 @@ import asyncsim as sim
 from asyncsim.fusing import elementary, emitting
 from asyncsim.learning import fused
 from tests.contracts.test_every_plugin import EVERY, spec_of
+from tests.fusing.code import unkept
 
 COUPLED = {"bapo_code", "bapo_paper", "m2po_areal", "m2po_mask", "m2po_waterfill", "p3o", "sat"}
 """Methods that ask what the numbers of the batch are: thresholds found by search, sizes of segments."""
@@ -182,6 +183,6 @@ DEFECTS = {
 def test_planted_defects_are_seen(name, monkeypatch):
     table, key, wrong = DEFECTS[name]
     monkeypatch.setitem(table, key, wrong)
-    monkeypatch.setattr("asyncsim.fusing.program._compiled", {})
+    unkept(monkeypatch)
     with pytest.raises(AssertionError):
         assert_equal(*both(laid_out("dropped groups")))

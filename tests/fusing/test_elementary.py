@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from asyncsim.fusing import elementary
 from asyncsim.fusing.program import Program
+from tests.fusing.code import unkept
 
 TRUTH = {
     "exp": np.exp,
@@ -86,6 +87,6 @@ def test_a_wrong_coefficient_is_seen(name, monkeypatch):
     monkeypatch.setitem(
         elementary.FUNCTIONS, name, lambda w, x: w.two("fmul", right(w, x), w.number(1.0 + 8 * 2.0**-52))
     )
-    monkeypatch.setattr("asyncsim.fusing.program._compiled", {})
+    unkept(monkeypatch)
     with pytest.raises(AssertionError):
         assert_close(name, np.linspace(0.5, 3.0, 64))
