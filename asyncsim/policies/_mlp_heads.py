@@ -31,7 +31,7 @@ class Head(Protocol):
 
 
 def log_softmax(raw: Tensor) -> Tensor:
-    """log softmax over the choices. Rows of few numbers cost ten times those of the transpose, which is how they lie."""
+    """log softmax over the choices, taken along the transpose, as they lie: rows of few numbers cost ten times that."""
     return raw.mT.log_softmax(-2).mT.contiguous()
 
 
