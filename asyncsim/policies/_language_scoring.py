@@ -98,7 +98,9 @@ class Scoring:
                 terms.append(live)
                 weights.append(weight)
             gradients = torch.autograd.grad(terms, leaves, weights, retain_graph=graphs is not None)
-            total[piece.owner % len(total)] += torch.cat([g.reshape(-1) for g in gradients]).to(total.dtype)
+            row = total[piece.owner % len(total)]
+            for part, gradient in zip(row.split([g.numel() for g in gradients]), gradients, strict=True):
+                part += gradient.reshape(-1).to(total.dtype)
         return total
 
     def _again(self) -> Iterator[Graph]:
