@@ -39,9 +39,12 @@ class Prompts:
 
     def distinct(self) -> tuple[Prompts, Tensor]:
         """Each prompt once, and which of them every row has, int64 `[B]`."""
-        keyed = torch.cat([self.length.unsqueeze(1), self.rest], 1)
-        unique, which = torch.unique(keyed, dim=0, return_inverse=True)
-        return replace(self, rest=unique[:, 1:].contiguous(), length=unique[:, 0].contiguous()), which
+        first, which = self.alike(self.rest[:, :0])
+        return self.rows(first), which
+
+    def alike(self, response: Tensor) -> tuple[Tensor, Tensor]:
+        """The first row of each prompt with its response int64 `[B, T]`, `[b]`, and which of them every row is like."""
+        return alike(torch.cat([self.length.unsqueeze(1), self.rest, response], 1))
 
     def occupied(self, tokens: int) -> Tensor:
         """Which columns hold a token, with `tokens` of the response: bool `[B, K + W + tokens]`."""
@@ -49,6 +52,21 @@ class Prompts:
         column = torch.arange(-W, tokens).unsqueeze(0)
         inside = column >= (self.shared.shape[0] - self.length).unsqueeze(1)
         return torch.cat([torch.ones(len(self.length), self.shared.shape[0], dtype=torch.bool), inside], 1)
+
+
+def alike(table: Tensor) -> tuple[Tensor, Tensor]:
+    """The first of each kind of row of a table, int64 `[b]` ascending, and which of these every row equals, `[B]`.
+
+    >>> [part.tolist() for part in alike(torch.tensor([[7, 1], [3, 2], [7, 1], [3, 1]]))]
+    [[0, 1, 3], [0, 1, 0, 2]]
+    """
+    kinds, kind = torch.unique(table, dim=0, return_inverse=True)
+    row = torch.arange(len(kind))
+    first = torch.full((len(kinds),), len(kind)).scatter_reduce_(0, kind, row, "amin")
+    first, order = first.sort()
+    rank = torch.empty_like(order)
+    rank[order] = row[: len(order)]
+    return first, rank[kind]
 
 
 def lay_out(seen: Tensor, context: int) -> Prompts:

@@ -12,7 +12,7 @@ from asyncsim.learning.batch import Draws
 from asyncsim.learning.versions import View
 from asyncsim.policies._cache import Columns, Pair
 from asyncsim.policies._language_network import Model, read
-from asyncsim.policies._language_prompts import Prompts, common, joined, read_through, refuse_long
+from asyncsim.policies._language_prompts import Prompts, alike, common, joined, read_through, refuse_long
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,24 @@ class Distribution:
         return scaled.log_softmax(-1)
 
 
-def choose(log_prob: Tensor, uniform: Tensor) -> Tensor:
+def choose(log_prob: Tensor, uniform: Tensor, which: Tensor | None = None) -> Tensor:
     """Tokens int64 `[B]` by inverse CDF of log-probabilities `[B, V]`; impossible ones are never chosen.
 
-    A uniform number of 53 bits times the total stays below the total, so some edge lies above it.
+    With `which` int64 `[B]` every number reads that row of log-probabilities `[b, V]`. A uniform number of 53 bits
+    times the total stays below the total, so some edge lies above it.
     """
     edges = log_prob.double().exp().cumsum(-1)
+    edges = edges if which is None else edges[which]
     token = torch.searchsorted(edges, (uniform * edges[:, -1]).unsqueeze(1), right=True).squeeze(1)
     # Weights that have diverged give NaN, above which there is no edge.
     return token.clamp(max=log_prob.shape[1] - 1)
 
 
 class Lane:
-    """The cache of the rows that one set of weights is reading.
+    """The cache of the rows that one set of weights is reading; rows that are alike so far share one place in it.
 
-    `place` int64 `[B]`: position of a row of the batch in the cache (-1: absent). `upto` int64 `[B]`: tokens of its
-    response in the cache; reading one again removes those behind it.
+    `place` int64 `[B]`: position of a row of the batch in the cache (-1: absent). `rows`: one row of each position.
+    `upto` int64 `[B]`: tokens of its response in the cache; reading one again removes those behind it.
     """
 
     def __init__(self, network: nn.Module, prompts: Prompts) -> None:
@@ -69,58 +71,75 @@ class Lane:
         self.place = torch.full(prompts.length.shape, -1)
         self.upto = torch.zeros_like(prompts.length)
 
-    def logits(self, rows: Tensor, actions: Tensor) -> Tensor:
-        """Logits `[b, V]` of the token behind `actions` int64 `[B, t]`, for some rows int64 `[b]`."""
+    def logits(self, rows: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits `[b, V]` of the token behind `actions` int64 `[B, t]`, and which of them each of some rows has."""
         t = actions.shape[1]
         ready = (self.place[rows] >= 0) & (self.upto[rows] >= t - 1) & (t > 0)
         if bool(ready.all()):
             return self._step(rows, actions)
         if not bool(ready.any()):
             return self._prefill(rows, actions)
-        stepped, fresh = self._step(rows[ready], actions), self._prefill(rows[~ready], actions)
-        logits = stepped.new_empty(len(rows), stepped.shape[1])
-        logits[ready], logits[~ready] = stepped, fresh
-        return logits
+        stepped, known = self._step(rows[ready], actions)
+        fresh, new = self._prefill(rows[~ready], actions)
+        which = torch.empty_like(rows)
+        which[ready], which[~ready] = known, len(stepped) + new
+        return torch.cat([stepped, fresh]), which
 
-    def _prefill(self, rows: Tensor, actions: Tensor) -> Tensor:
-        """Read prompts and responses from the beginning; equal prompts without a response are read once."""
-        prompts, t, which = self.prompts.rows(rows), actions.shape[1], None
-        responses = actions[rows]
-        if t == 0:
-            prompts, which = prompts.distinct()
-            responses = responses[: len(prompts.length)]
-        logits, layers = read_through(self.network, prompts, responses, self.shared, 1)
-        self._admit(rows, layers, which)
-        self.upto[rows] = t
-        return logits[:, 0] if which is None else logits[which, 0]
+    def _prefill(self, rows: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Read prompts and responses from the beginning."""
+        first, which = self.prompts.rows(rows).alike(actions[rows])
+        leaders = rows[first]
+        logits, layers = read_through(self.network, self.prompts.rows(leaders), actions[leaders], self.shared, 1)
+        self._admit(rows, which, leaders, Columns(joined(self.shared, layers, torch.arange(len(leaders)))))
+        self.upto[rows] = actions.shape[1]
+        return logits[:, 0], which
 
-    def _admit(self, rows: Tensor, layers: list[Pair], which: Tensor | None) -> None:
-        """Put rows into the cache, with the shared columns in front of each."""
-        fresh = Columns(joined(self.shared, layers, torch.arange(len(rows)) if which is None else which))
-        known = self.place[self.rows] >= 0
-        known &= ~torch.isin(self.rows, rows)
-        if self.cache is None or not bool(known.any()):
-            self.cache, self.rows = fresh, rows
+    def _admit(self, rows: Tensor, which: Tensor, leaders: Tensor, fresh: Columns) -> None:
+        """Put rows into the cache behind those that stay; `which` of the fresh places each of them has."""
+        self.place[rows] = -1
+        present = (self.place >= 0).nonzero()[:, 0]
+        used, place = torch.unique(self.place[present], return_inverse=True)
+        if self.cache is None or len(used) == 0:
+            self.cache, self.rows = fresh, leaders
         else:
-            remaining = self.cache if bool(known.all()) else self.cache.select(known.nonzero()[:, 0])
-            self.cache, self.rows = remaining.concatenate(fresh), torch.cat([self.rows[known], rows])
-        self.place.fill_(-1)
-        self.place[self.rows] = torch.arange(len(self.rows))
+            staying = torch.empty_like(used)
+            staying[place] = present
+            remaining = self.cache if len(used) == len(self.rows) else self.cache.select(used)
+            self.cache, self.rows = remaining.concatenate(fresh), torch.cat([staying, leaders])
+            self.place[present] = place
+        self.place[rows] = len(used) + which
 
-    def _step(self, rows: Tensor, actions: Tensor) -> Tensor:
-        """Read the last token of some rows; when they are three quarters of the cache or less, the others leave it."""
+    def _step(self, rows: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Read the last token of some rows, once for those that stay alike."""
         assert self.cache is not None
-        if 4 * len(rows) <= 3 * len(self.rows):
-            self.cache, self.rows = self.cache.select(self.place[rows]), rows
-            self.place.fill_(-1)
-            self.place[rows] = torch.arange(len(rows))
-        t, places, everyone = actions.shape[1], self.place[rows], len(rows) == len(self.rows)
+        t = actions.shape[1]
+        first, which = alike(torch.stack([self.place[rows], actions[rows, t - 1]], 1))
+        leaders = rows[first]
+        self._seat(rows, which, leaders)
+        places, everyone = self.place[leaders], len(leaders) == len(self.rows)
         prompts = self.prompts.rows(self.rows)
         self.cache.point(prompts.width + t - 1, None if everyone else places)
         ids, place = actions[self.rows, t - 1 :], (prompts.length + t - 1).unsqueeze(1)
         logits = read(self.network, ids, place, prompts.occupied(t)[:, None, None], self.cache, 1)[:, 0]
         self.upto[rows] = t
-        return logits[places]
+        return logits[places], which
+
+    def _seat(self, rows: Tensor, which: Tensor, leaders: Tensor) -> None:
+        """Give each kind of row a place of its own, before the columns of its leader are written.
+
+        Where rows of one place have parted, or three quarters of the cache or less are read on, the others leave it.
+        """
+        assert self.cache is not None
+        places = self.place[leaders]
+        if len(torch.unique(places)) < len(places) or 4 * len(places) <= 3 * len(self.rows):
+            self.cache, self.rows = self.cache.select(places), leaders
+            self.place.fill_(-1)
+            self.place[rows] = which
+            return
+        # Rows that are not read on lose a place whose columns go on without them.
+        self.place[torch.isin(self.place, places)] = -1
+        self.place[rows] = places[which]
+        self.rows[places] = leaders
 
 
 @dataclass
@@ -186,10 +205,10 @@ def draw(
     log_prob = torch.zeros(owner.shape, dtype=view.weights["flat"].dtype)
     for one in torch.unique(owner[active]).tolist():
         rows = (active & (owner == one)).nonzero()[:, 0]
-        logits = memory.lane(model, view, one, form).logits(rows, memory.actions[:, :token])
+        logits, which = memory.lane(model, view, one, form).logits(rows, memory.actions[:, :token])
         log_probs = distribution.log_prob(logits)
-        chosen = choose(log_probs, uniform[rows])
+        chosen = choose(log_probs, uniform[rows], which)
         action[rows] = chosen
-        log_prob[rows] = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1).to(log_prob.dtype)
+        log_prob[rows] = log_probs[which, chosen].to(log_prob.dtype)
         memory.note(token, rows, chosen)
     return action.reshape(shape), log_prob.reshape(shape)

@@ -44,17 +44,22 @@ class Scoring:
     names: tuple[str, ...]
 
     def outputs(self, network: nn.Module, piece: Piece) -> Outputs:
-        """Outputs by name `[b, T]`, 0 where another owner's weights are read; differentiable in live weights."""
+        """Outputs by name `[b, T]`, 0 where another owner's weights are read; differentiable in live weights.
+
+        Equal responses to equal prompts go through the network once.
+        """
         T = int(piece.chosen.any(0).nonzero()[-1]) + 1
         prompts, action = self.prompts.rows(piece.rows), self.action[piece.rows, :T]
-        log_probs = self.law.log_prob(teacher_forced(network, prompts, action))
+        first, which = prompts.alike(action)
+        action = action[first]
+        log_probs = self.law.log_prob(teacher_forced(network, prompts.rows(first), action))
         outputs: Outputs = {}
         for name in self.names:
             if name == "log_prob":
                 value = log_probs.gather(2, action.clamp(min=0).unsqueeze(2)).squeeze(2)
             else:
                 value = -(log_probs.exp() * log_probs.masked_fill(log_probs == -torch.inf, 0.0)).sum(2)
-            value = torch.where(piece.chosen[:, :T], value, torch.zeros((), dtype=value.dtype))
+            value = torch.where(piece.chosen[:, :T], value[which], torch.zeros((), dtype=value.dtype))
             outputs[name] = nn.functional.pad(value, (0, self.action.shape[1] - T))
         return outputs
 
@@ -93,7 +98,9 @@ class Scoring:
                 terms.append(live)
                 weights.append(weight)
             gradients = torch.autograd.grad(terms, leaves, weights, retain_graph=graphs is not None)
-            total[piece.owner % len(total)] += torch.cat([g.reshape(-1) for g in gradients]).to(total.dtype)
+            row = total[piece.owner % len(total)]
+            for part, gradient in zip(row.split([g.numel() for g in gradients]), gradients, strict=True):
+                part += gradient.reshape(-1).to(total.dtype)
         return total
 
     def _again(self) -> Iterator[Graph]:

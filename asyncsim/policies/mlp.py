@@ -13,7 +13,7 @@ from torch import Tensor
 from asyncsim.base import checks
 from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights
-from asyncsim.policies._mlp_heads import HEADS, Head
+from asyncsim.policies._mlp_heads import HEADS, Head, log_softmax
 from asyncsim.policies._mlp_layout import Layout
 from asyncsim.policies._mlp_network import Evaluation, merged, passes
 from asyncsim.policies._policy import Act, Forward, Plain
@@ -219,7 +219,7 @@ class Mlp(Plain):
             return at.valuer.outputs.gather(-1, action.unsqueeze(-1)).squeeze(-1)
         raw = at.actor.outputs
         if name == "log_probs":
-            return raw.log_softmax(-1)
+            return log_softmax(raw)
         return (
             self._head.log_prob(raw, at.log_std, action) if name == "log_prob" else self._head.entropy(raw, at.log_std)
         )

@@ -18,6 +18,8 @@ from asyncsim.learning.step import Step
 
 NOTHING = "no links: the gradient itself is added, step size 1"
 """What the header of a run says of the empty chain."""
+LARGE, PIECE = 1 << 20, 1 << 17
+"""Parameters from which on a model is updated in pieces of so many: whole arrays beside it would not fit the cache."""
 State = dict[str, Tensor]
 """State of a link: named tensors with the replicate axis first."""
 
@@ -138,7 +140,10 @@ def advance(
 
 def norm(direction: Tensor) -> Tensor:
     """Euclidean norm over all parameters, `[R, 1]`, accumulated in float64."""
-    return torch.linalg.vector_norm(direction, dim=-1, keepdim=True, dtype=torch.float64).to(direction.dtype)
+    pieces = [direction] if direction.shape[1] <= LARGE else direction.split(PIECE, dim=1)
+    lengths = [torch.linalg.vector_norm(piece, dim=-1, keepdim=True, dtype=torch.float64) for piece in pieces]
+    whole = lengths[0] if len(lengths) == 1 else torch.linalg.vector_norm(torch.cat(lengths, 1), dim=-1, keepdim=True)
+    return whole.to(direction.dtype)
 
 
 def _column(flag: Tensor, like: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from asyncsim.updates._link import LARGE, PIECE
+
 
 def moments(g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tensor) -> tuple[Tensor, Tensor]:
     """First and second moment `[R, P]` after the gradient `g`; factors `[R, 1]` in float64.
@@ -14,6 +16,22 @@ def moments(g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tens
     """
     first = first * beta1.to(g.dtype) + g * (1.0 - beta1).to(g.dtype)
     return first, (g * g).mul_((1.0 - beta2).to(g.dtype)).add_(second * beta2.to(g.dtype))
+
+
+def moved(
+    g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tensor, size: Tensor, scale: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The step of `adam_step` and the moments it is made of; of large models piece by piece, with the same bits."""
+    if g.shape[1] <= LARGE:
+        first, second = moments(g, first, second, beta1, beta2)
+        return adam_step(first, second, size, scale, eps), first, second
+    whole = torch.empty_like(g), torch.empty_like(g), torch.empty_like(g)
+    for begin in range(0, g.shape[1], PIECE):
+        part = slice(begin, begin + PIECE)
+        made = moved(g[:, part], first[:, part], second[:, part], beta1, beta2, size, scale, eps)
+        for array, numbers in zip(whole, made, strict=True):
+            array[:, part] = numbers
+    return whole
 
 
 def adam_step(first: Tensor, second: Tensor, size: Tensor, scale: Tensor, eps: float) -> Tensor:

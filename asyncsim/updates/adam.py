@@ -10,7 +10,7 @@ from torch import Tensor
 
 from asyncsim.base.knobs import MARK, knob
 from asyncsim.updates._link import Record, State
-from asyncsim.updates._moments import adam_step, moments
+from asyncsim.updates._moments import moved
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class Adam:
         g = record.direction
         count = state["count"] + 1.0
         lr, beta1, beta2 = (torch.zeros_like(count) + knob for knob in (self.lr, self.beta1, self.beta2))
-        first, second = moments(g, state["first"], state["second"], beta1, beta2)
-        record.direction = adam_step(first, second, lr / (1.0 - beta1**count), 1.0 / (1.0 - beta2**count), self.eps)
+        size, scale = lr / (1.0 - beta1**count), 1.0 / (1.0 - beta2**count)
+        step, first, second = moved(g, state["first"], state["second"], beta1, beta2, size, scale, self.eps)
+        record.direction = step
         return record, {"first": first, "second": second, "count": count}
 
 

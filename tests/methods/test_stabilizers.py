@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
+from asyncsim.updates import _link, _moments
 from asyncsim.updates._link import Stateless
 from tests.contracts.test_links import R, SkipSecond, apply, directions, signal, turned
 
@@ -80,6 +81,25 @@ def test_lr_by_lag_reads_the_realized_lag():
     )
     expected = [1.0, 1.0, 1 / 2, 1 / 3, 1 / 3, 1 / 3]
     np.testing.assert_allclose(sim.run(spec)["lr_by_lag_scale"][:, 0], expected, rtol=1e-15)
+
+
+# Large models.
+
+
+@pytest.mark.parametrize("size", [_link.LARGE + 1, _link.LARGE + _link.PIECE])
+def test_models_in_pieces_take_the_step_of_whole_ones(size, monkeypatch):
+    """Adam to the bit, the clipped norm to rounding; the last piece may have one parameter."""
+    generator = torch.Generator().manual_seed(size)
+    given = [torch.randn((R, size), generator=generator) for _ in range(2)]
+    chain = sim.chain(sim.updates.clip_norm(3.0), sim.updates.adam(1e-3))
+    adam = sim.chain(sim.updates.adam(0.5))
+    pieces = [apply(each, given)[0] for each in (chain, adam)]
+    for module in (_link, _moments):
+        monkeypatch.setattr(module, "LARGE", size)
+    whole = [apply(each, given)[0] for each in (chain, adam)]
+    torch.testing.assert_close(pieces[0], whole[0], rtol=1e-6, atol=0)
+    assert torch.equal(pieces[1], whole[1])
+    assert _link.norm(given[0])[:, 0].tolist() == pytest.approx(given[0].double().norm(dim=1).tolist(), rel=1e-6)
 
 
 # Adam that trusts alignment.
