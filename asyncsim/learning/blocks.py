@@ -100,7 +100,7 @@ class Block:
         spec = self.shared.spec
         plan = Plan(
             policy=spec.trained_policy,
-            update=fused.update(spec, self._updater(), self.recorder),
+            update=fused.update(spec, self._updater(), self.recorder, at),
             source=self.source,
             recorder=self.recorder,
             batches=self.shared.batches,

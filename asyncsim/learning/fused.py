@@ -27,6 +27,7 @@ from asyncsim.learning import versions
 from asyncsim.learning.batch import Batch
 from asyncsim.learning.drawing import Late
 from asyncsim.learning.rollouts import Sampler, Trajectories, monte_carlo, rolled_out
+from asyncsim.learning.standing import Standing
 from asyncsim.learning.step import Carried, Step
 from asyncsim.learning.updating import Now, Updater, When
 from asyncsim.learning.versions import View
@@ -46,9 +47,11 @@ def pays(spec: Any) -> bool:
     return bool(spec.compiled) or spec.updates >= UPDATES
 
 
-def update(spec: Any, updater: Updater, recorder: Recorder) -> Any:
-    """The updater of a spec, as a program where that pays."""
-    fits = pays(spec) and updater.method.at == "current" and all(map(_own, _parts(updater)))
+def update(spec: Any, updater: Updater, recorder: Recorder, at: Standing) -> Any:
+    """The updater of a spec from where a block stands, as a program where that pays."""
+    # A block that was on tensors when it was left stays there.
+    left = at.batch > 0 and at.weights is None
+    fits = pays(spec) and not left and updater.method.at == "current" and all(map(_own, _parts(updater)))
     return Fused(updater, recorder, spec.passes) if fits else updater
 
 

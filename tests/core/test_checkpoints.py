@@ -125,6 +125,7 @@ KINDS = {
     "none recorded": lambda: spec(diagnostics="none"),
     "compiled": lambda: spec(compiled=True, replicates=9, block=4),
     "compiled, epochs": lambda: spec(compiled=True, epochs=2, method=sim.methods.ppo_clip(), updates=12),
+    "compiled at first": lambda: spec(compiled=True, epochs=2, method=sim.methods.a3po(), updates=12),
     "compiled, mixed": lambda: spec(compiled=True, system=sim.systems.areal(2, 2, 3, **AREAL), every=2),
     "carts": lambda: environments("CartPole-v1"),
     "carts, episodes": lambda: environments("CartPole-v1", "episode", block=1),
