@@ -267,7 +267,9 @@ class _Body:
             # NaN is true, as in torch.
             zero = w.number(0, source)
             return [w.compare("une" if source == "f" else "ne", x, zero, source) for x in value]
-        names = {"bi": "zext", "bf": "uitofp", "if": "sitofp", "fi": "fptosi"}
+        if source + kind == "fi":
+            return [w.whole(x) for x in value]
+        names = {"bi": "zext", "bf": "uitofp", "if": "sitofp"}
         return [w.turn(names[source + kind], x, source, kind) for x in value]
 
     def _tree(self, var: Var, value: Lanes) -> Lanes:

@@ -64,6 +64,13 @@ class Writer:
         self.declared[f"declare {kind} {full}({', '.join([kind] * len(operands))})"] = None
         return self.line(f"call {kind} {full}({', '.join(f'{kind} {x}' for x in operands)})")
 
+    def whole(self, x: Name) -> Name:
+        """Numbers as integers, cut towards 0; NaN is 0, since what follows may look up a table."""
+        numbers, integers = self.type("f"), self.type("i")
+        name = f"@llvm.fptosi.sat.v{self.width}i64.v{self.width}f64"
+        self.declared[f"declare {integers} {name}({numbers})"] = None
+        return self.line(f"call {integers} {name}({numbers} {x})")
+
     def function(self, name: str, *operands: Name) -> Name:
         """A function of the same module."""
         kind = self.type("f")

@@ -116,6 +116,13 @@ class Spec:
         if self.dtype is not None:
             checks.one_of("dtype", self.dtype, DTYPES, "choose the precision of parameters")
         checks.one_of("device", self.device, DEVICES, "say where tensors live")
+        checks.require(
+            self.compiled is None or isinstance(self.compiled, bool),
+            "compiled",
+            self.compiled,
+            "True, False or None",
+            "leave it out for the default",
+        )
         if self.epochs is not None:
             checks.integer("epochs", self.epochs, 1, "leave it out for what the system recommends", checks.LARGEST)
         for name in ("realizations", "block"):

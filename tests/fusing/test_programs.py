@@ -96,6 +96,15 @@ def test_any_shape(replicates, groups, samples, seed):
     np.testing.assert_allclose(program(fresh)["out"].numpy(), function(fresh)["out"].numpy(), rtol=1e-12, atol=1e-12)
 
 
+def test_lost_numbers_are_a_place_that_exists():
+    """As integers they would be any number, and a lookup would leave the table."""
+    x = torch.tensor([[0.0], [torch.nan], [torch.inf], [-torch.inf]], dtype=torch.float64)
+    program = Program(lambda tree: {"out": tree["x"].nan_to_num(posinf=1.0, neginf=0.0).long()}, {"x": x}, 4)
+    assert program({"x": x})["out"].reshape(-1).tolist() == [0, 0, 1, 0]
+    cut = Program(lambda tree: {"out": tree["x"].long().double()}, {"x": x}, 4)
+    assert cut({"x": x})["out"].reshape(-1).tolist()[:2] == [0.0, 0.0]
+
+
 def test_tables():
     table = torch.tensor(np.random.default_rng(0).normal(size=7))
     index = torch.tensor(np.random.default_rng(1).integers(0, 7, (9, 4)))
