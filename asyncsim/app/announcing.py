@@ -1,4 +1,4 @@
-"""Announces that the event kernel is being compiled: half a minute without output looks like a hang."""
+"""Announces that the event kernel is being compiled: ten seconds without output look like a hang."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from asyncsim.app import streams
 
 KERNEL = "asyncsim.systems._kernel"
-LINE = "compiling the event kernel, once after an installation (about half a minute)"
+LINE = "compiling the event kernel, once after an installation (about ten seconds)"
 
 
 @contextmanager

@@ -19,6 +19,8 @@ MANY = 20
 """Names of which a message lists all, at most."""
 MEMORY = "ASYNCSIM_MEMORY"
 """Environment variable with the bytes that the arrays of one run may take, in place of what the machine has free."""
+FEW = 32 << 20
+"""Bytes that a run may take without a look at what is free, 32 MiB."""
 UNITS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "K", "M", "G", "T"))}
 """What K, M, G and T (and KiB, ...) stand for in a number of bytes."""
 
@@ -134,11 +136,17 @@ def memory(parts: Mapping[str, tuple[int, str]]) -> None:
     That is what the machine, its control group and the limits of the process leave, or `ASYNCSIM_MEMORY`.
     """
     total = sum(size for size, _ in parts.values())
-    most, whose = available()
-    if total > most:
+    if not fits(total):
+        most, whose = available()
         name, (size, lower) = max(parts.items(), key=lambda part: part[1][0])
         largest = f"at most {most} ({most / (1 << 30):.1f} GiB, {whose}) with all other arrays of the run"
         raise InputError(f"bytes of {name}", size, largest, f"lower {lower}, or set {MEMORY} (as 32GiB)")
+
+
+def fits(size: float) -> bool:
+    """Whether the arrays of a run may take so many bytes; for few nobody looks, which takes a millisecond."""
+    few = size <= FEW and size_of(MEMORY) is None
+    return few or size <= available()[0]
 
 
 def available() -> tuple[int, str]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base.rng_compiled import uniform_at
-from asyncsim.systems._compile import compiled, inlined
-from asyncsim.systems._heaps import heapify, ring_end, ring_put, sift_down, sift_up, sort
+from asyncsim.systems._compile import compiled
+from asyncsim.systems._heaps import heapify, line_of, ring_end, ring_put, sift_down, sift_up, sort
 from asyncsim.systems._state import (
     AT_END,
     AT_SUBMIT,
@@ -30,7 +30,7 @@ from asyncsim.systems._state import (
 )
 
 
-@inlined
+@compiled
 def free_place(state, row, now):
     """The place of a group goes to the end of the queue of free ones."""
     run, group = state.run, state.group[row]
@@ -39,7 +39,7 @@ def free_place(state, row, now):
     state.moment[row].t_free = now
 
 
-@inlined
+@compiled
 def unlink(state, row):
     """Take a group out of the list of those that have neither entered the buffer nor left."""
     run, group = state.run, state.group[row]
@@ -54,7 +54,7 @@ def unlink(state, row):
         run.last_row = before
 
 
-@inlined
+@compiled
 def rank_of(state, row):
     """Sort key of the buffer, smallest first."""
     settings, group = state.settings, state.group[row]
@@ -70,7 +70,7 @@ def rank_of(state, row):
     return np.int64(group.entry)
 
 
-@inlined
+@compiled
 def show(state, row):
     """A group becomes visible to the order."""
     settings, run = state.settings, state.run
@@ -82,7 +82,7 @@ def show(state, row):
     run.untrained += state.group[row].used == 0
 
 
-@inlined
+@compiled
 def enter(state, row, now):
     """A finished group enters the buffer."""
     settings, run, group = state.settings, state.run, state.group[row]
@@ -178,7 +178,7 @@ def take_out(state, i):
     run.ready -= 1
 
 
-@inlined
+@compiled
 def over_age(state, row, planned):
     """Whether a group is older than the age rule allows at the planned version; missing stamps are not."""
     settings, group = state.settings, state.group[row]
@@ -228,7 +228,7 @@ def cut_buffer(state, planned, now):
     return True
 
 
-@inlined
+@compiled
 def eligible(state, row, batch_index):
     """Whether the order allows the group that comes next."""
     settings, run, group = state.settings, state.run, state.group[row]
@@ -244,7 +244,7 @@ def eligible(state, row, batch_index):
     return True
 
 
-@inlined
+@compiled
 def hopeless(state):
     """Whether no batch can be formed, known without trying."""
     settings, run = state.settings, state.run
@@ -264,7 +264,7 @@ def hopeless(state):
     return False
 
 
-@inlined
+@compiled
 def choose(state):
     """Choose a batch: its rows go into `taken`, uses are counted; False where the order allows none."""
     settings, run = state.settings, state.run
@@ -272,7 +272,7 @@ def choose(state):
         return False
     # Choose at random where the order says so.
     size = settings.groups_per_batch
-    line = run.packs % len(state.taken)
+    line = line_of(run.packs, len(state.taken))
     if settings.order == RANDOM:
         choose_random(state, line)
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def new_state(system: Settings, plan: Plan) -> State:
     segments = 6 * room * s.servers + 16 if record and _has_stretches(system) else 1
     # Set clocks and counters.
     settings = _settings(system, plan, room)
-    run, sums = _records(1, k.RUN, np.zeros), np.zeros(len(k.SUMS.names))
+    run, sums = _records(1, k.RUN, np.zeros), _records(1, k.SUMS, np.zeros)
     run.point = k.ADMIT
     run.tickets = k.UNLIMITED if s.tickets is None else s.tickets
     run.first_row = run.last_row = -1
@@ -55,8 +56,7 @@ def new_state(system: Settings, plan: Plan) -> State:
     state = State(
         settings=settings,
         run=run[0],
-        sums=sums.view(k.SUMS).view(np.recarray)[0],
-        totals=sums,
+        sums=sums[0],
         rate=np.asarray(s.rates, dtype=np.float64),
         decode=np.asarray(s.decode or (), dtype=np.float64),
         server=server,
@@ -147,6 +147,7 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "failure_key_1": failure[1],
         "choice_key_0": choice[0],
         "choice_key_1": choice[1],
+        "interrupts": s.mode in ("restart", "reprefill"),
         "warm_up": warm,
         "patience": PATIENCE + 1000 * s.groups_per_batch * samples * s.turns,
         "room": room,
@@ -271,7 +272,7 @@ def grow(state: State) -> State:
     # Lay out growing rings from their head.
     if "again" in arrays:
         arrays |= _unroll(state, arrays)
-    return state._replace(**arrays)
+    return replace(state, **arrays)
 
 
 def _unroll(state: State, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from asyncsim.base.rng_compiled import uniform_at
-from asyncsim.systems._compile import compiled, inlined
+from asyncsim.systems._compile import compiled
 from asyncsim.systems._heaps import heapify, ring_next, ring_put, sift_down, sift_up, timed_push
 from asyncsim.systems._state import EVENT_REPAIR, KEEP, PIN, REPAIRING, STARTING, UNSTARTED, WRITING
 
@@ -20,14 +20,14 @@ ROW_MASK = (1 << ROW_BITS) - 1
 LATER_CLASS = 1 << 60
 
 
-@inlined
+@compiled
 def clock(state, s, now):
     """W of a server."""
     server = state.server[s]
     return server.w_zero + (now - server.t_zero) * server.speed
 
 
-@inlined
+@compiled
 def completion(state, s):
     """Time of the next completion of a server that runs and writes."""
     settings, server = state.settings, state.server[s]
@@ -37,7 +37,7 @@ def completion(state, s):
     return server.t_zero + rest
 
 
-@inlined
+@compiled
 def set_speed(state, s, now):
     """Let the server's clock run as fast as its active samples and a pause allow."""
     run, server = state.run, state.server[s]
@@ -53,26 +53,26 @@ def set_speed(state, s, now):
         server.speed = speed
 
 
-@inlined
+@compiled
 def row_of(state, code):
     """The row of a sample's group."""
     return code if state.settings.samples == 1 else code // state.settings.samples
 
 
-@inlined
+@compiled
 def rate_of(state, code):
     """Units of work a second at which the place of a sample writes."""
     return state.rate[state.group[row_of(state, code)].place]
 
 
-@inlined
+@compiled
 def server_of(state, code):
     """The server that writes a sample."""
     servers = state.settings.servers
     return 0 if servers == 1 else state.group[row_of(state, code)].place % servers
 
 
-@inlined
+@compiled
 def heap_code(state, code):
     """The heap code of a sample: its number above its row."""
     settings = state.settings
@@ -82,7 +82,7 @@ def heap_code(state, code):
     return ((np.int64(state.group[row].number) * settings.samples + code - row * settings.samples) << ROW_BITS) | code
 
 
-@inlined
+@compiled
 def end_of_turn(state, code):
     """Work that is done when the present turn of a sample ends."""
     settings, sample = state.settings, state.sample[code]
@@ -90,13 +90,14 @@ def end_of_turn(state, code):
     return work * turn / settings.turns if turn < settings.turns else work
 
 
-@inlined
+@compiled
 def target_of(state, code):
     """Work at which the present stretch ends: the end of the turn, or a failure."""
-    return min(end_of_turn(state, code), state.sample[code].limit)
+    end = end_of_turn(state, code)
+    return min(end, state.sample[code].limit) if state.settings.failure_rate > 0.0 else end
 
 
-@inlined
+@compiled
 def key_of(state, code):
     """W at which the present stretch ends."""
     sample = state.sample[code]
@@ -113,7 +114,7 @@ def failure_after(state, code, attempt):
     return -math.log1p(-draw) / settings.failure_rate
 
 
-@inlined
+@compiled
 def begin_stretch(state, code, s, base):
     """A stretch of writing begins at W = base with what is done."""
     settings, run, sample, server = state.settings, state.run, state.sample[code], state.server[s]
@@ -126,7 +127,7 @@ def begin_stretch(state, code, s, base):
         run.stretches = i + 1
 
 
-@inlined
+@compiled
 def push_key(state, code, s):
     """A sample whose work is known enters its server's heap of completions."""
     settings, server = state.settings, state.server[s]
@@ -137,7 +138,7 @@ def push_key(state, code, s):
     sift_up(state.keys, state.codes, s * settings.room, size, key, heap_code(state, code))
 
 
-@inlined
+@compiled
 def write(state, code, s, now):
     """A sample that holds a slot goes on writing."""
     settings, run, sample = state.settings, state.run, state.sample[code]
@@ -153,7 +154,7 @@ def write(state, code, s, now):
         push_key(state, code, s)
 
 
-@inlined
+@compiled
 def stamp_start(state, code, now):
     """An attempt begins without tokens under the installed version."""
     settings, run, sample = state.settings, state.run, state.sample[code]
@@ -163,7 +164,8 @@ def stamp_start(state, code, now):
     sample.done = sample.versions = 0.0
     sample.v_start = run.installed
     sample.turn = 1
-    sample.limit = failure_after(state, code, sample.attempt) if settings.failure_rate > 0.0 else np.inf
+    if settings.failure_rate > 0.0:
+        sample.limit = failure_after(state, code, sample.attempt)
     if state.group[row].v_head < 0:
         state.group[row].v_head = run.installed
         run.unstarted -= 1
@@ -190,7 +192,7 @@ def serve(state, s, now):
         write(state, code, s, now)
 
 
-@inlined
+@compiled
 def submit(state, code, s, now):
     """A sample takes a slot of its server, or waits for one."""
     settings, run, server = state.settings, state.run, state.server[s]
@@ -205,7 +207,7 @@ def submit(state, code, s, now):
         server.waiting += 1
 
 
-@inlined
+@compiled
 def account(state, code, s, at, done):
     """Tokens written since the stretch began, `done` in all at W = at, and the versions they were written under."""
     settings, run, sums, sample, server = state.settings, state.run, state.sums, state.sample[code], state.server[s]
@@ -220,7 +222,7 @@ def account(state, code, s, at, done):
     sample.done = done
 
 
-@inlined
+@compiled
 def work_written(state, code, at):
     """Work that a writing sample has done at W = at."""
     sample = state.sample[code]
@@ -236,7 +238,7 @@ def waste(state, code):
     sample.done = sample.versions = 0.0
 
 
-@inlined
+@compiled
 def put_event(state, time, later_class, what):
     """Enter an event of the wall clock behind those of the same time and class."""
     run = state.run
@@ -291,7 +293,7 @@ def rekey(state, now):
         heapify(state.keys, state.codes, o, state.server[s].heap)
 
 
-@inlined
+@compiled
 def pop_key(state, s):
     """Take the next completion of a server from its heap."""
     settings, server = state.settings, state.server[s]

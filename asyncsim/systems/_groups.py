@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.systems._buffer import cut_buffer, discard, drop_first_entered, enter, free_place, over_age, unlink
-from asyncsim.systems._compile import compiled, inlined
+from asyncsim.systems._compile import compiled
 from asyncsim.systems._engine import (
     ROW_MASK,
     account,
@@ -19,7 +19,7 @@ from asyncsim.systems._engine import (
     target_of,
     work_written,
 )
-from asyncsim.systems._heaps import heapify, ring_next, ring_put, timed_heapify, timed_move
+from asyncsim.systems._heaps import heapify, line_of, ring_next, ring_put, timed_heapify, timed_move
 from asyncsim.systems._state import (
     CUT_SAMPLE,
     DROPPED_AGE,
@@ -46,7 +46,7 @@ from asyncsim.systems._state import (
 )
 
 
-@inlined
+@compiled
 def new_sample(state, code, line, factor):
     """A sample that has not begun."""
     settings, sums, sample = state.settings, state.sums, state.sample[code]
@@ -66,7 +66,7 @@ def new_sample(state, code, line, factor):
     sample.phase = OUTSIDE
 
 
-@inlined
+@compiled
 def new_group(state, now):
     """A group takes a place; its row."""
     settings, run = state.settings, state.run
@@ -123,7 +123,7 @@ def new_group(state, now):
     return row
 
 
-@inlined
+@compiled
 def dispatch(state, now):
     """The samples of the group that was admitted last go to their servers, as far as there are permits."""
     settings, run = state.settings, state.run
@@ -141,7 +141,7 @@ def dispatch_rest(state, now):
     dispatch(state, now)
 
 
-@inlined
+@compiled
 def epoch_is_full(state):
     """Whether the next quantum belongs to an epoch that has not begun; lost groups are replaced."""
     settings, run = state.settings, state.run
@@ -152,7 +152,7 @@ def epoch_is_full(state):
     return run.admitted - lost + settings.quantum > begun * settings.epoch * settings.groups_per_batch
 
 
-@inlined
+@compiled
 def admit(state, now):
     """Admit groups while a quantum of tickets and of places is free and drawn; True where the draws or rows run out."""
     settings, run = state.settings, state.run
@@ -177,7 +177,7 @@ def admit(state, now):
             run.tickets -= 1
             run.in_flight += 1
             run.unstarted += 1
-            line = (state.group[row].number - run.supplied) * samples
+            line = (run.admitted - 1 - run.supplied) * samples
             for k in range(samples):
                 new_sample(state, row * samples + k, line + k, state.moment[row].factor)
             run.outside_from, run.outside_to = row * samples, (row + 1) * samples
@@ -185,7 +185,7 @@ def admit(state, now):
     return False
 
 
-@inlined
+@compiled
 def finish_group(state, code, now):
     """The group of a sample is scored: rejected, into the buffer, or blocked."""
     settings, run = state.settings, state.run
@@ -215,7 +215,7 @@ def refuse_group(state, row, now):
         run.blocked += 1
 
 
-@inlined
+@compiled
 def unblock(state, now):
     """Blocked groups enter the buffer while it has room."""
     settings, run = state.settings, state.run
@@ -226,7 +226,7 @@ def unblock(state, now):
         enter(state, row, now)
 
 
-@inlined
+@compiled
 def end_sample(state, code, now):
     """A sample has all its tokens; True where its reward is there at once."""
     settings, run, sample = state.settings, state.run, state.sample[code]
@@ -250,7 +250,7 @@ def end_sample(state, code, now):
     return True
 
 
-@inlined
+@compiled
 def score_sample(state, code, now):
     """A sample has its reward; True where its group is finished by it."""
     sample = state.sample[code]
@@ -390,19 +390,19 @@ def cut(state, now):
     return True
 
 
-@inlined
+@compiled
 def train(state, now):
     """The next packed batch starts to train; its seconds."""
     settings, run, sums = state.settings, state.run, state.sums
     # Sum the work of the batch.
     number = run.started
-    line, row_of_batch = number % len(state.taken), number % len(state.batch)
+    line, row_of_batch = line_of(number, len(state.taken)), line_of(number, len(state.batch))
     samples, version, work = settings.samples, run.snapshots, 0.0
     for k in range(settings.groups_per_batch):
         row = state.taken[line, k]
         group_work = 0.0
-        for code in range(row * samples, (row + 1) * samples):
-            group_work += state.sample[code].work
+        for j in range(samples):
+            group_work += state.sample[row * samples + j].work
         work += group_work
         # Record the first use of a group.
         if state.group[row].fate != TRAINED:
@@ -427,7 +427,7 @@ def train(state, now):
     return state.batch[row_of_batch].train_time + (settings.token_time * work if settings.token_time > 0.0 else 0.0)
 
 
-@inlined
+@compiled
 def summarize(state, row, version):
     """Add a trained group to the sums: staleness of its head and of its tokens, and where it comes from."""
     settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
@@ -439,7 +439,8 @@ def summarize(state, row, version):
     sums.publish_lag += version - run.installed
     sums.groups += 1.0
     sums.trained_samples += settings.samples
-    for code in range(row * settings.samples, (row + 1) * settings.samples):
+    for j in range(settings.samples):
+        code = row * settings.samples + j
         sums.token_staleness += version * state.sample[code].work - state.sample[code].versions
         sums.tokens += state.sample[code].work
         newest = state.sample[code].v_start if settings.mode == PIN else state.sample[code].v_end

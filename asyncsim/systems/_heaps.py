@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from asyncsim.systems._compile import compiled, inlined
+from asyncsim.systems._compile import compiled
 
 
-@inlined
+@compiled
 def sift_up(keys, codes, o, i, key, code):
     """Put (key, code) where it belongs between place i and the root of the heap that begins at o; ties by code."""
     while i > 0:
@@ -17,22 +17,27 @@ def sift_up(keys, codes, o, i, key, code):
     keys[o + i], codes[o + i] = key, code
 
 
-@inlined
+@compiled
 def sift_down(keys, codes, o, size, i, key, code):
     """Put (key, code) where it belongs below place i of the heap of this size that begins at o."""
-    while True:
+    # Move the smaller children up, without a look at the key: it mostly belongs near the end of their path.
+    top = i
+    while 2 * i + 2 < size:
         low = 2 * i + 1
-        if low >= size:
-            break
-        right = low + 1
-        if right < size:
-            low += (keys[o + right] < keys[o + low]) | (
-                (keys[o + right] == keys[o + low]) & (codes[o + right] < codes[o + low])
-            )
-        if keys[o + low] > key or (keys[o + low] == key and codes[o + low] > code):
-            break
+        left, right = keys[o + low], keys[o + low + 1]
+        low += codes[o + low + 1] < codes[o + low] if left == right else right < left
         keys[o + i], codes[o + i] = keys[o + low], codes[o + low]
         i = low
+    if 2 * i + 1 < size:
+        keys[o + i], codes[o + i] = keys[o + 2 * i + 1], codes[o + 2 * i + 1]
+        i = 2 * i + 1
+    # Move them down again that are larger than it.
+    while i > top:
+        up = (i - 1) >> 1
+        if keys[o + up] < key or (keys[o + up] == key and codes[o + up] < code):
+            break
+        keys[o + i], codes[o + i] = keys[o + up], codes[o + up]
+        i = up
     keys[o + i], codes[o + i] = key, code
 
 
@@ -43,7 +48,7 @@ def heapify(keys, codes, o, size):
         sift_down(keys, codes, o, size, i, keys[o + i], codes[o + i])
 
 
-@inlined
+@compiled
 def timed_push(timed, size, time, order, what):
     """Enter an event of the wall clock; ties by order."""
     i = size
@@ -57,7 +62,7 @@ def timed_push(timed, size, time, order, what):
     timed[i].time, timed[i].order, timed[i].what = time, order, what
 
 
-@inlined
+@compiled
 def timed_move(timed, to, at):
     """Put the entry at one place into another, too."""
     timed[to].time, timed[to].order, timed[to].what = timed[at].time, timed[at].order, timed[at].what
@@ -90,20 +95,26 @@ def timed_heapify(timed, size):
         timed_sift(timed, size, i)
 
 
-@inlined
+@compiled
 def ring_end(room, head, count):
     """Where the entry behind a queue of `count` entries goes that begins at `head` of a ring of `room` entries."""
     tail = head + count
     return tail if tail < room else tail - room
 
 
-@inlined
+@compiled
 def ring_put(ring, o, room, head, count, value):
     """Append to the queue of `count` entries that begins at `head` of a ring: `room` entries behind o."""
     ring[o + ring_end(room, head, count)] = value
 
 
-@inlined
+@compiled
+def line_of(number, size):
+    """Where an entry stands in a table that keeps the latest; one as long as the run is never left."""
+    return number if number < size else number % size
+
+
+@compiled
 def ring_next(room, head):
     """Where a queue begins after its first entry is taken."""
     return head + 1 if head + 1 < room else 0
@@ -119,7 +130,7 @@ def sort(values, count):
         _sink(values, 0, end)
 
 
-@inlined
+@compiled
 def _sink(values, i, size):
     value = values[i]
     while 2 * i + 1 < size:

@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim.systems import _engine
 from asyncsim.systems._buffer import choose
-from asyncsim.systems._compile import compiled, digest, entry_point, inlined
+from asyncsim.systems._compile import compiled, digest, entry_point, plain_entry_point
 from asyncsim.systems._engine import (
     ROW_MASK,
     account,
@@ -31,7 +31,7 @@ from asyncsim.systems._engine import (
     write,
 )
 from asyncsim.systems._groups import admit, cut, dispatch_rest, end_sample, finish_group, score_sample, train, unblock
-from asyncsim.systems._heaps import ring_put, timed_move, timed_sift
+from asyncsim.systems._heaps import line_of, ring_put, timed_move, timed_sift
 from asyncsim.systems._state import (
     ADMIT,
     DONE_RUN,
@@ -54,14 +54,16 @@ from asyncsim.systems._state import (
     STEPPING,
     SUPPLY,
     TRAINING,
+    State,
 )
+from asyncsim.systems._tables import state_at
 from asyncsim.systems._weights import install, pause, train_end
 
 OVER = 2
 """Value of SYNCING when the seconds of a synchronization have passed and the install is due."""
 
 
-@inlined
+@compiled
 def _release(state, s):
     """A slot of a server is free."""
     run = state.run
@@ -69,7 +71,7 @@ def _release(state, s):
     run.holding -= 1
 
 
-@inlined
+@compiled
 def _next_time(state):
     """Time of the next event, infinite where there is none."""
     settings, run = state.settings, state.run
@@ -86,7 +88,7 @@ def _next_time(state):
     return time
 
 
-@inlined
+@compiled
 def _integrate_to(state, now):
     """Integrate what is summed over time up to now."""
     run, sums = state.run, state.sums
@@ -101,7 +103,7 @@ def _integrate_to(state, now):
     run.now = now
 
 
-@inlined
+@compiled
 def _complete(state, s, now):
     """A stretch ends: a failure, a turn, or the sample; the sample's row where its reward is there, or -1."""
     settings, run, server = state.settings, state.run, state.server[s]
@@ -191,24 +193,19 @@ def _launch(state):
     run.pending = 0
 
 
-@inlined
-def _shortage(state):
-    """FULL or SUPPLY where a table or the drawn training times might not last for a step; GOING else."""
-    settings, run = state.settings, state.run
-    # No step adds more than three stretches for each sample in flight, or, between events, an event.
-    if settings.stretched and run.stretches + 3 * state.codes.size >= len(state.stretch):
-        return FULL
-    if run.started >= run.times_drawn:
-        return SUPPLY
-    if run.point == EVENTS and run.timed + state.codes.size >= state.timed.size:
-        return FULL
-    return GOING
+@compiled
+def _is_full(state):
+    """Whether the list of stretches might not last for a step, which adds at most three for a sample in flight."""
+    return state.settings.stretched and state.run.stretches + 3 * state.codes.size >= len(state.stretch)
 
 
-@inlined
+@compiled
 def _go_to_next(state):
     """Move to the time of the next event; STALLED where there is none, STARVED where events bring no batch."""
     settings, run = state.settings, state.run
+    # Until the next event every sample in flight may enter one.
+    if run.timed + state.codes.size >= state.timed.size:
+        return FULL
     time = _next_time(state)
     if time == np.inf:
         return STALLED
@@ -221,7 +218,7 @@ def _go_to_next(state):
     return GOING
 
 
-@inlined
+@compiled
 def _run_events(state, now):
     """All events of this time in their order; only the first where training takes no time."""
     settings, run = state.settings, state.run
@@ -245,7 +242,7 @@ def _run_events(state, now):
         run.syncing = OVER
 
 
-@inlined
+@compiled
 def _synchronize(state, now):
     """Begin a wanted publish; install it where its seconds have passed. True after an install."""
     settings, run = state.settings, state.run
@@ -263,7 +260,7 @@ def _synchronize(state, now):
     return False
 
 
-@inlined
+@compiled
 def _pack(state, can_train, now):
     """The age rule, and a batch where the order allows one; True where something changed."""
     settings, run = state.settings, state.run
@@ -272,7 +269,7 @@ def _pack(state, can_train, now):
         return False
     changed = settings.cuts_at_pack and cut(state, now)
     if choose(state):
-        state.batch[run.packs % len(state.batch)].t_pack = now
+        state.batch[line_of(run.packs, len(state.batch))].t_pack = now
         run.packs += 1
         if not settings.tickets_at_publish:
             run.tickets += settings.groups_per_batch
@@ -280,7 +277,7 @@ def _pack(state, can_train, now):
     return changed
 
 
-@inlined
+@compiled
 def _start_training(state, now):
     """The next packed batch trains; where that takes no time it ends at once, its publish and admission come next."""
     run = state.run
@@ -293,10 +290,12 @@ def _start_training(state, now):
         run.train_end = now + seconds
 
 
-@inlined
+@compiled
 def _settle(state, stop_started, stop_finished, now):
     """One pass over all that takes no time, except admission; sets the next point, returns the reason to stop."""
     settings, run = state.settings, state.run
+    if run.started >= run.times_drawn:
+        return SUPPLY
     if _synchronize(state, now):
         return PUBLISHED if settings.external_work and settings.mode in (KEEP, RESTART, REPREFILL) else GOING
     if run.finished >= stop_finished and not run.wanted and not run.syncing:
@@ -318,7 +317,7 @@ def _settle(state, stop_started, stop_finished, now):
     return GOING
 
 
-@inlined
+@compiled
 def _admit(state, now):
     """Permits, then admission unless a publish closes it; STARTS where the caller has to supply work."""
     settings, run = state.settings, state.run
@@ -348,37 +347,52 @@ def _advance(state, stop_started, stop_finished):
         # The caller has supplied the work of the samples that started.
         run.launch_due = 0
         _launch(state)
-    while True:
-        reason = _shortage(state)
-        if reason == GOING:
-            if run.point == EVENTS:
-                reason = _go_to_next(state)
-                if reason == GOING:
-                    _run_events(state, run.now)
-            elif run.point == SETTLE:
-                reason = _settle(state, stop_started, stop_finished, run.now)
-            else:
-                reason = _admit(state, run.now)
-        if reason != GOING:
-            return reason
+    reason = GOING
+    while reason == GOING:
+        if _is_full(state):
+            return FULL
+        if run.point == EVENTS:
+            reason = _go_to_next(state)
+            if reason == GOING:
+                _run_events(state, run.now)
+        elif run.point == SETTLE:
+            reason = _settle(state, stop_started, stop_finished, run.now)
+        else:
+            reason = _admit(state, run.now)
+    return reason
 
 
-def _entry_points(sources: int) -> tuple[Any, Any]:
+def _entry_points(sources: int) -> tuple[Any, ...]:
     @entry_point
-    def advance(state, stop_started, stop_finished):
+    def advance_at(addresses, stop_started, stop_finished):
         if sources == 0:
             return GOING
-        return _advance(state, stop_started, stop_finished)
+        return _advance(state_at(addresses), stop_started, stop_finished)
+
+    @plain_entry_point
+    def advance_plain_at(addresses, stop_started, stop_finished):
+        if sources == 0:
+            return GOING
+        return _advance(state_at(addresses), stop_started, stop_finished)
 
     @entry_point
-    def rekey(state):
+    def rekey_at(addresses):
         if sources > 0:
+            state = state_at(addresses)
             _engine.rekey(state, state.run.now)
 
-    return advance, rekey
+    return advance_at, advance_plain_at, rekey_at
 
 
-advance, rekey = _entry_points(digest())
-"""`advance(state, stop_started, stop_finished)` as described above; `rekey(state)` recomputes the end of every sample
-in flight from its work, and rebuilds the heaps.
-"""
+advance_at, advance_plain_at, rekey_at = _entry_points(digest())
+
+
+def advance(state: State, stop_started: int, stop_finished: int) -> int:
+    """`_advance`: run until so many batches have started or finished, or the caller has to act; the reason."""
+    at = advance_plain_at if state.plain else advance_at
+    return int(at(state.addresses, stop_started, stop_finished))
+
+
+def rekey(state: State) -> None:
+    """Recompute the end of every sample in flight from its work, and rebuild the heaps."""
+    rekey_at(state.addresses)

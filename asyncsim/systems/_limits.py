@@ -52,7 +52,7 @@ def refuse_tables(s: Settings, batches: int, samples: int) -> None:
 
 def _refuse(s: Settings, batches: int, samples: int, what: str, bytes_of: Callable[[Size], float]) -> None:
     size = expected(s, batches, samples, sharp=False)
-    if size.events > EVENTS or bytes_of(size) > checks.available()[0]:
+    if size.events > EVENTS or not checks.fits(bytes_of(size)):
         size = expected(s, batches, samples)
     checks.require(
         size.events <= EVENTS,

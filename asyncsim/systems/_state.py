@@ -7,7 +7,8 @@ are reused after a group has left. Sample k of the group in row r has row r * N 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
@@ -49,10 +50,18 @@ SETTINGS = _record(
     drops_oldest hides initial_fill max_uses order window max_age age_waits requeues cuts_at_pack cuts_at_install
     reaches_all age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
     generator_pauses failure_keeps instant external_work records stretched realization failure_key_0 failure_key_1
-    choice_key_0 choice_key_1 warm_up patience room batches closes_at epoch permits""",
+    choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits""",
     reals="sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay",
 )
 """Constants of a run; counts without a limit are `UNLIMITED`, flags are 1 or 0."""
+PLAIN: dict[str, float] = {
+    **dict.fromkeys(("turns", "servers", "quantum", "max_uses"), 1),
+    **dict.fromkeys(("failure_rate", "failure_keeps", "instant", "external_work", "stretched", "interrupts"), 0),
+    **dict.fromkeys(("cuts_at_pack", "cuts_at_install", "reaches_all", "age_waits", "requeues", "hides", "recent"), 0),
+    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest"), 0),
+    **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
+}
+"""Settings of a plain system. The kernel is compiled for them apart, without what they leave out."""
 RUN = _record(
     integers="""point snapshots installed wanted syncing due busy paused packs started finished tickets later_tickets
     admitted gone in_flight scoring blocked ready visible hidden entries free free_head rows blocked_head again
@@ -90,20 +99,46 @@ Table = Any
 """A record, or an array of records (`np.recarray`), whose fields are attributes."""
 
 
-class State(NamedTuple):
+_REAL, _INTEGER, _SMALL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)
+LAYOUT: dict[str, tuple[np.dtype, int]] = {
+    **{name: (kind, 0) for name, kind in (("settings", SETTINGS), ("run", RUN), ("sums", SUMS))},
+    **dict.fromkeys(("rate", "decode", "keys"), (_REAL, 1)),
+    **dict.fromkeys(("codes", "queue", "ranks", "free", "targets", "pending", "histogram", "scratch"), (_INTEGER, 1)),
+    **dict.fromkeys(("picks", "hidden", "blocked", "rows"), (_SMALL, 1)),
+    **dict.fromkeys(("steps", "marks", "supply_steps"), (_REAL, 2)),
+    "taken": (_SMALL, 2),
+    "server": (SERVER, 1),
+    "timed": (TIMED, 1),
+    "again": (AGAIN, 1),
+    "sample": (SAMPLE, 1),
+    "group": (GROUP, 1),
+    "moment": (MOMENT, 1),
+    "batch": (BATCH, 1),
+    "publish": (PUBLISH, 1),
+    "stretch": (STRETCH, 1),
+    "supply": (SUPPLIED, 1),
+    "prompts": (PROMPT, 1),
+}
+"""Kind and number of axes of every table of `State`, in the order in which compiled code finds their addresses."""
+SLOT = 3
+"""Numbers that stand for a table in the list of addresses: where it begins, and two lengths."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
     """One realization: settings, where it stands, sums; tables; heaps, queues and rings.
 
-    `totals` are the sums as one array. `decode` and `rate`: speeds by active samples and of places. `keys`, `codes` (a
-    heap) and `queue` belong to the servers, one behind the other; `timed` is the heap of the wall clock; `ranks`,
-    `picks` that of finished groups. `steps` `[samples, turns - 1]`: seconds of environments; `marks` `[V, servers]`:
-    clocks at installs; `taken` `[B, G]`: rows of batches. `supply`, `supply_steps` and `prompts` are draws for groups
-    to be admitted.
+    `decode` and `rate`: speeds by active samples and of places. `keys`, `codes` (a heap) and `queue` belong to the
+    servers, one behind the other; `timed` is the heap of the wall clock; `ranks`, `picks` that of finished groups.
+    `steps` `[samples, turns - 1]`: seconds of environments; `marks` `[V, servers]`: clocks at installs; `taken`
+    `[B, G]`: rows of batches. `supply`, `supply_steps` and `prompts` are draws for groups to be admitted.
+
+    `addresses` `[tables, SLOT]` is what compiled code takes of it; `plain`: whether the settings are those of `PLAIN`.
     """
 
     settings: Table
     run: Table
     sums: Table
-    totals: np.ndarray
     rate: np.ndarray
     decode: np.ndarray
     server: Table
@@ -134,3 +169,29 @@ class State(NamedTuple):
     supply_steps: np.ndarray
     prompts: Table
     scratch: np.ndarray
+    addresses: np.ndarray = field(init=False, repr=False)
+    plain: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "addresses", np.array([_slot(self, name) for name in LAYOUT]))
+        values = dict(zip(SETTINGS.names, self.settings.item(), strict=True))
+        object.__setattr__(self, "plain", all(values[name] == value for name, value in PLAIN.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has addresses of its own."""
+        return _restored, tuple(getattr(self, each.name) for each in fields(self) if each.init)
+
+
+def _restored(*tables: Any) -> State:
+    """A state of copied tables. Records that were read from a file do not share their memory; rows of a table do."""
+    return State(*(np.array([table]).view(np.recarray)[0] if table.ndim == 0 else table for table in tables))
+
+
+def _slot(state: State, name: str) -> tuple[int, int, int]:
+    """Address and lengths of a table; compiled code trusts them, so another layout stops here."""
+    (dtype, axes), array = LAYOUT[name], getattr(state, name)
+    shared = array.flags.c_contiguous and (axes > 0 or not array.flags.owndata)
+    if array.dtype != dtype or array.ndim != axes or not shared:
+        raise TypeError(f"the state's {name} is not as LAYOUT says: {array.dtype}, {array.shape}")
+    first, second = (*array.shape, 1, 1)[:2]
+    return (array if axes else np.frombuffer(array, np.uint8)).ctypes.data, first, second

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncsim.systems._buffer import show
-from asyncsim.systems._compile import compiled, inlined
+from asyncsim.systems._compile import compiled
 from asyncsim.systems._engine import (
     ROW_MASK,
     areas_to,
@@ -21,8 +21,9 @@ from asyncsim.systems._engine import (
     write,
 )
 from asyncsim.systems._groups import cut
-from asyncsim.systems._heaps import sort, timed_heapify, timed_move
-from asyncsim.systems._state import EVENT_STEP, QUEUED, REPREFILL, RESTART, UNSTARTED
+from asyncsim.systems._heaps import line_of, sort, timed_heapify, timed_move
+from asyncsim.systems._state import EVENT_STEP, QUEUED, RESTART, UNSTARTED
+from asyncsim.systems._tables import clear
 
 
 @compiled
@@ -131,19 +132,19 @@ def pause(state, paused, now):
         set_speed(state, s, now)
 
 
-@inlined
+@compiled
 def snapshot(state, now):
     run = state.run
-    state.publish[run.snapshots % len(state.publish)].t_snapshot = now
+    state.publish[line_of(run.snapshots, len(state.publish))].t_snapshot = now
     run.snapshots += 1
     run.wanted = 1
     run.due = 0
 
 
-@inlined
+@compiled
 def train_end(state, now):
     settings, run = state.settings, state.run
-    state.batch[run.finished % len(state.batch)].t_end = now
+    state.batch[line_of(run.finished, len(state.batch))].t_end = now
     run.busy = 0
     run.finished += 1
     if settings.batches_per_publish == 1 or run.finished % settings.batches_per_publish == 0:
@@ -152,14 +153,14 @@ def train_end(state, now):
         else:
             snapshot(state, now)
     if run.finished == settings.warm_up:
-        state.totals[:] = 0.0
+        clear(state.sums)
 
 
-@inlined
+@compiled
 def note_levels(state):
     """Note who is where at an install, before tickets return."""
     settings, run, sums = state.settings, state.run, state.sums
-    row = run.installed % len(state.publish)
+    row = line_of(run.installed, len(state.publish))
     outstanding = run.admitted - run.gone
     state.publish[row].in_flight, state.publish[row].scoring = run.in_flight, run.scoring
     state.publish[row].blocked, state.publish[row].ready = run.blocked, run.ready
@@ -174,17 +175,17 @@ def note_levels(state):
     sums.outstanding_at_installs += outstanding
 
 
-@inlined
+@compiled
 def install(state, now):
     """The generators take over the trainer's weights."""
     settings, run = state.settings, state.run
     # Record the install.
     version = run.installed
-    state.publish[version % len(state.publish)].t_install = now
+    state.publish[line_of(version, len(state.publish))].t_install = now
     note_levels(state)
     areas_to(state, now)
     for s in range(settings.servers):
-        state.marks[version % len(state.marks), s] = state.server[s].area_to
+        state.marks[line_of(version, len(state.marks)), s] = state.server[s].area_to
     # Move to the new version.
     run.installed = version + 1
     run.syncing = 0
@@ -203,10 +204,11 @@ def install(state, now):
     # Apply the age rule and the mode.
     if settings.cuts_at_install:
         cut(state, now)
-    if settings.mode == RESTART:
-        restart(state, now)
-    elif settings.mode == REPREFILL:
-        prefill_again(state, now)
+    if settings.interrupts:
+        if settings.mode == RESTART:
+            restart(state, now)
+        else:
+            prefill_again(state, now)
     # Take the snapshot that waited.
     if run.due:
         snapshot(state, now)

@@ -79,7 +79,7 @@ def test_compiling_is_said_when_the_kernel_compiles_and_once(capsys: pytest.Capt
 def test_the_name_of_the_kernel_is_right() -> None:
     from asyncsim.systems import _kernel
 
-    assert _kernel.advance.py_func.__module__ == announcing.KERNEL
+    assert _kernel.advance_plain_at.py_func.__module__ == _kernel.advance_at.py_func.__module__ == announcing.KERNEL
 
 
 def test_a_kernel_at_hand_is_not_announced_however_slow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,3 +157,17 @@ def test_a_size_that_is_none_is_refused(monkeypatch, text):
     with pytest.raises(InputError) as caught:
         spec()
     assert caught.value.field == "ASYNCSIM_MEMORY" and caught.value.value == text
+
+
+def test_a_small_run_does_not_look_at_what_is_free_but_obeys_the_variable(monkeypatch):
+    def look():
+        raise AssertionError("looked")
+
+    monkeypatch.setattr(checks, "free", look)
+    monkeypatch.delenv(checks.MEMORY, raising=False)
+    checks.memory({"events": (checks.FEW, "batches")})
+    with pytest.raises(AssertionError, match="looked"):
+        checks.memory({"events": (checks.FEW + 1, "batches")})
+    monkeypatch.setenv(checks.MEMORY, "1M")
+    with pytest.raises(checks.InputError, match="bytes of events"):
+        checks.memory({"events": (checks.FEW, "batches")})

@@ -16,6 +16,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.laws import constant, exponential, gamma, lognormal
 from asyncsim.base.records import Timeline
 from asyncsim.systems import _build, _limits
+from asyncsim.systems._state import LAYOUT
 from asyncsim.systems._system import StalledError, System
 from tests.systems.contract import CASES
 from tests.systems.contract import system as case_system
@@ -114,8 +115,8 @@ LEAN = {
 def test_the_arrays_of_a_summary_do_not_grow_with_the_batches(case, monkeypatch):
     monkeypatch.setattr(_build, "DRAWN", 4096)
     short, long = (LEAN[case].simulate(batches, 2, 0, 0, record=False) for batches in (5_000, 20_000))
-    for name, array in short._asdict().items():
-        assert array.shape == getattr(long, name).shape, name
+    for name in LAYOUT:
+        assert getattr(short, name).shape == getattr(long, name).shape, name
     assert long.run.finished == 20_000
 
 
