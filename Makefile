@@ -74,7 +74,7 @@ notebooks: $(DEV)  ## the notebooks and the solutions of their exercises, run ag
 	$(BIN)/python -m notebooks --check
 
 bench: $(BENCH)  ## writes build/bench.json and benchmarks/README.md, in ten minutes
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --page
 
 llm: $(LLM)  ## what language models beside the character model need, and one of 135 million parameters
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from asyncsim.app import verifying
 from asyncsim.base import workers
+from benchmarks._record import Benchmark
 from experiments import _store
 
 CLAIMS = 24
@@ -36,7 +37,12 @@ def _all(call: str, arguments: list[tuple[Any, ...]], count: int) -> None:
             future.result()
 
 
+WHAT = "two worker processes against one, each started from nothing"
 BENCHMARKS = {
-    "claims_two_workers_vs_one": (lambda: claims(2), lambda: claims(1), "claims/s"),
-    "experiment_two_workers_vs_one": (lambda: settings(2), lambda: settings(1), "settings/s"),
+    "claims_two_workers_vs_one": Benchmark(
+        lambda: claims(2), lambda: claims(1), "claims/s", f"claims by {WHAT}", target=1.8, rounds=2
+    ),
+    "experiment_two_workers_vs_one": Benchmark(
+        lambda: settings(2), lambda: settings(1), "settings/s", f"settings by {WHAT}", target=1.8, rounds=2
+    ),
 }
