@@ -15,6 +15,7 @@ from typing import Any
 from asyncsim.base import checks
 from asyncsim.base.files import write_atomically
 from asyncsim.base.manifest import manifest
+from benchmarks import _page
 from benchmarks._record import Benchmark
 
 HERE = Path(__file__).resolve().parent
@@ -81,6 +82,12 @@ def compare_all(names: Sequence[str], known: dict[str, Benchmark], rounds: int) 
     return rows
 
 
+def keep(found: dict[str, Any], path: Path) -> None:
+    """Write what was found so far."""
+    text = json.dumps(found, indent=1)
+    write_atomically(path, lambda file: file.write(text.encode() + b"\n"))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 2 input refused."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Compare speed with named peers.")
@@ -100,13 +107,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     found = {"benchmarks": rows, "manifest": manifest({"rounds": options.rounds})}
+    keep(found, options.out)
     if options.page:
-        from benchmarks import _page
-
         found |= _page.measured()
-    text = json.dumps(found, indent=1)
-    write_atomically(options.out, lambda file: file.write(text.encode() + b"\n"))
-    if options.page:
+        keep(found, options.out)
         _page.write(found, HERE)
     return 0
 

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks import bandit
+from benchmarks._record import one_thread
 
 LARGE, SMALL = 32 * 2**20, 2**14
 """Numbers in an array that no cache holds, and in one that a core's own cache holds."""
@@ -22,9 +23,7 @@ SIDE, TRIES = 1024, 5
 
 def machine() -> dict[str, float]:
     """Bytes a second of copies (read and written) and operations a second of a product of matrices and of `exp`."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         matrix = torch.rand(SIDE, SIDE, dtype=torch.float64)
         numbers, out = torch.rand(SMALL, dtype=torch.float64), torch.empty(SMALL, dtype=torch.float64)
         return {
@@ -33,8 +32,6 @@ def machine() -> dict[str, float]:
             "arithmetic": 2.0 * SIDE**3 / least(lambda: matrix @ matrix),
             "exponentials": SMALL * 100 / least(lambda: [torch.exp(numbers, out=out) for _ in range(100)]),
         }
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _copied(count: int, times: int) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim.base.files import write_atomically
+from benchmarks import _growth, _limits, _picture
 
 PICTURE = "growth.png"
 HEAD = """# Benchmarks
@@ -33,15 +34,11 @@ holds what is outstanding, and a timeline every sample.
 
 def measured() -> dict[str, Any]:
     """Limits, growth and memory, measured now."""
-    from benchmarks import _growth, _limits
-
     return {"limits": _limits.measured(), "growth": _growth.curves(), "memory": _growth.memory()}
 
 
 def write(found: dict[str, Any], folder: Path) -> None:
     """Write README.md and its figure into a folder."""
-    from benchmarks import _picture
-
     _picture.draw(found, folder / PICTURE)
     text = page(found)
     write_atomically(folder / "README.md", lambda file: file.write(text.encode()))

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks._record import Benchmark
+from benchmarks._record import Benchmark, one_thread
 
 LETTERS = "0123456789+-=abcdefghijklmnopqrst"
 PROMPT, TOKENS, ROWS = "12+34=ab", 48, 32
@@ -108,12 +108,8 @@ def theirs(sample: bool = True, tokens: int = TOKENS) -> tuple[Tensor, float]:
 
 
 def _rate(side: Any) -> float:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         return ROWS * TOKENS / side()[1]
-    finally:
-        torch.set_num_threads(before)
 
 
 BENCHMARKS = {

@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from asyncsim.base import memory, plugins
 from asyncsim.learning.step import Step, given
-from benchmarks._record import Benchmark
+from benchmarks._record import Benchmark, one_thread
 
 SHAPE = (1, 32, 16, 1024)
 REPEATS, CALLS = 5, 40
@@ -89,10 +89,11 @@ def plain() -> Tensor:
 def rate(function: Callable[[], Any]) -> float:
     """Tokens a second, in a process that keeps its memory as a run does."""
     memory.keep()
-    function()
-    start = time.perf_counter()
-    for _ in range(REPEATS):
+    with one_thread():
         function()
+        start = time.perf_counter()
+        for _ in range(REPEATS):
+            function()
     return REPEATS * numbers()["mask"].numel() / (time.perf_counter() - start)
 
 
