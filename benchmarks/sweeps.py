@@ -22,6 +22,7 @@ import asyncsim as sim
 from asyncsim.base.store import Store
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.sweeping import carrying, grids, plans, units
+from benchmarks._record import Benchmark
 
 STALENESS = (0, 1, 2, 4)
 REPLICATES, UPDATES = 64, 200
@@ -58,7 +59,9 @@ def plain() -> float:
     return 4 * len(STALENESS) / (time.perf_counter() - start)
 
 
-BENCHMARKS = {"sweep_vs_plain_runs": (swept, plain, "units/s")}
+BENCHMARKS = {
+    "sweep_vs_plain_runs": Benchmark(swept, plain, "units/s", "units of a sweep, stored, against the same runs alone")
+}
 
 
 class Nothing:

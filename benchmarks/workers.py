@@ -11,6 +11,7 @@ from asyncsim.app import verifying
 from asyncsim.base import workers
 from asyncsim.learning.running import together
 from asyncsim.learning.spreading import Site
+from benchmarks._record import Benchmark
 from experiments import _store
 
 CLAIMS = 24
@@ -48,8 +49,8 @@ def bandit(count: int) -> float:
         sim.schedules.fixed(8),
         sim.methods.grpo(),
         update,
-        updates=100,
-        replicates=1 << 16,
+        updates=1000,
+        replicates=1 << 14,
     )
     return _rate([spec], count)
 
@@ -75,9 +76,23 @@ def _all(call: str, arguments: list[tuple[Any, ...]], count: int) -> None:
             future.result()
 
 
+WHAT = "two worker processes against one, each started from nothing"
 BENCHMARKS = {
-    "claims_two_workers_vs_one": (lambda: claims(2), lambda: claims(1), "claims/s"),
-    "experiment_two_workers_vs_one": (lambda: settings(2), lambda: settings(1), "settings/s"),
-    "runs_two_workers_vs_one": (lambda: bandit(2), lambda: bandit(1), "replicate-updates/s"),
-    "arms_two_workers_vs_one": (lambda: arms(2), lambda: arms(1), "replicate-updates/s"),
+    "claims_two_workers_vs_one": Benchmark(
+        lambda: claims(2), lambda: claims(1), "claims/s", f"claims by {WHAT}", target=1.8, rounds=2
+    ),
+    "experiment_two_workers_vs_one": Benchmark(
+        lambda: settings(2), lambda: settings(1), "settings/s", f"settings by {WHAT}", target=1.8, rounds=2
+    ),
+    "runs_two_workers_vs_one": Benchmark(
+        lambda: bandit(2),
+        lambda: bandit(1),
+        "replicate-updates/s",
+        f"one bandit cut in two by {WHAT}",
+        target=1.8,
+        rounds=3,
+    ),
+    "arms_two_workers_vs_one": Benchmark(
+        lambda: arms(2), lambda: arms(1), "replicate-updates/s", f"arms of a comparison by {WHAT}", target=1.8, rounds=3
+    ),
 }

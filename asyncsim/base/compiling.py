@@ -2,7 +2,7 @@
 
 numba by itself stops a program where no folder can be written, and where the disk is full after the work. It stops at
 every call where a kept file is damaged, and it would run machine code with flipped bits. Here each ends in one line on
-stderr.
+stderr. Processes that need the same function at the same time wait for the one that compiles it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +21,16 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from asyncsim.base import checks, files
 
+try:
+    import fcntl
+except ImportError:  # Windows: every process compiles for itself
+    fcntl = None  # type: ignore[assignment]
+
 SUM = 16
 """Bytes of the digest at the end of every kept file; what reads pickles stops before it."""
 _NOWHERE = "compiled code is not kept: no folder for it is writable; set NUMBA_CACHE_DIR to one that is"
+PATIENCE, GLANCE = 120.0, 0.1
+"""Seconds that a process waits for another one to compile, and between two looks; then it compiles for itself."""
 _reported: set[str] = set()
 
 
@@ -54,10 +62,20 @@ class _DiskCache(FunctionCache):
         super().__init__(function)
         locator = self._impl.locator
         # A name of its own: files that numba wrote have no digest.
-        self._cache_file = _Files(self._cache_path, f"{self._impl.filename_base}-kept", locator.get_source_stamp())
+        name = f"{self._impl.filename_base}-kept"
+        self._cache_file = _Files(self._cache_path, name, locator.get_source_stamp())
+        self._turn = _Turn(Path(self._cache_path, f"{name}.lock"))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled code, or None."""
+        """The compiled code, or None; then this process has the turn to compile it."""
+        found = self._read(sig, target_context)
+        if found is None and self._turn.take():
+            found = self._read(sig, target_context)
+            if found is not None:
+                self._turn.give()
+        return found
+
+    def _read(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # a pickle that is not one raises whatever it likes
@@ -68,6 +86,7 @@ class _DiskCache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep it if that is possible."""
         self._try(super().save_overload, sig, data)
+        self._turn.give()
 
     def _try(self, write: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -127,6 +146,43 @@ class Shelf:
 
     def _path(self, name: str) -> Path | None:
         return None if self.folder is None else self.folder / f"{name}.program"
+
+
+class _Turn:
+    """Whose turn it is to compile a function: a lock that ends with its process, so that nothing can be left behind."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: io.BufferedWriter | None = None
+
+    def take(self) -> bool:
+        """Wait for the turn; False where it cannot be had, or is had already by a compilation that failed."""
+        if fcntl is None or self._file is not None:
+            return False
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            file = self._path.open("wb")
+        except OSError:
+            return False
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(GLANCE)
+            except OSError:  # a disk without locks
+                break
+            else:
+                self._file = file
+                return True
+        file.close()
+        return False
+
+    def give(self) -> None:
+        """Let the next process have it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 class _Files(IndexDataCacheFile):

@@ -9,6 +9,7 @@ import pytest
 
 from asyncsim.base.checks import InputError
 from benchmarks import __main__ as runner
+from benchmarks._record import Benchmark
 
 
 def side(log, letter, rates):
@@ -28,7 +29,10 @@ def test_rounds_are_paired_and_alternate():
     row = runner.compare("x", (ours, theirs, "events/s"), rounds=3)
     assert "".join(log) == "ot" + "ot" + "to" + "ot"
     # Medians of the sides, but the ratio is the median of ratios within rounds: 2, 3, 8 and not 8 / 1.
-    assert row == {"name": "x", "value": 8.0, "unit": "events/s", "against": 1.0, "ratio": 3.0, "low": 2.0, "high": 8.0}
+    assert row == {
+        "name": "x", "value": 8.0, "unit": "events/s", "against": 1.0, "ratio": 3.0, "low": 2.0, "high": 8.0,
+        "values": [2.0, 30.0], "others": [1.0, 10.0],
+    }  # fmt: skip
 
 
 def test_a_rate_that_is_none_is_refused():
@@ -54,8 +58,27 @@ def test_bad_arguments_leave_no_file(arguments, tmp_path, monkeypatch, capsys):
     assert "error:" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
+def test_a_peer_that_is_missing_is_named_and_left_out(tmp_path, monkeypatch, capsys):
+    missing = Benchmark(lambda: 1.0, lambda: 1.0, "1/s", needs="no_such_simulator")
+    monkeypatch.setattr(runner, "collect", lambda: {"a": missing, "b": missing._replace(needs="json")})
+    assert runner.main(["--rounds", "1", "--out", str(tmp_path / "bench.json")]) == 0
+    assert [row["name"] for row in json.loads((tmp_path / "bench.json").read_text())["benchmarks"]] == ["b"]
+    assert "no_such_simulator is not installed" in capsys.readouterr().out
+
+
+def test_slow_work_has_fewer_rounds(monkeypatch):
+    asked = []
+    monkeypatch.setattr(runner, "compare", lambda name, benchmark, rounds: asked.append(rounds) or {
+        "value": 1.0, "unit": "", "against": 1.0, "ratio": 1.0, "low": 1.0, "high": 1.0})  # fmt: skip
+    slow = Benchmark(lambda: 1.0, lambda: 1.0, "1/s", rounds=2)
+    runner.compare_all(["a"], {"a": slow}, 7)
+    runner.compare_all(["a"], {"a": slow}, 1)
+    runner.compare_all(["a"], {"a": slow._replace(rounds=None)}, 7)
+    assert asked == [2, 1, 7]
+
+
 def test_every_file_declares_its_benchmarks():
     for path in sorted(Path(runner.HERE).glob("[!_]*.py")):
         assert "BENCHMARKS" in path.read_text(encoding="utf-8"), path.name
-    for ours, theirs, unit in runner.collect().values():
-        assert callable(ours) and callable(theirs) and isinstance(unit, str)
+    for benchmark in runner.collect().values():
+        assert callable(benchmark.ours) and callable(benchmark.theirs) and benchmark.unit and benchmark.what

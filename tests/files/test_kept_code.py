@@ -8,9 +8,12 @@ import resource
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from asyncsim.base import compiling
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDS = """
@@ -65,6 +68,33 @@ def copied(kept, folder):
 
 def test_code_is_kept_and_read(kept):
     assert adds(kept) == (READ, "")
+
+
+AT_ONCE = """
+import os, pathlib, time
+here = pathlib.Path({!r})
+(here / str(os.getpid())).touch()
+while len(list(here.iterdir())) < 2:
+    time.sleep(0.001)
+table ="""
+
+
+def test_processes_that_start_together_compile_once(tmp_path):
+    """Without turns both compile: half a minute of the event kernel on every core."""
+    (tmp_path / "here").mkdir()
+    code = ADDS.replace("\ntable =", AT_ONCE.format(str(tmp_path / "here")))
+    with ThreadPoolExecutor(2) as both:
+        found = [each.result() for each in [both.submit(adds, tmp_path / "kept", code) for _ in range(2)]]
+    assert sorted(found) == [(MADE, ""), (READ, "")]
+
+
+def test_who_never_compiles_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiling, "PATIENCE", 0.3)
+    first, second = (compiling._Turn(tmp_path / "new" / "f.lock") for _ in range(2))
+    assert first.take() and not first.take() and not second.take()
+    first.give()
+    assert second.take()
+    assert not compiling._Turn(tmp_path / "new" / "f.lock" / "no folder").take()
 
 
 def one_line(said, *words):
