@@ -73,8 +73,9 @@ def test_a_state_is_plain_only_as_long_as_every_setting_is(setting):
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))])
 def test_a_copy_runs_on_tables_of_its_own(copied):
     state = start()
-    before = content(state)
-    result = ended(copied(state))
+    before, other = content(state), copied(state)
+    assert (other.addresses[:, 0] != state.addresses[:, 0]).all()
+    result = ended(other)
     assert content(state) == before
     assert ended(state) == result
 
