@@ -47,7 +47,7 @@ def run_seconds(before: int = 0, **changes: Any) -> float:
         seconds = []
         for updates in lengths:
             start = time.perf_counter()
-            sim.run(bandit.spec(updates, **changes), seed=0, progress=False)
+            sim.run(bandit.spec(updates, **{"compiled": True, **changes}), seed=0, progress=False)
             seconds.append(time.perf_counter() - start)
         found.append(seconds)
     short, long = (min(column) for column in zip(*found, strict=True))

@@ -87,12 +87,12 @@ class Traffic(TorchDispatchMode):
 
 
 def moved(updates: int = 8) -> dict[str, float]:
-    """Bytes of one replicate, and calls, of one update of the product: a longer run less a shorter one."""
+    """Bytes of one replicate, and calls, of one update on tensors: a longer run less a shorter one."""
     import asyncsim as sim
 
     found = []
     for count in (updates, 2 * updates):
-        spec = bandit.spec(2 * bandit.LAG + count)
+        spec = bandit.spec(2 * bandit.LAG + count, compiled=False)
         with Traffic() as traffic:
             sim.run(spec, seed=0, progress=False)
         found.append((traffic.bytes, traffic.calls))
@@ -102,6 +102,6 @@ def moved(updates: int = 8) -> dict[str, float]:
 
 def measured() -> dict[str, Any]:
     """The machine, what is needed and what moves, with the rate of the product in the same minute."""
-    rate = max(bandit.loop_rate(200) for _ in range(3))
+    rate = max(bandit.measure_loop() for _ in range(3))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {"machine": machine(), "needed": needed(), "moved": moved(), "rate": rate, "memory": memory}

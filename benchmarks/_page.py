@@ -17,13 +17,14 @@ Both sides of a benchmark take turns. The ratio is the median of the ratios with
 A peer has to do the same work; `tests/benchmarks` asks that of both sides.
 """
 LIMITS = """The bandit, counted for one update of one replicate. What is needed was counted by hand in `_limits.py`.
-What operations of torch read and write was counted while they ran. Random numbers and compiled loops are in neither.
+What operations of torch read and write was counted on the tensor path; the rate is that of the program, which keeps
+what is between them in registers. Random numbers and compiled loops are in neither.
 The tables of 1,024 replicates fit into the caches of most cores, so both bandwidths are given. A share is rate times
 count, over what this machine did in the same minute on one thread.
 """
 GROWTH = """The bandit with one size changed at a time (tokens: a chain of binary choices, 256 replicates). An update is
 taken from the difference of a long run and a short one. The event kernel simulates 512 slots, from the seed to summary
-or timeline. Runs on several worker processes are not measured here yet; claims and experiments are, above.
+or timeline. Updates are programs where a replicate has at most 512 numbers; beyond that they run on tensors.
 """
 MEMORY = """Most resident memory of a process of its own. A run holds libraries, the batch of one block of replicates,
 parameters of the versions that are still needed, and a row of numbers for every recorded update. Blocks bound the

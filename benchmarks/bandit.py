@@ -5,6 +5,8 @@ side is vectorized over replicates (bincount scatter, a loop over arms for the i
 replicates) and has no mask, mass, freezing or keyed draws. Both count replicate-updates a second.
 
 `bandit_diagnosed_vs_plain`: the product with its default diagnostics against itself without.
+`bandit_program_vs_tensors`, `chain_program_vs_tensors`: updates as one machine program against the same on tensors,
+both with default diagnostics.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import numpy as np
 from benchmarks._record import Benchmark
 
 ARMS, BATCH, LAG, REPLICATES, LR = 10, 16, 8, 1024, 0.1
+UPDATES = 1500
+"""Updates of every side: as many as make the product compile them."""
 MEANS = np.linspace(0.1, 0.9, ARMS)
 
 
@@ -67,34 +71,42 @@ def spec(updates: int, diagnostics: object = "none", **changes: Any) -> Any:
     return whole.replace(**changes)
 
 
-def loop_rate(updates: int, diagnostics: object = "none") -> float:
+def loop_rate(updates: int, diagnostics: object = "none", **changes: Any) -> float:
     """Replicate-updates a second of `sim.run`."""
     import asyncsim as sim
 
-    whole = spec(updates, diagnostics)
+    whole = spec(updates, diagnostics, **changes)
     start = time.perf_counter()
     sim.run(whole, seed=0, progress=False)
-    return updates * REPLICATES / (time.perf_counter() - start)
+    return updates * whole.replicates / (time.perf_counter() - start)
 
 
 def measure_loop() -> float:
-    """500 updates of the product."""
-    return loop_rate(500)
-
-
-def measure_short() -> float:
-    """200 updates of the product."""
-    return loop_rate(200)
+    """The product."""
+    return loop_rate(UPDATES)
 
 
 def measure_diagnosed() -> float:
-    """200 updates of the product with the diagnostics that it has unasked."""
-    return loop_rate(200, "default")
+    """The product with the diagnostics that it has unasked."""
+    return loop_rate(UPDATES, "default")
 
 
 def measure_numpy() -> float:
-    """500 updates of the NumPy program."""
-    return 500 * REPLICATES / numpy_curve(500)[1]
+    """The NumPy program."""
+    return UPDATES * REPLICATES / numpy_curve(UPDATES)[1]
+
+
+def paths(compiled: bool, **changes: Any) -> float:
+    """300 updates with default diagnostics, as a program or on tensors."""
+    return loop_rate(300, "default", compiled=compiled, **changes)
+
+
+def chain(compiled: bool) -> float:
+    """The same on sequences of eight tokens, 256 replicates with batches of 8."""
+    import asyncsim as sim
+
+    task = sim.tasks.token_bandit(actions=4, horizon=8, dependence="markov")
+    return paths(compiled, task=task, samples_per_group=8, replicates=256)
 
 
 BENCHMARKS = {
@@ -107,9 +119,18 @@ BENCHMARKS = {
     ),
     "bandit_diagnosed_vs_plain": Benchmark(
         measure_diagnosed,
-        measure_short,
+        measure_loop,
         "replicate-updates/s",
         "the same bandit with default diagnostics against without",
         target=0.5,
+    ),
+    "bandit_program_vs_tensors": Benchmark(
+        lambda: paths(True),
+        lambda: paths(False),
+        "replicate-updates/s",
+        "updates of the bandit with default diagnostics as a machine program against the same on tensors",
+    ),
+    "chain_program_vs_tensors": Benchmark(
+        lambda: chain(True), lambda: chain(False), "replicate-updates/s", "the same on sequences of eight tokens"
     ),
 }

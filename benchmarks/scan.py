@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._record import Benchmark
-from benchmarks.bandit import ARMS, BATCH, LAG, LR, MEANS, REPLICATES, measure_loop
+from benchmarks.bandit import ARMS, BATCH, LAG, LR, MEANS, REPLICATES, UPDATES, measure_loop
 
 
 @functools.cache
@@ -70,13 +70,13 @@ def jax_curve(updates: int, kind: str) -> tuple[np.ndarray, float]:
 
 
 def threefry_rate() -> float:
-    """500 updates of the JAX program with JAX's default keys."""
-    return 500 * REPLICATES / jax_curve(500, "threefry2x32")[1]
+    """The JAX program with JAX's default keys."""
+    return UPDATES * REPLICATES / jax_curve(UPDATES, "threefry2x32")[1]
 
 
 def rbg_rate() -> float:
-    """500 updates of the JAX program with `rbg` keys."""
-    return 500 * REPLICATES / jax_curve(500, "rbg")[1]
+    """The JAX program with `rbg` keys."""
+    return UPDATES * REPLICATES / jax_curve(UPDATES, "rbg")[1]
 
 
 _WHAT = "the stale softmax bandit against JAX with `vmap` and `scan`,"
