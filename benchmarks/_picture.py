@@ -35,12 +35,12 @@ def draw(found: dict[str, Any], path: Path) -> None:
         curve(axes[0, 1], "Replicates share the cost of an update", "replicates")
         line(axes[0, 1], curves["replicates"], "measured", "", per_size=True)
         axes[0, 1].set_ylabel("update of one replicate (µs)")
-        curve(axes[1, 0], "Samples and tokens cost by number, staleness little", "size")
+        curve(axes[1, 0], "Staleness costs little", "samples, tokens or versions")
         axes[1, 0].set_ylabel("update of all replicates (ms)")
         for name, color in (("samples", "measured"), ("tokens", "contrast"), ("staleness", "synchronous")):
             line(axes[1, 0], curves[name], color, name, scale=1e3)
         axes[1, 0].legend()
-        curve(axes[1, 1], "A sample of the event kernel, by length of the run", "samples of the run")
+        curve(axes[1, 1], "Long simulations cost least a sample", "samples of the simulation")
         axes[1, 1].set_ylabel("one sample (µs)")
         for name, color, text in (("timeline", "contrast", "with its record"), ("summary", "measured", "summary only")):
             line(axes[1, 1], curves[name], color, text, per_size=True)
@@ -61,7 +61,7 @@ def ratios(ax: Axes, rows: list[dict[str, Any]]) -> None:
     ax.axvline(1.0, color=_style.COLORS["muted"], linewidth=0.7)
     ax.set_xscale("log")
     ax.set_yticks(range(len(names)), [PEERS[name] for name in names])
-    ax.set_xlabel("asyncsim over the peer, times as fast; bar: target")
+    ax.set_xlabel("rate over the peer's (bar: target)")
     ax.set_title("Against each peer")
 
 

@@ -272,7 +272,11 @@ BENCHMARKS = {
         bare_rate, simpy_rate, UNIT, "an open loop of 64 workers on given durations, event kernel against SimPy", 100.0
     ),
     "events_full_vs_simpy": Benchmark(
-        full_rate, simpy_full_rate, UNIT, "the same with drawn durations and a row for every sample", 40.0
+        full_rate,
+        simpy_full_rate,
+        UNIT,
+        "the open loop with drawn durations and a row of every sample, against SimPy",
+        40.0,
     ),
     "slots_vs_simpy": Benchmark(
         slotted_rate, slotted_simpy_rate, UNIT, "512 slots, groups, rewards, tickets, oldest first, against SimPy"

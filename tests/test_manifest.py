@@ -53,6 +53,15 @@ def test_works_without_git(monkeypatch, failure):
     assert record["commit"] is None and record["dirty"] is None
 
 
+def test_asks_the_checkout_of_this_package():
+    """A manifest that looked in a folder of the package found no commit anywhere."""
+    root = Path(manifest.__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        pytest.skip("not a checkout")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True).stdout
+    assert manifest.manifest()["commit"] == head.strip()
+
+
 def test_reports_the_commit_and_whether_it_is_changed(tmp_path):
     read = manifest._checkout.__wrapped__
     package = tmp_path / "asyncsim"

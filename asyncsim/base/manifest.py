@@ -33,7 +33,7 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
     >>> record["spec"], record["seed"], "numpy" in record["libraries"]
     ({'learning_rate': 0.1}, 3, True)
     """
-    commit, dirty = _checkout(Path(__file__).resolve().parent)
+    commit, dirty = _checkout(Path(__file__).resolve().parents[1])
     return {
         "asyncsim": version_of("asyncsim"),
         "commit": commit,

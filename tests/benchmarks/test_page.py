@@ -24,6 +24,7 @@ def found():
             "cpu": "a processor", "cores": 2, "python": "3.11", "libraries": {"numpy": "2.0"}, "dirty": True,
             "commit": "0123456789abcdef", "time": "2030-01-02T00:00:00", "spec": {"rounds": 7},
         },
+        "peers": {"jax": "9.9"},
         "limits": {
             "machine": {"memory": 2e10, "cache": 1e11, "arithmetic": 2e10, "exponentials": 1e9}, "rate": 1e6,
             "needed": {"bytes": 320.0, "operations": 400.0, "exponentials": 36.0},
@@ -39,7 +40,12 @@ def test_the_page_is_written_with_its_figure(found, tmp_path):
     text = (tmp_path / "README.md").read_text()
     assert "| 1.25 (0.625 to 2.5) | 2: not met |" in text and "| 3.5 (1.75 to 7) | 1: met |" in text
     assert "| 2,000,000 (1,000,000 to 3,000,000) | 4 (3 to 5) |" in text
-    assert "a processor, 2 cores, 24 GiB" in text and "0123456789ab with changes" in text and "7 rounds" in text
+    assert (
+        "a processor, 2 cores, 24 GiB" in text
+        and "numpy 2.0, jax 9.9" in text
+        and "0123456789ab with changes" in text
+        and "7 rounds" in text
+    )
     # 8,000 bytes a million times a second are 40 percent of 20 GB/s.
     assert "| bytes that torch moves, main memory | 20 GB/s | 8,000 | 40 % |" in text
     # 2 MB more for 100 replicates and 500 updates more.
