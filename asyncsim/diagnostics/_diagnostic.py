@@ -205,7 +205,9 @@ class Recorder:
 
     def results(self, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Metrics `[U/every, R]` and accumulated arrays `[..., R]`; those that a run cut short lacks are left out."""
-        metrics = {name: torch.stack(rows).cpu().numpy() for name, rows in self.rows.items() if rows}
+        # Each is given up when it is put together: a long run holds its numbers once.
+        names = [name for name, rows in self.rows.items() if rows]
+        metrics = {name: torch.stack(self.rows.pop(name)).cpu().numpy() for name in names}
         gathered: dict[str, np.ndarray] = {}
         for accumulator in self.accumulators:
             try:

@@ -55,6 +55,8 @@ def _join(
     parts: list[dict[str, np.ndarray]], sizes: list[int], longest: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Arrays of all blocks, of so many replicates each, beside one another; as long as those of the longest."""
+    if len(parts) == 1:
+        return longest  # nothing to join, and nothing to hold twice
     return {
         name: np.concatenate([_pad(each.get(name), like, n) for each, n in zip(parts, sizes, strict=True)], axis=-1)
         for name, like in longest.items()
