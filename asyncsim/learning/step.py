@@ -315,8 +315,9 @@ class Step:
         weight = self.mask * self.applied
         if self.method.aggregator == "sequence_mean":
             weight = weight / self.lengths.clamp(min=1.0).unsqueeze(-1)
+        policy = self._scores()
         view = versions.current(self.weights) if self.view is None else self.view
-        norms: Tensor = self._scores().score_norm(view, self.batch, weight)
+        norms: Tensor = policy.score_norm(view, self.batch, weight)
         return norms
 
     @cached_property
