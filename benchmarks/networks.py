@@ -34,6 +34,17 @@ def measure_cartpole() -> float:
     return REPLICATES * BATCHES * ppo.ENVIRONMENTS * ppo.STEPS / seconds(lambda: sim.run(spec, progress=False))
 
 
+def measure_cores() -> float:
+    """The same by two processes, half of the replicates each; they are started once."""
+    from asyncsim.learning.running import together
+    from benchmarks.workers import site
+    from experiments import cartpole_parity as ppo
+
+    spec = ppo.spec(BATCHES, REPLICATES).replace(block=REPLICATES // 2)
+    work = seconds(lambda: together([(spec, 0)], site(2)))
+    return REPLICATES * BATCHES * ppo.ENVIRONMENTS * ppo.STEPS / work
+
+
 def measure_sb3() -> float:
     """Environment steps a second of one stable-baselines3 run."""
     from experiments import cartpole_parity as ppo
@@ -100,7 +111,14 @@ BENCHMARKS = {
         measure_cartpole,
         measure_sb3,
         "environment steps/s",
-        "PPO on CartPole, learning included, 32 replicates against one stable-baselines3 run",
+        "PPO on CartPole, learning included, 32 replicates in one process against one stable-baselines3 run",
+        needs="stable_baselines3",
+    ),
+    "cartpole_two_processes_vs_sb3": Benchmark(
+        measure_cores,
+        measure_sb3,
+        "environment steps/s",
+        "the same on two cores: two processes against one stable-baselines3 run, whose torch may use both",
         target=10.0,
         needs="stable_baselines3",
     ),

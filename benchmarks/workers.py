@@ -42,15 +42,16 @@ def site(count: int) -> Site:
 
 
 def bandit(count: int) -> float:
-    """Replicate-updates a second of a bandit that is one block in one process, some ten seconds of work."""
+    """Replicate-updates a second of a bandit that is one block in one process, some seconds of work."""
     update = sim.chain(sim.updates.sgd(0.1))
     spec = sim.Spec(
         sim.tasks.softmax_bandit(arms=10),
         sim.schedules.fixed(8),
         sim.methods.grpo(),
         update,
-        updates=1000,
-        replicates=1 << 14,
+        updates=1500,
+        replicates=1 << 13,
+        every=50,
     )
     return _rate([spec], count)
 
