@@ -70,7 +70,7 @@ def compare_all(names: Sequence[str], known: dict[str, Benchmark], rounds: int) 
     for name in names:
         benchmark = Benchmark(*known[name])
         if not benchmark.installed:
-            print(f"{name:30} left out: {benchmark.needs} is not installed; `make bench` installs it", flush=True)
+            print(f"{name:30} left out: {benchmark.needs} is not installed", flush=True)
             continue
         row = compare(name, benchmark, min(rounds, benchmark.rounds or rounds))
         rows.append(row | {"what": benchmark.what, "target": benchmark.target})
