@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from asyncsim.learning.versions import threads
 from benchmarks import bandit
-from benchmarks._record import one_thread
 
 LARGE, SMALL = 32 * 2**20, 2**14
 """Numbers in an array that no cache holds, and in one that a core's own cache holds."""
@@ -23,7 +23,7 @@ SIDE, TRIES = 1024, 5
 
 def machine() -> dict[str, float]:
     """Bytes a second of copies (read and written) and operations a second of a product of matrices and of `exp`."""
-    with one_thread():
+    with threads(1):
         matrix = torch.rand(SIDE, SIDE, dtype=torch.float64)
         numbers, out = torch.rand(SMALL, dtype=torch.float64), torch.empty(SMALL, dtype=torch.float64)
         return {

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import NamedTuple
-
-import torch
 
 Measure = Callable[[], float]
 
@@ -31,14 +28,3 @@ class Benchmark(NamedTuple):
     def installed(self) -> bool:
         """Whether the peer is there."""
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on one thread, as in a run: a second one loses tenfold where another process holds its core."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks._record import Benchmark, one_thread
+from asyncsim.learning.versions import threads
+from benchmarks._record import Benchmark
 
 LETTERS = "0123456789+-=abcdefghijklmnopqrst"
 PROMPT, TOKENS, ROWS = "12+34=ab", 48, 32
@@ -108,7 +109,7 @@ def theirs(sample: bool = True, tokens: int = TOKENS) -> tuple[Tensor, float]:
 
 
 def _rate(side: Any) -> float:
-    with one_thread():
+    with threads(1):
         return ROWS * TOKENS / side()[1]
 
 

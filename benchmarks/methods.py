@@ -24,7 +24,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from asyncsim.base import memory, plugins
 from asyncsim.learning.step import Step, given
-from benchmarks._record import Benchmark, one_thread
+from asyncsim.learning.versions import threads
+from benchmarks._record import Benchmark
 
 SHAPE = (1, 32, 16, 1024)
 REPEATS, CALLS = 5, 40
@@ -89,7 +90,7 @@ def plain() -> Tensor:
 def rate(function: Callable[[], Any]) -> float:
     """Tokens a second, in a process that keeps its memory as a run does."""
     memory.keep()
-    with one_thread():
+    with threads(1):
         function()
         start = time.perf_counter()
         for _ in range(REPEATS):

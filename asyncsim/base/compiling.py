@@ -12,7 +12,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +42,26 @@ def kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         try:
             dispatcher._cache = _DiskCache(function)
         except (RuntimeError, OSError):  # no folder of any kind can be written
-            _report("kept", _NOWHERE)
+            report("kept", _NOWHERE)
         return dispatcher
 
     return compile_function
 
 
-def _report(kind: str, text: str) -> None:
-    """Say it for the first function only: there are a dozen, in three folders."""
+def report(kind: str, text: str) -> None:
+    """Say the first of a kind only: functions are many, and what is wrong is the same for all."""
     if kind not in _reported:
         _reported.add(kind)
         print(f"asyncsim: {text}", file=sys.stderr)
+
+
+def _damaged(folder: object) -> None:
+    report("damaged", f"kept code in {folder} is damaged and is compiled anew")
+
+
+def _not_kept(folder: object, error: BaseException) -> None:
+    reason = getattr(error, "strerror", None) or error
+    report("kept", f"compiled code is not kept in {folder} ({reason}); set NUMBA_CACHE_DIR to another folder")
 
 
 class _DiskCache(FunctionCache):
@@ -79,7 +88,7 @@ class _DiskCache(FunctionCache):
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # a pickle that is not one raises whatever it likes
-            _report("damaged", f"kept code in {self._cache_path} is damaged and is compiled anew")
+            _damaged(self._cache_path)
             self._try(self.flush)
         return None
 
@@ -93,9 +102,7 @@ class _DiskCache(FunctionCache):
             write(*arguments)
         except Exception as error:  # full, read-only, or gone since numba looked
             cause = error.__context__ if isinstance(error.__context__, OSError) else error
-            reason = getattr(cause, "strerror", None) or cause
-            where = f"in {self._cache_path} ({reason}); set NUMBA_CACHE_DIR to another folder"
-            _report("kept", f"compiled code is not kept {where}")
+            _not_kept(self._cache_path, cause)
             self.disable()
 
 
@@ -110,7 +117,7 @@ class Shelf:
         try:
             self.folder = Path(FunctionCache(function)._cache_path)
         except (RuntimeError, OSError):
-            _report("kept", _NOWHERE)
+            report("kept", _NOWHERE)
 
     def read(self, name: str) -> bytes | None:
         """What was kept under a name; None where nothing was, or a file is damaged."""
@@ -119,13 +126,14 @@ class Shelf:
             return None
         try:
             data = path.read_bytes()
-            if _digest(data[:-SUM]) == data[-SUM:]:
-                path.touch()  # the least used go first
-                return data[:-SUM]
-            _report("damaged", f"kept code in {self.folder} is damaged and is compiled anew")
         except OSError:  # gone, or not ours to read
-            pass
-        return None
+            return None
+        if _digest(data[:-SUM]) != data[-SUM:]:
+            _damaged(self.folder)
+            return None
+        with suppress(OSError):
+            path.touch()  # the least used go first
+        return data[:-SUM]
 
     def write(self, name: str, data: bytes) -> None:
         """Keep it if that is possible."""
@@ -138,10 +146,7 @@ class Shelf:
             for old in sorted(path.parent.glob("*.program"), key=lambda x: x.stat().st_mtime)[: -self.most]:
                 old.unlink(missing_ok=True)
         except (OSError, checks.InputError) as error:
-            reason = getattr(error, "strerror", None) or error
-            _report(
-                "kept", f"compiled code is not kept in {self.folder} ({reason}); set NUMBA_CACHE_DIR to another folder"
-            )
+            _not_kept(self.folder, error)
             self.folder = None
 
     def _path(self, name: str) -> Path | None:

@@ -140,14 +140,18 @@ def numbered(parts: Iterable[Any]) -> list[str]:
     return names
 
 
-def bound(part: Any) -> bool:
-    """Whether a knob of the value (or of the values inside it) has been turned into a tensor by `bind`."""
+def bound(part: Any) -> Iterator[Any]:
+    """Knobs of the value, and of the values inside it, that `bind` has turned into tensors `[R, 1]`."""
     if isinstance(part, tuple):
-        return any(bound(value) for value in part)
-    if not dataclasses.is_dataclass(part):
-        return False
-    values = [(f.metadata.get("knob"), getattr(part, f.name)) for f in dataclasses.fields(part)]
-    return any(bool(mark) and hasattr(value, "unsqueeze") for mark, value in values) or any(bound(v) for _, v in values)
+        for value in part:
+            yield from bound(value)
+    elif dataclasses.is_dataclass(part):
+        for f in dataclasses.fields(part):
+            value = getattr(part, f.name)
+            if f.metadata.get("knob") and hasattr(value, "unsqueeze"):
+                yield value
+            else:
+                yield from bound(value)
 
 
 def bind(part: Any, replicates: np.ndarray) -> Any:

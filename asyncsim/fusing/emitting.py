@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from asyncsim.fusing import elementary
-from asyncsim.fusing.graph import Graph, Unfit, Var
+from asyncsim.fusing.graph import Unfit, Var
 from asyncsim.fusing.writing import ELEMENT, Name, Writer
 
 STORED = {"f": "double", "i": "i64", "b": "i8"}
@@ -51,7 +51,7 @@ def described(order: list[Var], outputs: list[Var]) -> str:
     return "\n".join([*rows, str([number[id(x)] for x in outputs])])
 
 
-def emitted(graph: Graph, order: list[Var], outputs: list[Var], used: list[int], width: int) -> str:
+def emitted(order: list[Var], outputs: list[Var], used: list[int], width: int) -> str:
     """The text of a module with one function: (first, last, step, inputs, constants, scalars, outputs).
 
     It works on `width` replicates from `first`, then from `first + step` and so on, and at the end on those from `last`
@@ -59,7 +59,7 @@ def emitted(graph: Graph, order: list[Var], outputs: list[Var], used: list[int],
     """
     if sum(var.lanes for var in order) > MOST:
         raise Unfit(f"more than {MOST} numbers for each replicate in all operations")
-    body = _Body(graph, order, outputs, used, width)
+    body = _Body(order, outputs, used, width)
     body.write()
     functions, declared = elementary.defined(body.functions, width, inline=body.calls <= INLINE)
     declarations = body.w.declared | declared
@@ -69,8 +69,8 @@ def emitted(graph: Graph, order: list[Var], outputs: list[Var], used: list[int],
 class _Body:
     """The loop over replicates of one program."""
 
-    def __init__(self, graph: Graph, order: list[Var], outputs: list[Var], used: list[int], width: int) -> None:
-        self.graph, self.order, self.outputs, self.used = graph, order, outputs, used
+    def __init__(self, order: list[Var], outputs: list[Var], used: list[int], width: int) -> None:
+        self.order, self.outputs, self.used = order, outputs, used
         self.w, self.head = Writer(width), Writer(width, "h")
         self.functions: set[str] = set()
         self.calls = 0
@@ -105,7 +105,12 @@ class _Body:
             if var.operation in ("input", "constant"):
                 self._pointer(var.operation, var.about)
         targets = [self._address("outputs", number) for number in range(len(self.outputs))]
-        self.numbers = [self._scalar(number) for number in range(len(self.graph.scalars))]
+        # Only those that are used: an equal program may be told fewer.
+        self.numbers = {
+            var.about[1]: self._scalar(var.about[1])
+            for var in self.order
+            if var.operation == "fill" and isinstance(var.about, tuple)
+        }
         self.replicate = self._replicates()
         for var in self.order:
             self.values[id(var)] = self._lanes(var)
@@ -174,21 +179,17 @@ class _Body:
         return found
 
     def _transposed(self, rows: Lanes, stored: str, size: int) -> Lanes:
-        """`width` vectors of `size` numbers as `size` vectors of `width`: neighbors are joined, pair by pair."""
-        w, each = self.w, 1
-        blocks, counts = rows, size
-        # Blocks [rows together, numbers]: joining two keeps the rows of a number side by side.
+        """Vectors of `size` numbers as `size` vectors, one number of each: neighbors are joined, pair by pair."""
+        blocks, each, count = rows, 1, len(rows)
+        # Joining two blocks keeps the rows of a number side by side.
         while len(blocks) > 1:
-            joined = []
-            for a, b in zip(blocks[::2], blocks[1::2], strict=True):
-                mask = [n * each + k + (counts * each if half else 0)
-                        for n in range(counts) for half in (0, 1) for k in range(each)]  # fmt: skip
-                joined.append(self._shuffle(a, b, stored, counts * each, mask))
-            blocks, each = joined, 2 * each
+            mask = [k + half for n in range(size) for half in (n * each, (size + n) * each) for k in range(each)]
+            pairs = zip(blocks[::2], blocks[1::2], strict=True)
+            blocks = [self._shuffle(a, b, stored, size * each, mask) for a, b in pairs]
+            each *= 2
         whole = blocks[0]
         return [
-            self._shuffle(whole, whole, stored, size * w.width, range(n * w.width, (n + 1) * w.width))
-            for n in range(size)
+            self._shuffle(whole, whole, stored, size * count, range(n * count, (n + 1) * count)) for n in range(size)
         ]
 
     def _shuffle(self, a: Name, b: Name, stored: str, size: int, places: Sequence[int]) -> Name:
@@ -197,40 +198,19 @@ class _Body:
         return self.w.line(f"shufflevector {vector} {a}, {vector} {b}, <{len(places)} x i32> <{mask}>")
 
     def _store(self, target: Name, var: Var) -> None:
-        w, stored = self.w, STORED[var.kind]
-        lanes = self.values[id(var)]
+        w, stored, lanes = self.w, STORED[var.kind], self.values[id(var)]
         if var.kind == "b":
             lanes = [w.line(f"zext {w.type('b')} {x} to <{w.width} x i8>") for x in lanes]
         row = w.line(f"mul i64 %r, {len(lanes)}")
         start = w.line(f"getelementptr {stored}, ptr {target}, i64 {row}")
-        whole, count = lanes, w.width
-        blocks = list(whole)
-        # All lanes behind one another, then turned so that each replicate has its own together.
-        for replicate, values in enumerate(self._rows(blocks, stored, count)):
-            for begin, size, value in values:
-                place = w.line(f"getelementptr {stored}, ptr {start}, i64 {replicate * len(lanes) + begin}")
-                w.do(f"store <{size} x {stored}> {value}, ptr {place}, align {_bytes(stored)}")
-
-    def _rows(self, lanes: Lanes, stored: str, width: int) -> list[list[tuple[int, int, Name]]]:
-        """For each replicate the pieces (first lane, how many, numbers) of its row."""
-        rows: list[list[tuple[int, int, Name]]] = [[] for _ in range(width)]
         begin = 0
         while begin < len(lanes):
+            # As many lanes as a register holds numbers, in a power of two; each replicate has its own together.
             size = 1 << min(3, (len(lanes) - begin).bit_length() - 1)
-            blocks, each = lanes[begin : begin + size], 1
-            while len(blocks) > 1:
-                joined = []
-                for a, b in zip(blocks[::2], blocks[1::2], strict=True):
-                    mask = [n * each + k + (width * each if half else 0)
-                            for n in range(width) for half in (0, 1) for k in range(each)]  # fmt: skip
-                    joined.append(self._shuffle(a, b, stored, width * each, mask))
-                blocks, each = joined, 2 * each
-            for replicate in range(width):
-                places = range(replicate * size, (replicate + 1) * size)
-                piece = self._shuffle(blocks[0], blocks[0], stored, width * size, places)
-                rows[replicate].append((begin, size, piece))
+            for replicate, piece in enumerate(self._transposed(lanes[begin : begin + size], stored, w.width)):
+                place = w.line(f"getelementptr {stored}, ptr {start}, i64 {replicate * len(lanes) + begin}")
+                w.do(f"store <{size} x {stored}> {piece}, ptr {place}, align {_bytes(stored)}")
             begin += size
-        return rows
 
     # Values.
 
@@ -274,7 +254,7 @@ class _Body:
 
     def _tree(self, var: Var, value: Lanes) -> Lanes:
         """Rows put together: the first half with the second, until one is left."""
-        each, count = var.lanes, var.about[0]
+        each, count = var.lanes, var.about
         if count == 0:
             raise Unfit("nothing to put together")
         combine, rows = _TREES[var.operation], [value[k * each : (k + 1) * each] for k in range(count)]
@@ -286,8 +266,7 @@ class _Body:
         return rows[0]
 
     def _cumsum(self, var: Var, value: Lanes) -> Lanes:
-        count = var.about[0]
-        each = len(value) // count
+        each = len(value) // var.about
         sums = value[:each]
         for lane, number in enumerate(value[each:]):
             sums.append(self.w.two("fadd" if var.kind == "f" else "add", sums[lane], number, var.kind))
@@ -416,7 +395,7 @@ def _bitwise(name: str) -> Callable[..., Name]:
 _TREES: dict[str, Callable[..., Name]] = {
     "sum": _either("add"), "amax": _larger, "amin": _smaller, "any": _bitwise("or"), "all": _bitwise("and"),
 }  # fmt: skip
-_COMPARED = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
+_COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 def _compare(w: Writer, operation: str, kind: str, a: Name, b: Name) -> Name:

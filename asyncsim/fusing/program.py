@@ -61,7 +61,7 @@ class Program:
         used = sorted({var.about for var in order if var.operation == "input"})
         self.width = WIDTH if replicates >= WIDTH else 1
         self.call = compiled(
-            f"{self.width}\n{described(order, outputs)}", lambda: emitted(tape.graph, order, outputs, used, self.width)
+            f"{self.width}\n{described(order, outputs)}", lambda: emitted(order, outputs, used, self.width)
         )
         self.replicates, self.constants = replicates, tape.constants
         self.paths = [found[number][0] for number in used]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ from torch import Tensor
 
 from asyncsim.fusing import primitives
 from asyncsim.fusing.graph import Unfit, Var
-from asyncsim.fusing.tape import Tape, rule
+from asyncsim.fusing.tape import Rule, Tape, rule
 
 # Elementwise.
 
-ARITHMETIC = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "maximum", "minimum": "minimum"}
+ARITHMETIC = ("add", "sub", "mul", "div", "maximum", "minimum")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 FUNCTIONS = (
     "exp", "log", "expm1", "log1p", "sqrt", "abs", "sign", "neg", "sigmoid", "tanh", "reciprocal", "rsqrt", "floor",
@@ -23,17 +24,21 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-def elementwise(tape: Tape, operation: str, out: Tensor, operands: list[Any], inside: str | None = None) -> Var:
-    """An operation on numbers that stand at the same place; `inside`: the kind in which it is done."""
-    graph, kind = tape.graph, tape.kind(out)
-    values = [tape.var(x) for x in operands]
+def together(tape: Tape, operation: str, out: Tensor, values: list[Var]) -> Var:
+    """An operation on numbers that stand at the same place, in the shape and kind of the result."""
     shape = tuple(out.shape)
     axes = {v.axis + len(shape) - len(v.shape) for v in values if v.axis is not None}
     if len(axes) > 1:
         raise Unfit("replicates stand at different axes")
     axis = axes.pop() if axes else None
-    spread = tuple(graph.broadcast(graph.cast(v, inside or kind), shape, axis) for v in values)
-    return graph.make(operation, spread, shape, axis, kind)
+    spread = tuple(tape.graph.broadcast(v, shape, axis) for v in values)
+    return tape.graph.make(operation, spread, shape, axis, tape.kind(out))
+
+
+def elementwise(tape: Tape, operation: str, out: Tensor, operands: list[Any], inside: str | None = None) -> Var:
+    """The same on tensors and numbers, done in the kind of the result, or in the kind `inside`."""
+    values = [tape.graph.cast(tape.var(x), inside or tape.kind(out)) for x in operands]
+    return together(tape, operation, out, values)
 
 
 def widest(tape: Tape, operands: list[Any]) -> str:
@@ -47,7 +52,27 @@ def _in_place(tape: Tape, target: Tensor, var: Var) -> Var:
     return var
 
 
-def _arithmetic(operation: str) -> None:
+def forms(name: str, *overloads: str, out: tuple[str, ...] = ()) -> Callable[[Rule], Rule]:
+    """Make a function the rule of an operation, of the one that changes its first operand, and of those with `out`."""
+
+    def register(work: Rule) -> Rule:
+        def change(tape: Tape, result: Tensor, first: Tensor, *others: Any, **more: Any) -> Var:
+            return _in_place(tape, first, work(tape, result, first, *others, **more))
+
+        def write(tape: Tape, result: Tensor, *operands: Any, out: Tensor, **more: Any) -> Var:
+            var = work(tape, result, *operands, **more)
+            return _in_place(tape, out, var) if tape.knows(out) else var
+
+        ends = [f".{each}" if each else "" for each in overloads or ("",)]
+        rule(*(name + end for end in ends))(work)
+        rule(*(f"{name}_{end}" for end in ends))(change)
+        rule(*(f"{name}.{each}" for each in out))(write)
+        return work
+
+    return register
+
+
+def _arithmetic(operation: str) -> Rule:
     def work(tape: Tape, out: Tensor, a: Any, b: Any, *, alpha: float = 1, rounding_mode: str | None = None) -> Var:
         if rounding_mode is not None:
             if rounding_mode != "floor" or tape.kind(out) != "i":
@@ -57,124 +82,73 @@ def _arithmetic(operation: str) -> None:
             raise Unfit("alpha")
         return elementwise(tape, "and" if tape.kind(out) == "b" and operation == "mul" else operation, out, [a, b])
 
-    overloads = ("Tensor", "Scalar", "Tensor_mode", "Scalar_mode")
-    rule(operation, *(f"{operation}.{end}" for end in overloads))(work)
-
-    def change(tape: Tape, out: Tensor, a: Tensor, b: Any, **more: Any) -> Var:
-        return _in_place(tape, a, work(tape, out, a, b, **more))
-
-    rule(*(f"{operation}_.{end}" for end in overloads))(change)
-
-    def write(tape: Tape, result: Tensor, a: Any, b: Any, *, out: Tensor, **more: Any) -> Var:
-        var = work(tape, result, a, b, **more)
-        return _in_place(tape, out, var) if tape.knows(out) else var
-
-    rule(f"{operation}.out")(write)
+    return work
 
 
-for _name in ARITHMETIC:
-    _arithmetic(_name)
-
-
-def _comparison(operation: str) -> None:
+def _comparison(operation: str) -> Rule:
     def work(tape: Tape, out: Tensor, a: Any, b: Any) -> Var:
         compared = elementwise(tape, operation, out.bool(), [a, b], widest(tape, [a, b]))
         return tape.graph.cast(compared, tape.kind(out))
 
-    rule(f"{operation}.Tensor", f"{operation}.Scalar")(work)
-
-    def change(tape: Tape, out: Tensor, a: Tensor, b: Any) -> Var:
-        return _in_place(tape, a, work(tape, out, a, b))
-
-    rule(f"{operation}_.Tensor", f"{operation}_.Scalar")(change)
-
-    def write(tape: Tape, result: Tensor, a: Any, b: Any, *, out: Tensor) -> Var:
-        var = work(tape, result, a, b)
-        return _in_place(tape, out, var) if tape.knows(out) else var
-
-    rule(f"{operation}.Tensor_out", f"{operation}.Scalar_out")(write)
+    return work
 
 
-for _name in COMPARISONS:
-    _comparison(_name)
-
-
-def _function(operation: str) -> None:
+def _function(operation: str) -> Rule:
     def work(tape: Tape, out: Tensor, a: Tensor) -> Var:
         return elementwise(tape, operation, out, [a], tape.var(a).kind if operation[:2] == "is" else None)
 
-    rule(operation)(work)
-    rule(f"{operation}_")(lambda tape, out, a: _in_place(tape, a, work(tape, out, a)))
+    return work
 
 
-for _name in FUNCTIONS:
-    _function(_name)
-
-
-def _logical(operation: str, *names: str) -> None:
+def _logical(operation: str) -> Rule:
     def work(tape: Tape, out: Tensor, *operands: Any) -> Var:
         if tape.kind(out) != "b":
             raise Unfit("bits of integers")
         return elementwise(tape, operation, out, list(operands))
 
-    rule(*names)(work)
-    rule(*("_.".join(name.split(".")) if "." in name else f"{name}_" for name in names))(
-        lambda tape, out, *operands: _in_place(tape, operands[0], work(tape, out, *operands))
-    )
+    return work
 
 
-_logical("and", "bitwise_and.Tensor", "bitwise_and.Scalar", "logical_and", "__and__.Tensor")
-_logical("or", "bitwise_or.Tensor", "bitwise_or.Scalar", "logical_or", "__or__.Tensor")
-_logical("xor", "bitwise_xor.Tensor", "logical_xor")
-_logical("not", "bitwise_not", "logical_not")
+for _name in ARITHMETIC:
+    forms(_name, "", "Tensor", "Scalar", "Tensor_mode", "Scalar_mode", out=("out",))(_arithmetic(_name))
+for _name in COMPARISONS:
+    forms(_name, "Tensor", "Scalar", out=("Tensor_out", "Scalar_out"))(_comparison(_name))
+for _name in FUNCTIONS:
+    forms(_name)(_function(_name))
+for _name in ("and", "or", "xor"):
+    forms(f"bitwise_{_name}", "Tensor", "Scalar")(_logical(_name))
+for _name in ("and", "or", "xor", "not"):
+    forms(f"logical_{_name}")(_logical(_name))
+forms("bitwise_not")(_logical("not"))
 
 
 @rule("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
 def _where(tape: Tape, out: Tensor, condition: Tensor, a: Any, b: Any) -> Var:
-    kind = tape.kind(out)
-    values = [tape.var(condition), *(tape.graph.cast(tape.var(x), kind) for x in (a, b))]
-    shape = tuple(out.shape)
-    axes = {v.axis + len(shape) - len(v.shape) for v in values if v.axis is not None}
-    if len(axes) > 1:
-        raise Unfit("replicates stand at different axes")
-    axis = axes.pop() if axes else None
-    spread = tuple(tape.graph.broadcast(v, shape, axis) for v in values)
-    return tape.graph.make("where", spread, shape, axis, kind)
+    chosen = [tape.graph.cast(tape.var(x), tape.kind(out)) for x in (a, b)]
+    return together(tape, "where", out, [tape.var(condition), *chosen])
 
 
-@rule("clamp", "clamp.Tensor", "clamp_", "clamp_.Tensor", "clamp_min", "clamp_max", "clamp_min_", "clamp_max_")
+@forms("clamp_max")
+def _clamp_max(tape: Tape, out: Tensor, a: Tensor, max: Any) -> Var:
+    return _clamp(tape, out, a, None, max)
+
+
+@forms("clamp", "", "Tensor")
+@forms("clamp_min")
 def _clamp(tape: Tape, out: Tensor, a: Tensor, min: Any = None, max: Any = None) -> Var:
-    var = tape.var(a)
+    var, kind = tape.var(a), tape.kind(out)
     for operation, bound in (("maximum", min), ("minimum", max)):
         if bound is not None:
-            bound = float(bound) if isinstance(bound, (int, float)) and tape.kind(out) == "f" else bound
-            var = _joined(tape, operation, out, var, tape.var(bound))
-    if out is a:
-        tape.changed(a, var)
+            var = together(tape, operation, out, [tape.graph.cast(x, kind) for x in (var, tape.var(bound))])
     return var
 
 
-def _joined(tape: Tape, operation: str, out: Tensor, a: Var, b: Var) -> Var:
-    """An operation on two values that stand for no tensor of their own, in the shape of the result."""
-    shape, kind = tuple(out.shape), tape.kind(out)
-    axes = {v.axis + len(shape) - len(v.shape) for v in (a, b) if v.axis is not None}
-    if len(axes) > 1:
-        raise Unfit("replicates stand at different axes")
-    axis = axes.pop() if axes else None
-    spread = tuple(tape.graph.broadcast(tape.graph.cast(v, kind), shape, axis) for v in (a, b))
-    return tape.graph.make(operation, spread, shape, axis, kind)
-
-
-@rule("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar", "pow_.Scalar")
+@forms("pow", "Tensor_Scalar", "Tensor_Tensor", "Scalar")
 def _power(tape: Tape, out: Tensor, a: Any, b: Any) -> Var:
     plain = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt"}
     if isinstance(b, (int, float)) and b in plain and tape.kind(out) == "f":
-        var = elementwise(tape, plain[b], out, [a])
-    else:
-        var = elementwise(tape, "pow", out, [float(x) if isinstance(x, (int, float)) else x for x in (a, b)], "f")
-    if out is a:
-        tape.changed(a, var)
-    return var
+        return elementwise(tape, plain[b], out, [a])
+    return elementwise(tape, "pow", out, [float(x) if isinstance(x, (int, float)) else x for x in (a, b)], "f")
 
 
 @rule("remainder.Scalar")
@@ -184,7 +158,7 @@ def _remainder(tape: Tape, out: Tensor, a: Tensor, b: Any) -> Var:
     return elementwise(tape, "floormod", out, [a, b])
 
 
-@rule("_to_copy", "clone", "detach", "alias", "lift_fresh", "contiguous", "_unsafe_view_copy")
+@rule("_to_copy", "clone", "detach", "alias", "lift_fresh")
 def _copied(tape: Tape, out: Tensor, a: Tensor, **_: Any) -> Var:
     return tape.graph.cast(tape.var(a), tape.kind(out))
 
@@ -196,20 +170,12 @@ def _reversed(tape: Tape, out: Tensor, a: Tensor, b: Any, alpha: float = 1) -> V
     return elementwise(tape, "sub", out, [b, a])
 
 
-@rule("exp2", "exp2_")
+@forms("exp2")
 def _power_of_two(tape: Tape, out: Tensor, a: Tensor) -> Var:
-    var = elementwise(tape, "pow", out, [2.0, a])
-    if out is a:
-        tape.changed(a, var)
-    return var
+    return elementwise(tape, "pow", out, [2.0, a])
 
 
-@rule("nan_to_num_")
-def _numbers_in_place(tape: Tape, out: Tensor, a: Tensor, *ends: Any, **more: Any) -> Var:
-    return _in_place(tape, a, _numbers(tape, out, a, *ends, **more))
-
-
-@rule("nan_to_num")
+@forms("nan_to_num")
 def _numbers(tape: Tape, out: Tensor, a: Tensor, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Var:
     graph, var = tape.graph, tape.var(a)
     largest = torch.finfo(torch.float64).max
@@ -263,28 +229,15 @@ def _filled(tape: Tape, out: Tensor, a: Tensor, *_: Any, **__: Any) -> Var:
 # Views, and other ways to lay numbers out anew.
 
 
-def _by_doing(apply: Any, moved: Any) -> Any:
-    """A rule that does to the numbers of lanes what is done to the tensor; `moved` says where replicates go."""
-
-    def work(tape: Tape, out: Tensor, a: Tensor, *arguments: Any, **more: Any) -> Var:
-        var = tape.var(a)
-        axis = None if var.axis is None else moved(var.axis, a.ndim, *arguments, **more)
-        places = apply(var.places(), var.axis, *arguments, **more)
-        return tape.graph.arranged(var, places, tuple(out.shape), axis)
-
-    return work
-
-
 def _dim(dim: int, ndim: int) -> int:
     return dim + ndim if dim < 0 else dim
 
 
-rule("unsqueeze")(
-    _by_doing(
-        lambda x, axis, dim: np.expand_dims(x, _dim(dim, x.ndim + 1)),
-        lambda axis, ndim, dim: axis + (_dim(dim, ndim + 1) <= axis),
-    )
-)
+@rule("unsqueeze")
+def _unsqueeze(tape: Tape, out: Tensor, a: Tensor, dim: int) -> Var:
+    var, dim = tape.var(a), _dim(dim, out.ndim)
+    axis = None if var.axis is None else var.axis + (dim <= var.axis)
+    return tape.graph.arranged(var, var.places(), tuple(out.shape), axis)
 
 
 @rule("squeeze.dim", "squeeze.dims", "squeeze")
@@ -332,7 +285,7 @@ def _expand(tape: Tape, out: Tensor, a: Tensor, *_: Any, **__: Any) -> Var:
     return tape.graph.arranged(var, wide, shape, axis)
 
 
-@rule("permute", "transpose.int", "t", "numpy_T", "mT")
+@rule("permute", "transpose.int", "t")
 def _permute(tape: Tape, out: Tensor, a: Tensor, *dims: Any) -> Var:
     var = tape.var(a)
     order = list(range(a.ndim))
@@ -345,7 +298,7 @@ def _permute(tape: Tape, out: Tensor, a: Tensor, *dims: Any) -> Var:
     return tape.graph.arranged(var, var.places().transpose(order), tuple(out.shape), axis)
 
 
-@rule("view", "_unsafe_view", "reshape", "_reshape_alias")
+@rule("view", "_unsafe_view", "_reshape_alias")
 def _view(tape: Tape, out: Tensor, a: Tensor, *_: Any) -> Var:
     var, shape = tape.var(a), tuple(out.shape)
     if var.axis is None:
@@ -421,62 +374,56 @@ def _dims(dim: Any, ndim: int) -> tuple[int, ...]:
     return tuple(_dim(d, ndim) for d in ([dim] if isinstance(dim, int) else dim))
 
 
-def reduced(tape: Tape, operation: str, out: Tensor, a: Tensor, dim: Any) -> Var:
+def reduced(tape: Tape, operation: str, out: Tensor, var: Var, dim: Any) -> Var:
     """Numbers put together along axes, as a tree of halves."""
-    graph, var, dims = tape.graph, tape.var(a), _dims(dim, a.ndim)
+    graph, kind, ndim = tape.graph, tape.kind(out), len(var.shape)
+    dims = _dims(dim, ndim)
     if var.axis in dims:
         raise Unfit("replicates put together")
-    kept = [place for place in range(a.ndim) if place not in dims]
-    count = math.prod(a.shape[d] for d in dims)
+    kept = [place for place in range(ndim) if place not in dims]
+    count = math.prod(var.shape[d] for d in dims)
     rows = var.places().transpose([*kept, *dims]).reshape(-1, count)
-    kind = tape.kind(out)
     flat = graph.arranged(graph.cast(var, kind), rows.T, (rows.size,), None)
-    whole = graph.make(operation, (flat,), (rows.shape[0],), None, kind, (count, var.axis is not None))
+    whole = graph.make(operation, (flat,), (rows.shape[0],), None, kind, count)
     axis = None
     if var.axis is not None:
-        axis = var.axis if out.ndim == a.ndim else kept.index(var.axis)
+        axis = var.axis if out.ndim == ndim else kept.index(var.axis)
     return graph.arranged(whole, np.arange(rows.shape[0]), tuple(out.shape), axis)
 
 
 @rule("sum", "sum.dim_IntList")
 def _sum(tape: Tape, out: Tensor, a: Tensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Var:
-    return reduced(tape, "sum", out, a, dim)
+    return reduced(tape, "sum", out, tape.var(a), dim)
 
 
 @rule("mean", "mean.dim")
 def _mean(tape: Tape, out: Tensor, a: Tensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Var:
-    graph, total = tape.graph, reduced(tape, "sum", out, a, dim)
+    graph, total = tape.graph, reduced(tape, "sum", out, tape.var(a), dim)
     count = math.prod(a.shape[d] for d in _dims(dim, a.ndim))
-    return _joined(tape, "div", out, total, graph.fill(float(count)))
+    return together(tape, "div", out, [total, graph.fill(float(count))])
 
 
-rule("amax")(lambda tape, out, a, dim=(), keepdim=False: reduced(tape, "amax", out, a, dim))
-rule("amin")(lambda tape, out, a, dim=(), keepdim=False: reduced(tape, "amin", out, a, dim))
-rule("max")(lambda tape, out, a: reduced(tape, "amax", out, a, None))
-rule("min")(lambda tape, out, a: reduced(tape, "amin", out, a, None))
+rule("amax")(lambda tape, out, a, dim=(), keepdim=False: reduced(tape, "amax", out, tape.var(a), dim))
+rule("amin")(lambda tape, out, a, dim=(), keepdim=False: reduced(tape, "amin", out, tape.var(a), dim))
+rule("max")(lambda tape, out, a: reduced(tape, "amax", out, tape.var(a), None))
+rule("min")(lambda tape, out, a: reduced(tape, "amin", out, tape.var(a), None))
 # Where the extreme stands is not told.
-rule("max.dim")(lambda tape, out, a, dim, keepdim=False: (reduced(tape, "amax", out[0], a, dim), None))
-rule("min.dim")(lambda tape, out, a, dim, keepdim=False: (reduced(tape, "amin", out[0], a, dim), None))
-rule("any", "any.dim", "any.dims")(lambda tape, out, a, dim=None, keepdim=False: reduced(tape, "any", out, a, dim))
-rule("all", "all.dim", "all.dims")(lambda tape, out, a, dim=None, keepdim=False: reduced(tape, "all", out, a, dim))
+rule("max.dim")(lambda tape, out, a, dim, keepdim=False: (reduced(tape, "amax", out[0], tape.var(a), dim), None))
+rule("min.dim")(lambda tape, out, a, dim, keepdim=False: (reduced(tape, "amin", out[0], tape.var(a), dim), None))
+rule("any", "any.dim", "any.dims")(
+    lambda tape, out, a, dim=None, keepdim=False: reduced(tape, "any", out, tape.var(a), dim)
+)
+rule("all", "all.dim", "all.dims")(
+    lambda tape, out, a, dim=None, keepdim=False: reduced(tape, "all", out, tape.var(a), dim)
+)
 
 
 @rule("linalg_vector_norm")
 def _norm(tape: Tape, out: Tensor, a: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Var:
     if ord != 2 or tape.kind(a) != "f":
         raise Unfit(f"norm of order {ord}")
-    squares = elementwise(tape, "square", a, [a])
-    alone = _Alone(tape, a, squares)
-    total = reduced(tape, "sum", out, alone.tensor, dim)
+    total = reduced(tape, "sum", out, elementwise(tape, "square", a, [a]), dim)
     return tape.graph.make("sqrt", (total,), total.shape, total.axis, "f")
-
-
-class _Alone:
-    """A value of a graph under a tensor of its own, for rules that read tensors."""
-
-    def __init__(self, tape: Tape, like: Tensor, var: Var) -> None:
-        self.tensor = like.detach().clone()
-        tape.tell(self.tensor, var)
 
 
 @rule("argmax")
@@ -509,7 +456,7 @@ def _cumsum(tape: Tape, out: Tensor, a: Tensor, dim: int, **_: Any) -> Var:
     rows = np.moveaxis(var.places(), dim, 0)
     kind = tape.kind(out)
     flat = graph.arranged(graph.cast(var, kind), rows, (rows.size,), None)
-    sums = graph.make("cumsum", (flat,), (rows.size,), None, kind, (a.shape[dim], var.axis is not None))
+    sums = graph.make("cumsum", (flat,), (rows.size,), None, kind, a.shape[dim])
     places = np.moveaxis(np.arange(rows.size).reshape(rows.shape), 0, dim)
     return graph.arranged(sums, places, tuple(out.shape), var.axis)
 

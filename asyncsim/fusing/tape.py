@@ -92,9 +92,7 @@ class Tape(TorchDispatchMode):
         self.constants: list[Tensor] = []
 
     def input(self, tensor: Tensor, number: int, axis: int | None) -> None:
-        """A tensor that is told at every call, whose replicates stand at `axis` (None: they share it)."""
-        if axis not in (0, None):
-            raise Unfit("an input whose replicates do not come first")
+        """A tensor that is told at every call, whose replicates stand at `axis`: first (0), or they share it (None)."""
         self.tell(tensor, self.graph.make("input", (), tuple(tensor.shape), axis, self.kind(tensor), number))
 
     def kind(self, tensor: Tensor) -> str:

@@ -120,7 +120,7 @@ class Block:
 @contextmanager
 def computing(spec: Spec) -> Iterator[None]:
     """Torch as runs of the spec need it: without gradients, with the policy's threads, on the device."""
-    with torch.no_grad(), threads(spec.trained_policy.threads), _on(spec.device):
+    with torch.no_grad(), versions.threads(spec.trained_policy.threads), _on(spec.device):
         yield
 
 
@@ -140,14 +140,3 @@ def _on(device: str) -> Iterator[None]:
             f"within that of the device ({device})",
             "lower samples_per_group, groups_per_batch, the horizon, block or the policy's micro_batch",
         ) from error
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Limit torch's threads: small tensors gain nothing from two, and lose tenfold when a core is taken."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(min(before, count))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

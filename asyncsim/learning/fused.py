@@ -8,9 +8,8 @@ does not depend on how it was cut into blocks or whether it was resumed.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks
+from asyncsim.base import checks, compiling, knobs
 from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.fusing.graph import Unfit
 from asyncsim.fusing.program import Program
@@ -94,13 +93,9 @@ class Fused:
 def _reason(error: Exception) -> str:
     """Why there is no program; what is no decision of ours is said once, and the tensor path goes on."""
     if not isinstance(error, (Unfit, checks.InputError)):
-        _say(f"updates are not compiled, they run on tensors: {type(error).__name__}: {error}".splitlines()[0])
+        text = f"updates are not compiled, they run on tensors: {type(error).__name__}: {error}"
+        compiling.report("programs", text.splitlines()[0])
     return str(error)
-
-
-@cache
-def _say(text: str) -> None:
-    print(f"asyncsim: {text}", file=sys.stderr, flush=True)
 
 
 class _Update:
@@ -108,9 +103,10 @@ class _Update:
 
     def __init__(self, fused: Fused, now: Now, batch: Batch, start: Carried | None, recorded: bool) -> None:
         self.updater, self.recorder, self.recorded, self.epochs = fused.updater, fused.recorder, recorded, fused.epochs
+        self.names = tuple(dict.fromkeys((*self.updater.method.outputs, *self.updater.also)))
         self.counts = [torch.zeros((), dtype=torch.int64) for _ in When._fields]
         self.tell = [count.numpy() for count in self.counts]
-        rows = list(_rows((self.updater.method, self.updater.update)))
+        rows = list(knobs.bound((self.updater.method, self.updater.update)))
         tree = self._tree(now, batch, start)
         self.program = Program(self._recorded, tree, now.parameters.shape[0], rows)
 
@@ -122,8 +118,7 @@ class _Update:
             place[()] = count
         made = self.program(self._tree(now, batch, start))
         u = self.updater
-        names = tuple(dict.fromkeys((*u.method.outputs, *u.also)))
-        step = Step(u.method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, names)
+        step = Step(u.method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, self.names)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, u.updates_per_version
         step.parameters, step.gradient = now.parameters, made["gradient"]
         step.measured = made["measured"]
@@ -240,17 +235,3 @@ def _own(part: Any) -> bool:
     inside = [value for value in vars(part).values() if callable(value)] if dataclasses.is_dataclass(part) else []
     package, _, rest = kind.__module__.partition(".")
     return package == "asyncsim" and rest.partition(".")[0] in FOLDERS and all(map(_own, inside))
-
-
-def _rows(part: Any) -> Iterator[Tensor]:
-    """Knobs with a number for each replicate, in a value and those inside it."""
-    if isinstance(part, (tuple, list)):
-        for each in part:
-            yield from _rows(each)
-    elif dataclasses.is_dataclass(part) and not isinstance(part, type):
-        for field in dataclasses.fields(part):
-            value = getattr(part, field.name)
-            if isinstance(value, Tensor):
-                yield value
-            else:
-                yield from _rows(value)

@@ -183,7 +183,7 @@ def batch_variance(step: Step) -> Tensor:
             "diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group"
         )
     checks.require(
-        not knobs.bound(step.method),
+        next(knobs.bound(step.method), None) is None,
         "diagnostics",
         "variance",
         "recorded with single numbers as the method's knobs",

@@ -8,8 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from asyncsim.base import checks, files
+from asyncsim.learning.versions import threads
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.policies._transformer import Transformer
 
@@ -167,7 +167,7 @@ def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
     weights = list(network.requires_grad_(True).parameters())
     optimizer = torch.optim.Adam(weights, lr=recipe.rate, betas=(0.9, 0.98))
     steps, reached, warm = 0, 0.0, min(100, max(1, recipe.steps // 5))
-    with torch.enable_grad(), _one_thread():
+    with torch.enable_grad(), threads(1):
         while steps < recipe.steps and reached < recipe.target:
             for group in optimizer.param_groups:
                 group["lr"] = recipe.rate * min(1.0, (steps + 1) / warm)
@@ -182,17 +182,6 @@ def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
                 reached = exact_match(network, problems)
     network.requires_grad_(False)
     return steps, reached
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread of torch: the same rounding everywhere, and no waiting for a core that another process holds."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def lines(recipe: Recipe, count: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:

@@ -8,10 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncsim.fusing import program as program_module
 from asyncsim.fusing.graph import LARGEST, Unfit
 from asyncsim.fusing.primitives import entries
 from asyncsim.fusing.program import Program
 from asyncsim.fusing.tape import Varies, recording, surely
+from tests.fusing.code import unkept
 
 
 def numbers(*shape, seed=0):
@@ -157,6 +159,23 @@ def test_a_shortcut_is_not_recorded():
     program = Program(function, {"x": numbers(9, 3).abs()}, 9)
     assert not asked and surely(lambda: True)
     assert (program({"x": -numbers(9, 3).abs()})["out"] >= 0).all()
+
+
+def test_only_settings_that_are_used_are_read(monkeypatch):
+    """Planted before: code read all settings of the program it was made for, past the end of an equal one's."""
+    texts = []
+    unkept(monkeypatch)
+    right = program_module._code
+    monkeypatch.setattr(program_module, "_code", lambda text: texts.append(text) or right(text))
+
+    def function(tree):
+        _ = tree["x"] * 0.3, tree["x"] * 0.4
+        return {"out": tree["x"] * 0.25}
+
+    Program(lambda tree: {"out": tree["x"] * 0.25}, {"x": numbers(9, 3)}, 9)
+    unused_first = Program(function, {"x": numbers(9, 3)}, 9)
+    assert unused_first.scalars.tolist() == [0.3, 0.4, 0.25]
+    assert [text.count("ptr %scalars, i64 ") for text in texts] == [1, 1]
 
 
 def test_settings_share_code():
