@@ -136,21 +136,64 @@ def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]
     return metrics, accumulators
 
 
+PILE = 64
+"""Rows that are put into their table together: one by one they would cost an operation each."""
+
+
+class Column:
+    """Rows `[R]` of one metric, in a table that has room for all of a run.
+
+    A row that stayed where it was made would hold the memory around it as well.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.room, self.made = room, 0
+        self.table: Tensor | None = None
+        self.pile: list[Tensor] = []
+
+    def add(self, *rows: Tensor) -> None:
+        """Further rows."""
+        self.pile += rows
+        if len(self.pile) >= PILE:
+            self.all()
+
+    def last(self) -> Tensor:
+        """The last row."""
+        return self.pile[-1] if self.pile else self.all()[-1]
+
+    def all(self) -> Tensor:
+        """All rows so far, `[n, R]`."""
+        if self.table is None:
+            self.table = self.pile[0].new_empty((self.room, *self.pile[0].shape))
+        if self.pile:
+            end = self.made + len(self.pile)
+            torch.stack(self.pile, out=self.table[self.made : end])
+            self.made, self.pile = end, []
+        return self.table[: self.made]
+
+
 class Recorder:
-    """Collects metrics every so many updates and feeds accumulators at every one.
+    """Collects metrics every so many updates of so many and feeds accumulators at every one.
 
     A frozen replicate's numbers are missing (NaN) from the update at which it left the finite range.
     """
 
     def __init__(
-        self, diagnostics: Any, policy: Policy, every: int, replicates: int, size: int, hear: Hear | None = None
+        self,
+        diagnostics: Any,
+        policy: Policy,
+        updates: int,
+        every: int,
+        replicates: int,
+        size: int,
+        hear: Hear | None = None,
     ) -> None:
-        self.hear = hear
+        self.hear, self.room = hear, -(-updates // every)
         self.metrics, self.accumulators = chosen(diagnostics, policy)
         self.every, self.active = every, bool(self.metrics or self.accumulators)
         everything: list[Any] = [*self.metrics, *self.accumulators]
         self.outputs = tuple(sorted({output for diagnostic in everything for output in diagnostic.outputs}))
-        self.rows: dict[str, list[Tensor]] = {m.name: [] for m in self.metrics}
+        self.rows = {m.name: Column(self.room) for m in self.metrics}
         self.updates: list[int] = []
         self.alive = torch.ones(replicates, dtype=torch.bool)
         self.previous = torch.full((replicates, size), math.nan, dtype=torch.float64)
@@ -161,7 +204,7 @@ class Recorder:
             self._record(step, statistics, diverged < 0)
         if self.hear is not None and step.update % self.every == 0:
             # Copies: what a listener does with them must not reach the trace.
-            self.hear(step.update, {name: rows[-1].cpu().numpy().copy() for name, rows in self.rows.items()})
+            self.hear(step.update, {name: rows.last().cpu().numpy().copy() for name, rows in self.rows.items()})
 
     def _record(self, step: Step, statistics: dict[str, Tensor], alive: Tensor) -> None:
         self.alive, step.previous = alive, self.previous
@@ -173,8 +216,13 @@ class Recorder:
             rows |= {m.name: self.masked(m.at(step), alive) for m in self.metrics if m.name not in rows}
             rows |= {name: self.masked(value, alive) for name, value in statistics.items()}
             for name, row in rows.items():
-                self.rows.setdefault(name, []).append(row)
+                self._column(name).add(row)
         self.previous = step.gradient
+
+    def _column(self, name: str) -> Column:
+        if name not in self.rows:
+            self.rows[name] = Column(self.room)
+        return self.rows[name]
 
     def masked(self, value: Tensor, alive: Tensor) -> Tensor:
         """A number of each replicate as it is recorded, `[R]`: NaN for frozen ones."""
@@ -189,7 +237,7 @@ class Recorder:
         """What was recorded so far, in plain containers; `restore` is the way back."""
         return {
             "updates": np.array(self.updates, dtype=np.int64),
-            "rows": {name: torch.stack(rows) for name, rows in self.rows.items() if rows},
+            "rows": {name: rows.all() for name, rows in self.rows.items()} if self.updates else {},
             "alive": self.alive,
             "previous": self.previous,
             # One without attributes of its own stands for itself, which no file can hold.
@@ -199,15 +247,14 @@ class Recorder:
     def restore(self, tree: dict[str, Any]) -> None:
         """Have recorded what was recorded when `packed` was asked."""
         self.updates, self.alive, self.previous = tree["updates"].tolist(), tree["alive"], tree["previous"]
-        self.rows |= {name: list(rows.unbind(0)) for name, rows in tree["rows"].items()}
+        for name, rows in tree["rows"].items():
+            self._column(name).add(*rows.unbind(0))
         for accumulator, attributes in zip(self.accumulators, tree["accumulators"], strict=True):
             vars(accumulator).update(attributes)
 
     def results(self, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Metrics `[U/every, R]` and accumulated arrays `[..., R]`; those that a run cut short lacks are left out."""
-        # Each is given up when it is put together: a long run holds its numbers once.
-        names = [name for name, rows in self.rows.items() if rows]
-        metrics = {name: torch.stack(self.rows.pop(name)).cpu().numpy() for name in names}
+        metrics = {name: rows.all().cpu().numpy() for name, rows in self.rows.items()} if self.updates else {}
         gathered: dict[str, np.ndarray] = {}
         for accumulator in self.accumulators:
             try:

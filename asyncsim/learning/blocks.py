@@ -54,7 +54,8 @@ class Block:
         self.source: Any = (COUPLED if self.coupled else DRAWING)[spec.drawn](sampler, self.feed, spec.sampling)
         fused.sampling(spec, self.source)
         self.method, self.update = (knobs.bind(part, cut.replicates) for part in (spec.method, spec.update))
-        self.recorder = Recorder(spec.diagnostics, policy, spec.every, len(cut.replicates), policy.size, hear)
+        recorded = (spec.updates, spec.every, len(cut.replicates), policy.size)
+        self.recorder = Recorder(spec.diagnostics, policy, *recorded, hear)
 
     def packed(self, at: Standing) -> dict[str, Any]:
         """Everything that the next batch depends on, in plain containers."""

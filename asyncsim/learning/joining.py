@@ -18,7 +18,10 @@ from asyncsim.learning.standing import Part
 
 
 def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str | None = None) -> Trace:
-    """The trace of all blocks, or of those that a signal, named in `by`, left time for."""
+    """The trace of all blocks, or of those that a signal, named in `by`, left time for.
+
+    Blocks give their recorded numbers up: a long run holds them once.
+    """
     if source.coupled:
         # Schedules have as many batches as the first or cannot stand beside it.
         parts = list(itertools.takewhile(lambda part: part.updates == parts[0].updates, parts))
@@ -57,10 +60,11 @@ def _join(
     """Arrays of all blocks, of so many replicates each, beside one another; as long as those of the longest."""
     if len(parts) == 1:
         return longest  # nothing to join, and nothing to hold twice
-    return {
-        name: np.concatenate([_pad(each.get(name), like, n) for each, n in zip(parts, sizes, strict=True)], axis=-1)
-        for name, like in longest.items()
-    }
+    joined = {}
+    for name, like in list(longest.items()):
+        rows = [_pad(each.pop(name, None), like, n) for each, n in zip(parts, sizes, strict=True)]
+        joined[name] = np.concatenate(rows, axis=-1)
+    return joined
 
 
 def _pad(values: np.ndarray | None, like: np.ndarray, size: int) -> np.ndarray:
