@@ -144,7 +144,7 @@ def limits(found: dict[str, Any]) -> str:
 
     def row(name: str, unit: str, limit: str, count: float) -> list[str]:
         most = machine[limit]
-        return [name, f"{number(most / 1e9)} {unit}", number(count), f"{100 * rate * count / most:.2g} %"]
+        return [name, f"{number(most / 1e9)} {unit}", number(count), f"{number(100 * rate * count / most)} %"]
 
     rows = [
         row("bytes needed, from main memory", "GB/s", "memory", needed["bytes"]),
