@@ -47,6 +47,8 @@ class Baseline:
     once = False
     outputs: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    finishes = False
+    """Whether it is `finished(step, estimate(step))`: then a minibatch can finish what was estimated in its batch."""
 
     def targets(self, step: Step) -> Tensor:
         """Sum of the rewards from each token to the end of its episode, undiscounted, `[R, G, N, T]`."""

@@ -104,9 +104,7 @@ def moments(step: Step, each: Tensor) -> tuple[Tensor, Tensor]:
     factor n / (n - 1).
     """
     batch = step.batch
-    weight = batch.mask * batch.mass.unsqueeze(-1)
-    if step.counted is not None:
-        weight = weight * step.counted.unsqueeze(-1)
+    weight = batch.mask * step.mass.unsqueeze(-1)
     total = weight.sum((1, 2, 3), keepdim=True)
     share = weight / torch.where(total > 0, total, torch.ones_like(total))
     mean = (share * each).sum((1, 2, 3), keepdim=True)

@@ -28,12 +28,23 @@ class Gae(Baseline):
 
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N, T]`, 0 on masked tokens."""
-        batch = step.batch
-        advantage = traced(self._tokens(step), self.discount, self.trace)
+        return self.finished(step, self.estimate(step))
+
+    @property
+    def finishes(self) -> bool:  # type: ignore[override]
+        """Where it normalizes."""
+        return self.normalize
+
+    def estimate(self, step: Step) -> Tensor:
+        """Advantages in units of reward."""
+        return traced(self._tokens(step), self.discount, self.trace)
+
+    def finished(self, step: Step, advantages: Tensor) -> Tensor:
+        """The same, standardized over the step where that is asked for."""
         if not self.normalize:
-            return advantage
-        mean, deviation = moments(step, advantage)
-        return torch.where(batch.mask > 0, (advantage - mean) / (deviation + 1e-8), torch.zeros_like(advantage))
+            return advantages
+        mean, deviation = moments(step, advantages)
+        return torch.where(step.mask > 0, (advantages - mean) / (deviation + 1e-8), torch.zeros_like(advantages))
 
     def targets(self, step: Step) -> Tensor:
         """What the critic should say: the advantage, not normalized, plus the value at the draw, `[R, G, N, T]`."""

@@ -205,8 +205,19 @@ def run(
     samples: Annotated[int, typer.Option(help="Samples per group, N.")] = 16,
     updates: Annotated[int, typer.Option(help="Optimizer updates.")] = wording.UPDATES,
     epochs: Annotated[
-        int | None, typer.Option(help="Updates on each batch (default: what the system recommends, else 1).")
+        int | None,
+        typer.Option(help="How often each batch is gone through (default: what the system recommends, else 1)."),
     ] = None,
+    minibatches: Annotated[
+        int | None,
+        typer.Option(help="Parts of a batch, an update on each (default: what the system recommends, else 1)."),
+    ] = None,
+    cut: Annotated[
+        str | None, typer.Option(help="What minibatches are cut between: groups (default), parts, samples, tokens.")
+    ] = None,
+    advantages_from: Annotated[
+        str, typer.Option(help="Where advantages are made: in the whole batch, or in each minibatch.")
+    ] = "batch",
     replicates: Annotated[
         int | None, typer.Option(help="Independent seeds, R (default: 64, for language models 1).")
     ] = None,
@@ -259,6 +270,9 @@ def run(
         "samples_per_group": samples,
         "updates": updates,
         "epochs": epochs,
+        "minibatches": minibatches,
+        "cut": cut,
+        "advantages_from": advantages_from,
         "replicates": replicates,
         "sampling": sampling,
         "every": every,

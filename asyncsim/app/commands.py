@@ -127,7 +127,7 @@ def show(spec: Spec, as_json: bool) -> int:
     else:
         header = spec.describe()
         _print_header(header)
-        print("\n".join(_notes(header, spec.passes)))
+        print("\n".join(_notes(header)))
     return 0
 
 
@@ -190,7 +190,7 @@ def run(
     arguments = keeping.arguments()
     header = spec.describe()
     _print_header(header)
-    print("\n".join(_notes(header, spec.passes)), flush=True)
+    print("\n".join(_notes(header)), flush=True)
     # Run, as far as signals allow.
     stopped: running.Interrupted | None = None
     try:
@@ -222,11 +222,9 @@ def run(
     return result, outputs.status(128 + received[0] if received else 0)
 
 
-def _notes(header: dict[str, Any], repeated: int) -> list[str]:
-    """What a comparison of two runs needs, and what the system states that the loop does not do."""
-    missing = f"note: no minibatches yet; each of the {repeated} updates on a batch is made on the whole batch"
+def _notes(header: dict[str, Any]) -> list[str]:
+    """What a comparison of two runs needs."""
     return [
-        *[missing] * (repeated > 1),
         f"note: methods differ in their aggregator (here {header.get('aggregator')}), so that one learning rate is "
         "another step size: tune it for each",
         "note: runs of one --seed share schedules and draws: compare them in pairs",

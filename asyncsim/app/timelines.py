@@ -33,12 +33,12 @@ def simulated(
     from asyncsim.systems import _summary
 
     checks.integer("updates", updates, 1, "train one batch at least")
-    epochs = feeds.epochs_of(system)
-    whole = f"a multiple of the recommended epochs = {epochs}"
-    checks.require(updates % epochs == 0, "updates", updates, whole, "whole batches are trained")
+    passes = feeds.updates_of(system)
+    whole = f"a multiple of the {passes} updates that are recommended for each batch"
+    checks.require(updates % passes == 0, "updates", updates, whole, "whole batches are trained")
     checks.integer("samples", samples, 1, "a group has at least one sample")
     checks.integer("seed", seed, 0, "give a non-negative integer seed")
-    batches = updates // epochs
+    batches = updates // passes
     record = None
     if recorded:
         summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
@@ -87,7 +87,8 @@ def lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _too_short(result: Mapping[str, Any]) -> str:
-    enough = 2 * result["ramp_batches"] * result["system"]["recommended"].get("epochs", 1)
+    recommended = {**feeds.USUAL, **result["system"]["recommended"]}
+    enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]
     return (
         f"  too short for the predicted law of the steady state: the start alone takes {result['ramp_batches']} "
         f"batches; use --updates {enough} or more"

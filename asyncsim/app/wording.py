@@ -167,7 +167,19 @@ def spec(
     )
 
 
-SIZES = ("samples", "updates", "epochs", "replicates", "every", "dtype", "device", "sampling")
+SIZES = (
+    "samples",
+    "updates",
+    "epochs",
+    "minibatches",
+    "cut",
+    "advantages_from",
+    "replicates",
+    "every",
+    "dtype",
+    "device",
+    "sampling",
+)
 """Words of a spec that belong to no part."""
 UPDATES = 200
 """Optimizer updates of a run whose command does not say."""

@@ -14,14 +14,28 @@ LengthsOf = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """(realization int64 [k], trajectory int64 [k], token version int32 [k, T]) -> work in tokens, float64 [k]."""
 
 
-def epochs_of(source: Any) -> int:
-    """Updates on a batch that a system, an imposed law or a schedule recommends; 1 where it recommends none.
+USUAL = {"epochs": 1, "minibatches": 1, "cut": "groups"}
+"""How a batch is trained on unless a source says otherwise."""
+
+
+def recommended(source: Any, name: str) -> Any:
+    """What a system, an imposed law or a schedule recommends for `epochs`, `minibatches` or `cut`, else the usual.
 
     >>> from asyncsim.systems import m2po, synchronous
-    >>> epochs_of(m2po(2, length=1.0, load=1.0)), epochs_of(synchronous())
+    >>> recommended(m2po(2, length=1.0, load=1.0), "minibatches"), recommended(synchronous(), "minibatches")
     (4, 1)
     """
-    return int(source.recommended.get("epochs", 1))
+    return source.recommended.get(name, USUAL[name])
+
+
+def updates_of(source: Any) -> int:
+    """Updates on a batch that a source recommends: its minibatches times its epochs.
+
+    >>> from asyncsim.systems import m2po
+    >>> updates_of(m2po(2, length=1.0, load=1.0))
+    4
+    """
+    return int(recommended(source, "epochs")) * int(recommended(source, "minibatches"))
 
 
 class Source:

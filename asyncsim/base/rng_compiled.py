@@ -67,31 +67,37 @@ def normal_at(k0, k1, c0, c1, c2, draw):
     return radius * math.cos(angle)
 
 
+@numba.njit(inline="always")
+def pair(k0, k1, c0, c1, c2, c3):
+    """Both uniform numbers of a block, free of branches and conversions that vector units lack."""
+    a, b = np.uint64(k0), np.uint64(k1)
+    for _ in range(10):
+        p0 = (c0 & _MASK) * _M0
+        p1 = (c2 & _MASK) * _M1
+        c0 = ((p1 >> _SHIFT) ^ c1 ^ a) & _MASK
+        c1 = p1 & _MASK
+        c2 = ((p0 >> _SHIFT) ^ c3 ^ b) & _MASK
+        c3 = p0 & _MASK
+        a = (a + _W0) & _MASK
+        b = (b + _W1) & _MASK
+    # Through int64: the signed conversion is the one that vector units have.
+    low = (float(np.int64(c0 >> _FIVE)) * rng.TWO_26 + float(np.int64(c1 >> _SIX))) * rng.TWO_M53
+    high = (float(np.int64(c2 >> _FIVE)) * rng.TWO_26 + float(np.int64(c3 >> _SIX))) * rng.TWO_M53
+    return low, high
+
+
 @kept(nogil=True)
 def fill_block(k0, k1, first, row, second, third, number, low, high):
     """Both uniform numbers of one block for R x n counters: draws 2*number -> low and 2*number + 1 -> high, `[R, n]`.
 
-    first [R]; row [R], the row of second [M, n] that each of them reads. Free of branches, so that it is vectorized: an
-    order of magnitude faster than calls of `uniform_at`.
+    first [R]; row [R], the row of second [M, n] that each of them reads. It is vectorized: an order of magnitude faster
+    than calls of `uniform_at`.
     """
     for r in range(first.size):
         start = np.uint64(first[r])
         ids = second[row[r]]
         for i in range(ids.size):
-            c0, c1, c2, c3 = start, np.uint64(ids[i]), np.uint64(third), np.uint64(number)
-            a, b = np.uint64(k0), np.uint64(k1)
-            for _ in range(10):
-                p0 = (c0 & _MASK) * _M0
-                p1 = (c2 & _MASK) * _M1
-                c0 = ((p1 >> _SHIFT) ^ c1 ^ a) & _MASK
-                c1 = p1 & _MASK
-                c2 = ((p0 >> _SHIFT) ^ c3 ^ b) & _MASK
-                c3 = p0 & _MASK
-                a = (a + _W0) & _MASK
-                b = (b + _W1) & _MASK
-            # Through int64: the signed conversion is the one that vector units have.
-            low[r, i] = (float(np.int64(c0 >> _FIVE)) * rng.TWO_26 + float(np.int64(c1 >> _SIX))) * rng.TWO_M53
-            high[r, i] = (float(np.int64(c2 >> _FIVE)) * rng.TWO_26 + float(np.int64(c3 >> _SIX))) * rng.TWO_M53
+            low[r, i], high[r, i] = pair(k0, k1, start, np.uint64(ids[i]), np.uint64(third), np.uint64(number))
 
 
 @kept(nogil=True)
@@ -111,6 +117,33 @@ def fill_normals(k0, k1, first, row, second, third, begin, out):
                 out[r, i, d] = radius * math.cos(angle)
                 if d + 1 < out.shape[2]:
                     out[r, i, d + 1] = radius * math.sin(angle)
+
+
+@kept(nogil=True)
+def fill_parts(k0, k1, first, second, third, out):
+    """Rows of n things dealt into parts, `[parts, R, rows, n / parts]`: part p has those at places p n / parts and on.
+
+    Orders are Fisher and Yates's: place k changes with k + floor(u (n - k)). first [R]. Row m of a replicate takes the
+    n - 1 draws behind those of the rows before it, one for each place. Things are counted through all rows.
+    """
+    parts, R, rows, each = out.shape
+    size = parts * each
+    u, order = np.empty(rows * (size - 1) + 1), np.empty(size, dtype=np.int64)
+    for r in range(R):
+        # All draws first: then they are vectorized.
+        start = np.uint64(first[r])
+        for number in range(u.size // 2):
+            both = pair(k0, k1, start, np.uint64(second), np.uint64(third), np.uint64(number))
+            u[2 * number], u[2 * number + 1] = both
+        for m in range(rows):
+            own = u[m * (size - 1) :]
+            for k in range(size):
+                order[k] = m * size + k
+            for k in range(size - 1):
+                place = k + int(own[k] * (size - k))
+                order[k], order[place] = order[place], order[k]
+            for part in range(parts):
+                out[part, r, m] = order[part * each : (part + 1) * each]
 
 
 @kept(nogil=True)

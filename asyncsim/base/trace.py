@@ -210,9 +210,11 @@ class Trace:
         return np.bincount(heads[np.isfinite(heads)].astype(int)) / max(1, np.isfinite(heads).sum())
 
     @property
-    def epochs(self) -> int:
+    def passes(self) -> int:
         """Updates on each batch; files from before have them beside the schedule."""
-        return self.header.get("spec", {}).get("epochs") or feeds.epochs_of(self.schedule)
+        spec = self.header.get("spec", {})
+        epochs = spec.get("epochs")
+        return epochs * spec.get("minibatches", 1) if epochs else feeds.updates_of(self.schedule)
 
     def seconds(self) -> np.ndarray:
         """Simulated seconds at which each recorded update's batch starts to train, `[U/every, R]`.
@@ -222,7 +224,7 @@ class Trace:
         clock = self.schedule.seconds
         checks.require(clock is not None, "schedule.seconds", None, "known", "train on an event system")
         assert clock is not None
-        return clock[self.realization][:, self.updates // self.epochs].T
+        return clock[self.realization][:, self.updates // self.passes].T
 
     def table(self) -> pd.DataFrame:
         """Tidy table: one row per metric, recorded update and setting.
@@ -321,7 +323,7 @@ class Trace:
     def _check(self) -> None:
         """Refuse arrays of other shapes or types than a run leaves behind."""
         checks.require(isinstance(self.header, dict), "trace.header", self.header, "a mapping", "run it again")
-        checks.integer("trace.epochs", self.epochs, 1, "run it again")
+        checks.integer("trace.passes", self.passes, 1, "run it again")
         # Match integer arrays to replicates and updates.
         R, U = self.realization.size, self.updates.size
         expected: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
@@ -340,7 +342,7 @@ class Trace:
         for name, values in self.settings.items():
             checks.require(values.shape == (R,), f"trace.settings {name}", values.shape, f"[{R}]", "run it again")
         # Bound updates and realizations.
-        total = self.schedule.batches * self.epochs
+        total = self.schedule.batches * self.passes
         rising = bool((self.updates[1:] > self.updates[:-1]).all())
         rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
         checks.require(rising, "trace.updates", self.updates.tolist(), f"ascending in [0, {total})", "run it again")

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from asyncsim.base import checks, plugins
 from asyncsim.learning.step import Step
-from asyncsim.learning.versions import tensor
 from asyncsim.policies._policy import Policy
 
 SUBJECTS = ("step", "batch", "policy")
@@ -278,15 +277,12 @@ def token_average(step: Step, values: Tensor) -> Tensor:
 
 def head_staleness(step: Step) -> Tensor:
     """Mean head staleness of the step in versions, `[R]`; NaN where a version is unknown."""
-    batch, mass = step.batch, step.mass
-    heads = batch.version[..., 0].astype(np.float64)
-    # Whole numbers add up without rounding, whatever the order.
-    totals = np.where(heads < 0, np.nan, batch.train_version - heads).sum(axis=2)
+    heads = step.staleness[..., 0]
     if step.counted is None:
-        return tensor((totals.sum(axis=1) / heads[0].size)[batch.realization])
-    sums = tensor(totals[batch.realization])
-    counted = (mass > 0).any(-1).expand(batch.reward.shape[:2])
-    return torch.where(counted, sums, torch.zeros_like(sums)).sum(1) / (counted.sum(1) * heads.shape[2])
+        return heads.mean((1, 2))
+    counted = (step.mass > 0).any(-1, keepdim=True)
+    left = torch.where(counted, heads, torch.zeros_like(heads)).sum((1, 2))
+    return left / (counted.sum((1, 2)) * heads.shape[2])
 
 
 def samples(step: Step) -> Tensor | float:

@@ -106,7 +106,7 @@ class Batch:
     policy's table that each token reads, filled by tabular policies. `realization`: `[R]`. `token_reward`:
     `[R, G, N, T]` where the task pays token by token. `ended`: bool `[R, G, N, T]`, an episode ended here. `finished`:
     its return, else 0. `broken`: bool `[R]`, replicates whose environment failed. `after`: the world that segments go
-    on from.
+    on from. `age`: staleness of tokens, `[R or 1, G, N, T or 1]`, None until it is asked for.
     """
 
     action: Tensor
@@ -128,6 +128,15 @@ class Batch:
     finished: Tensor | None = None
     broken: Tensor | None = None
     after: Any = None
+    age: Tensor | None = None
+
+    @property
+    def staleness(self) -> Tensor:
+        """Staleness of every token in versions, `[R, G, N, T or 1]`; NaN where a version is unknown."""
+        if self.age is None:
+            gap = np.where(self.version < 0, np.nan, self.train_version - self.version.astype(np.float64))
+            self.age = tensor(gap if len(gap) == 1 else gap[self.realization])
+        return self.age.expand(self.action.shape[0], -1, -1, -1)
 
     @property
     def full(self) -> bool:
@@ -160,7 +169,5 @@ class Batch:
         Every version holds `updates_per_version` updates; `since_batch` more were made since the trained version.
         `mass` `[R or 1, G, N]`: of the samples that are left in the step. NaN where such a version is unknown.
         """
-        oldest = self.version.reshape(*self.version.shape[:2], -1).min(axis=2).astype(np.float64)
-        since = (self.train_version - oldest) * updates_per_version + since_batch
-        gap = tensor(np.where(oldest < 0, np.nan, since)[self.realization])
+        gap = self.staleness.amax((2, 3)) * updates_per_version + since_batch
         return torch.where((mass > 0).any(-1), gap, torch.zeros_like(gap)).amax(-1)

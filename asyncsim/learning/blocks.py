@@ -14,6 +14,7 @@ from asyncsim.diagnostics._diagnostic import Hear, Recorder
 from asyncsim.learning import fused, versions
 from asyncsim.learning.drawing import COUPLED, DRAWING
 from asyncsim.learning.loop import Plan, run_block
+from asyncsim.learning.minibatches import Cuts
 from asyncsim.learning.packing import Unwritable
 from asyncsim.learning.rollouts import Sampler
 from asyncsim.learning.sources import Cut
@@ -96,6 +97,14 @@ class Block:
             limit=FINITE[spec.precision],
         )
 
+    def _cuts(self) -> Cuts | None:
+        spec = self.shared.spec
+        if spec.parts == 1:
+            return None
+        return Cuts(
+            spec.parts, spec.cut_between, spec.advantages_from == "minibatch", self.shared.seed, self.replicates
+        )
+
     def train(self, at: Standing, after: Callable[[Standing], bool]) -> Part:
         """Train it on from there; `after` hears behind every batch where it stands, and says whether to stop."""
         spec = self.shared.spec
@@ -105,7 +114,8 @@ class Block:
             source=self.source,
             recorder=self.recorder,
             batches=self.shared.batches,
-            epochs=spec.passes,
+            epochs=spec.rounds,
+            cuts=self._cuts(),
             batches_per_publish=spec.system.batches_per_publish,
             progress=after,
         )

@@ -25,6 +25,7 @@ from asyncsim.fusing.tape import Varies
 from asyncsim.learning import versions
 from asyncsim.learning.batch import Batch
 from asyncsim.learning.drawing import Late
+from asyncsim.learning.minibatches import Cuts, Minibatch
 from asyncsim.learning.rollouts import Sampler, Trajectories, monte_carlo, rolled_out
 from asyncsim.learning.standing import Standing
 from asyncsim.learning.step import Carried, Step
@@ -51,7 +52,7 @@ def update(spec: Any, updater: Updater, recorder: Recorder, at: Standing) -> Any
     # A block that was on tensors when it was left stays there.
     left = at.batch > 0 and at.weights is None
     fits = pays(spec) and not left and updater.method.at == "current" and all(map(_own, _parts(updater)))
-    return Fused(updater, recorder, spec.passes) if fits else updater
+    return Fused(updater, recorder, spec.rounds) if fits else updater
 
 
 def sampling(spec: Any, source: Any) -> None:
@@ -66,6 +67,8 @@ class Fused:
     def __init__(self, updater: Updater, recorder: Recorder, epochs: int) -> None:
         self.updater, self.recorder, self.epochs = updater, recorder, epochs
         self.programs: dict[tuple[bool, bool], _Update] = {}
+        self.rows = list(knobs.bound((updater.method, updater.update)))
+        self.beginning: Program | None = None
         self.why: str | None = None
 
     @property
@@ -73,21 +76,41 @@ class Fused:
         """Whether what is published comes from a program."""
         return self.why is None
 
+    def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> Carried:
+        """As the updater's."""
+        if self.why is not None:
+            return self.updater.begin(now, batch, when, cuts)
+        tree = {"now": now._asdict(), "batch": batch.__dict__}
+        _ = batch.staleness
+        try:
+            if self.beginning is None:
+                self.beginning = Program(partial(self._begun, when, cuts), tree, now.parameters.shape[0], self.rows)
+            made = self.beginning(tree)
+        except Exception as reason:
+            self.why = _reason(reason)
+            return self.updater.begin(now, batch, when, cuts)
+        return Carried({}, **made, weights=now.weights, unfinished=cuts.unfinished)
+
+    def _begun(self, when: When, cuts: Cuts, tree: dict[str, Any]) -> dict[str, Any]:
+        """The updater's beginning on tensors that stand for any."""
+        start = self.updater.begin(Now(**tree["now"]), _told(tree["batch"]), when, cuts)
+        return {"advantages": start.advantages, "targets": start.targets, "counted": start.counted}
+
     def __call__(
-        self, now: Now, batch: Batch, start: Carried | None, when: When
+        self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None = None
     ) -> tuple[Step, Now, dict[str, Tensor]]:
         """As the updater's."""
         if self.why is not None:
-            return self.updater(now, batch, start, when)
+            return self.updater(now, batch, start, when, part)
         recorded = bool(self.recorder.metrics) and when.update % self.recorder.every == 0
         key = (start is None, recorded)
         if key not in self.programs:
             try:
-                self.programs[key] = _Update(self, now, batch, start, recorded)
+                self.programs[key] = _Update(self, now, batch, start, part, recorded)
             except Exception as reason:
                 self.why = _reason(reason)
-                return self.updater(now, batch, start, when)
-        return self.programs[key](now, batch, start, when)
+                return self.updater(now, batch, start, when, part)
+        return self.programs[key](now, batch, start, when, part)
 
 
 def _reason(error: Exception) -> str:
@@ -101,43 +124,53 @@ def _reason(error: Exception) -> str:
 class _Update:
     """The program of one kind of update: the first on a batch or a later one, recorded or not."""
 
-    def __init__(self, fused: Fused, now: Now, batch: Batch, start: Carried | None, recorded: bool) -> None:
+    def __init__(
+        self, fused: Fused, now: Now, batch: Batch, start: Carried | None, part: Minibatch | None, recorded: bool
+    ) -> None:
         self.updater, self.recorder, self.recorded, self.epochs = fused.updater, fused.recorder, recorded, fused.epochs
         self.names = tuple(dict.fromkeys((*self.updater.method.outputs, *self.updater.also)))
         self.counts = [torch.zeros((), dtype=torch.int64) for _ in When._fields]
         self.tell = [count.numpy() for count in self.counts]
-        rows = list(knobs.bound((self.updater.method, self.updater.update)))
-        tree = self._tree(now, batch, start)
-        self.program = Program(self._recorded, tree, now.parameters.shape[0], rows)
+        self.cut, self.aged = None if part is None else part.cut, True
+        tree = self._tree(now, batch, start, part)
+        self.program = Program(self._recorded, tree, now.parameters.shape[0], fused.rows)
+        self.aged = ("batch", "age") in self.program.paths
 
     def __call__(
-        self, now: Now, batch: Batch, start: Carried | None, when: When
+        self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None
     ) -> tuple[Step, Now, dict[str, Tensor]]:
         """Run it, and put its results where the tensor path has them."""
         for place, count in zip(self.tell, when, strict=True):
             place[()] = count
-        made = self.program(self._tree(now, batch, start))
+        made = self.program(self._tree(now, batch, start, part))
         u = self.updater
+        if part is not None and start is not None and self._left(made["measured"]):
+            batch, start = part.of(batch, start)
         step = Step(u.method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, self.names)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, u.updates_per_version
         step.parameters, step.gradient = now.parameters, made["gradient"]
         step.measured = made["measured"]
         return step, Now(*made["now"]), made["statistics"]
 
-    def _tree(self, now: Now, batch: Batch, start: Carried | None) -> dict[str, Any]:
+    def _tree(self, now: Now, batch: Batch, start: Carried | None, part: Minibatch | None) -> dict[str, Any]:
         """Everything that an update reads and that differs from update to update, in plain containers."""
+        if self.aged:
+            _ = batch.staleness
         return {
             "now": now,
             "batch": batch.__dict__,
-            "start": None if start is None else [start.outputs, start.advantages, start.targets],
+            "start": None if start is None else start.__dict__,
+            "rows": None if part is None else part.rows,
             "previous": self.recorder.previous if self.recorded else None,
             "when": self.counts,
         }
 
     def _recorded(self, tree: dict[str, Any]) -> dict[str, Any]:
         """The updater on tensors that stand for any."""
-        batch = Batch(**(tree["batch"] | dict.fromkeys(OUTSIDE, Varies()) | {"view": None}))
-        start = None if tree["start"] is None else Carried(*tree["start"])
+        batch = _told(tree["batch"])
+        start = None if tree["start"] is None else Carried(**tree["start"])
+        if start is not None and self.cut is not None:
+            batch, start = Minibatch(tree["rows"], self.cut).of(batch, start, outside=False)
         now = Now(*tree["now"])
         step, then, statistics = self.updater(now, batch, start, When(*tree["when"]))
         measured: dict[str, Tensor] = {}
@@ -153,12 +186,14 @@ class _Update:
         }
 
     def _keeps(self, measured: dict[str, Tensor]) -> bool:
-        """Whether outputs of the policy are read again, by later updates or by metrics outside of the program."""
-        recorder = self.recorder
-        left: list[Any] = (
-            [metric for metric in recorder.metrics if metric.name not in measured] if self.recorded else []
-        )
-        return self.epochs > 1 or any(each.outputs for each in (*left, *recorder.accumulators))
+        """Whether outputs of the policy are read again, by later updates or by what is outside of the program."""
+        shared = self.epochs > 1 and self.cut is None
+        return shared or any(each.outputs for each in self._left(measured))
+
+    def _left(self, measured: dict[str, Tensor]) -> list[Any]:
+        """Metrics and accumulators that read the step outside of the program."""
+        metrics = self.recorder.metrics if self.recorded else []
+        return [*(each for each in metrics if each.name not in measured), *self.recorder.accumulators]
 
 
 class FusedSampling:
@@ -207,6 +242,11 @@ def _rolled_out(sampler: Sampler, trajectory: np.ndarray, tree: dict[str, Any]) 
     trajectories, reward = rolled_out(sampler, versions.current(tree["weights"]), draws, prompt)
     parts = {name: getattr(trajectories, name) for name in ("state", "action", "mask", "outputs", "index", "full")}
     return {**parts, "reward": reward}
+
+
+def _told(fields: dict[str, Any]) -> Batch:
+    """A batch of tensors that stand for any; nothing else in it can be read."""
+    return Batch(**(fields | dict.fromkeys(OUTSIDE, Varies()) | {"view": None}))
 
 
 def _measured(recorder: Recorder, step: Step, alive: Tensor) -> Iterator[tuple[str, Tensor]]:

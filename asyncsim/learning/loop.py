@@ -1,17 +1,18 @@
 """The learning loop: one block of replicates from the first batch to the last.
 
-In words: publish when due. Take the batch (drawn at the behavior version of every token). Evaluate the method on it
-(outputs, ratio, advantages, cotangents, pullback). Send the direction through the update chain, and add the step. Take
-what the batch has about observations into the buffers.
+In words: publish when due. Take the batch (drawn at the behavior version of every token). Evaluate the method on it, or
+on one minibatch after the other (outputs, ratio, advantages, cotangents, pullback). Send the direction through the
+update chain, and add the step. Take what the batch has about observations into the buffers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from asyncsim.diagnostics._diagnostic import Recorder
+from asyncsim.learning.minibatches import Cuts, Minibatch
 from asyncsim.learning.standing import Standing
 from asyncsim.learning.step import carried
 from asyncsim.learning.updating import Now, When
@@ -22,8 +23,9 @@ from asyncsim.policies._policy import Policy, absorbed
 class Plan:
     """A spec made ready for one block of replicates.
 
-    `source` draws batches, `update` makes one update (an `Updater`, or the same as a program), `progress` hears behind
-    every batch where the block stands and returns whether to stop there.
+    `source` draws batches, `update` makes one update (an `Updater`, or the same as a program), `cuts` makes minibatches
+    (None: updates are on whole batches), `progress` hears behind every batch where the block stands and returns whether
+    to stop there.
     """
 
     policy: Policy
@@ -32,8 +34,14 @@ class Plan:
     recorder: Recorder
     batches: int
     epochs: int
+    cuts: Cuts | None
     batches_per_publish: int
     progress: Callable[[Standing], bool]
+
+    @property
+    def passes(self) -> int:
+        """Updates on each batch."""
+        return self.epochs * (1 if self.cuts is None else self.cuts.count)
 
 
 def run_block(plan: Plan, at: Standing) -> Standing:
@@ -44,10 +52,14 @@ def run_block(plan: Plan, at: Standing) -> Standing:
         if since == 0:
             plan.source.publish(version, now.weights)
         batch = plan.source.take(number, version)
-        step = None
-        for epoch in range(plan.epochs):
-            when = When(number * plan.epochs + epoch, since * plan.epochs + epoch)
-            step, now, statistics = plan.update(now, batch, carried(step), when)
+        parts: Iterable[Minibatch | None] = [None] * plan.epochs
+        step, start, made = None, None, When(number * plan.passes, since * plan.passes)
+        if plan.cuts is not None:
+            parts = plan.cuts.of(number, plan.epochs, batch)
+            start = plan.update.begin(now, batch, made, plan.cuts)
+        for k, part in enumerate(parts):
+            when = When(made.update + k, made.elapsed + k)
+            step, now, statistics = plan.update(now, batch, start or carried(step), when, part)
             plan.recorder.observe(step, statistics, now.diverged)
         parameters, weights = absorbed(plan.policy, now.parameters, now.weights, batch, now.diverged)
         now = now._replace(parameters=parameters, weights=weights)

@@ -70,7 +70,7 @@ class Source:
             spec.updates % spec.passes == 0,
             "updates",
             spec.updates,
-            f"a multiple of epochs = {spec.passes}",
+            f"a multiple of {spec.passes}, the updates on a batch (epochs = {spec.rounds}, minibatches = {spec.parts})",
             "whole batches are trained",
         )
         # Count batches and realizations.

@@ -17,6 +17,7 @@ import torch
 from asyncsim.base import calls, checks, feeds, files, knobs, plugins, records, showing
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
+from asyncsim.learning import minibatches
 from asyncsim.learning.drawing import DRAWING
 from asyncsim.learning.rollouts import SAMPLING
 from asyncsim.methods._method import Method
@@ -52,18 +53,22 @@ class Spec:
         task: what is trained (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
         (`sim.schedules`) or a saved `Schedule`. method: advantage, weight and aggregator (`sim.methods`). update: links
         applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N. updates:
-        optimizer updates U. epochs: updates on each batch, all on the whole batch (default: what the system recommends,
-        else 1). replicates: R independent seeds. realizations: schedules M that replicates are spread over (replicate r
-        runs on r mod M); default the system's own. sampling: "monte_carlo", "counts" (one-token tasks) or "enumerate"
-        (the population: mean dynamics). drawing: "late" (when trained, from kept weights) or "early" (when the version
-        is current, nothing kept); the same result to the bit for tables; default the policy's own, early for language
-        models. diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: record each so many
-        updates. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype of the parameters:
-        "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates computed together
-        (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda" (networks only).
-        micro_batches: passes in which the policy computes a step; sums are over the whole step whatever their number.
-        compiled: whether updates run as one machine program (default: tables with few numbers a replicate, from 1000
-        updates on); the same result to rounding.
+        optimizer updates U. epochs: how often each batch is gone through (default: what the system recommends, else 1).
+        minibatches: parts that a batch is cut into, an update on each, shuffled anew for every epoch and replicate
+        (default: what the system recommends, else 1). cut: what it is cut between. "groups" keeps them whole (default).
+        "parts" takes as many samples of every group. "samples" and "tokens" deal those of the whole batch, and a
+        minibatch is one group. advantages_from: they are made from the whole "batch" at its start, or from each
+        "minibatch". replicates: R independent seeds. realizations: schedules M that replicates are spread over
+        (replicate r runs on r mod M); default the system's own. sampling: "monte_carlo", "counts" (one-token tasks) or
+        "enumerate" (the population: mean dynamics). drawing: "late" (when trained, from kept weights) or "early" (when
+        the version is current, nothing kept); the same result to the bit for tables; default the policy's own, early
+        for language models. diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: record
+        each so many updates. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype of the
+        parameters: "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates
+        computed together (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda"
+        (networks only). micro_batches: passes in which the policy computes a step; sums are over the whole step
+        whatever their number. compiled: whether updates run as one machine program (default: tables with few numbers a
+        replicate, from 1000 updates on); the same result to rounding.
 
     Raises `InputError` when the parts do not fit together, before anything is run.
     """
@@ -76,6 +81,9 @@ class Spec:
     samples_per_group: int = 16
     updates: int = 100
     epochs: int | None = None
+    minibatches: int | None = None
+    cut: str | None = None
+    advantages_from: str = "batch"
     replicates: int = 64
     realizations: int | None = None
     sampling: str = "monte_carlo"
@@ -95,6 +103,10 @@ class Spec:
         policy = self.trained_policy
         self._check_device(policy)
         self._check_drawing()
+        sizes = (self.system.groups_per_batch, self.samples_per_group, self.task.horizon)
+        minibatches.check(
+            self.parts, self.cut_between, self.advantages_from, sizes, self.method.advantage, self.sampling
+        )
         _ = self.fitted_task  # refuses a policy that does not fit
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
@@ -123,8 +135,10 @@ class Spec:
             "True, False or None",
             "leave it out for the default",
         )
-        if self.epochs is not None:
-            checks.integer("epochs", self.epochs, 1, "leave it out for what the system recommends", checks.LARGEST)
+        for name in ("epochs", "minibatches"):
+            if getattr(self, name) is not None:
+                remedy = "leave it out for what the system recommends"
+                checks.integer(name, getattr(self, name), 1, remedy, checks.LARGEST)
         for name in ("realizations", "block"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)
@@ -239,9 +253,24 @@ class Spec:
         return self.task.fit(self.trained_policy)
 
     @property
+    def rounds(self) -> int:
+        """How often each batch is gone through: `epochs` as given, or as the system recommends."""
+        return self.epochs or int(feeds.recommended(self.system, "epochs"))
+
+    @property
+    def parts(self) -> int:
+        """Minibatches of a batch: as given, or as the system recommends."""
+        return self.minibatches or int(feeds.recommended(self.system, "minibatches"))
+
+    @property
+    def cut_between(self) -> str:
+        """What minibatches are cut between: as given, or as the system recommends."""
+        return self.cut or str(feeds.recommended(self.system, "cut"))
+
+    @property
     def passes(self) -> int:
-        """Updates on each batch: `epochs` as given, or as the system recommends."""
-        return self.epochs or feeds.epochs_of(self.system)
+        """Updates on each batch: minibatches times epochs."""
+        return self.rounds * self.parts
 
     @property
     def drawn(self) -> str:
@@ -366,7 +395,12 @@ class Spec:
             **self.method.describe(),
             "update": self.update.describe(),
             **{name: getattr(self, name) for name in names},
-            "epochs": self.passes,
+            "epochs": self.rounds,
+            **(
+                {"minibatches": self.parts, "cut": self.cut_between, "advantages_from": self.advantages_from}
+                if self.parts > 1
+                else {}
+            ),
             "drawing": self.drawn,
             "dtype": self.precision,
         }

@@ -16,19 +16,25 @@ from asyncsim.base import checks
 from asyncsim.fusing.tape import surely
 from asyncsim.learning import ratios, versions
 from asyncsim.learning.batch import Batch, Outputs
-from asyncsim.learning.versions import View, Weights, tensor
+from asyncsim.learning.versions import View, Weights
 
 
 @dataclass(frozen=True)
 class Carried:
-    """What the first update on a batch leaves for the later ones, a row for each sample.
+    """What updates on the same batch share, a row for each sample.
 
-    `outputs`: those of the proximal policy, by name. `advantages` and `targets` where they depend on the data only.
+    `outputs`: those of the proximal policy, by name; `weights`: its weights instead, where a batch is cut into
+    minibatches. `advantages` and `targets` where they are computed once; `unfinished`: advantages are standardized in
+    the minibatch. `counted` `[R, G, 1]` and `mass` `[R, G, N]`: groups and samples that the method has kept.
     """
 
     outputs: Outputs
     advantages: Tensor | None = None
     targets: Tensor | None = None
+    weights: Weights | None = None
+    counted: Tensor | None = None
+    mass: Tensor | None = None
+    unfinished: bool = False
 
 
 @dataclass(eq=False, repr=False)
@@ -85,11 +91,16 @@ class Step:
     @cached_property
     def counted(self) -> Tensor | None:
         """1 for groups that are left in the step, 0 for those that the method drops, `[R, G, 1]`; None: drops none."""
-        return self.method.counted(self.batch.mass, self.batch.reward)
+        if self.start is not None and self.start.weights is not None:
+            return self.start.counted
+        kept: Tensor | None = self.method.counted(self.batch.mass, self.batch.reward)
+        return kept
 
     @cached_property
     def mass(self) -> Tensor:
         """Masses of the samples that are left, `[R or 1, G, N]`: total 1 inside a group, 0 in one that was dropped."""
+        if self.start is not None and self.start.mass is not None:
+            return self.start.mass
         return self.batch.mass if self.counted is None else self.batch.mass * self.counted
 
     @cached_property
@@ -140,10 +151,15 @@ class Step:
         """Outputs recorded at the draw, of the true sampler, token by token."""
         return self.batch.behavior
 
-    @property
+    @cached_property
     def proximal(self) -> Outputs:
         """Outputs at the start of the batch's training."""
-        return self.current if self.start is None else self.start.outputs
+        if self.start is None or self.start.weights is self.weights:
+            return self.current
+        if self.start.weights is None:
+            return self.start.outputs
+        outputs: Outputs = self.policy.forward(versions.current(self.start.weights), self.batch, self.names).outputs
+        return outputs
 
     @property
     def anchor(self) -> str:
@@ -252,9 +268,7 @@ class Step:
             return self.age
         if self.policy is None:
             raise checks.InputError("staleness", None, "known for this method", "hand over the versions of the tokens")
-        version = self.batch.version
-        gap = np.where(version < 0, np.nan, self.batch.train_version - version.astype(np.float64))
-        return tensor(gap[self.batch.realization])
+        return self.batch.staleness
 
     @property
     def update_staleness(self) -> Tensor:
@@ -343,7 +357,9 @@ class Step:
     def advantages(self) -> Tensor:
         """Advantages, `[R, G, N]`, or `[R, G, N, T]` where they differ from token to token."""
         if self.start is not None and self.start.advantages is not None:
-            return self.start.advantages
+            known = self.start.advantages
+            finished: Tensor = self.method.advantage.finished(self, known) if self.start.unfinished else known
+            return finished
         return self.method.advantage(self)
 
     @cached_property

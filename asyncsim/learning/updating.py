@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.learning.batch import Batch
+from asyncsim.learning.minibatches import Cuts, Minibatch
 from asyncsim.learning.step import Carried, Step
 from asyncsim.learning.versions import Weights
 from asyncsim.methods._evaluate import evaluate
@@ -52,10 +53,13 @@ class Updater:
     """Whether what is published has other last bits than `policy.prepare` gives."""
 
     def __call__(
-        self, now: Now, batch: Batch, start: Carried | None, when: When
+        self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None = None
     ) -> tuple[Step, Now, dict[str, Tensor]]:
-        """The step of a batch, where training stands behind it, and the numbers `[R]` that the chain reports."""
+        """The step of a batch or of a part of it, where training stands then, and numbers `[R]` of the chain."""
         parameters, weights, states, diverged = now
+        if part is not None:
+            assert start is not None
+            batch, start = part.of(batch, start)
         step = evaluate(self.method, self.task, self.policy, weights, batch, start, self.also, self.micro_batches)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, self.updates_per_version
         step.parameters = parameters
@@ -63,3 +67,11 @@ class Updater:
         record, states = self.update.apply(Record(step.gradient, nobody, step, step.reported), states)
         parameters, diverged = advance(parameters, record.direction, diverged, when.update, self.limit, batch.broken)
         return step, Now(parameters, self.policy.prepare(parameters), states, diverged), record.statistics
+
+    def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> Carried:
+        """What updates on the minibatches of a batch share."""
+        method = self.method
+        whole = Step(method, batch, None, None, self.task, self.policy, now.weights, None, method.outputs)
+        whole.update, whole.elapsed, whole.updates_per_version = when.update, when.elapsed, self.updates_per_version
+        whole.parameters = now.parameters
+        return cuts.begin(whole, now.weights)

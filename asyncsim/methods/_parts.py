@@ -64,7 +64,7 @@ def _part(batch: Batch, axis: int, low: int, high: int) -> Batch:
     behavior = {name: cut(value) for name, value in batch.behavior.items()}
     version, trajectory = (_rows(x, axis, low, high) for x in (batch.version, batch.trajectory))
     return dataclasses.replace(
-        batch, **changes, behavior=behavior, version=version, trajectory=trajectory, index=None, _full=None
+        batch, **changes, behavior=behavior, version=version, trajectory=trajectory, index=None, age=None, _full=None
     )
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.base.knobs import MARK, per_sample
+from asyncsim.fusing.tape import none
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
@@ -39,7 +40,7 @@ class InterpolatedClip(Weight):
         drift = ratios.usable(step.log_ratio / age.clamp(min=1.0).to(step.log_ratio))
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
         weight = clipped(self.applied(step), drift, advantage, lowest, highest)
-        return weight.masked_fill_(unknown, 0.0) if unknown.any() else weight
+        return weight if none(unknown) else torch.where(unknown, torch.zeros_like(weight), weight)
 
 
 def a3po(low: Any = 0.2, high: Any = 0.2, advantage: Advantage | None = None, aggregator: str = "token_mean") -> Method:

@@ -73,10 +73,10 @@ class Question:
     def _shared(self, subject: Any) -> dict[str, Any]:
         if self.reading is not None:
             return units.of_spec(subject, self.reading)
-        epochs = feeds.epochs_of(subject)
-        whole = f"a multiple of the recommended epochs = {epochs}"
-        checks.require(self.updates % epochs == 0, "updates", self.updates, whole, "whole batches are trained")
-        return units.of_system(subject, self.updates // epochs, self.samples)
+        passes = feeds.updates_of(subject)
+        whole = f"a multiple of the {passes} updates that are recommended for each batch"
+        checks.require(self.updates % passes == 0, "updates", self.updates, whole, "whole batches are trained")
+        return units.of_system(subject, self.updates // passes, self.samples)
 
     def blocks(self) -> list[int]:
         """Replicates of each block."""

@@ -74,7 +74,7 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
         "mean_length_generated": _ratio(sums.begun_work, sums.begun),
         "mean_length_trained": _ratio(sums.tokens, sums.trained_samples),
         "throughput": _ratio(batches * system.groups_per_batch, seconds),
-        "seconds_per_update": seconds / (batches * feeds.epochs_of(system)),
+        "seconds_per_update": seconds / (batches * feeds.updates_of(system)),
         "trainer_utilization": _ratio(sums.busy, seconds),
         "generator_utilization": _ratio(busy, capacity * seconds),
         "outstanding": _ratio(sums.outstanding_at_installs, sums.installs),

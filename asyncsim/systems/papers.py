@@ -16,9 +16,8 @@ def m2po(train_batch_size: int, stale_iteration: int = 64, *, length: Length, **
 
     K = (k + 1) P tickets back at the publish, strictly in order: staleness min(version, k), exactly k batches.
 
-    Law `systems/hard-bounds`, in publishes of one batch each. The recipe updates on 4 minibatches of a batch; a run has
-    none yet: the recommended 4 epochs update on the whole batch instead, 4 k + j updates behind. The first k + 1
-    batches all come from version 0.
+    Law `systems/hard-bounds`, in publishes of one batch each. The recommended 4 minibatches of a batch are 4 k + j
+    updates behind. The first k + 1 batches all come from version 0.
 
     Arguments: `train_batch_size` P in groups; `stale_iteration` k in batches. Source: M2PO (2510.01161).
 
@@ -40,7 +39,7 @@ def m2po(train_batch_size: int, stale_iteration: int = 64, *, length: Length, **
         window=1,
         mode="keep",
         **times,
-        recommended={"epochs": 4},
+        recommended={"minibatches": 4, "cut": "samples"},
     )
 
 

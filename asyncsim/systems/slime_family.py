@@ -104,6 +104,7 @@ def miles(
     async_unused_samples_handler: str = "drop",
     pause_generation_mode: str = "retract",
     async_max_concurrent_samples: int | None = None,
+    num_steps_per_rollout: int = 1,
     *,
     length: Length,
     **times: Unpack[Times],
@@ -114,12 +115,13 @@ def miles(
 
     Law `systems/mean-staleness-identity`, `systems/cap-idle` for a slow generator. A limit m cuts at the dequeue, by
     the stamp that miles has: the version at which the engine call returned. So 0 .. m is hard in that unit only. A
-    group refused is dropped, or its prompt is asked again (retry). miles updates on minibatches of a rollout, its
-    samples over `global_batch_size`; a run has none yet, and makes U updates on the whole batch.
+    group refused is dropped, or its prompt is asked again (retry). `num_steps_per_rollout` U minibatches of samples are
+    recommended, an update on each.
 
     Arguments: `rollout_batch_size` P in groups; `max_weight_staleness` m in publishes, or None;
     `async_data_buffer_capacity_factor` c >= 1 in batches; `async_unused_samples_handler`, drop or retry;
-    `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples` C in groups (else P). Source: miles.
+    `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples` C in groups (else P);
+    `num_steps_per_rollout` U. Source: miles.
 
     >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
@@ -133,6 +135,7 @@ def miles(
     checks.one_of("async_unused_samples_handler", handler, ("drop", "retry"), "say what becomes of stale groups")
     checks.one_of("pause_generation_mode", pause_mode, ("retract", "in_place"), "say how samples see new weights")
     places = optional("async_max_concurrent_samples", async_max_concurrent_samples, 1, "count groups") or batch
+    steps = count("num_steps_per_rollout", num_steps_per_rollout, 1, "count updates on a rollout")
     knobs = {
         "rollout_batch_size": batch,
         "max_weight_staleness": limit,
@@ -140,6 +143,7 @@ def miles(
         "async_unused_samples_handler": handler,
         "pause_generation_mode": pause_mode,
         "async_max_concurrent_samples": places,
+        "num_steps_per_rollout": steps,
     }
     return System(
         "miles",
@@ -154,5 +158,6 @@ def miles(
         age_action="drop" if handler == "drop" else "requeue",
         age_reference="end",
         mode="reprefill" if pause_mode == "retract" else "keep",
+        recommended={"minibatches": steps, "cut": "samples"} if steps > 1 else {},
         **times,
     )

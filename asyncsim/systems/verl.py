@@ -33,10 +33,10 @@ def verl_fully_async(
     uses the end. The queue holds K groups and drops the oldest, which the tickets never let happen; a dropped group
     counts until the publish.
 
-    Arguments: `ppo_mini_batch_size` times `require_batches`, P in groups; `staleness_threshold` tau >= 0;
-    `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;
-    `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most. Source: verl's fully
-    asynchronous policy.
+    Arguments: `ppo_mini_batch_size` times `require_batches`, P in groups, an update on each mini-batch;
+    `staleness_threshold` tau >= 0; `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on
+    after a publish; `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most. Source:
+    verl's fully asynchronous policy.
 
     >>> verl_fully_async(2, 0.5, 2, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
@@ -77,6 +77,7 @@ def verl_fully_async(
         overflow="drop_oldest",
         order="done",
         mode="reprefill" if partial else "drain",
+        recommended={"minibatches": parts} if parts > 1 else {},
         **times,
     )
 

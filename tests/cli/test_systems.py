@@ -152,13 +152,11 @@ def test_a_run_too_short_for_its_schedule_warns() -> None:
         run(sim.schedules.frozen(), 1)
 
 
-def test_a_run_says_that_there_are_no_minibatches() -> None:
+def test_a_run_has_the_minibatches_that_its_system_recommends() -> None:
     m2po = ("--set", "system.train_batch_size=2", "--set", "system.stale_iteration=1", "--set", "system.length=1")
-    said = "note: no minibatches yet; each of the 4 updates on a batch is made on the whole batch"
     words = ("run", "--system", "m2po", *m2po, "--set", "system.load=1", "--updates", 8, "--replicates", 2)
-    assert said in call(*words).output.splitlines()
-    single = call(*words, "--epochs", 1).output
-    assert "minibatches" not in single
+    assert 'minibatches=4  cut="samples"' in call(*words).output
+    assert "minibatches=" not in call(*words, "--minibatches", 1).output
+    assert 'minibatches=2  cut="parts"' in call(*words, "--minibatches", 2, "--cut", "parts").output
     for name in ("m2po", "miles"):
-        text = call("list", "systems", name).output
-        assert "minibatches" in text and "on the whole batch" in text
+        assert "minibatches" in call("list", "systems", name).output

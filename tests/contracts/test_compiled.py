@@ -14,13 +14,11 @@ from tests.fusing.code import unkept
 
 COUPLED = {"bapo_code", "bapo_paper", "m2po_areal", "m2po_mask", "m2po_waterfill", "p3o", "sat"}
 """Methods that ask what the numbers of the batch are: thresholds found by search, sizes of segments."""
-DATED = {"a3po", "drop_stale", "staleness_weight", "lr_by_lag", "staleness_step"}
-"""Parts that read versions, which are no tensors."""
 ACTING = {"a2c", "a3c", "acer", "retrace", "vtrace", "gae", "n_step"}
 """Methods and advantages of actors with critics, which are networks."""
 BEHAVIOR = {"score_centering"}
 """Methods that evaluate the behavior policy anew, at weights of any version."""
-ELSEWHERE = COUPLED | DATED | ACTING | BEHAVIOR | {"random_scale", "cliff_walking", "frozen_lake", "gym", "quadratic"}
+ELSEWHERE = COUPLED | ACTING | BEHAVIOR | {"random_scale", "cliff_walking", "frozen_lake", "gym", "quadratic"}
 """Parts whose updates run on tensors."""
 SLOW = {"arithmetic", "reasoning"}
 PARTS = [(kind, name) for kind, name in EVERY if kind != "policies" and name not in SLOW]

@@ -122,7 +122,7 @@ CASES = {
     "fractional samples": (lambda: spec(samples_per_group=2.5), "samples_per_group", "2.5", ">= 1"),
     "more realizations than replicates": (lambda: spec(realizations=3), "realizations", "3", "[1, 2]"),
     "negative seed": (lambda: sim.run(spec(), seed=-1), "seed", "-1", ">= 0"),
-    "updates not whole batches": (lambda: run(epochs=2, updates=3), "updates", "3", "multiple of epochs = 2"),
+    "updates not whole batches": (lambda: run(epochs=2, updates=3), "updates", "3", "epochs = 2"),
     # Advantages of one sample.
     **{
         f"one sample with {name}": (

@@ -117,8 +117,10 @@ def test_epochs_are_what_is_said_else_what_the_system_recommends():
     around |= {"updates": 8, "replicates": 2}
     system = sim.systems.m2po(2, 1, length=1.0, load=1.0)
     spec = sim.Spec(sim.tasks.softmax_bandit(), system, **around)
-    assert (spec.passes, spec.describe()["epochs"], spec.replace(epochs=2).passes) == (4, 4, 2)
-    assert [sim.run(s).schedule.batches for s in (spec, spec.replace(epochs=2))] == [2, 4]
+    assert (spec.passes, spec.describe()["minibatches"], spec.replace(epochs=2).passes) == (4, 4, 8)
+    spec = spec.replace(minibatches=1)
+    assert (spec.passes, spec.describe()["epochs"], spec.replace(epochs=2).passes) == (1, 1, 2)
+    assert [sim.run(s).schedule.batches for s in (spec, spec.replace(epochs=2))] == [8, 4]
     assert (
         sim.run(spec.replace(epochs=2)).seconds()[:, 0].tolist()
         == np.repeat(sim.run(spec.replace(epochs=1, updates=4)).seconds()[:, 0], 2).tolist()
@@ -134,6 +136,6 @@ def test_files_from_before_have_the_epochs_beside_the_schedule(tmp_path):
     del scalars["header"]["spec"]["epochs"]
     files.save_arrays(tmp_path / "trace.npz", "trace", arrays, records.plain(scalars))
     old = sim.Trace.load(tmp_path / "trace.npz")
-    assert (old.epochs, old.schedule.recommended) == (2, {"epochs": 2})
+    assert (old.passes, old.schedule.recommended) == (2, {"epochs": 2})
     again = sim.run(sim.Spec(sim.tasks.softmax_bandit(), old.schedule, **around))
     assert np.array_equal(again.parameters, trace.parameters)

@@ -136,7 +136,7 @@ def test_update_staleness_is_missing_where_a_version_is():
     metric = make("diagnostics", "update_staleness")
     oldest = step.batch.train_version - VERSION.min() + 2.0
     assert metric.measure(step).tolist() == [oldest, oldest]
-    step.batch.version[1, 0, 1, 1] = -1
+    step.batch.version[1, 0, 1, 1], step.batch.age = -1, None
     np.testing.assert_array_equal(metric.measure(step).numpy(), [oldest, NAN])
 
 

@@ -1,0 +1,180 @@
+"""Minibatches: a batch cut into parts, in an order of its own for every epoch and replicate."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks, rng
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.step import Carried, Step
+from asyncsim.learning.versions import View, Weights, tensor
+
+CUTS = ("groups", "parts", "samples", "tokens")
+"""Whole groups; a part of every group; samples of the whole batch; its tokens."""
+FLAT = ("samples", "tokens")
+"""Cuts after which a minibatch is one group, whatever it was drawn as."""
+WHEN = ("batch", "minibatch")
+TOKENWISE = ("action", "state", "mask", "index", "token_reward", "ended", "finished", "age")
+"""Fields of a batch that have numbers for each token, or none."""
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """One part of a batch.
+
+    `rows`: int64 `[R, G', N']`, the samples (or tokens, for such a cut) in it by their place in the batch; `cut`: one
+    of `CUTS`.
+    """
+
+    rows: Tensor
+    cut: str
+
+    def of(self, batch: Batch, start: Carried, outside: bool = True) -> tuple[Batch, Carried]:
+        """The part of a batch and of what its updates share; versions and ids, no tensors, only where `outside`."""
+        groups, samples = self.rows.shape[1:]
+        samplewise = {"reward": batch.reward}
+        tokenwise = {
+            "action": batch.action,
+            "state": batch.state,
+            "mask": batch.mask,
+            "index": batch.index,
+            "age": batch.age,
+        }
+        tokenwise |= {name: getattr(batch, name) for name in ("token_reward", "ended", "finished")}
+        fields: dict[str, Any] = {name: self._samples(x, batch) for name, x in samplewise.items()}
+        fields |= {name: self._tokens(x, batch) for name, x in tokenwise.items() if x is not None}
+        fields["behavior"] = {name: self._tokens(x, batch) for name, x in batch.behavior.items()}
+        fields["mass"] = torch.full((1, groups, samples), 1.0 / samples, dtype=batch.mass.dtype)
+        fields |= {"size": samples, "_full": batch.full or None}
+        if outside:
+            fields |= self._outside(batch)
+        return dataclasses.replace(batch, **fields), self._start(batch, start)
+
+    def _start(self, batch: Batch, start: Carried) -> Carried:
+        """What all updates on the batch share, for this part."""
+        advantages, targets, counted, mass = start.advantages, start.targets, start.counted, None
+        if advantages is not None:
+            advantages = (self._samples if advantages.ndim == 3 else self._tokens)(advantages, batch)
+        if targets is not None:
+            targets = self._tokens(targets, batch)
+        if counted is not None and self.cut == "groups":
+            counted = counted.gather(1, self.rows[:, :, :1] // batch.mass.shape[2])
+        if counted is not None and self.cut in FLAT:
+            kept = self._samples(counted.expand_as(batch.reward), batch)
+            mass = kept / kept.sum(-1, keepdim=True).clamp(min=1.0)
+            counted = kept.amax(-1, keepdim=True)
+        return dataclasses.replace(start, advantages=advantages, targets=targets, counted=counted, mass=mass)
+
+    def _samples(self, x: Tensor, batch: Batch) -> Tensor:
+        """Numbers of samples `[R, G, N]` of this part, `[R, G', N']`."""
+        if self.cut == "tokens":
+            return self._tokens(x.unsqueeze(-1), batch)[..., 0]
+        return self._pick(x, batch, 3)
+
+    def _tokens(self, x: Tensor, batch: Batch) -> Tensor:
+        """Numbers of tokens `[R, G, N, T, ...]` of this part, `[R, G', N', T, ...]`; T = 1 where tokens are cut."""
+        return self._pick(x, batch, 4).unsqueeze(3) if self.cut == "tokens" else self._pick(x, batch, 3)
+
+    def _pick(self, x: Tensor, batch: Batch, axes: int) -> Tensor:
+        shape, tail = batch.action.shape[:axes], x.shape[axes:]
+        flat = x.expand(*shape, *tail).reshape(shape[0], -1, *tail)
+        index = self.rows.reshape(shape[0], -1, *[1] * len(tail)).expand(-1, -1, *tail)
+        return flat.gather(1, index).reshape(*self.rows.shape, *tail)
+
+    def _outside(self, batch: Batch) -> dict[str, Any]:
+        """Ids and versions, a row for each replicate, and which kept weights its tokens read."""
+        replicates = np.arange(len(batch.realization))
+
+        def pick(x: np.ndarray) -> np.ndarray:
+            wide = np.broadcast_to(x, (len(x), *batch.action.shape[1:3], *x.shape[3:]))[batch.realization]
+            return self._tokens(tensor(np.ascontiguousarray(wide)), batch).cpu().numpy()
+
+        view = batch.view
+        if view is not None and not view.single:
+            slot = np.broadcast_to(view.slot, (len(batch.version), *view.slot.shape[1:]))
+            view = View(view.weights, pick(slot), replicates)
+        trajectory = pick(batch.trajectory[..., None])[..., 0]
+        return {"version": pick(batch.version), "trajectory": trajectory, "realization": replicates, "view": view}
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """How batches are cut: into `count` parts by `cut`; `after`: advantages are made in the minibatch."""
+
+    count: int
+    cut: str
+    after: bool
+    seed: int
+    replicates: np.ndarray
+
+    def of(self, number: int, epochs: int, batch: Batch) -> Iterator[Minibatch]:
+        """All minibatches of a batch, epoch after epoch; every one anew if they are asked for again.
+
+        Orders are Fisher and Yates's: place k changes with k + floor(u (n - k)), u draw k of (replicate, batch, epoch)
+        of the stream "shuffle".
+        """
+        from asyncsim.base import rng_compiled
+
+        R, G, N, T = batch.action.shape[:4]
+        rows, size = {"groups": (1, G), "parts": (G, N), "samples": (1, G * N), "tokens": (1, G * N * T)}[self.cut]
+        key = rng.Stream(self.seed, "shuffle").key
+        members = torch.arange(N) if self.cut == "groups" else None
+        for epoch in range(epochs):
+            places = np.empty((self.count, R, rows, size // self.count), dtype=np.int64)
+            rng_compiled.fill_parts(*key, self.replicates, number, epoch, places)
+            for part in tensor(places):
+                yield Minibatch(part if members is None else part[:, 0, :, None] * N + members, self.cut)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether advantages are made in the batch and standardized in the minibatch."""
+        return self.after and self.cut in FLAT
+
+    def begin(self, whole: Step, weights: Weights) -> Carried:
+        """What all updates on a batch share, from the step that the whole of it would be now."""
+        method, flat = whole.method, self.cut in FLAT
+        before = flat or not self.after
+        advantages = None
+        if before and method.scored:
+            advantages = method.advantage.estimate(whole) if self.after else whole.advantages
+        targets = whole.targets if before and method.critic else None
+        return Carried({}, advantages, targets, weights, whole.counted, unfinished=self.unfinished)
+
+
+def check(
+    count: int, cut: str, when: str, sizes: tuple[int, int, int], advantage: Any, sampling: str = "monte_carlo"
+) -> None:
+    """Refuse what cannot be cut; `sizes` are G, N and T of a batch.
+
+    Raises `InputError` for counts that do not divide, groups too small for their advantage, or a cut that separates
+    what an advantage compares.
+    """
+    checks.integer("minibatches", count, 1, "give the parts of a batch", checks.LARGEST)
+    checks.one_of("cut", cut, CUTS, "say what minibatches are cut between")
+    checks.one_of("advantages_from", when, WHEN, "say whether advantages are made before or after the cut")
+    if count == 1:
+        return
+    remedy = "a minibatch is made of samples; use sampling='monte_carlo'"
+    checks.require(sampling == "monte_carlo", "minibatches", count, f"1 with sampling={sampling!r}", remedy)
+    groups, samples, tokens = sizes
+    size, of = {
+        "groups": (groups, f"the {groups} groups of a batch"),
+        "parts": (samples, f"the {samples} samples of a group"),
+        "samples": (groups * samples, f"the {groups * samples} samples of a batch"),
+        "tokens": (groups * samples * tokens, f"the {groups * samples * tokens} tokens of a batch"),
+    }[cut]
+    remedy = "choose another number, or cut between " + " or ".join(repr(each) for each in CUTS if each != cut)
+    checks.require(size % count == 0, "minibatches", count, f"a divisor of {of} with cut={cut!r}", remedy)
+    if when == "minibatch" and cut == "parts":
+        advantage.check(samples // count)
+    if when == "minibatch" and cut in FLAT:
+        allowed = "one that only standardizes behind such a cut, as gae(normalize=True)"
+        remedy = "use advantages_from='batch', or cut='parts', which keeps what is left of a group together"
+        checks.require(advantage.finishes, "advantages_from", when, f"'batch' with cut={cut!r}, or {allowed}", remedy)
