@@ -40,13 +40,13 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def curve(total: np.ndarray, count: np.ndarray) -> list[float]:
-    """Mean return in each window, from sums and numbers of the episodes that ended in each batch."""
+def curve(total: np.ndarray, count: np.ndarray, window: int = WINDOW) -> list[float]:
+    """Mean return in each window of batches, from sums and numbers of the episodes that ended in each batch."""
     found: list[float] = []
-    for start in range(0, len(total) - len(total) % WINDOW, WINDOW):
-        ended = count[start : start + WINDOW].sum()
+    for start in range(0, len(total) - len(total) % window, window):
+        ended = count[start : start + window].sum()
         known = found[-1] if found else 0.0
-        found.append(float(total[start : start + WINDOW].sum() / ended) if ended else known)
+        found.append(float(total[start : start + window].sum() / ended) if ended else known)
     return found
 
 
@@ -93,8 +93,11 @@ def theirs(seeds: int, batches: int, seed: int) -> tuple[np.ndarray, np.ndarray]
     return total, count
 
 
-def learned(seed: int, batches: int, total: np.ndarray, count: np.ndarray) -> None:
-    """One run of stable-baselines3, filling in sums and numbers of ended episodes by batch."""
+def learned(seed: int, batches: int, total: np.ndarray, count: np.ndarray, steps: int = STEPS, **settings: Any) -> None:
+    """One run of stable-baselines3, filling in sums and numbers of ended episodes by batch.
+
+    `settings` are those of its PPO, by default of a batch that is not cut.
+    """
     import torch
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
@@ -102,29 +105,31 @@ def learned(seed: int, batches: int, total: np.ndarray, count: np.ndarray) -> No
 
     class Watch(BaseCallback):
         def _on_step(self) -> bool:
-            batch = (self.num_timesteps - 1) // (ENVIRONMENTS * STEPS)
+            batch = (self.num_timesteps - 1) // (ENVIRONMENTS * steps)
             for info in self.locals["infos"]:
                 if "episode" in info:
                     total[batch] += info["episode"]["r"]
                     count[batch] += 1
             return True
 
+    usual = {
+        "learning_rate": RATE,
+        "batch_size": ENVIRONMENTS * STEPS,
+        "n_epochs": EPOCHS,
+        "gamma": DISCOUNT,
+        "gae_lambda": TRACE,
+        "clip_range": CLIP,
+        "max_grad_norm": LARGEST,
+    }
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         PPO(
             "MlpPolicy",
             make_vec_env("CartPole-v1", ENVIRONMENTS, seed=seed),
-            learning_rate=RATE,
-            n_steps=STEPS,
-            batch_size=ENVIRONMENTS * STEPS,
-            n_epochs=EPOCHS,
-            gamma=DISCOUNT,
-            gae_lambda=TRACE,
-            clip_range=CLIP,
-            max_grad_norm=LARGEST,
             seed=seed,
             device="cpu",
-        ).learn(batches * ENVIRONMENTS * STEPS, callback=Watch())
+            **{"n_steps": steps, **(settings or usual)},
+        ).learn(batches * ENVIRONMENTS * steps, callback=Watch())
     finally:
         torch.set_num_threads(threads)

@@ -292,14 +292,14 @@ def samples(step: Step) -> Tensor | float:
 
 
 def finished(step: Step) -> tuple[Tensor, Tensor]:
-    """How many episodes ended in the batch and their mean return, each float64 `[R]`; NaN where none did.
+    """How many episodes ended in the whole batch and their mean return, each float64 `[R]`; NaN where none did.
 
     A trajectory of a task that does not pay by token is an episode; a population has infinitely many.
     """
-    batch = step.batch
+    batch = step.drawn
     if batch.ended is None or batch.finished is None:
         count = torch.full(batch.reward.shape[:1], batch.size * batch.reward.shape[1], dtype=torch.float64)
-        return count, step.batch_mean(batch.reward.double())
+        return count, (batch.mass / batch.groups * batch.reward.double()).sum((1, 2))
     count = batch.ended.double().sum((1, 2, 3))
     total = torch.where(batch.ended, batch.finished.double(), torch.zeros((), dtype=torch.float64)).sum((1, 2, 3))
     return count, total / count

@@ -15,7 +15,7 @@ def batch_return(step: Step) -> Tensor:
 
     J_batch = E r_i over the batch's samples by mass, with the penalty of a task as the advantage sees it: shape `[R]`,
     in units of reward. Groups that the method drops count too: they are dropped by their reward, and the rest would be
-    biased. Blind to the policy being trained, since it lags behind it by the staleness; see `exact_return`. Source:
+    biased. On minibatches, of the samples of one. Blind to the policy being trained, since it lags behind it by the staleness; see `exact_return`. Source:
     textbook.
     """
     return step.batch_mean(step.task.reward(step.batch, step.current))

@@ -143,13 +143,13 @@ class _Update:
         for place, count in zip(self.tell, when, strict=True):
             place[()] = count
         made = self.program(self._tree(now, batch, start, part))
-        u = self.updater
+        u, whole = self.updater, batch
         if part is not None and start is not None and self._left(made["measured"]):
             batch, start = part.of(batch, start)
         step = Step(u.method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, self.names)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, u.updates_per_version
         step.parameters, step.gradient = now.parameters, made["gradient"]
-        step.measured = made["measured"]
+        step.measured, step.whole = made["measured"], whole
         return step, Now(*made["now"]), made["statistics"]
 
     def _tree(self, now: Now, batch: Batch, start: Carried | None, part: Minibatch | None) -> dict[str, Any]:
@@ -167,12 +167,13 @@ class _Update:
 
     def _recorded(self, tree: dict[str, Any]) -> dict[str, Any]:
         """The updater on tensors that stand for any."""
-        batch = _told(tree["batch"])
+        batch = whole = _told(tree["batch"])
         start = None if tree["start"] is None else Carried(**tree["start"])
         if start is not None and self.cut is not None:
             batch, start = Minibatch(tree["rows"], self.cut).of(batch, start, outside=False)
         now = Now(*tree["now"])
         step, then, statistics = self.updater(now, batch, start, When(*tree["when"]))
+        step.whole = whole
         measured: dict[str, Tensor] = {}
         if self.recorded:
             step.previous = tree["previous"]

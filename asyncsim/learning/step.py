@@ -49,7 +49,7 @@ class Step:
     `parameters` `[R, P]` are those before the update. `gradient` `[R, P]` is the ascent direction before the chain,
     `previous` the one of the update before, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
     were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`;
-    `measured` has metrics that were computed together with the update.
+    `measured` has metrics that were computed together with the update. `whole`: what a minibatch was cut from.
     """
 
     method: Any
@@ -70,8 +70,14 @@ class Step:
     previous: Tensor = field(default_factory=lambda: torch.zeros(0))
     statistics: dict[str, Tensor] = field(default_factory=dict)
     measured: dict[str, Tensor] = field(default_factory=dict)
+    whole: Batch | None = None
 
     # Data, and the masses that are left of it.
+
+    @property
+    def drawn(self) -> Batch:
+        """The batch as it was drawn, also where the step is on a minibatch of it."""
+        return self.batch if self.whole is None else self.whole
 
     @property
     def mask(self) -> Tensor:

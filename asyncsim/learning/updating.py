@@ -57,12 +57,13 @@ class Updater:
     ) -> tuple[Step, Now, dict[str, Tensor]]:
         """The step of a batch or of a part of it, where training stands then, and numbers `[R]` of the chain."""
         parameters, weights, states, diverged = now
+        whole = batch
         if part is not None:
             assert start is not None
             batch, start = part.of(batch, start)
         step = evaluate(self.method, self.task, self.policy, weights, batch, start, self.also, self.micro_batches)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, self.updates_per_version
-        step.parameters = parameters
+        step.parameters, step.whole = parameters, whole
         nobody = torch.zeros(parameters.shape[0], dtype=torch.bool)
         record, states = self.update.apply(Record(step.gradient, nobody, step, step.reported), states)
         parameters, diverged = advance(parameters, record.direction, diverged, when.update, self.limit, batch.broken)
