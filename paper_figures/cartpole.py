@@ -12,7 +12,7 @@ from scipy import stats
 from asyncsim.plotting import _style
 from paper_figures import _script
 
-EXPERIMENTS = ("cartpole_parity", "cartpole_staleness")
+EXPERIMENTS = ("cartpole_parity", "cartpole_staleness", "cartpole_minibatches")
 SIDES = {"asyncsim": "measured", "stable-baselines3": "contrast"}
 LEVEL = 0.9
 """Level of the interval of the difference between both sides."""
@@ -54,7 +54,7 @@ def draw_rates(ax: Axes, rows: Any, correction: str) -> Axes:
     return ax
 
 
-def draw(curves: Any, rows: Any) -> Figure:
+def draw(curves: Any, rows: Any, minibatches: Any) -> Figure:
     """Three panels that share the axis of returns."""
     with _style.applied():
         figure = _style.picture(2 * _style.COLUMN, 2.7)
@@ -72,19 +72,27 @@ def draw(curves: Any, rows: Any) -> Figure:
     return figure
 
 
-def numbers(curves: Any, rows: Any) -> dict[str, str]:
-    """Areas under the learning curves with the interval of their difference, and the best final returns."""
+def compare_areas(curves: Any) -> dict[str, str]:
+    """Areas under the learning curves of both sides, with the interval of their difference."""
     area = {side: curves[curves.side == side].groupby("seed").episode_return.mean() for side in SIDES}
     ours, theirs = (area[side].to_numpy() for side in SIDES)
     reach = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(LEVEL)
-    found = {
+    return {
         "seeds": f"{len(ours)}",
         "area": f"{ours.mean():.0f}",
         "peer_seeds": f"{len(theirs)}",
         "peer_area": f"{theirs.mean():.0f}",
-        "level": f"{100 * LEVEL:.0f}",
         "low": f"{100 * reach.low / theirs.mean():+.1f}",
         "high": f"{100 * reach.high / theirs.mean():+.1f}",
+    }
+
+
+def numbers(curves: Any, rows: Any, minibatches: Any) -> dict[str, str]:
+    """Areas under the learning curves on whole batches and on minibatches, and the best final returns."""
+    found = {
+        **compare_areas(curves),
+        **{f"cut_{name}": text for name, text in compare_areas(minibatches).items()},
+        "level": f"{100 * LEVEL:.0f}",
         "rates": f"{rows.rate.nunique()}",
         "rate_seeds": f"{rows.seed.nunique()}",
         "staleness": _script.listed(f"{level}" for level in sorted(rows.staleness.unique())),
