@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
 
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
 from asyncsim.learning.step import Step
+
+State = dict[str, Tensor]
+"""What an advantage remembers: named tensors with the replicate axis first."""
 
 
 class Advantage(Protocol):
@@ -62,6 +67,46 @@ class Baseline:
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
         return {"advantage": plugins.name_of(self), **vars(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remembering(Baseline):
+    """An advantage that remembers earlier batches, with explicit state as links have it.
+
+    `init` is the state of replicates that have seen nothing. `apply` gives the advantages of a batch and the state
+    behind it. `memory`: the state in front of the batch, None for nothing.
+    """
+
+    memory: State | None = field(default=None, repr=False, compare=False)
+
+    once = True
+
+    def init(self, replicates: int) -> State:
+        """Named tensors `[R, ...]`."""
+        raise NotImplementedError
+
+    def apply(self, step: Step, state: State) -> tuple[Tensor, State]:
+        """Advantages `[R, G, N]`, and what is remembered behind the batch."""
+        raise NotImplementedError
+
+    def __call__(self, step: Step) -> Tensor:
+        """Advantages `[R, G, N]` with what is remembered."""
+        return self.apply(step, self._state(step))[0]
+
+    def behind(self, step: Step) -> State:
+        """What is remembered behind the batch of a step."""
+        return self.apply(step, self._state(step))[1]
+
+    def recalling(self, memory: State) -> Self:
+        """The same in front of another batch."""
+        return dataclasses.replace(self, memory=memory)
+
+    def _state(self, step: Step) -> State:
+        return self.init(step.reward.shape[0]) if self.memory is None else self.memory
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        return {name: value for name, value in super().describe().items() if name != "memory"}
 
 
 class GroupBaseline(Baseline):

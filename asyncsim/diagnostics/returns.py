@@ -13,10 +13,10 @@ from asyncsim.learning.step import Step
 def batch_return(step: Step) -> Tensor:
     """Mean reward of the batch, under the behavior policy.
 
-    J_batch = E r_i over the batch's samples by mass, with the penalty of a task as the advantage sees it: shape `[R]`,
-    in units of reward. Groups that the method drops count too: they are dropped by their reward, and the rest would be
-    biased. On minibatches, of the samples of one. Blind to the policy being trained, since it lags behind it by the staleness; see `exact_return`. Source:
-    textbook.
+    J_batch = E r_i over the batch's samples by mass, with the penalty of a task as the advantage sees it: shape
+    `[R]`, in units of reward. Groups that the method drops count too: they are dropped by their reward, and the rest
+    would be biased. On minibatches, of the samples of one. Blind to the policy being trained, since it lags behind it
+    by the staleness; see `exact_return`. Source: textbook.
     """
     return step.batch_mean(step.task.reward(step.batch, step.current))
 

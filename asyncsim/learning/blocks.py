@@ -82,7 +82,9 @@ class Block:
         else:
             mine = np.broadcast_to(rows, (spec.replicates, policy.size))[self.replicates]
             initial = versions.tensor(mine.copy()).to(dtype)
-        return Standing(0, initial, self.update.init(initial), torch.full(initial.shape[:1], -1))
+        advantage, count = self.method.advantage, len(self.replicates)
+        memory = advantage.init(count) if hasattr(advantage, "init") else {}
+        return Standing(0, initial, self.update.init(initial), torch.full((count,), -1), memory)
 
     def _updater(self) -> Updater:
         spec = self.shared.spec

@@ -23,7 +23,7 @@ from asyncsim.learning.packing import Unwritable, flattened, rebuilt
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.standing import Part
 
-FORMAT = 2
+FORMAT = 3
 """Number of the form in which checkpoints are written."""
 EVERY = 60.0
 """Seconds between two checkpoints unless told otherwise."""

@@ -76,7 +76,7 @@ class Fused:
         """Whether what is published comes from a program."""
         return self.why is None
 
-    def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> Carried:
+    def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> tuple[Carried, Now]:
         """As the updater's."""
         if self.why is not None:
             return self.updater.begin(now, batch, when, cuts)
@@ -89,12 +89,15 @@ class Fused:
         except Exception as reason:
             self.why = _reason(reason)
             return self.updater.begin(now, batch, when, cuts)
-        return Carried({}, **made, weights=now.weights, unfinished=cuts.unfinished)
+        then = now._replace(memory=made.pop("memory"))
+        start = Carried({}, **made, weights=now.weights, unfinished=cuts.unfinished, memory=now.memory)
+        return start, then
 
     def _begun(self, when: When, cuts: Cuts, tree: dict[str, Any]) -> dict[str, Any]:
         """The updater's beginning on tensors that stand for any."""
-        start = self.updater.begin(Now(**tree["now"]), _told(tree["batch"]), when, cuts)
-        return {"advantages": start.advantages, "targets": start.targets, "counted": start.counted}
+        start, then = self.updater.begin(Now(**tree["now"]), _told(tree["batch"]), when, cuts)
+        shared = {name: getattr(start, name) for name in ("advantages", "targets", "counted")}
+        return {**shared, "memory": then.memory}
 
     def __call__(
         self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None = None
@@ -144,9 +147,10 @@ class _Update:
             place[()] = count
         made = self.program(self._tree(now, batch, start, part))
         u, whole = self.updater, batch
+        method = u.recalling(now.memory if start is None else start.memory)
         if part is not None and start is not None and self._left(made["measured"]):
             batch, start = part.of(batch, start)
-        step = Step(u.method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, self.names)
+        step = Step(method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, self.names)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, u.updates_per_version
         step.parameters, step.gradient = now.parameters, made["gradient"]
         step.measured, step.whole = made["measured"], whole

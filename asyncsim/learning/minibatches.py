@@ -145,7 +145,8 @@ class Cuts:
         if before and method.scored:
             advantages = method.advantage.estimate(whole) if self.after else whole.advantages
         targets = whole.targets if before and method.critic else None
-        return Carried({}, advantages, targets, weights, whole.counted, unfinished=self.unfinished)
+        memory = getattr(method.advantage, "memory", None) or {}
+        return Carried({}, advantages, targets, weights, whole.counted, unfinished=self.unfinished, memory=memory)
 
 
 def check(

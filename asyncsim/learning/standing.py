@@ -14,14 +14,15 @@ class Standing(NamedTuple):
     """What the next batch is trained from, beside what feed, source and recorder hold.
 
     `batch`: its number; `parameters` `[R, P]`; `states` of the update chain's links; `diverged` `[R]`: the update at
-    which a replicate left the finite range (-1: never). `weights`: what is published of the parameters, where a program
-    made it, since tensors would give other last bits; else None.
+    which a replicate left the finite range (-1: never). `memory` of the advantage. `weights`: what is published of
+    the parameters, where a program made it, since tensors would give other last bits; else None.
     """
 
     batch: int
     parameters: Tensor
     states: list[Any]
     diverged: Tensor
+    memory: dict[str, Tensor]
     weights: Any = None
 
 

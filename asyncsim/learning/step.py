@@ -25,7 +25,8 @@ class Carried:
 
     `outputs`: those of the proximal policy, by name; `weights`: its weights instead, where a batch is cut into
     minibatches. `advantages` and `targets` where they are computed once; `unfinished`: advantages are standardized in
-    the minibatch. `counted` `[R, G, 1]` and `mass` `[R, G, N]`: groups and samples that the method has kept.
+    the minibatch. `counted` `[R, G, 1]` and `mass` `[R, G, N]`: groups and samples that the method has kept. `memory`:
+    what the advantage remembers in front of the batch.
     """
 
     outputs: Outputs
@@ -35,6 +36,7 @@ class Carried:
     counted: Tensor | None = None
     mass: Tensor | None = None
     unfinished: bool = False
+    memory: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False)
@@ -393,7 +395,8 @@ class Step:
         method, baseline = self.method, self.method.advantage
         lasting = method.scored and baseline.once and not self.task.moving
         stable = method.critic and not baseline.reads
-        return Carried(self.current, self.advantages if lasting else None, self.targets if stable else None)
+        advantages, targets = self.advantages if lasting else None, self.targets if stable else None
+        return Carried(self.current, advantages, targets, memory=getattr(baseline, "memory", None) or {})
 
 
 def carried(before: Step | None) -> Carried | None:

@@ -20,8 +20,10 @@ from tests.core import formulas
 
 TOKENWISE = {"gae", "returns_to_go"} | set(gathered("TOKENWISE"))
 """Advantages of single tokens. Their sums over several tokens are compared with loops in tests/core/test_gae.py."""
-RELATIVE = sorted(set(names("advantages")) - {"none", "offset"} - (TOKENWISE - {"otb"}))
-GROUPED = sorted(set(RELATIVE) - {"mean"})
+STEPWISE = set(gathered("STEPWISE"))
+# A running mean that has seen nothing is no baseline.
+RELATIVE = sorted(set(names("advantages")) - {"none", "offset", "running_mean"} - (TOKENWISE - {"otb"}))
+GROUPED = sorted(set(RELATIVE) - {"mean", "window_std"})
 VALUE = 0.7
 """What the critic says of every sample here."""
 FORMULAS = {
@@ -84,9 +86,10 @@ def test_formula(name, data):
     found = given_to(name, rewards, weights, norms).numpy()
     for r, replicate in enumerate(rewards):
         for g, group in enumerate(replicate):
-            expected = FORMULAS[name](group, weights[r, g], norms[r, g], replicate.mean())
+            others = replicate if name in STEPWISE else replicate.mean()
+            expected = FORMULAS[name](group, weights[r, g], norms[r, g], others)
             # Standardized rewards of near-equal size amplify rounding by 1/eps.
-            slack = 1e-8 if name == "group_std" else 1e-11
+            slack = 1e-8 if name in ("group_std", "window_std") else 1e-11
             np.testing.assert_allclose(found[r, g], expected, rtol=1e-9, atol=slack)
 
 
