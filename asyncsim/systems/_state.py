@@ -109,7 +109,9 @@ PROMPT = _record(reals="factor accept")
 
 def has(settings: Any, constants: Mapping[str, float]) -> bool:
     """Whether settings have these values."""
-    return all(settings[name] == value for name, value in constants.items())
+    # All at once: a record is slow to read field by field.
+    values = dict(zip(SETTINGS.names, settings.item(), strict=True))
+    return all(values[name] == value for name, value in constants.items())
 
 
 def of_workers(settings: Any) -> bool:
@@ -145,6 +147,19 @@ LAYOUT: dict[str, tuple[np.dtype, int]] = {
 """Kind and number of axes of every table of `State`, in the order in which compiled code finds their addresses."""
 SLOT = 3
 """Numbers that stand for a table in the list of addresses: where it begins, and two lengths."""
+
+
+def _behind_addresses() -> dict[str, int]:
+    """Bytes from the first address to each record that is no table; they follow the list one after the other."""
+    places, end = {}, 8 * SLOT * len(LAYOUT)
+    for name, (kind, axes) in LAYOUT.items():
+        if axes == 0:
+            places[name], end = end, end + kind.itemsize
+    return places
+
+
+RECORDS = _behind_addresses()
+"""Where settings, run and sums stand, in bytes: compiled code reaches them without a look into the list."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,13 +215,28 @@ class State:
     workers: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "addresses", np.array([_slot(self, name) for name in LAYOUT]))
+        object.__setattr__(self, "addresses", _gathered(self))
         object.__setattr__(self, "plain", has(self.settings, PLAIN))
         object.__setattr__(self, "workers", of_workers(self.settings))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has addresses of its own."""
         return _restored, tuple(getattr(self, each.name) for each in fields(self) if each.init)
+
+
+def _gathered(state: State) -> np.ndarray:
+    """The list of addresses; records are moved behind it, into the same piece of memory."""
+    slots = np.array([_slot(state, name) for name in LAYOUT])
+    block = np.empty(slots.nbytes + sum(LAYOUT[name][0].itemsize for name in RECORDS), dtype=np.uint8)
+    for name, begin in RECORDS.items():
+        kind = LAYOUT[name][0]
+        place = block[begin : begin + kind.itemsize]
+        place[:] = np.frombuffer(getattr(state, name), np.uint8)
+        object.__setattr__(state, name, place.view(kind).view(np.recarray)[0])
+        slots[list(LAYOUT).index(name), 0] = place.ctypes.data
+    addresses = block[: slots.nbytes].view(np.int64).reshape(slots.shape)
+    addresses[:] = slots
+    return addresses
 
 
 def _restored(*tables: Any) -> State:

@@ -157,6 +157,20 @@ def test_a_copy_runs_on_tables_of_its_own(copied):
     assert ended(state) == result
 
 
+def address(record):
+    return np.frombuffer(record, np.uint8).ctypes.data
+
+
+@pytest.mark.parametrize("name", k.RECORDS)
+def test_records_stand_where_compiled_code_looks_for_them(name):
+    given = start()
+    for state in (given, replace(given), copy.deepcopy(given)):
+        expected = state.addresses.ctypes.data + k.RECORDS[name]
+        assert address(getattr(state, name)) == expected == state.addresses[list(k.LAYOUT).index(name), 0]
+        # The planted defect: a record that was made for another state.
+        assert address(getattr(start(), name)) != expected
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
