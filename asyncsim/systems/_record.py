@@ -10,8 +10,9 @@ import numpy as np
 from asyncsim.base import records
 from asyncsim.systems import _state as k
 from asyncsim.systems import _tokens
+from asyncsim.systems._columns import columns_of
 from asyncsim.systems._settings import Settings
-from asyncsim.systems._state import State, Table
+from asyncsim.systems._state import State
 
 FATES = np.array(k.FATES)
 
@@ -82,17 +83,12 @@ def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.
     return records.Timeline(samples, groups, batches, publishes, resources, header, uses, _stretches(state))
 
 
-def _columns(table: Table, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Copies of fields of a kernel's table, each in one piece: what is made of them is faster, too."""
-    return {name: np.ascontiguousarray(table[name]) for name in names}
-
-
 def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     # Repeat group columns for each sample.
     size, count = int(state.settings.samples), int(state.run.admitted)
     code = np.arange(count * size)
     names = ("attempt", "work", "done", "wasted", "start", "end", "scored", "v_start", "v_end", "clock", "phase")
-    sample = _columns(state.sample[: code.size], names)
+    sample = columns_of(state.sample[: code.size], names)
 
     def shared(name: str) -> np.ndarray:
         return groups[name] if size == 1 else np.repeat(groups[name], size)
@@ -156,27 +152,27 @@ def _groups(state: State, members: np.ndarray) -> dict[str, np.ndarray]:
         "batch",
         "fate",
     )
-    group = _columns(state.group[:count], names)
+    group = columns_of(state.group[:count], names)
     fate = FATES.take(group.pop("fate"))
     group = {{"v_head": "v_start", "v_trained": "v_train"}.get(name, name): column for name, column in group.items()}
     uses = np.bincount(members.reshape(-1), minlength=count)
-    times = _columns(state.moment[:count], k.MOMENT.names)
+    times = columns_of(state.moment[:count], k.MOMENT.names)
     return {"group": np.arange(count), "uses": uses, **group, **times, "fate": fate}
 
 
 def _batches(state: State) -> dict[str, np.ndarray]:
     table = state.batch[: state.run.started]
-    return {"batch": np.arange(len(table)), **_columns(table, ("version", "installed", "t_pack", "t_start", "t_end"))}
+    return {"batch": np.arange(len(table)), **columns_of(table, ("version", "installed", "t_pack", "t_start", "t_end"))}
 
 
 def _publishes(state: State) -> dict[str, np.ndarray]:
     count = int(state.run.installed)
     clocks = {f"clock_{s}": state.marks[:count, s].copy() for s in range(state.marks.shape[1])}
-    return {"version": np.arange(1, count + 1), **_columns(state.publish[:count], k.PUBLISH.names), **clocks}
+    return {"version": np.arange(1, count + 1), **columns_of(state.publish[:count], k.PUBLISH.names), **clocks}
 
 
 def _stretches(state: State) -> dict[str, np.ndarray]:
-    return _columns(state.stretch[: state.run.stretches], ("sample", "version", "clock", "done"))
+    return columns_of(state.stretch[: state.run.stretches], ("sample", "version", "clock", "done"))
 
 
 def _resources(

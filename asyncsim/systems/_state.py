@@ -43,7 +43,7 @@ GOING, DONE_RUN, TRAINING, STARTS, PUBLISHED, STALLED, STARVED, FULL, SUPPLY = _
 def _record(integers: str = "", reals: str = "", small: str = "") -> Any:
     """A record of reals (float64), integers (int64) and small integers (int32), at aligned places."""
     names = ((name, kind) for kind, group in (("f8", reals), ("i8", integers), ("i4", small)) for name in group.split())
-    return np.dtype((np.record, list(names)), align=True)
+    return np.dtype((np.record, np.dtype(list(names), align=True)))
 
 
 SETTINGS = _record(
