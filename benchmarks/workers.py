@@ -83,7 +83,12 @@ BENCHMARKS = {
         lambda: claims(2), lambda: claims(1), "claims/s", f"all claims by {WHAT}", target=1.8, rounds=2
     ),
     "experiments_two_workers_vs_one": Benchmark(
-        lambda: settings(2), lambda: settings(1), "settings/s", f"quick settings of four experiments by {WHAT}", target=1.8, rounds=2
+        lambda: settings(2),
+        lambda: settings(1),
+        "settings/s",
+        f"quick settings of four experiments by {WHAT}",
+        target=1.8,
+        rounds=2,
     ),
     "runs_two_workers_vs_one": Benchmark(
         lambda: bandit(2),

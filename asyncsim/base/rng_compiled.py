@@ -147,6 +147,13 @@ def fill_parts(k0, k1, first, second, third, out):
 
 
 @kept(nogil=True)
+def _to_normals(low, high):
+    """The even normal draw of every block from its uniform numbers, in the place of the first; as `normal_at`."""
+    for i in range(low.size):
+        low[i] = math.sqrt(-2.0 * math.log(1.0 - low[i])) * math.cos(2.0 * math.pi * high[i])
+
+
+@kept(nogil=True)
 def _fill_uniform(k0, k1, c0, c1, c2, draw, out):
     for i in range(out.size):
         out[i] = uniform_at(k0, k1, c0[i], c1[i], c2[i], draw[i])
@@ -161,20 +168,26 @@ def _fill_normal(k0, k1, c0, c1, c2, draw, out):
 def uniform(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
     """Array form of `uniform_at` in the broadcast shape of the coordinates."""
     if _is_run(first, second, third, draw):
-        low, high = np.empty((1, len(second))), np.empty((1, len(second)))
-        row = np.zeros(1, dtype=np.int64)
-        fill_block(*stream.key, np.array([first]), row, second[None], third, draw >> 1, low, high)
-        return (high if draw & 1 else low)[0]
+        return _run(stream, first, second, third, draw)[draw & 1]
     return _array(_fill_uniform, stream, first, second, third, draw)
 
 
 def normal(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
     """Array form of `normal_at` in the broadcast shape of the coordinates."""
     if _is_run(first, second, third, draw) and draw == 0:
-        out = np.empty((1, len(second), 1))
-        fill_normals(*stream.key, np.array([first]), np.zeros(1, dtype=np.int64), second[None], third, 0, out)
-        return out[0, :, 0]
+        # The blocks first: by themselves they are vectorized.
+        low, high = _run(stream, first, second, third, 0)
+        _to_normals(low, high)
+        return low
     return _array(_fill_normal, stream, first, second, third, draw)
+
+
+def _run(stream: rng.Stream, first: Any, second: np.ndarray, third: Any, draw: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Both uniform numbers of the block that has this draw, for every second coordinate."""
+    low, high = np.empty((1, len(second))), np.empty((1, len(second)))
+    row = np.zeros(1, dtype=np.int64)
+    fill_block(*stream.key, np.array([first]), row, second[None], third, draw >> 1, low, high)
+    return low[0], high[0]
 
 
 def _is_run(first: Any, second: Any, third: Any, draw: Any) -> bool:

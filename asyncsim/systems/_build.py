@@ -63,6 +63,7 @@ def new_state(system: Settings, plan: Plan) -> State:
         keys=np.empty(room * s.servers),
         codes=np.empty(room * s.servers, dtype=integer),
         queue=np.empty(room * s.servers, dtype=integer),
+        tree=_records(_nodes(places) if k.of_workers(settings) else 1, k.NODE),
         timed=_records(timed, k.TIMED),
         ranks=np.empty(groups, dtype=integer),
         picks=np.empty(groups, dtype=small),
@@ -92,6 +93,11 @@ def new_state(system: Settings, plan: Plan) -> State:
     _open_places(system, state)
     _draw_times(system, state, plan.seed)
     return state
+
+
+def _nodes(places: int) -> int:
+    """Nodes of a tree with a leaf for each place, and 0 before its root."""
+    return 2 << (places - 1).bit_length()
 
 
 def _records(count: int, kind: np.dtype, allocate: Any = np.empty) -> Any:
@@ -154,6 +160,8 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "batches": batches,
         "epoch": _limit(s.epoch),
         "permits": _limit(s.permits),
+        "rewarded": s.reward is not None,
+        "slowed": s.decode is not None,
         "sync_time": s.sync_time,
         "token_time": s.token_time,
         "recent": s.recent,

@@ -23,7 +23,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 from asyncsim.base import compiling
-from asyncsim.systems._state import PLAIN
+from asyncsim.systems._state import PLAIN, WORKERS
 from asyncsim.systems._tables import setting_readers
 
 
@@ -64,6 +64,10 @@ class _WholePlain(_Whole):
     constants = PLAIN
 
 
+class _WholeWorkers(_Whole):
+    constants = WORKERS
+
+
 def _into(library: type[JITCodeLibrary]) -> type[Compiler]:
     """numba's compiler, which puts the code into a library of this kind."""
 
@@ -97,8 +101,21 @@ entry_point = compiling.kept(nogil=True, pipeline_class=_into(_Whole), **_OPTION
 """An entry point: its code is cached on disk, other threads run meanwhile."""
 plain_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_WholePlain), **_OPTIONS)
 """The same for states whose settings are those of `PLAIN`."""
+workers_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_WholeWorkers), **_OPTIONS)
+"""The same for states whose settings are those of `WORKERS`."""
 
-_SOURCES = ("_compile", "_state", "_tables", "_heaps", "_engine", "_buffer", "_groups", "_weights", "_kernel")
+_SOURCES = (
+    "_compile",
+    "_state",
+    "_tables",
+    "_heaps",
+    "_engine",
+    "_buffer",
+    "_groups",
+    "_weights",
+    "_workers",
+    "_kernel",
+)
 
 
 def digest() -> int:

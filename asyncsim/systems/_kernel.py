@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim.systems import _engine
 from asyncsim.systems._buffer import choose
-from asyncsim.systems._compile import compiled, digest, entry_point, plain_entry_point
+from asyncsim.systems._compile import compiled, digest, entry_point, plain_entry_point, workers_entry_point
 from asyncsim.systems._engine import (
     ROW_MASK,
     account,
@@ -58,6 +58,7 @@ from asyncsim.systems._state import (
 )
 from asyncsim.systems._tables import state_at
 from asyncsim.systems._weights import install, pause, train_end
+from asyncsim.systems._workers import run_workers
 
 OVER = 2
 """Value of SYNCING when the seconds of a synchronization have passed and the install is due."""
@@ -375,21 +376,31 @@ def _entry_points(sources: int) -> tuple[Any, ...]:
             return GOING
         return _advance(state_at(addresses), stop_started, stop_finished)
 
+    @workers_entry_point
+    def advance_workers_at(addresses, stop_started, stop_finished):
+        if sources == 0:
+            return GOING
+        return run_workers(state_at(addresses), stop_started, stop_finished)
+
     @entry_point
     def rekey_at(addresses):
         if sources > 0:
             state = state_at(addresses)
             _engine.rekey(state, state.run.now)
 
-    return advance_at, advance_plain_at, rekey_at
+    return advance_at, advance_plain_at, advance_workers_at, rekey_at
 
 
-advance_at, advance_plain_at, rekey_at = _entry_points(digest())
+advance_at, advance_plain_at, advance_workers_at, rekey_at = _entry_points(digest())
 
 
 def advance(state: State, stop_started: int, stop_finished: int) -> int:
     """`_advance`: run until so many batches have started or finished, or the caller has to act; the reason."""
-    at = advance_plain_at if state.plain else advance_at
+    # Places that open later are events which the loop of workers does not have.
+    if state.workers and state.run.timed == 0:
+        at = advance_workers_at
+    else:
+        at = advance_plain_at if state.plain else advance_at
     return int(at(state.addresses, stop_started, stop_finished))
 
 

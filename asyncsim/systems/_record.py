@@ -10,8 +10,9 @@ import numpy as np
 from asyncsim.base import records
 from asyncsim.systems import _state as k
 from asyncsim.systems import _tokens
+from asyncsim.systems._columns import columns_of
 from asyncsim.systems._settings import Settings
-from asyncsim.systems._state import State, Table
+from asyncsim.systems._state import State
 
 FATES = np.array(k.FATES)
 
@@ -79,43 +80,39 @@ def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.
     samples = _samples(state, groups, batches)
     uses = {"batch": np.repeat(batches["batch"], members.shape[1]), "group": members.reshape(-1)}
     resources = _resources(system, state, groups, batches, publishes, seconds)
-    tables = (_detach(samples), _detach(groups), _detach(batches), _detach(publishes), resources)
-    return records.Timeline(*tables, header, uses, _detach(_stretches(state)))
-
-
-def _detach(table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns without references to the kernel's tables."""
-    return {name: np.ascontiguousarray(column) for name, column in table.items()}
+    return records.Timeline(samples, groups, batches, publishes, resources, header, uses, _stretches(state))
 
 
 def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     # Repeat group columns for each sample.
     size, count = int(state.settings.samples), int(state.run.admitted)
     code = np.arange(count * size)
-    sample = state.sample[: code.size]
+    names = ("attempt", "work", "done", "wasted", "start", "end", "scored", "v_start", "v_end", "clock", "phase")
+    sample = columns_of(state.sample[: code.size], names)
 
     def shared(name: str) -> np.ndarray:
         return groups[name] if size == 1 else np.repeat(groups[name], size)
 
     # Look up places, servers and times.
-    place, batch, v_start, v_ready = shared("place"), shared("batch"), sample.v_start, sample.v_end
-    rate, server = state.rate[place], place % int(state.settings.servers)
+    place, batch, v_start, v_ready = shared("place"), shared("batch"), sample["v_start"], sample["v_end"]
+    rate, servers = state.rate.take(place), int(state.settings.servers)
+    server = place % servers if servers > 1 else np.zeros_like(place)
     # Batch -1 (not trained) selects the NaN at the end.
-    t_pack, t_train = np.append(batches["t_pack"], np.nan)[batch], np.append(batches["t_start"], np.nan)[batch]
+    t_pack, t_train = (np.append(batches[name], np.nan).take(batch) for name in ("t_pack", "t_start"))
     return {
         "sample": code,
         "group": shared("group"),
-        "attempt": sample.attempt,
+        "attempt": sample["attempt"],
         "place": place,
         "server": server,
         "rate": rate,
-        "work": sample.work,
+        "work": sample["work"],
         "done": _done(state, sample, server, rate),
-        "wasted": sample.wasted,
+        "wasted": sample["wasted"],
         "t_submit": shared("t_submit"),
-        "t_start": sample.start,
-        "t_end": sample.end,
-        "t_scored": sample.scored,
+        "t_start": sample["start"],
+        "t_end": sample["end"],
+        "t_scored": sample["scored"],
         "t_ready": shared("t_ready"),
         "t_pack": t_pack,
         "t_train": t_train,
@@ -125,63 +122,57 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
         "v_ready": v_ready,
         "batch": batch,
         "fate": shared("fate"),
-        "clock": sample.clock,
+        "clock": sample["clock"],
     }
 
 
-def _done(state: State, sample: Table, server: np.ndarray, rate: np.ndarray) -> np.ndarray:
+def _done(state: State, sample: dict[str, np.ndarray], server: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """Work of every sample that is written at the end of the record."""
     servers, now = state.server, state.run.now
     clock = servers.w_zero + (now - servers.t_zero) * servers.speed
-    done = sample.done.copy()
-    writing = np.flatnonzero(sample.phase == k.WRITING)
-    written = np.maximum(clock[server[writing]] - sample.clock[writing], 0.0) * rate[writing]
-    done[writing] = np.minimum(done[writing] + written, sample.work[writing])
+    done = sample["done"]
+    writing = np.flatnonzero(sample["phase"] == k.WRITING)
+    written = np.maximum(clock[server[writing]] - sample["clock"][writing], 0.0) * rate[writing]
+    done[writing] = np.minimum(done[writing] + written, sample["work"][writing])
     return done
 
 
 def _groups(state: State, members: np.ndarray) -> dict[str, np.ndarray]:
     count = int(state.run.admitted)
-    group, moment = state.group[:count], state.moment[:count]
-    columns = {
-        "place": "place",
-        "prompt": "prompt",
-        "target": "target",
-        "v_submit": "v_submit",
-        "v_start": "v_head",
-        "v_done": "v_done",
-        "v_left": "v_left",
-        "v_train": "v_trained",
-        "entry": "entry",
-        "batch": "batch",
-    }
+    names = (
+        "place",
+        "prompt",
+        "target",
+        "v_submit",
+        "v_head",
+        "v_done",
+        "v_left",
+        "v_trained",
+        "entry",
+        "batch",
+        "fate",
+    )
+    group = columns_of(state.group[:count], names)
+    fate = FATES.take(group.pop("fate"))
+    group = {{"v_head": "v_start", "v_trained": "v_train"}.get(name, name): column for name, column in group.items()}
     uses = np.bincount(members.reshape(-1), minlength=count)
-    return {
-        "group": np.arange(count),
-        "uses": uses,
-        **{name: group[field] for name, field in columns.items()},
-        **{name: moment[name] for name in k.MOMENT.names},
-        "fate": FATES[group.fate],
-    }
+    times = columns_of(state.moment[:count], k.MOMENT.names)
+    return {"group": np.arange(count), "uses": uses, **group, **times, "fate": fate}
 
 
 def _batches(state: State) -> dict[str, np.ndarray]:
     table = state.batch[: state.run.started]
-    names = ("version", "installed", "t_pack", "t_start", "t_end")
-    return {"batch": np.arange(len(table)), **{name: table[name] for name in names}}
+    return {"batch": np.arange(len(table)), **columns_of(table, ("version", "installed", "t_pack", "t_start", "t_end"))}
 
 
 def _publishes(state: State) -> dict[str, np.ndarray]:
     count = int(state.run.installed)
-    table = state.publish[:count]
-    clocks = {f"clock_{s}": state.marks[:count, s] for s in range(state.marks.shape[1])}
-    columns = {name: table[name] for name in table.dtype.names}
-    return {"version": np.arange(1, count + 1), **columns, **clocks}
+    clocks = {f"clock_{s}": state.marks[:count, s].copy() for s in range(state.marks.shape[1])}
+    return {"version": np.arange(1, count + 1), **columns_of(state.publish[:count], k.PUBLISH.names), **clocks}
 
 
 def _stretches(state: State) -> dict[str, np.ndarray]:
-    table = state.stretch[: state.run.stretches]
-    return {name: table[name] for name in ("sample", "version", "clock", "done")}
+    return columns_of(state.stretch[: state.run.stretches], ("sample", "version", "clock", "done"))
 
 
 def _resources(
@@ -203,19 +194,20 @@ def _resources(
     free = np.maximum(_before(groups["t_free"], groups["t_free"], seconds), done)
     # Measure pauses of the generators.
     ends = publishes["t_install"]
-    pauses = system.sync_time > 0.0 and system.generator_pauses
+    pauses = system.sync_time > 0.0 and system.generator_pauses and ends.size > 0
 
     def pause_before(time: np.ndarray) -> np.ndarray:
         """Seconds for which generators stood still before each time."""
-        if not (pauses and ends.size):
+        if not pauses:
             return np.zeros_like(time)
         edges = np.sort(np.concatenate([ends - system.sync_time, ends]))
         return np.interp(time, edges, np.repeat(np.arange(ends.size + 1) * system.sync_time, 2)[1:-1])
 
     def sum_by_place(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+        if pauses:
+            start, end = start - pause_before(start), end - pause_before(end)
         # Seconds inside a pause are equal but for rounding.
-        running = np.maximum((end - pause_before(end)) - (start - pause_before(start)), 0.0)
-        return np.bincount(groups["place"], weights=running, minlength=size)
+        return np.bincount(groups["place"], weights=np.maximum(end - start, 0.0), minlength=size)
 
     # Sum the states of the trainer.
     pause = float(pause_before(np.array([seconds]))[0])
@@ -238,5 +230,8 @@ def _resources(
 
 def _before(time: np.ndarray, otherwise: np.ndarray, end: float) -> np.ndarray:
     """Times of an event, or of the event instead of it, or the end of the record."""
-    times = np.where(np.isnan(time), otherwise, time)
-    return np.where(np.isnan(times), end, times)
+    times = time.copy()
+    unknown = np.flatnonzero(np.isnan(times))
+    times[unknown] = otherwise[unknown]
+    times[np.isnan(times)] = end
+    return times

@@ -7,6 +7,7 @@ are reused after a group has left. Sample k of the group in row r has row r * N 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -42,7 +43,7 @@ GOING, DONE_RUN, TRAINING, STARTS, PUBLISHED, STALLED, STARVED, FULL, SUPPLY = _
 def _record(integers: str = "", reals: str = "", small: str = "") -> Any:
     """A record of reals (float64), integers (int64) and small integers (int32), at aligned places."""
     names = ((name, kind) for kind, group in (("f8", reals), ("i8", integers), ("i4", small)) for name in group.split())
-    return np.dtype((np.record, list(names)), align=True)
+    return np.dtype((np.record, np.dtype(list(names), align=True)))
 
 
 SETTINGS = _record(
@@ -50,7 +51,7 @@ SETTINGS = _record(
     drops_oldest hides initial_fill max_uses order window max_age age_waits requeues cuts_at_pack cuts_at_install
     reaches_all age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
     generator_pauses failure_keeps instant external_work records stretched realization failure_key_0 failure_key_1
-    choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits""",
+    choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits rewarded slowed""",
     reals="sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay",
 )
 """Constants of a run; counts without a limit are `UNLIMITED`, flags are 1 or 0."""
@@ -62,6 +63,16 @@ PLAIN: dict[str, float] = {
     **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
 }
 """Settings of a plain system. The kernel is compiled for them apart, without what they leave out."""
+WORKERS: dict[str, float] = {
+    **PLAIN,
+    **dict.fromkeys(("samples", "groups_per_batch", "batches_per_publish", "accept"), 1),
+    **dict.fromkeys(("sync_time", "token_time", "prefetch", "rewarded", "slowed"), 0),
+    "slots": UNLIMITED,
+    "order": DONE_FIRST,
+}
+"""Settings of a plain system of workers, as asynchronous SGD has them: every sample is a batch, nothing delays it.
+
+The kernel has a loop of its own for them (`_workers.py`)."""
 RUN = _record(
     integers="""point snapshots installed wanted syncing due busy paused packs started finished tickets later_tickets
     admitted gone in_flight scoring blocked ready visible hidden entries free free_head rows blocked_head again
@@ -84,6 +95,7 @@ GROUP = _record(
     v_visible used references stage before after accepted"""
 )
 SERVER = _record(reals="t_zero w_zero speed area area_to", integers="active held heap waiting waiting_head")
+NODE = _record(reals="key", integers="code")
 TIMED = _record(reals="time", integers="order what")
 MOMENT = _record(reals="t_submit t_done t_ready t_left t_free factor")
 """Times of a group and the factor of its prompt; apart, so that searches through groups touch less memory."""
@@ -93,6 +105,18 @@ PUBLISH = _record(reals="t_snapshot t_install", integers="in_flight scoring bloc
 STRETCH = _record(reals="clock done", integers="sample version")
 SUPPLIED = _record(reals="work reward")
 PROMPT = _record(reals="factor accept")
+
+
+def has(settings: Any, constants: Mapping[str, float]) -> bool:
+    """Whether settings have these values."""
+    # All at once: a record is slow to read field by field.
+    values = dict(zip(SETTINGS.names, settings.item(), strict=True))
+    return all(values[name] == value for name, value in constants.items())
+
+
+def of_workers(settings: Any) -> bool:
+    """Whether the loop of workers can run a system of these settings: under drain admission closes."""
+    return settings["mode"] in (KEEP, PIN) and has(settings, WORKERS)
 
 
 Table = Any
@@ -108,6 +132,7 @@ LAYOUT: dict[str, tuple[np.dtype, int]] = {
     **dict.fromkeys(("steps", "marks", "supply_steps"), (_REAL, 2)),
     "taken": (_SMALL, 2),
     "server": (SERVER, 1),
+    "tree": (NODE, 1),
     "timed": (TIMED, 1),
     "again": (AGAIN, 1),
     "sample": (SAMPLE, 1),
@@ -124,16 +149,31 @@ SLOT = 3
 """Numbers that stand for a table in the list of addresses: where it begins, and two lengths."""
 
 
+def _behind_addresses() -> dict[str, int]:
+    """Bytes from the first address to each record that is no table; they follow the list one after the other."""
+    places, end = {}, 8 * SLOT * len(LAYOUT)
+    for name, (kind, axes) in LAYOUT.items():
+        if axes == 0:
+            places[name], end = end, end + kind.itemsize
+    return places
+
+
+RECORDS = _behind_addresses()
+"""Where settings, run and sums stand, in bytes: compiled code reaches them without a look into the list."""
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """One realization: settings, where it stands, sums; tables; heaps, queues and rings.
 
     `decode` and `rate`: speeds by active samples and of places. `keys`, `codes` (a heap) and `queue` belong to the
-    servers, one behind the other; `timed` is the heap of the wall clock; `ranks`, `picks` that of finished groups.
-    `steps` `[samples, turns - 1]`: seconds of environments; `marks` `[V, servers]`: clocks at installs; `taken`
-    `[B, G]`: rows of batches. `supply`, `supply_steps` and `prompts` are draws for groups to be admitted.
+    servers, one behind the other; `tree` stands for the heap in the loop of workers. `timed` is the heap of the wall
+    clock; `ranks`, `picks` that of finished groups. `steps` `[samples, turns - 1]`: seconds of environments; `marks`
+    `[V, servers]`: clocks at installs; `taken` `[B, G]`: rows of batches. `supply`, `supply_steps` and `prompts` are
+    draws for groups to be admitted.
 
-    `addresses` `[tables, SLOT]` is what compiled code takes of it; `plain`: whether the settings are those of `PLAIN`.
+    `addresses` `[tables, SLOT]` is what compiled code takes of it; `plain`, `workers`: whether the settings
+    are those of `PLAIN`, of `WORKERS`.
     """
 
     settings: Table
@@ -145,6 +185,7 @@ class State:
     keys: np.ndarray
     codes: np.ndarray
     queue: np.ndarray
+    tree: Table
     timed: Table
     ranks: np.ndarray
     picks: np.ndarray
@@ -171,15 +212,31 @@ class State:
     scratch: np.ndarray
     addresses: np.ndarray = field(init=False, repr=False)
     plain: bool = field(init=False, repr=False)
+    workers: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "addresses", np.array([_slot(self, name) for name in LAYOUT]))
-        values = dict(zip(SETTINGS.names, self.settings.item(), strict=True))
-        object.__setattr__(self, "plain", all(values[name] == value for name, value in PLAIN.items()))
+        object.__setattr__(self, "addresses", _gathered(self))
+        object.__setattr__(self, "plain", has(self.settings, PLAIN))
+        object.__setattr__(self, "workers", of_workers(self.settings))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has addresses of its own."""
         return _restored, tuple(getattr(self, each.name) for each in fields(self) if each.init)
+
+
+def _gathered(state: State) -> np.ndarray:
+    """The list of addresses; records are moved behind it, into the same piece of memory."""
+    slots = np.array([_slot(state, name) for name in LAYOUT])
+    block = np.empty(slots.nbytes + sum(LAYOUT[name][0].itemsize for name in RECORDS), dtype=np.uint8)
+    for name, begin in RECORDS.items():
+        kind = LAYOUT[name][0]
+        place = block[begin : begin + kind.itemsize]
+        place[:] = np.frombuffer(getattr(state, name), np.uint8)
+        object.__setattr__(state, name, place.view(kind).view(np.recarray)[0])
+        slots[list(LAYOUT).index(name), 0] = place.ctypes.data
+    addresses = block[: slots.nbytes].view(np.int64).reshape(slots.shape)
+    addresses[:] = slots
+    return addresses
 
 
 def _restored(*tables: Any) -> State:

@@ -2,7 +2,8 @@
 
 numba passes an array as seven values and names a record by all its fields. With some thirty tables every function had
 two hundred parameters and a name of a hundred kilobytes, and compiling took most of a minute. Here a table, a record
-and the state are a pointer each, and an access is a load at a known distance.
+and the state are a pointer each, and an access is a load at a known distance. Settings, counts and sums stand behind
+the list, at known distances from the state itself.
 
 LLVM is told what holds for the whole kernel. Addresses, lengths and settings do not change within a call. Fields of
 different names lie in different places, and so do tables of different kinds. So what is loaded once need not be loaded
@@ -25,7 +26,7 @@ from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
 from numba.extending import lower_builtin, lower_getattr_generic, lower_setattr_generic, models, register_model
 
-from asyncsim.systems._state import LAYOUT, SETTINGS, SLOT
+from asyncsim.systems._state import LAYOUT, RECORDS, SETTINGS, SLOT
 
 _intrinsic: Any = numba.extending.intrinsic
 _Attributes: Any = AttributeTemplate
@@ -204,8 +205,7 @@ def _element(builder: Any, kind: TableType, table: Any, index: Any) -> Any:
 
 @lower_getattr_generic(StateType)
 def _get_table(context: Any, builder: Any, kind: StateType, state: Any, name: str) -> Any:
-    slot = _at(builder, state, 8 * SLOT * NAMES.index(name))
-    return slot if LAYOUT[name][1] else builder.inttoptr(_in_slot(builder, slot, 0), BYTES)
+    return _at(builder, state, RECORDS[name] if name in RECORDS else 8 * SLOT * NAMES.index(name))
 
 
 @lower_getattr_generic(TableType)

@@ -86,6 +86,15 @@ def test_normals_agree_to_four_units(seed):
     assert ulps(rng_torch.normal(stream, *at).numpy(), expected).max() <= 4
 
 
+def test_normals_of_a_run_are_those_of_single_calls():
+    stream, ids = rng.Stream(3, "work"), np.arange(5, 500)
+    run = rng_compiled.normal(stream, 2, ids, 4)
+    single = np.array([rng_compiled.normal_at(*stream.key, 2, i, 4, 0) for i in ids])
+    np.testing.assert_array_equal(run, single)
+    # The planted defect: the other half of the same block.
+    assert (run != np.array([rng_compiled.normal_at(*stream.key, 2, i, 4, 1) for i in ids])).all()
+
+
 @pytest.mark.parametrize("M", [1, 3])
 def test_blocks_of_a_batch_are_the_keyed_draws(M):
     """Both draws of a block, for replicates that read rows of the schedule in any order."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from asyncsim.base.laws import exponential, lognormal
+from asyncsim.base.laws import constant, exponential, lognormal
 from asyncsim.systems import _kernel
 from asyncsim.systems import _state as k
 from asyncsim.systems._simulating import stepped
@@ -25,6 +25,22 @@ PLAIN_SYSTEMS = {
     "window": {"tickets": 9, "order": "oldest_start", "window": 4, "train_time": 0.3, "release": "dequeue"},
     "rejecting": {"tickets": 9, "accept": 0.6, "decode": (1.0, 0.9, 0.7), "token_time": 0.01, "train_time": 0.1},
 }
+
+WORKER_SYSTEMS = {
+    "open loop": {"mode": "pin", "train_time": 0.1},
+    "waiting": {"tickets": 3, "train_time": 0.3},
+    "many tickets": {"tickets": 9, "release": "dequeue", "train_time": exponential(0.2)},
+    "ties": {"tickets": 6, "length": constant(1.0), "rates": (1.0, 0.5, 1.0, 0.25, 1.0), "train_time": 0.25},
+    "staggered": {"tickets": 5, "offsets": (0.0, 0.4, 0.8, 1.2, 9.0), "train_time": 0.1},
+    "hard": {"tickets": 5, "difficulty": exponential(1.0), "mode": "pin", "train_time": 0.2},
+    "alone": {"rates": (1.0,), "train_time": 0.5},
+}
+"""Systems of workers; the length, where it is given, replaces the usual one."""
+
+
+def worker_system(name):
+    settings = {"length": LENGTH, "rates": RATES, **WORKER_SYSTEMS[name]}
+    return System(name, {}, **settings)
 
 
 def plain_system(name):
@@ -62,6 +78,67 @@ def test_a_plain_system_is_the_same_to_both_kernels(name, samples, monkeypatch):
             np.testing.assert_array_equal(values, getattr(full, table)[column], err_msg=f"{table}.{column}")
 
 
+def assert_same(found, other):
+    """Two pairs of a record and a summary are equal in every bit."""
+    (record, summary), (other_record, other_summary) = found, other
+    assert summary == other_summary
+    for table in record.TABLES:
+        for column, values in getattr(record, table).items():
+            np.testing.assert_array_equal(values, getattr(other_record, table)[column], err_msg=f"{table}.{column}")
+
+
+@pytest.mark.parametrize("name", WORKER_SYSTEMS)
+def test_a_system_of_workers_is_the_same_to_all_kernels(name, monkeypatch):
+    system = worker_system(name)
+    assert system.start(200, 1, 0, 1, drawn=True).workers
+    found = []
+    for at in (_kernel.advance_workers_at, _kernel.advance_plain_at, _kernel.advance_at):
+        monkeypatch.setattr(_kernel, "advance_workers_at", at)
+        found.append((system.timeline(200, 1, seed=1), system.summary(200, 1, 1, warm=50)))
+    assert_same(found[0], found[1])
+    assert_same(found[0], found[2])
+
+
+@pytest.mark.parametrize(
+    "change", [{"sync_time": 0.2}, {"token_time": 0.2}, {"mode": "drain"}, {"slots": 2}, {"decode": (1.0, 0.6)}]
+)
+def test_the_loop_of_workers_would_be_wrong_elsewhere(change, monkeypatch):
+    system = worker_system("waiting").replace(**change)
+    assert not system.start(50, 1, 0, 1, drawn=True).workers
+    right = system.timeline(50, 1, seed=1), system.summary(50, 1, 1)
+    # The planted defect: every plain system counts as one of workers.
+    monkeypatch.setattr(k, "of_workers", lambda settings: k.has(settings, k.PLAIN))
+    wrong = system.timeline(50, 1, seed=1), system.summary(50, 1, 1)
+    with pytest.raises(AssertionError):
+        assert_same(right, wrong)
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+def test_the_loop_of_workers_stops_where_the_other_does_and_leaves_the_same_state(steps, monkeypatch):
+    system, found = worker_system("many tickets"), []
+    for at in (_kernel.advance_workers_at, _kernel.advance_plain_at):
+        monkeypatch.setattr(_kernel, "advance_workers_at", at)
+        state = system.start(40, 1, 0, 1, drawn=True)
+        for stop in range(steps, 40, steps):
+            state, why = stepped(system, state, stop, 40, 1)
+            size = int(state.server[0].heap)
+            heap = sorted(zip(state.keys[:size].tolist(), state.codes[:size].tolist(), strict=True))
+            free = [state.free[(state.run.free_head + i) % len(RATES)] for i in range(state.run.free)]
+            run = {name: state.run[name] for name in k.RUN.names if not name.startswith(("free", "outside"))}
+            found.append((at, why, heap, free, run, state.sums.item(), state.server[0].item()))
+    half = len(found) // 2
+    assert half == len(range(steps, 40, steps))
+    assert [each[1:] for each in found[:half]] == [each[1:] for each in found[half:]]
+
+
+@pytest.mark.parametrize("setting", [name for name in k.WORKERS if name not in k.PLAIN])
+def test_a_state_is_of_workers_only_as_long_as_every_setting_is(setting):
+    state = worker_system("waiting").start(6, 1, 0, 3, drawn=True)
+    assert state.workers
+    state.settings[setting] += 1
+    assert state.plain and not replace(state).workers
+
+
 @pytest.mark.parametrize("setting", k.PLAIN)
 def test_a_state_is_plain_only_as_long_as_every_setting_is(setting):
     state = start()
@@ -78,6 +155,20 @@ def test_a_copy_runs_on_tables_of_its_own(copied):
     result = ended(other)
     assert content(state) == before
     assert ended(state) == result
+
+
+def address(record):
+    return np.frombuffer(record, np.uint8).ctypes.data
+
+
+@pytest.mark.parametrize("name", k.RECORDS)
+def test_records_stand_where_compiled_code_looks_for_them(name):
+    given = start()
+    for state in (given, replace(given), copy.deepcopy(given)):
+        expected = state.addresses.ctypes.data + k.RECORDS[name]
+        assert address(getattr(state, name)) == expected == state.addresses[list(k.LAYOUT).index(name), 0]
+        # The planted defect: a record that was made for another state.
+        assert address(getattr(start(), name)) != expected
 
 
 @pytest.mark.parametrize(
@@ -98,5 +189,5 @@ def test_tables_of_another_layout_never_reach_compiled_code(name, change):
 def test_every_table_of_the_state_has_a_place_in_the_list_of_addresses():
     state = start()
     assert state.addresses.shape == (len(k.LAYOUT), k.SLOT) and state.addresses.dtype == np.int64
-    tables = set(state.__dataclass_fields__) - {"addresses", "plain"}
+    tables = set(state.__dataclass_fields__) - {"addresses", "plain", "workers"}
     assert tables == set(k.LAYOUT)
