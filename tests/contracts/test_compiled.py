@@ -102,6 +102,14 @@ LAYOUTS = {
     "gaussian rewards": {"task": sim.tasks.softmax_bandit(arms=3, rewards="gaussian")},
     "frozen replicates": {"update": sim.chain(sim.updates.sgd(np.geomspace(1.0, 1e160, 11)))},
     "accumulated": {"diagnostics": ["autocorrelogram", "ess", "tail_index"]},
+    "chains of 64 tokens": {"task": sim.tasks.bit_chain(horizon=64, fraction=0.5), "diagnostics": "default"},
+    "long chains that end": {"task": sim.tasks.token_bandit(actions=3, horizon=40, dependence="markov", ends=True)},
+    "long chains with noise": {
+        "task": sim.tasks.token_bandit(actions=3, horizon=40, dependence="markov", rewards="gaussian"),
+        "method": sim.methods.vcpo(),
+    },
+    "many samples": {"samples_per_group": 700},
+    "many arms": {"task": sim.tasks.softmax_bandit(arms=60)},
     "skipped updates": {"update": sim.chain(sim.updates.align(), sim.updates.momentum(0.9), sim.updates.sgd(0.5))},
 }
 
@@ -171,7 +179,7 @@ def test_a_compiler_that_fails_costs_a_line(monkeypatch, capsys):
 
 DEFECTS = {
     "a coefficient of the exponential": (elementary.FUNCTIONS, "exp", lambda w, x: w.two("fadd", x, w.number(1.0))),
-    "sums that forget": (emitting._TREES, "sum", lambda w, kind, a, b: a),
+    "sums that forget": (emitting.TREES, "sum", lambda w, kind, a, b: a),
     "differences turned round": (
         emitting._OPERATIONS, "sub", lambda w, kind, a, b: w.two("fsub" if kind == "f" else "sub", b, a, kind),
     ),
