@@ -1,4 +1,4 @@
-"""Updates as one machine program where a replicate has few numbers; the tensor path stays what defines them.
+"""Updates as one machine program where replicates are tables; the tensor path stays what defines them.
 
 The program is made from the updater's own operations (`asyncsim.fusing`), so that there is no second formula. Sums
 are taken in another order: results agree to rounding. Whether it is used is decided from the spec alone, so that a run
