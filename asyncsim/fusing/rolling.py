@@ -20,7 +20,7 @@ HELD = (16, 8, 4, 2, 1)
 """Lanes of a value up to which it is held in registers: the most that leave a short program."""
 WRITTEN = 16_000
 """Instructions, about, that a program may have: two seconds' work for the compiler."""
-LONGEST = 40_000
+LONGEST = 32_000
 """The same where a value has at most one lane in registers; a longer program runs on tensors."""
 SCRATCH = "scratch"
 """The memory between loops, and the function that tells how much of it a program needs."""
@@ -28,7 +28,7 @@ FREE = ("arrange", "join", "same", "fill", "input", "constant")
 """Operations that cost no instructions, or few."""
 
 
-LOOPED = 4
+LOOPED = 8
 """Instructions, about, of an operation in a loop."""
 
 
@@ -285,14 +285,26 @@ class Body(Registers):
     def _collected(self, source: Node, place: Name) -> Name:
         """Numbers of a value in memory; the first where there is none."""
         w, var = self.w, source.var
-        if var.kind == "b":
-            raise Unfit("a large table of booleans")
         there = w.compare("ult", place, w.number(var.lanes, "i"), "i")
         place = w.select(there, place, w.number(0, "i"), "i")
+        if var.kind == "b":
+            return self._bits(source, place)
         place = w.two("mul", place, w.number(w.width, "i"), "i")
         place = w.two("add", place, w.each(range(w.width)), "i")
         base = self._memory(source.offset, var.kind, "0")
         return self._picked(w.line(f"getelementptr {STORED[var.kind]}, ptr {base}, {w.type('i')} {place}"), var.kind)
+
+    def _bits(self, source: Node, place: Name) -> Name:
+        """Booleans of a value in memory, where eight replicates stand in a byte."""
+        w, each = self.w, lane_bytes("b", self.w.width)
+        base, value = self._memory(source.offset, "b", "0"), "poison"
+        for replicate in range(w.width):
+            here = w.line(f"extractelement {w.type('i')} {place}, i32 {replicate}")
+            cell = w.line(f"getelementptr i8, ptr {base}, i64 {self._scaled(here, each, replicate // 8)}")
+            byte = w.line(f"load i8, ptr {cell}, align 1")
+            one = w.line(f"trunc i8 {w.line(f'lshr i8 {byte}, {replicate % 8}')} to i1")
+            value = w.line(f"insertelement {w.type('b')} {value}, i1 {one}, i32 {replicate}")
+        return value
 
     # Operations on all lanes.
 

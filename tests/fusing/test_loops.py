@@ -77,6 +77,19 @@ def test_tables(cells, monkeypatch):
     assert_same_bits(monkeypatch, gathered, (9, cells), (9, 40))
 
 
+def flagged(x, y):
+    """Entries of a table of booleans; joining nothing."""
+    index = (y * 7.0).long() % x.shape[-1]
+    told = (x > 0.3).gather(-1, index)
+    return torch.cat([torch.where(told, y, -y), y[..., :0]], -1)
+
+
+@pytest.mark.parametrize("cells", [stages.SMALL, stages.SMALL + 1, 50])
+@pytest.mark.parametrize("replicates", [3, 11])
+def test_tables_of_booleans(cells, replicates, monkeypatch):
+    assert_same_bits(monkeypatch, flagged, (replicates, cells), (replicates, 40))
+
+
 def test_a_thousand_numbers_as_tensors_do():
     x, y = numbers(9, 30, 40), numbers(9, 30, 40, seed=1)
     found = Program(lambda tree: {"out": several(*tree)}, [x, y], 9)([y, x])["out"]
@@ -167,6 +180,17 @@ def test_planted_defects_are_seen(name, monkeypatch):
     monkeypatch.setattr(module, attribute, wrong)
     with pytest.raises(AssertionError):
         assert_same_bits(monkeypatch, several, (9, 4, 33), (9, 4, 33))
+
+
+def shifted(self, source, place, _right=rolling.Body._bits):
+    """The neighboring cell."""
+    return _right(self, source, self.w.two("and", place, self.w.number(-2, "i"), "i"))
+
+
+def test_a_planted_defect_of_booleans_is_seen(monkeypatch):
+    monkeypatch.setattr(rolling.Body, "_bits", shifted)
+    with pytest.raises(AssertionError):
+        assert_same_bits(monkeypatch, flagged, (9, 50), (9, 40))
 
 
 def strayed(self, offset, place, value, _right=rolling.Body._added):
