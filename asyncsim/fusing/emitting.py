@@ -1,4 +1,4 @@
-"""From a graph to LLVM instructions: a loop over eight replicates at a time, everything between in registers.
+"""From operations to LLVM instructions, eight replicates at a time, where everything is in registers.
 
 A value of a graph is a list of lanes, one for each of its numbers, and a lane is a vector over replicates. So laying
 numbers out anew, joining them and summing along an axis move nothing, and eight replicates cost what one does.
@@ -6,6 +6,7 @@ numbers out anew, joining them and summing along an axis move nothing, and eight
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 
@@ -17,8 +18,6 @@ from asyncsim.fusing.writing import ELEMENT, Name, Writer
 
 STORED = {"f": "double", "i": "i64", "b": "i8"}
 NAME = "program"
-MOST = 40_000
-"""Numbers of a replicate in all operations together; compiling more takes longer than it saves."""
 INLINE = 64
 """Calls of elementary functions up to which they are written out: faster, but longer to compile."""
 Lanes = list[Name]
@@ -45,77 +44,36 @@ def described(order: list[Var], outputs: list[Var]) -> str:
     number = {id(var): place for place, var in enumerate(order)}
     rows = []
     for var in order:
-        about = var.about.tolist() if isinstance(var.about, np.ndarray) else var.about
+        about = var.about
+        if isinstance(about, np.ndarray):
+            about = hashlib.blake2b(about.tobytes(), digest_size=16).hexdigest()
         operands = [number[id(x)] for x in var.operands]
         rows.append(f"{var.operation}{operands}{var.lanes}{var.axis is None}{var.kind}{about!r}")
     return "\n".join([*rows, str([number[id(x)] for x in outputs])])
 
 
-def emitted(order: list[Var], outputs: list[Var], used: list[int], width: int) -> str:
-    """The text of a module with one function: (first, last, step, inputs, constants, scalars, outputs).
+class Registers:
+    """Instructions of one program on values in registers."""
 
-    It works on `width` replicates from `first`, then from `first + step` and so on, and at the end on those from `last`
-    on, so that any number of at least `width` replicates is done. `used`: numbers of the inputs in their order.
-    """
-    if sum(var.lanes for var in order) > MOST:
-        raise Unfit(f"more than {MOST} numbers for each replicate in all operations")
-    body = _Body(order, outputs, used, width)
-    body.write()
-    functions, declared = elementary.defined(body.functions, width, inline=body.calls <= INLINE)
-    declarations = body.w.declared | declared
-    return "\n".join([*declarations, *functions, *body.text(), ""])
-
-
-class _Body:
-    """The loop over replicates of one program."""
-
-    def __init__(self, order: list[Var], outputs: list[Var], used: list[int], width: int) -> None:
-        self.order, self.outputs, self.used = order, outputs, used
+    def __init__(self, used: list[int], width: int) -> None:
+        self.used = used
         self.w, self.head = Writer(width), Writer(width, "h")
         self.functions: set[str] = set()
         self.calls = 0
-        self.values: dict[int, Lanes] = {}
         self.pointers: dict[tuple[str, int], Name] = {}
 
-    def text(self) -> list[str]:
-        """The function."""
-        arguments = "i64 %first, i64 %last, i64 %step, ptr %inputs, ptr %constants, ptr %scalars, ptr %outputs"
-        return [
-            f'define void @{NAME}({arguments}) "prefer-vector-width"="512" {{',
-            "entry:",
-            *self.head.lines,
-            "  br label %replicates",
-            "replicates:",
-            "  %r = phi i64 [ %first, %entry ], [ %next, %replicates ]",
-            *self.w.lines,
-            # The last step ends where replicates do, even where it does some of them again.
-            "  %over = icmp sge i64 %r, %last",
-            "  %behind = add i64 %r, %step",
-            "  %beyond = icmp sgt i64 %behind, %last",
-            "  %next = select i1 %beyond, i64 %last, i64 %behind",
-            "  br i1 %over, label %done, label %replicates",
-            "done:",
-            "  ret void",
-            "}",
-        ]
-
-    def write(self) -> None:
-        """All instructions."""
-        for var in self.order:
+    def prepare(self, order: list[Var]) -> None:
+        """What stays the same in all replicates: where inputs stand, settings."""
+        for var in order:
             if var.operation in ("input", "constant"):
                 self._pointer(var.operation, var.about)
-        targets = [self._address("outputs", number) for number in range(len(self.outputs))]
         # Only those that are used: an equal program may be told fewer.
         self.numbers = {
             var.about[1]: self._scalar(var.about[1])
-            for var in self.order
+            for var in order
             if var.operation == "fill" and isinstance(var.about, tuple)
         }
         self.replicate = self._replicates()
-        for var in self.order:
-            self.values[id(var)] = self._lanes(var)
-        for target, var in zip(targets, self.outputs, strict=True):
-            self._store(target, var)
 
     # Memory.
 
@@ -147,16 +105,18 @@ class _Body:
     def _load(self, var: Var) -> Lanes:
         w, base, stored = self.w, self.pointers[var.operation, var.about], STORED[var.kind]
         if var.axis is None:
-            return [self._shared(base, stored, lane, var.kind) for lane in range(var.lanes)]
+            return [self._shared(base, stored, str(lane), var.kind) for lane in range(var.lanes)]
         row = w.line(f"mul i64 %r, {var.lanes}")
         start = w.line(f"getelementptr {stored}, ptr {base}, i64 {row}")
         if var.lanes == 1:
-            return [self._loaded(w.line(f"load <{w.width} x {stored}>, ptr {start}, align {_bytes(stored)}"), var.kind)]
-        return [self._loaded(x, var.kind) for x in self._turned(start, stored, var.lanes)]
+            return [
+                self._loaded(w.line(f"load <{w.width} x {stored}>, ptr {start}, align {bytes_of(stored)}"), var.kind)
+            ]
+        return [self._loaded(x, var.kind) for x in self._turned(start, stored, var.lanes, var.lanes)]
 
-    def _shared(self, base: Name, stored: str, lane: int, kind: str) -> Name:
+    def _shared(self, base: Name, stored: str, lane: Name, kind: str) -> Name:
         place = self.w.line(f"getelementptr {stored}, ptr {base}, i64 {lane}")
-        single = self.w.line(f"load {stored}, ptr {place}, align {_bytes(stored)}")
+        single = self.w.line(f"load {stored}, ptr {place}, align {bytes_of(stored)}")
         if kind == "b":
             single = self.w.line(f"icmp ne i8 {single}, 0")
         return self._everywhere(self.w, single, kind)
@@ -166,15 +126,15 @@ class _Body:
             return value
         return self.w.line(f"icmp ne <{self.w.width} x i8> {value}, zeroinitializer")
 
-    def _turned(self, start: Name, stored: str, lanes: int) -> Lanes:
-        """Rows of replicates, one behind the other, as lanes."""
+    def _turned(self, start: Name, stored: str, lanes: int, row: int) -> Lanes:
+        """The first lanes of rows of replicates, each `row` numbers behind the other."""
         w, found = self.w, []
         for begin in range(0, lanes, w.width):
             size = min(w.width, lanes - begin)
             rows = []
             for replicate in range(w.width):
-                place = w.line(f"getelementptr {stored}, ptr {start}, i64 {replicate * lanes + begin}")
-                rows.append(w.line(f"load <{size} x {stored}>, ptr {place}, align {_bytes(stored)}"))
+                place = w.line(f"getelementptr {stored}, ptr {start}, i64 {replicate * row + begin}")
+                rows.append(w.line(f"load <{size} x {stored}>, ptr {place}, align {bytes_of(stored)}"))
             found += self._transposed(rows, stored, size)
         return found
 
@@ -197,44 +157,43 @@ class _Body:
         mask = ", ".join(f"i32 {place}" for place in places)
         return self.w.line(f"shufflevector {vector} {a}, {vector} {b}, <{len(places)} x i32> <{mask}>")
 
-    def _store(self, target: Name, var: Var) -> None:
-        w, stored, lanes = self.w, STORED[var.kind], self.values[id(var)]
-        if var.kind == "b":
+    def _store_lanes(self, target: Name, kind: str, lanes: Lanes, first: Name = "0", row: int | None = None) -> None:
+        """Lanes from the first on as part of rows of replicates."""
+        w, stored = self.w, STORED[kind]
+        row = len(lanes) if row is None else row
+        if kind == "b":
             lanes = [w.line(f"zext {w.type('b')} {x} to <{w.width} x i8>") for x in lanes]
-        row = w.line(f"mul i64 %r, {len(lanes)}")
-        start = w.line(f"getelementptr {stored}, ptr {target}, i64 {row}")
+        start = w.line(f"getelementptr {stored}, ptr {target}, i64 {w.line(f'mul i64 %r, {row}')}")
+        if first != "0":
+            start = w.line(f"getelementptr {stored}, ptr {start}, i64 {first}")
         begin = 0
         while begin < len(lanes):
             # As many lanes as a register holds numbers, in a power of two; each replicate has its own together.
             size = 1 << min(3, (len(lanes) - begin).bit_length() - 1)
             for replicate, piece in enumerate(self._transposed(lanes[begin : begin + size], stored, w.width)):
-                place = w.line(f"getelementptr {stored}, ptr {start}, i64 {replicate * len(lanes) + begin}")
-                w.do(f"store <{size} x {stored}> {piece}, ptr {place}, align {_bytes(stored)}")
+                place = w.line(f"getelementptr {stored}, ptr {start}, i64 {replicate * row + begin}")
+                w.do(f"store <{size} x {stored}> {piece}, ptr {place}, align {bytes_of(stored)}")
             begin += size
 
     # Values.
 
-    def _lanes(self, var: Var) -> Lanes:
+    def _lanes(self, var: Var, operands: list[Lanes]) -> Lanes:
         operation = var.operation
-        operands = [self.values[id(x)] for x in var.operands]
         if operation in ("input", "constant"):
             return self._load(var)
         special: dict[str, Callable[..., Lanes]] = {
-            "fill": self._fill, "cast": self._cast, "take": self._take, "scatter": self._scatter,
-            "philox": self._philox, "row": lambda var: [self.replicate],
-            "arrange": lambda var, value: [value[place] for place in var.about],
-            "join": lambda var, *parts: [lane for part in parts for lane in part],
-            "cumsum": self._cumsum,
+            "fill": self._fill, "cast": self._cast, "scatter": self._scatter, "philox": self._philox,
+            "row": lambda var: [self.replicate], "cumsum": self._cumsum,
         }  # fmt: skip
         if operation in special:
             return special[operation](var, *operands)
-        if operation in _TREES:
+        if operation in TREES:
             return self._tree(var, operands[0])
-        kind = var.operands[0].kind if operation in _COMPARED or operation in ("isnan", "isinf") else var.kind
+        kind = var.operands[0].kind if operation in COMPARED or operation in ("isnan", "isinf") else var.kind
         if operation in elementary.FUNCTIONS:
             self.functions.add(operation)
             self.calls += var.lanes
-        return [_apply(self.w, operation, kind, each) for each in zip(*operands, strict=True)]
+        return [applied(self.w, operation, kind, each) for each in zip(*operands, strict=True)]
 
     def _fill(self, var: Var) -> Lanes:
         about = var.about
@@ -257,7 +216,7 @@ class _Body:
         each, count = var.lanes, var.about
         if count == 0:
             raise Unfit("nothing to put together")
-        combine, rows = _TREES[var.operation], [value[k * each : (k + 1) * each] for k in range(count)]
+        combine, rows = TREES[var.operation], [value[k * each : (k + 1) * each] for k in range(count)]
         while len(rows) > 1:
             half = len(rows) // 2
             pairs = zip(rows[:half], rows[half : 2 * half], strict=True)
@@ -274,25 +233,6 @@ class _Body:
 
     # Tables.
 
-    def _take(self, var: Var, table: Lanes, index: Lanes) -> Lanes:
-        source = plain(var.operands[0])
-        start, step, counted = np.frombuffer(var.about[0], dtype=np.int64), var.about[1], var.about[2]
-        if source.lanes == 1:
-            return table * var.lanes
-        places = [self._place(source, index[lane], int(start[lane]), step, counted) for lane in range(var.lanes)]
-        if source.operation in ("input", "constant") and source.kind != "b" and source.lanes > SMALL:
-            return [self._gathered(source, place) for place in places]
-        return [self._chosen(table, place, source.kind) for place in places]
-
-    def _place(self, source: Var, index: Name, start: int, step: int, counted: str) -> Name:
-        """The lane that an index means."""
-        w = self.w
-        if step != 1:
-            index = w.two("mul", index, w.number(step, "i"), "i")
-        if counted == "global":
-            index = w.two("sub", index, w.two("mul", self.replicate, w.number(source.lanes, "i"), "i"), "i")
-        return w.two("add", index, w.number(start, "i"), "i") if start else index
-
     def _chosen(self, table: Lanes, place: Name, kind: str) -> Name:
         """One lane of several, by comparing with the number of each."""
         w, value = self.w, table[0]
@@ -306,8 +246,12 @@ class _Body:
         base = self.pointers[source.operation, source.about]
         if source.axis is not None:
             place = w.two("add", place, w.two("mul", self.replicate, w.number(source.lanes, "i"), "i"), "i")
-        addresses = w.line(f"getelementptr {stored}, ptr {base}, {w.type('i')} {place}")
-        name = f"@llvm.masked.gather.v{w.width}{'f64' if source.kind == 'f' else 'i64'}.v{w.width}p0"
+        return self._picked(w.line(f"getelementptr {stored}, ptr {base}, {w.type('i')} {place}"), source.kind)
+
+    def _picked(self, addresses: Name, kind: str) -> Name:
+        """Numbers at addresses of their own."""
+        w, stored = self.w, STORED[kind]
+        name = f"@llvm.masked.gather.v{w.width}{'f64' if kind == 'f' else 'i64'}.v{w.width}p0"
         vector, pointers, mask = f"<{w.width} x {stored}>", f"<{w.width} x ptr>", w.type("b")
         w.declared[f"declare {vector} {name}({pointers}, i32, {mask}, {vector})"] = None
         every = w.number(True, "b")
@@ -316,8 +260,6 @@ class _Body:
     def _scatter(self, var: Var, values: Lanes, index: Lanes) -> Lanes:
         """Numbers added to their places one after the other, as the compiled loop of tables does."""
         w = self.w
-        if var.lanes * len(index) > MOST // 4:
-            raise Unfit("a large table")
         if var.about is None:
             # Counted through all replicates.
             offset = w.two("mul", self.replicate, w.number(var.lanes, "i"), "i")
@@ -349,18 +291,8 @@ class _Body:
         return [first for first, _ in pairs] + [second for _, second in pairs]
 
 
-SMALL = 8
-"""Lanes of a table up to which one of them is chosen in registers."""
-
-
-def plain(var: Var) -> Var:
-    """The value whose lanes these are, where they are all of them in their order."""
-    while var.operation == "arrange" and np.array_equal(var.about, np.arange(var.operands[0].lanes)):
-        var = var.operands[0]
-    return var
-
-
-def _bytes(stored: str) -> int:
+def bytes_of(stored: str) -> int:
+    """Bytes of a number in memory."""
     return 1 if stored == "i8" else 8
 
 
@@ -392,10 +324,10 @@ def _bitwise(name: str) -> Callable[..., Name]:
     return lambda w, kind, a, b: w.two(name, a, b, kind)
 
 
-_TREES: dict[str, Callable[..., Name]] = {
+TREES: dict[str, Callable[..., Name]] = {
     "sum": _either("add"), "amax": _larger, "amin": _smaller, "any": _bitwise("or"), "all": _bitwise("and"),
 }  # fmt: skip
-_COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
+COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 def _compare(w: Writer, operation: str, kind: str, a: Name, b: Name) -> Name:
@@ -473,8 +405,9 @@ _OPERATIONS: dict[str, Callable[..., Name]] = {
 }
 
 
-def _apply(w: Writer, operation: str, kind: str, operands: Sequence[Name]) -> Name:
-    if operation in _COMPARED:
+def applied(w: Writer, operation: str, kind: str, operands: Sequence[Name]) -> Name:
+    """One lane of an operation number by number."""
+    if operation in COMPARED:
         return _compare(w, operation, kind, *operands)
     if operation in elementary.FUNCTIONS:
         return w.function(operation, *operands)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-LARGEST = 512
+LARGEST = 16_384
 """Numbers of one replicate that an operation may have; larger arrays keep a processor busy without a program."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,9 +17,11 @@ from llvmlite import binding
 from torch import Tensor
 
 from asyncsim.base.compiling import Shelf
-from asyncsim.fusing import elementary, emitting, rules, trees, writing  # noqa: F401  (the tape looks its rules up)
-from asyncsim.fusing.emitting import NAME, described, emitted, ordered
+from asyncsim.fusing import elementary, emitting, rolling, rules, stages, trees, writing  # noqa: F401  (the tape looks its rules up)
+from asyncsim.fusing.emitting import NAME, described, ordered
 from asyncsim.fusing.graph import Unfit, Var
+from asyncsim.fusing.rolling import SCRATCH, emitted, held
+from asyncsim.fusing.stages import ALIGNED
 from asyncsim.fusing.tape import Tape, record
 
 TYPES = {"f": torch.float64, "i": torch.int64, "b": torch.bool}
@@ -60,8 +63,9 @@ class Program:
         order = ordered(outputs)
         used = sorted({var.about for var in order if var.operation == "input"})
         self.width = WIDTH if replicates >= WIDTH else 1
-        self.call = compiled(
-            f"{self.width}\n{described(order, outputs)}", lambda: emitted(order, outputs, used, self.width)
+        self.call, self.scratch = compiled(
+            f"{self.width} {held(order)}\n{described(order, outputs)}",
+            lambda: emitted(order, outputs, used, self.width),
         )
         self.replicates, self.constants = replicates, tape.constants
         self.paths = [found[number][0] for number in used]
@@ -93,8 +97,25 @@ class Program:
         made = [torch.empty(shape, dtype=kind) for shape, kind in self.made]
         for number, tensor in enumerate(made):
             self.targets[number] = tensor.data_ptr()
-        self.call(0, self.replicates - self.width, self.width, *self.told)
+        self.call(0, self.replicates - self.width, self.width, *self.told, _scratch(self.scratch))
         return self.built(made + self.uniform)
+
+
+class _Scratch(threading.local):
+    """Memory for what programs have between their loops: each thread's own, one program after the other."""
+
+    held = np.empty(0, dtype=np.uint8)
+
+
+_own = _Scratch()
+
+
+def _scratch(size: int) -> int:
+    """The address of so many bytes."""
+    if len(_own.held) < size + ALIGNED:
+        _own.held = np.empty(size + ALIGNED, dtype=np.uint8)
+    address: int = _own.held.ctypes.data
+    return address + -address % ALIGNED
 
 
 def _uniform(var: Var) -> bool:
@@ -129,13 +150,13 @@ def _shelf() -> Shelf:
 @cache
 def _made_by() -> str:
     """What code depends on besides its program: compiler, processor, and the sources that write instructions."""
-    sources = [Path(module.__file__ or "").read_bytes() for module in (elementary, emitting, writing)]
+    sources = [Path(module.__file__ or "").read_bytes() for module in (elementary, emitting, rolling, stages, writing)]
     digest = hashlib.blake2b(b"".join(sources), digest_size=16).hexdigest()
     return f"{llvmlite.__version__} {_processor()} {digest}"
 
 
 def compiled(description: str, text: Callable[[], str]) -> Any:
-    """The function of a module, by a description of what it does; compiled once, and kept on disk."""
+    """The function of a module and the memory it needs, by what it does; compiled once, and kept on disk."""
     key = hashlib.blake2b(f"{_made_by()}\n{description}".encode(), digest_size=16).hexdigest()
     if key not in _compiled:
         code = _shelf().read(key)
@@ -146,8 +167,9 @@ def compiled(description: str, text: Callable[[], str]) -> Any:
         engine.add_object_file(binding.ObjectFileRef.from_data(code))
         engine.finalize_object()
         _engines.append(engine)
-        kinds = [*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 4]
-        _compiled[key] = ctypes.CFUNCTYPE(None, *kinds)(engine.get_function_address(NAME))
+        kinds = [*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 5]
+        size = ctypes.CFUNCTYPE(ctypes.c_int64)(engine.get_function_address(SCRATCH))()
+        _compiled[key] = ctypes.CFUNCTYPE(None, *kinds)(engine.get_function_address(NAME)), size
     return _compiled[key]
 
 

@@ -158,19 +158,24 @@ class Tape(TorchDispatchMode):
         """A tensor that was changed in place; others that show the same memory show what stands there now."""
         if tensor not in self.vars:
             raise Unfit("a constant changed in place")
-        here = {int(place): lane for lane, place in enumerate(_places(tensor, self.vars[tensor].axis))}
+        here = _places(tensor, self.vars[tensor].axis)
+        if not len(here):
+            return
+        lane_at = np.argsort(here, kind="stable")
         for other in self._alike(tensor):
             seen = self.vars.get(other)
             if other is tensor or seen is None:
                 continue
-            fresh = [here.get(int(place)) for place in _places(other, seen.axis)]
-            if all(lane is None for lane in fresh):
+            there = _places(other, seen.axis)
+            found = lane_at[np.searchsorted(here, there, sorter=lane_at).clip(max=len(here) - 1)]
+            fresh = here[found] == there
+            if not fresh.any():
                 continue
             if _row(tensor, self.vars[tensor].axis) != _row(other, seen.axis):
                 raise Unfit("a tensor changed in place that another one shows")
-            lanes = [lane if new is None else seen.lanes + new for lane, new in enumerate(fresh)]
+            lanes = np.where(fresh, seen.lanes + found, np.arange(seen.lanes))
             both = self.graph.make("join", (seen, var), (seen.lanes + var.lanes,), None, seen.kind)
-            self.vars[other] = self.graph.arranged(both, np.array(lanes), seen.shape, seen.axis)
+            self.vars[other] = self.graph.arranged(both, lanes, seen.shape, seen.axis)
         self.vars[tensor] = var
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

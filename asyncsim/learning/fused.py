@@ -1,4 +1,4 @@
-"""Updates as one machine program where a replicate has few numbers; the tensor path stays what defines them.
+"""Updates as one machine program where replicates are tables; the tensor path stays what defines them.
 
 The program is made from the updater's own operations (`asyncsim.fusing`), so that there is no second formula. Sums
 are taken in another order: results agree to rounding. Whether it is used is decided from the spec alone, so that a run
@@ -26,7 +26,7 @@ from asyncsim.learning import versions
 from asyncsim.learning.batch import Batch
 from asyncsim.learning.drawing import Late
 from asyncsim.learning.minibatches import Cuts, Minibatch
-from asyncsim.learning.rollouts import Sampler, Trajectories, monte_carlo, rolled_out
+from asyncsim.learning.rollouts import Sampler, Trajectories, generate, monte_carlo
 from asyncsim.learning.standing import Standing
 from asyncsim.learning.step import Carried, Step
 from asyncsim.learning.updating import Now, Updater, When
@@ -202,7 +202,10 @@ class _Update:
 
 
 class FusedSampling:
-    """Monte Carlo batches drawn by a program where every token reads the same weights."""
+    """Monte Carlo batches drawn by a program where every token reads the same weights.
+
+    Rewards that no program can compute (normal noise, say) are computed on tensors from what it drew.
+    """
 
     def __init__(self) -> None:
         self.program: Program | None = None
@@ -223,13 +226,16 @@ class FusedSampling:
         tree = self._tree(sampler, trajectory, view)
         if self.program is None:
             try:
-                self.program = Program(partial(_rolled_out, sampler, trajectory), tree, len(sampler.realization))
+                self.program = _sampling(sampler, trajectory, tree)
             except Exception as reason:
                 self.why = _reason(reason)
                 return monte_carlo(sampler, version, train_version, trajectory, view, carried)
         made = self.program(tree)
-        reward = made.pop("reward")
-        return sampler.batch(Trajectories(**made), reward, sampler.samples, version, train_version, trajectory, view)
+        reward = made.pop("reward", None)
+        trajectories = Trajectories(**made)
+        if reward is None:
+            reward = sampler.earned(trajectories, sampler.draws(trajectory))
+        return sampler.batch(trajectories, reward, sampler.samples, version, train_version, trajectory, view)
 
     def _tree(self, sampler: Sampler, trajectory: np.ndarray, view: View) -> dict[str, Any]:
         # A copy: schedules are read-only, which torch warns about.
@@ -240,13 +246,21 @@ class FusedSampling:
         }
 
 
-def _rolled_out(sampler: Sampler, trajectory: np.ndarray, tree: dict[str, Any]) -> dict[str, Any]:
-    """Trajectories at one set of weights and what they earn, from tensors that stand for any."""
+def _sampling(sampler: Sampler, trajectory: np.ndarray, tree: dict[str, Any]) -> Program:
+    """The program of drawing, with rewards if that can be."""
+    try:
+        return Program(partial(_rolled_out, sampler, trajectory, True), tree, len(sampler.realization))
+    except Unfit:
+        return Program(partial(_rolled_out, sampler, trajectory, False), tree, len(sampler.realization))
+
+
+def _rolled_out(sampler: Sampler, trajectory: np.ndarray, paid: bool, tree: dict[str, Any]) -> dict[str, Any]:
+    """Trajectories at one set of weights and what they earn if `paid`, from tensors that stand for any."""
     draws = dataclasses.replace(sampler.draws(trajectory), told=tuple(tree["told"]))
     prompt = sampler.prompts(trajectory) if sampler.task.prompts == 1 else sampler.prompt_of(tree["told"][0])
-    trajectories, reward = rolled_out(sampler, versions.current(tree["weights"]), draws, prompt)
+    trajectories = generate(sampler, versions.current(tree["weights"]), draws, prompt)
     parts = {name: getattr(trajectories, name) for name in ("state", "action", "mask", "outputs", "index", "full")}
-    return {**parts, "reward": reward}
+    return {**parts, "reward": sampler.earned(trajectories, draws)} if paid else parts
 
 
 def _told(fields: dict[str, Any]) -> Batch:

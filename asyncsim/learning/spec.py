@@ -67,8 +67,8 @@ class Spec:
         parameters: "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates
         computed together (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda"
         (networks only). micro_batches: passes in which the policy computes a step; sums are over the whole step
-        whatever their number. compiled: whether updates run as one machine program (default: tables with few numbers a
-        replicate, from 1000 updates on); the same result to rounding.
+        whatever their number. compiled: whether updates run as one machine program (default: tables, from 1000 updates
+        on, up to 16,384 numbers of a replicate in an operation); the same result to rounding.
 
     Raises `InputError` when the parts do not fit together, before anything is run.
     """
