@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from asyncsim.plotting import _style
+from experiments.cartpole_minibatches import SIZE
 from paper_figures import _script
 
 EXPERIMENTS = ("cartpole_parity", "cartpole_staleness", "cartpole_minibatches")
@@ -92,6 +93,7 @@ def numbers(curves: Any, rows: Any, minibatches: Any) -> dict[str, str]:
     found = {
         **compare_areas(curves),
         **{f"cut_{name}": text for name, text in compare_areas(minibatches).items()},
+        "size": f"{SIZE}",
         "level": f"{100 * LEVEL:.0f}",
         "rates": f"{rows.rate.nunique()}",
         "rate_seeds": f"{rows.seed.nunique()}",
