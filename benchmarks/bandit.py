@@ -7,6 +7,7 @@ replicates) and has no mask, mass, freezing or keyed draws. Both count replicate
 `bandit_diagnosed_vs_plain`: the product with its default diagnostics against itself without.
 `bandit_program_vs_tensors`, `chain_program_vs_tensors`: updates as one machine program against the same on tensors,
 both with default diagnostics.
+`bandit_minibatches_vs_batches` and the like: updates on parts of a batch against updates on batches of that size.
 """
 
 from __future__ import annotations
@@ -109,6 +110,17 @@ def chain(compiled: bool) -> float:
     return paths(compiled, task=task, samples_per_group=8, replicates=256)
 
 
+def parts(cut: str | None, tokens: int, updates: int) -> float:
+    """Updates with default diagnostics on the 4 minibatches of a batch, or on batches of that size (None)."""
+    import asyncsim as sim
+
+    task = sim.tasks.token_bandit(actions=4, horizon=tokens, dependence="markov") if tokens > 1 else spec(1).task
+    groups = 1 if cut is None else 4
+    minibatches = {} if cut is None else {"minibatches": 4, "cut": cut}
+    system = sim.schedules.fixed(LAG, groups_per_batch=groups)
+    return loop_rate(updates, "default", task=task, system=system, compiled=True, **minibatches)
+
+
 BENCHMARKS = {
     "bandit_vs_numpy": Benchmark(
         measure_loop,
@@ -132,5 +144,26 @@ BENCHMARKS = {
     ),
     "chain_program_vs_tensors": Benchmark(
         lambda: chain(True), lambda: chain(False), "replicate-updates/s", "the same on sequences of eight tokens"
+    ),
+    "bandit_minibatches_vs_batches": Benchmark(
+        lambda: parts("groups", 1, UPDATES),
+        lambda: parts(None, 1, UPDATES),
+        "replicate-updates/s",
+        "updates of the bandit on 4 minibatches of a batch, cut between groups, against batches of that size",
+        target=0.87,
+    ),
+    "bandit_minibatches_of_samples_vs_batches": Benchmark(
+        lambda: parts("samples", 1, UPDATES),
+        lambda: parts(None, 1, UPDATES),
+        "replicate-updates/s",
+        "the same, cut between samples",
+        target=0.87,
+    ),
+    "chain_minibatches_vs_batches": Benchmark(
+        lambda: parts("samples", 8, 300),
+        lambda: parts(None, 8, 300),
+        "replicate-updates/s",
+        "the same on sequences of eight tokens",
+        target=0.87,
     ),
 }
