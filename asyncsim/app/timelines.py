@@ -52,7 +52,11 @@ def timeline(
 ) -> tuple[dict[str, Any], records.Timeline | None]:
     """Simulate: the JSON object of the result, and the full record where one is asked for."""
     summary, predicted, record = simulated(system, updates, samples, seed, recorded)
-    return {"system": system.describe_at(samples) | {"seed": seed}, **summary, "predicted": predicted.row()}, record
+    result = {"system": system.describe_at(samples) | {"seed": seed}, **summary, "predicted": predicted.row()}
+    # A group is as likely to be trained at any update of a version.
+    each = system.batches_per_publish * feeds.updates_of(system)
+    result["update_staleness"] = each * summary["staleness"]["mean"] + (each - 1) / 2
+    return result, record
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
@@ -67,6 +71,8 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
     support = law["support"]
     rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
+    if result["update_staleness"] != stale["mean"]:
+        rows.append(("in updates", f"{result['update_staleness']:.4g}", ""))
     # List probabilities and tail.
     for k, p in enumerate(stale["pmf"]):
         expected = law["pmf"] is not None and k < len(law["pmf"])
