@@ -1,4 +1,4 @@
-"""Sums over the tokens of an episode, backward from its end."""
+"""Sums over the generated tokens of an episode, backward from its end; what others said in between is passed over."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from asyncsim.learning.step import Step
 
 class Tokens(NamedTuple):
     """Rewards, values, value behind the token where the trajectory does not go on (0 unless it was cut off), and
-    whether it goes on inside its episode (1 or 0), each `[R, G, N, T]` and 0 on masked tokens."""
+    whether it goes on inside its episode (1 or 0), each `[R, G, N, T]` and 0 on masked tokens.
+
+    `mask`: which tokens were generated; None where all were.
+    """
 
     reward: Tensor
     value: Tensor
     beyond: Tensor
     going: Tensor
+    mask: Tensor | None
 
 
 def recorded_value(batch: Batch, name: str) -> Tensor:
@@ -45,27 +49,52 @@ def tokens(step: Step, value: Tensor | None) -> Tokens:
     """What a backward sum needs; without values all of them are 0, behind a cut too."""
     batch = step.batch
     mask, reward = batch.mask, step.token_reward
-    going = torch.nn.functional.pad(mask[..., 1:], (0, 1)) * mask
-    if batch.ended is not None:
-        going = going * (~batch.ended).to(mask.dtype)
-    nothing = torch.zeros_like(mask)
+    going = goes_on(batch)
+    nothing, holes = torch.zeros_like(mask), None if batch.full else mask
     if value is None:
-        return Tokens(mask_out(reward, mask), nothing, nothing, going)
+        return Tokens(mask_out(reward, mask), nothing, nothing, going, holes)
     beyond = batch.behavior.get("successor_value")
     beyond = nothing if beyond is None else mask_out(beyond, mask * (1.0 - going))
-    return Tokens(mask_out(reward, mask), mask_out(value, mask), beyond, going)
+    return Tokens(mask_out(reward, mask), mask_out(value, mask), beyond, going, holes)
+
+
+def goes_on(batch: Batch) -> Tensor:
+    """1 for generated tokens behind which another one of their episode was generated, `[R, G, N, T]`."""
+    mask = batch.mask
+    lasting = torch.ones_like(mask) if batch.ended is None else (~batch.ended).to(mask.dtype)
+    if batch.full:
+        return torch.nn.functional.pad(mask[..., 1:], (0, 1)) * lasting
+    # A token that was not generated hands on what is behind it, unless the episode ended there.
+    return mask * lasting * next_generated(torch.ones_like(mask), mask, lasting)
+
+
+def next_generated(each: Tensor, mask: Tensor, lasting: Tensor | None = None) -> Tensor:
+    """Numbers of the next generated token, 0 where there is none; `lasting`: 0 where nothing is handed on."""
+    out, last = torch.empty_like(each), torch.zeros_like(each[..., 0])
+    for t in range(each.shape[-1] - 1, -1, -1):
+        out[..., t] = last
+        kept = last if lasting is None else last * lasting[..., t]
+        last = torch.where(mask[..., t] > 0, each[..., t], kept)
+    return out
 
 
 def traced(trajectory: Tokens, discount: Any, trace: Any) -> Tensor:
     """A_t = delta_t + discount trace A_(t+1) inside an episode, delta_t = r_t + discount V_(t+1) - V_t."""
     discount, trace = per_sample(discount), per_sample(trace)
     delta = trajectory.reward + discount * following(trajectory, trajectory.value) - trajectory.value
-    return _backward(delta, discount * trace * trajectory.going)
+    return _backward(delta, discount * trace * trajectory.going, trajectory.mask)
+
+
+def behind(trajectory: Tokens, each: Tensor) -> Tensor:
+    """Numbers of the next generated token, `[R, G, N, T]`; 0 behind the last one."""
+    if trajectory.mask is None:
+        return torch.nn.functional.pad(each[..., 1:], (0, 1))
+    return next_generated(each, trajectory.mask)
 
 
 def following(trajectory: Tokens, each: Tensor) -> Tensor:
     """Numbers of the next token of the episode, and the value behind it where the trajectory does not go on."""
-    return torch.nn.functional.pad(each[..., 1:], (0, 1)) * trajectory.going + trajectory.beyond
+    return behind(trajectory, each) * trajectory.going + trajectory.beyond
 
 
 def corrected(trajectory: Tokens, discount: Any, weight: Tensor, keep: Tensor) -> Tensor:
@@ -75,7 +104,7 @@ def corrected(trajectory: Tokens, discount: Any, weight: Tensor, keep: Tensor) -
     `discount` is a number or `[R, 1, 1, 1]`.
     """
     delta = weight * (trajectory.reward + discount * following(trajectory, trajectory.value) - trajectory.value)
-    return _backward(delta, discount * keep * trajectory.going)
+    return _backward(delta, discount * keep * trajectory.going, trajectory.mask)
 
 
 def backed_up(trajectory: Tokens, action_value: Tensor, discount: Any, keep: Tensor) -> Tensor:
@@ -85,15 +114,16 @@ def backed_up(trajectory: Tokens, action_value: Tensor, discount: Any, keep: Ten
     next token.
     """
     delta = trajectory.reward + discount * following(trajectory, trajectory.value) - action_value
-    return action_value + _backward(delta, discount * torch.nn.functional.pad(keep[..., 1:], (0, 1)) * trajectory.going)
+    return action_value + _backward(delta, discount * behind(trajectory, keep) * trajectory.going, trajectory.mask)
 
 
-def _backward(delta: Tensor, carried: Tensor) -> Tensor:
-    """x_t = delta_t + carried_t x_(t+1), `[R, G, N, T]`."""
+def _backward(delta: Tensor, carried: Tensor, mask: Tensor | None) -> Tensor:
+    """x_t = delta_t + carried_t x_n, n the next generated token, `[R, G, N, T]`."""
     out, last = torch.empty_like(delta), torch.zeros_like(delta[..., 0])
     for t in range(delta.shape[-1] - 1, -1, -1):
-        last = delta[..., t] + carried[..., t] * last
-        out[..., t] = last
+        here = delta[..., t] + carried[..., t] * last
+        out[..., t] = here
+        last = here if mask is None else torch.where(mask[..., t] > 0, here, last)
     return out
 
 

@@ -157,10 +157,11 @@ class Batch:
 
     @property
     def rewards(self) -> Tensor:
-        """Reward of every token, `[R, G, N, T]`: on the last one where the task pays at the end."""
+        """Reward of every token, `[R, G, N, T]`: on the last generated one where the task pays at the end."""
         if self.token_reward is not None:
             return self.token_reward
-        last = self.mask - torch.nn.functional.pad(self.mask[..., 1:], (0, 1))
+        left = self.mask.flip(-1).cumsum(-1).flip(-1)
+        last = self.mask * (left == 1.0).to(self.mask.dtype)
         return self.reward.unsqueeze(-1) * last
 
     def update_staleness(self, updates_per_version: int, since_batch: int, mass: Tensor) -> Tensor:

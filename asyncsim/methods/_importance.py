@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from asyncsim.advantages._traces import next_generated
 from asyncsim.base import checks
 from asyncsim.base.knobs import MARK, per_sample
 from asyncsim.learning import ratios
@@ -79,9 +80,8 @@ class PerDecision(Weight):
         """Rewards from each token on, each with its prefix ratio; one advantage per sequence is paid at the end."""
         if advantage.shape[-1] == 1:
             return self.applied(step) * advantage
-        going = torch.nn.functional.pad(step.mask[..., 1:], (0, 1)) > 0
-        ended = step.batch.ended
-        several = ended is not None and bool((ended & going).any())
+        ended, mask = step.batch.ended, step.mask
+        several = ended is not None and bool((ended & (next_generated(mask, mask) > 0)).any())
         checks.require(
             not several,
             "method",
@@ -90,7 +90,7 @@ class PerDecision(Weight):
             "use tasks with trajectory='episode'",
         )
         to_go = torch.where(step.mask > 0, advantage, torch.zeros_like(advantage))
-        paid = to_go - torch.nn.functional.pad(to_go[..., 1:], (0, 1))
+        paid = torch.where(mask > 0, to_go - next_generated(to_go, mask), torch.zeros_like(to_go))
         weighted = ratios.usable(step.log_ratio.cumsum(-1)) * paid
         return weighted.flip(-1).cumsum(-1).flip(-1)
 

@@ -1,4 +1,4 @@
-"""Advantages of tokens against double loops: ends, cuts, segments, masks, and what happens outside an episode."""
+"""Advantages of tokens against double loops: ends, cuts, segments, masks with holes, and what is outside an episode."""
 
 from __future__ import annotations
 
@@ -20,14 +20,20 @@ from tests.contracts.laboratory import step_of
 R, G, N = 2, 2, 3
 
 
-def data(seed, T=7, masked=True, paid="token"):
-    """Random episodes: some end and begin anew inside a trajectory, some are cut; masked tokens hold nonsense."""
+def data(seed, T=7, masked=True, paid="token", holes=False):
+    """Random episodes: some end and begin anew inside a trajectory, some are cut; masked tokens hold nonsense.
+
+    With `holes` some tokens between are masked as well, such as what a tool has said; an episode may end there.
+    """
     random = np.random.default_rng(seed)
     shape = (R, G, N, T)
     lengths = random.integers(1, T + 1, shape[:3]) if masked else np.full(shape[:3], T)
-    mask = np.arange(T) < lengths[..., None]
-    ended = (random.random(shape) < 0.25) & mask
+    mask = inside = np.arange(T) < lengths[..., None]
     last = np.arange(T) == lengths[..., None] - 1
+    if holes:
+        mask = inside & ((random.random(shape) < 0.6) | (np.arange(T) == 0))
+        last = mask & (np.flip(np.cumsum(np.flip(mask, -1), -1), -1) == 1)
+    ended = (random.random(shape) < 0.25) & inside
     cut = (ended | last) & (random.random(shape) < 0.5)
     reward, value, beyond = random.normal(size=(3, *shape))
     nonsense = np.where(mask, 0.0, np.nan)
@@ -67,11 +73,13 @@ def looped(batch, discount, trace, valued=True):
     value = batch.behavior["value"].numpy() if valued else np.zeros(mask.shape)
     beyond = batch.behavior["successor_value"].numpy() if valued else np.zeros(mask.shape)
     for i in np.ndindex(mask.shape[:3]):
-        for t in range(int(mask[i].sum())):
-            for k in range(t, T):
-                final = ended[i][k] or k + 1 == T or not mask[i][k + 1]
-                after = beyond[i][k] if final else value[i][k + 1]
-                out[i][t] += (discount * trace) ** (k - t) * (rewards[i][k] + discount * after - value[i][k])
+        spoken = np.flatnonzero(mask[i])
+        for start, t in enumerate(spoken):
+            for steps, k in enumerate(spoken[start:]):
+                following = spoken[start + steps + 1] if start + steps + 1 < len(spoken) else T
+                final = following == T or ended[i][k:following].any()
+                after = beyond[i][k] if final else value[i][following]
+                out[i][t] += (discount * trace) ** steps * (rewards[i][k] + discount * after - value[i][k])
                 if final:
                     break
     return torch.from_numpy(out)
@@ -80,22 +88,68 @@ def looped(batch, discount, trace, valued=True):
 rates = st.sampled_from([0.0, 0.3, 0.95, 1.0])
 
 
+@pytest.mark.parametrize("holes", [False, True])
 @pytest.mark.parametrize("paid", ["token", "end"])
 @given(seed=st.integers(0, 10**6), discount=rates, trace=rates, T=st.sampled_from([1, 2, 7]))
-def test_gae_is_a_double_loop(paid, seed, discount, trace, T):
-    batch = data(seed, T, paid=paid)
+def test_gae_is_a_double_loop(paid, holes, seed, discount, trace, T):
+    batch = data(seed, T, paid=paid, holes=holes)
     found = sim.advantages.gae(discount, trace)(samples(batch))
     torch.testing.assert_close(found, looped(batch, discount, trace), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("holes", [False, True])
 @pytest.mark.parametrize("paid", ["token", "end"])
 @given(seed=st.integers(0, 10**6), discount=rates, T=st.sampled_from([1, 2, 7]))
-def test_returns_to_go_are_a_double_loop(paid, seed, discount, T):
-    batch = data(seed, T, paid=paid)
+def test_returns_to_go_are_a_double_loop(paid, holes, seed, discount, T):
+    batch = data(seed, T, paid=paid, holes=holes)
     advantage = sim.advantages.returns_to_go(discount)
     expected = looped(batch, discount, 1.0, valued=False)
     for found in (advantage(samples(batch)), advantage.targets(samples(batch))):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def without_holes(batch):
+    """The same trajectories with what was generated side by side."""
+    order = torch.argsort(1.0 - batch.mask, dim=-1, stable=True)
+
+    def squeezed(x):
+        return None if x is None else x.expand(batch.mask.shape).gather(-1, order)
+
+    inside = batch.mask.cumsum(-1)
+    ended = batch.ended
+    if ended is not None:
+        # An end inside a hole is one behind the token in front of it.
+        here = torch.nn.functional.one_hot((inside - 1).long(), ended.shape[-1]) * ended.unsqueeze(-1)
+        ended = here.sum(-2) > 0
+    behavior = {name: squeezed(x) for name, x in batch.behavior.items()}
+    changes = {"mask": squeezed(batch.mask), "token_reward": squeezed(batch.token_reward), "ended": ended}
+    return dataclasses.replace(batch, **changes, behavior=behavior, _full=None), order
+
+
+@pytest.mark.parametrize("paid", ["token", "end"])
+@pytest.mark.parametrize(
+    "advantage", [sim.advantages.gae(0.9, 0.8), sim.advantages.returns_to_go(0.9), sim.advantages.n_step(2, 0.9)]
+)
+@given(seed=st.integers(0, 10**6))
+def test_credit_is_carried_over_holes(advantage, paid, seed):
+    """What a tool says between two turns changes nothing: the same as if it had not been there."""
+    batch = data(seed, holes=True, paid=paid)
+    close, order = without_holes(batch)
+    expected = torch.zeros_like(batch.mask).scatter(-1, order, advantage(samples(close)))
+    torch.testing.assert_close(advantage(samples(batch)), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_sums_that_stop_at_a_hole_are_others(monkeypatch):
+    """The planted defect: the recursion of before, which took the next place for the next token."""
+    from asyncsim.advantages import _traces
+
+    monkeypatch.setattr(
+        _traces,
+        "next_generated",
+        lambda x, mask, lasting=None: torch.nn.functional.pad(x[..., 1:] * mask[..., 1:], (0, 1)),
+    )
+    with pytest.raises(AssertionError):
+        test_gae_is_a_double_loop.hypothesis.inner_test("token", True, 3, 0.9, 0.9, 7)
 
 
 def single(reward, value, ended=None, beyond=None, mask=None):
