@@ -107,6 +107,9 @@ class Spec:
         minibatches.check(
             self.parts, self.cut_between, self.advantages_from, sizes, self.method.advantage, self.sampling
         )
+        apart = self.parts == 1 or self.cut_between != "tokens" or not getattr(policy, "whole", False)
+        remedy = "use cut='samples'"
+        checks.require(apart, "cut", "tokens", "another for a policy that reads whole responses", remedy)
         _ = self.fitted_task  # refuses a policy that does not fit
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)

@@ -39,16 +39,16 @@ class Policy(Protocol):
 
     `size` is P; `outputs` names what it can compute; `threads` is how many its tensors are big enough for; `together`
     is the most replicates that one block can hold (None: any number); `apart` whether a replicate has the same bits
-    whatever others are in its block (absent: it may not); `devices` are those it can run on; `drawing` is
-    when its trajectories are drawn and `precision` the type of its parameters unless a spec says otherwise; `critic`
-    says whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
+    whatever others are in its block (absent: it may not); `whole` whether it reads a trajectory as a whole, so that
+    its tokens cannot be taken apart (absent: it does not); `devices` are those it can run on; `drawing` is when its
+    trajectories are drawn and `precision` the type of its parameters unless a spec says otherwise; `critic` says
+    whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
     (then `score` gives the trainer's log-probs). `prepare` turns parameters into the weights that are published;
     `remember` starts what it carries from token to token, `recall` cuts one of its samples out of that, `packed` and
-    `unpacked` turn it into plain containers and back; `act` chooses
-    the actions of one token position from keyed draws, at least for the rows that are `active` (None: all); `value` is
-    the critic at an observation; `forward` returns detached outputs with their pullback; `absorb` updates the buffers
-    among the parameters from a batch that has been trained; `score_norm` is the squared norm of each sample's summed
-    score with a weight per token.
+    `unpacked` turn it into plain containers and back; `act` chooses the actions of one token position from keyed
+    draws, at least for the rows that are `active` (None: all); `value` is the critic at an observation; `forward`
+    returns detached outputs with their pullback; `absorb` updates the buffers among the parameters from a batch that
+    has been trained; `score_norm` is the squared norm of each sample's summed score with a weight per token.
     """
 
     @property
@@ -113,6 +113,7 @@ class Plain:
     outputs: ClassVar[tuple[str, ...]]
     together: ClassVar[int | None] = None
     apart: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     drawing: ClassVar[str] = "late"
     precision: ClassVar[str] = "float64"

@@ -38,6 +38,7 @@ class CausalLM(Plain):
 
     outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy")
     together: ClassVar[int | None] = 1
+    whole: ClassVar[bool] = True
     drawing: ClassVar[str] = "early"
     precision: ClassVar[str] = "float32"
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")

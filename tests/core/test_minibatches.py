@@ -231,6 +231,38 @@ def test_a_stopped_run_goes_on_to_the_same_bits(compiled, tmp_path):
 # Bad input.
 
 
+def test_tokens_of_a_language_model_stay_together():
+    with pytest.raises(checks.InputError, match=r"cut = 'tokens': must be another .* reads whole responses"):
+        sim.Spec(
+            sim.tasks.arithmetic(digits=1, prompts=4, horizon=4), sim.schedules.fixed(0, groups_per_batch=2),
+            method_of("grpo"), sim.chain(sim.updates.sgd(0.1)),
+            sim.policies.causal_lm("char", recipe={"steps": 0}), minibatches=2, cut="tokens", replicates=1,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", ["groups", "parts", "samples"])
+def test_parts_of_responses_are_the_whole(cut):
+    """As `test_parts_are_the_whole`, of a language model in float32 and in micro-batches."""
+    seen = []
+
+    def look(step):
+        seen.append(step.gradient.double().clone())
+        return torch.zeros(1, dtype=torch.float64)
+
+    method = sim.methods.ppo_clip(anchor="proximal", advantage=sim.advantages.offset(0.3), aggregator="sequence_sum")
+    for count in (1, 2):
+        spec = sim.Spec(
+            sim.tasks.arithmetic(digits=1, prompts=8, horizon=5), sim.schedules.fixed(1, groups_per_batch=4), method,
+            sim.chain(sim.updates.sgd(1e-30)), sim.policies.causal_lm("char", recipe={"steps": 0}), samples_per_group=2,
+            updates=2 * count, minibatches=count, cut=cut, replicates=1, micro_batches=2,
+            diagnostics=[Metric("look", look)],
+        )  # fmt: skip
+        sim.run(spec, seed=2, progress=False)
+    whole, parts = torch.stack(seen[:2]), torch.stack(seen[2:]).unflatten(0, (2, 2)).mean(1)
+    assert whole.abs().max() > 0
+    torch.testing.assert_close(parts, whole, rtol=1e-5, atol=1e-5 * float(whole.abs().max()))
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "says"),
     [
