@@ -128,9 +128,9 @@ RANGES = {
         "score_centering": {"cap": "[1, inf)"},
         "sequence_mis": {"low": "[0, 1]", "high": "[1, inf)"},
         "tba": {"beta": "(0, inf)"},
-        "three_policy_tis": {"cap": "[1, inf)", "low": "[0, 1]", "high": "[0, inf)"},
+        "three_policy_tis": {"cap": "[1, inf)", "low": "[0, 1]", "high": "[0, inf)", "floor": "[0, 1]"},
         "topr_roll": {"positive": "[0, inf)", "negative": "[0, inf)"},
-        "truncated_is": {"cap": "[1, inf)"},
+        "truncated_is": {"cap": "[1, inf)", "floor": "[0, 1]"},
         "vcpo": {"cap": "[1, inf)"},
         "vespo": {
             "k_positive": "[0, inf)",

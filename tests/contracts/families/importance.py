@@ -21,6 +21,10 @@ def paid_by(batch):
     return batch.mask * (0.3 * batch.action + batch.reward.unsqueeze(-1) - 0.4)
 
 
+def bounded(ratio, low=0.9, high=1.1):
+    return ratio.detach().clamp(low, high)
+
+
 def inside(ratio, low, high):
     """1 where the detached ratio is in the band."""
     ratio = ratio.detach()
@@ -104,6 +108,26 @@ PAPERS = {
         lambda: sim.methods.truncated_is(cap=1.1, normalize="tokens"),
         lambda p: p.sequence_mean(normalized(p, capped(p.sequence), p.token_mean) * p.centered() * p.live),
     ),
+    "truncated_is token floor": (
+        lambda: sim.methods.truncated_is("token", cap=1.1, floor=0.9),
+        lambda p: p.token_mean(bounded(p.ratio) * p.centered() * p.live),
+    ),
+    "truncated_is sequence floor": (
+        lambda: sim.methods.truncated_is(cap=1.1, floor=0.9),
+        lambda p: p.sequence_mean(bounded(p.sequence) * p.centered() * p.live),
+    ),
+    "truncated_is floor over tokens": (
+        lambda: sim.methods.truncated_is("token", cap=1.1, floor=0.9, normalize="tokens"),
+        lambda p: p.token_mean(normalized(p, bounded(p.ratio), p.token_mean) * p.centered() * p.live),
+    ),
+    "truncated_is geometric": (
+        lambda: sim.methods.truncated_is("geometric", cap=1.05),
+        lambda p: p.sequence_mean(geometric(p).detach().clamp(max=1.05) * p.centered() * p.live),
+    ),
+    "truncated_is geometric over sequences": (
+        lambda: sim.methods.truncated_is("geometric", cap=1.05, normalize="sequences"),
+        lambda p: p.sequence_mean(normalized(p, capped(geometric(p), 1.05), p.sequence_mean) * p.centered() * p.live),
+    ),
     "prefix_is": (
         lambda: sim.methods.prefix_is(),
         lambda p: p.sequence_sum(prefix(p).detach() * p.left_out() * p.live),
@@ -119,6 +143,10 @@ PAPERS = {
     "three_policy_tis": (
         lambda: sim.methods.three_policy_tis(1.1, 0.1, 0.15),
         lambda p: p.token_mean(p.behavior_ratio.clamp(max=1.1) * p.clipped(p.centered(), 0.1, 0.15, p.drift)),
+    ),
+    "three_policy_tis floor": (
+        lambda: sim.methods.three_policy_tis(1.1, 0.1, 0.15, floor=0.95),
+        lambda p: p.token_mean(bounded(p.behavior_ratio, 0.95) * p.clipped(p.centered(), 0.1, 0.15, p.drift)),
     ),
     "three_policy_tis icepop": (
         lambda: sim.methods.three_policy_tis(1.25).replace(factors=(sim.factors.token_mask(0.8, 1.25, "h"),)),
@@ -158,6 +186,10 @@ PAPERS = {
 
 CASES = {
     "truncated_is token over tokens": lambda: sim.methods.truncated_is("token", normalize="tokens"),
+    "truncated_is token floor": lambda: sim.methods.truncated_is("token", floor=0.8),
+    "truncated_is geometric": lambda: sim.methods.truncated_is("geometric", floor=0.9),
+    "truncated_is floor over sequences": lambda: sim.methods.truncated_is(cap=1.2, normalize="sequences", floor=0.9),
+    "three_policy_tis floor": lambda: sim.methods.three_policy_tis(floor=0.9),
     "truncated_is over sequences": lambda: sim.methods.truncated_is(cap=1.2, normalize="sequences"),
     "truncated_is token over sequences": lambda: sim.methods.truncated_is("token", cap=1.2, normalize="sequences"),
     "per_decision_is one advantage": lambda: sim.methods.per_decision_is(sim.advantages.leave_one_out()),
