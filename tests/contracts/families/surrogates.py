@@ -59,6 +59,13 @@ def product_of_clips(p):
     return (advantage * product ** (1.0 / p.lengths.unsqueeze(-1)))[..., 0].mean((1, 2))
 
 
+def masked_score(p, weight, ratio, low=0.1, high=0.05):
+    """sg(weight) A log pi M, M as the general form of CISPO prints it."""
+    advantage = p.standardized()
+    closed = ((advantage > 0) & (ratio > 1 + high)) | ((advantage < 0) & (ratio < 1 - low))
+    return p.token_mean(weight * advantage * torch.where(closed, 0.0, p.live))
+
+
 def corrected(p):
     weight = p.behavior_ratio.clamp(max=1.1) * p.drift.detach().clamp(0.95, 1.05)
     return p.token_mean(weight * p.standardized() * p.live)
@@ -151,6 +158,20 @@ PAPERS = {
         lambda p: p.token_mean(p.ratio.detach().clamp(0.8, 1.1) * p.standardized() * p.live),
     ),
     "cispo corrected": (lambda: sim.methods.cispo(0.05, 0.05, anchor="proximal", cap=1.1), corrected),
+    "cispo masked": (
+        lambda: sim.methods.cispo(0.2, 0.3, mask=(0.1, 0.05)),
+        lambda p: masked_score(p, p.ratio.detach().clamp(0.8, 1.3), p.ratio.detach()),
+    ),
+    "cispo masked corrected": (
+        lambda: sim.methods.cispo(0.05, 0.05, anchor="proximal", cap=1.1, mask=(0.02, 0.01)),
+        lambda p: masked_score(
+            p, p.behavior_ratio.clamp(max=1.1) * p.drift.detach().clamp(0.95, 1.05), p.drift.detach(), 0.02, 0.01
+        ),
+    ),
+    "cispo open": (
+        lambda: sim.methods.cispo(1.0, 1e9, mask=(0.2, 0.1)),
+        lambda p: p.token_mean(p.clipped(p.standardized(), 0.2, 0.1)),
+    ),
     "topr": (lambda: sim.methods.topr(), tapered),
     "topr shifted": (
         lambda: sim.methods.topr(sim.advantages.offset(1.5)),
@@ -186,6 +207,9 @@ LOOSE = {
     "gmpo": lambda: sim.methods.gmpo(30.0, 30.0),
     "cispo": lambda: sim.methods.cispo(1.0, 0.1),
     "cispo corrected": lambda: sim.methods.cispo(0.05, 0.05, anchor="proximal", cap=1e9),
+    "cispo masked": lambda: sim.methods.cispo(0.2, 0.3),
+    "cispo masked corrected": lambda: sim.methods.cispo(0.05, 0.05, anchor="proximal", cap=1.1),
+    "cispo open": lambda: sim.methods.cispo(1.0, 1e9),
     "topr": lambda: sim.methods.full_is(advantage=sim.advantages.group_mean()),
     "topr shifted": lambda: sim.methods.full_is(advantage=sim.advantages.offset(1.5)),
     "topr_roll": lambda: sim.methods.topr_roll(2.0, 1.0),
@@ -210,6 +234,8 @@ CASES = {
     "gspo proximal": lambda: sim.methods.gspo(anchor="proximal"),
     "cispo both": lambda: sim.methods.cispo(0.2, 0.2),
     "cispo corrected": lambda: sim.methods.cispo(anchor="proximal", cap=1.5),
+    "cispo masked": lambda: sim.methods.cispo(0.2, 0.3, mask=(0.1, 0.05)),
+    "cispo masked corrected": lambda: sim.methods.cispo(anchor="proximal", cap=1.5, mask=(0.1, 0.1)),
     "topr_roll weighted": lambda: sim.methods.topr_roll(2.0, 0.5),
     "dppo_tv uncapped": lambda: sim.methods.dppo_tv(cap=None),
     "dppo_prime free": lambda: sim.methods.dppo_prime(kl=0.0),
