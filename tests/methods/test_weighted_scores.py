@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from tests.contracts.laboratory import case
+from tests.contracts.laboratory import case, step_with
 from tests.methods.by_hand import close, in_one, weights
 
 M = sim.methods
@@ -147,3 +147,25 @@ def test_a_masked_method_is_a_file_and_takes_one_number_per_replicate():
     )
     again = sim.run(sim.Spec.from_dict(spec.to_dict()), seed=1, progress=False)
     assert (sim.run(spec, seed=1, progress=False).parameters == again.parameters).all()
+
+
+def test_delight_tells_rare_successes_from_rare_failures():
+    """A = +-2 on tokens of chance 1, 1/2 and 1/1000, and on one that is impossible; the sign forgotten, they agree."""
+    chance = torch.tensor([1.0, 0.5, 1e-3, 0.0], dtype=torch.float64).reshape(1, 1, 1, 4)
+    seen = step_with(torch.zeros(1, 1, 1, 4).double())
+    seen.known["log_prob"] = chance.log()
+    gate = [1 / (1 + c**4) for c in (1.0, 0.5, 1e-3, 0.0)]
+    for advantage, expected in ((2.0, gate), (-2.0, [1 - x for x in gate]), (0.0, [0.5] * 4)):
+        one = torch.full((1, 1, 1, 1), advantage, dtype=torch.float64)
+        found = M.delight(0.5).weight.score_weight(seen, one).flatten().tolist()
+        assert found == pytest.approx([advantage * x for x in expected], abs=1e-12)
+    assert gate[2] > 0.99
+
+
+def test_without_a_temperature_delight_is_half_a_policy_gradient():
+    trial = case(2, N=4, T=3)
+    plain = trial.gradient(M.reinforce(sim.advantages.group_mean(), "token_mean"))
+    assert (2 * trial.gradient(M.delight(1e12)) - plain).abs().max() < 1e-9
+    assert (2 * trial.gradient(M.delight(1.0)) - plain).abs().max() > 1e-3
+    with pytest.raises(InputError, match="temperature"):
+        M.delight(0.0)

@@ -87,6 +87,23 @@ FACTORED = {
         lambda: sim.factors.opsm(0.02, "proximal"),
         lambda p: (p.left_out() >= 0) | (fallen(p, p.proximal) <= 0.02),
     ),
+    "log_clamp": (lambda: sim.factors.log_clamp(0.2), lambda p: p.ratio.detach().log().abs() <= 0.2),
+    "log_clamp u": (lambda: sim.factors.log_clamp(0.05, ratio="u"), lambda p: p.drift.detach().log().abs() <= 0.05),
+    "log_clamp sequence": (
+        lambda: sim.factors.log_clamp(0.3, "sequence"),
+        lambda p: p.sequence.detach().log().abs() <= 0.3,
+    ),
+    "log_clamp geometric": (
+        lambda: sim.factors.log_clamp(0.1, "geometric"),
+        lambda p: geometric(p).detach().log().abs() <= 0.1,
+    ),
+    "tv_mask": (lambda: sim.factors.tv_mask(0.2), lambda p: reduced(p, (p.ratio - 1).abs(), "mean") <= 0.2),
+    "tv_mask signed h": (
+        lambda: sim.factors.tv_mask(0.1, True, "h"),
+        lambda p: (
+            (reduced(p, (p.behavior_ratio - 1).abs(), "mean") <= 0.1) | (p.behavior_ratio.log() * p.left_out() <= 0)
+        ),
+    ),
     "drop_stale": (lambda: sim.factors.drop_stale(4), lambda p: p.age <= 4),
     "staleness_weight": (lambda: sim.factors.staleness_weight(exponent=0.7), lambda p: (1 + p.age) ** -0.7),
 }
@@ -203,6 +220,9 @@ CASES = {
     "sequence_mis none": lambda: sim.methods.sequence_mis(weight="none", ratio="h"),
     "geometric_rs token": lambda: sim.methods.geometric_rs(0.8, 1.25, "token"),
     "geometric_rs sequence": lambda: sim.methods.geometric_rs(0.8, 1.25, "sequence"),
+    "log_clamp": lambda: sim.methods.ppo_clip().replace(factors=(sim.factors.log_clamp(0.3),)),
+    "log_clamp sequence": lambda: sim.methods.full_is().replace(factors=(sim.factors.log_clamp(1.0, "sequence"),)),
+    "tv_mask signed": lambda: sim.methods.full_is("token").replace(factors=(sim.factors.tv_mask(0.1, signed=True),)),
     "masks together": lambda: sim.methods.full_is("token").replace(
         factors=(sim.factors.token_mask(), sim.factors.opsm(0.1), sim.factors.drop_stale(of="token"))
     ),

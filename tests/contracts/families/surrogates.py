@@ -95,6 +95,11 @@ def soft_gate(p):
     return p.sequence_mean(4.0 / tau * torch.sigmoid(tau * (p.ratio - 1.0)) * advantage)
 
 
+def delighted(p):
+    gate = 1.0 / (1.0 + (p.centered() * p.live.detach() / 0.7).exp())
+    return p.token_mean(gate * p.centered() * p.live)
+
+
 def gaussian(p):
     far = p.kept(p.live - p.behavior).detach().clamp(-0.5, 0.5)
     ratio = p.ratio.detach().clamp(0.7, 1.3)
@@ -180,6 +185,7 @@ PAPERS = {
     "topr_roll": (lambda: sim.methods.topr_roll(2.0, 0.5), tapered_tokens),
     "vespo": (lambda: sim.methods.vespo(), gamma_shaped),
     "sapo": (lambda: sim.methods.sapo(2.0, 3.0), soft_gate),
+    "delight": (lambda: sim.methods.delight(0.7), delighted),
     "gipo": (lambda: sim.methods.gipo(0.3, limit=0.5, lowest=0.7, highest=1.3), gaussian),
     "dppo_tv": (lambda: sim.methods.dppo_tv(0.05, 0.03, cap=1.2), total_variation),
     "dppo_kl": (lambda: sim.methods.dppo_kl(0.004, 0.01, cap=1.2), binary_kl),
@@ -215,6 +221,7 @@ LOOSE = {
     "topr_roll": lambda: sim.methods.topr_roll(2.0, 1.0),
     "vespo": lambda: sim.methods.vespo(3.0, 2.0, 3.0, 2.0),
     "sapo": lambda: sim.methods.sapo(2.0, 2.0),
+    "delight": lambda: sim.methods.delight(1e9),
     "gipo": lambda: sim.methods.gipo(0.3, limit=0.5),
     "dppo_tv": lambda: sim.methods.dppo_tv(1.0, 1.0, cap=1.2),
     "dppo_kl": lambda: sim.methods.dppo_kl(1e9, 1e9, cap=1.2),
