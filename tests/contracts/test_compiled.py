@@ -18,7 +18,9 @@ ACTING = {"a2c", "a3c", "acer", "retrace", "vtrace", "gae", "n_step"}
 """Methods and advantages of actors with critics, which are networks."""
 BEHAVIOR = {"score_centering"}
 """Methods that evaluate the behavior policy anew, at weights of any version."""
-ELSEWHERE = COUPLED | ACTING | BEHAVIOR | {"random_scale", "cliff_walking", "frozen_lake", "gym", "quadratic"}
+SORTING = {"pass_at_k"}
+"""Advantages that put rewards in order."""
+ELSEWHERE = COUPLED | ACTING | BEHAVIOR | SORTING | {"random_scale", "cliff_walking", "frozen_lake", "gym", "quadratic"}
 """Parts whose updates run on tensors."""
 SLOW = {"arithmetic", "reasoning"}
 PARTS = [(kind, name) for kind, name in EVERY if kind != "policies" and name not in SLOW]
