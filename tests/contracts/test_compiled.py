@@ -12,7 +12,7 @@ from asyncsim.learning import fused
 from tests.contracts.test_every_plugin import EVERY, spec_of
 from tests.fusing.code import unkept
 
-COUPLED = {"bapo_code", "bapo_paper", "m2po_areal", "m2po_mask", "m2po_waterfill", "p3o", "sat"}
+COUPLED = {"bapo_code", "bapo_paper", "kl_cov", "m2po_areal", "m2po_mask", "m2po_waterfill", "p3o", "sat"}
 """Methods that ask what the numbers of the batch are: thresholds found by search, sizes of segments."""
 ACTING = {"a2c", "a3c", "acer", "retrace", "vtrace", "gae", "n_step"}
 """Methods and advantages of actors with critics, which are networks."""
