@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -27,6 +27,8 @@ class CovarianceClip(Clip):
     share: Any = field(metadata=MARK)
     lower: Any = field(metadata=MARK)
     upper: Any = field(metadata=MARK)
+
+    selects: ClassVar[bool] = True
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """PPO's weight times the chance of a token to stay."""
