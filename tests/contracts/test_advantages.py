@@ -15,12 +15,13 @@ from hypothesis.extra import numpy as hnp
 import asyncsim as sim
 from asyncsim.base.checks import InputError
 from tests.contracts.families import gathered
+from tests.contracts.families.rewards import GREEDY
 from tests.contracts.laboratory import case, make, names, step_of, trial_of
 from tests.core import formulas
 
 TOKENWISE = {"gae", "returns_to_go"} | set(gathered("TOKENWISE"))
 """Advantages of single tokens. Their sums over several tokens are compared with loops in tests/core/test_gae.py."""
-RELATIVE = sorted(set(names("advantages")) - {"none", "offset"} - (TOKENWISE - {"otb"}))
+RELATIVE = sorted(set(names("advantages")) - {"none", "offset", *gathered("ALONE")} - (TOKENWISE - {"otb"}))
 GROUPED = sorted(set(RELATIVE) - {"mean"})
 STEPWISE, UNSHIFTED = gathered("STEPWISE"), set(gathered("UNSHIFTED"))
 VALUE = 0.7
@@ -57,6 +58,7 @@ def samples(rewards, weights=None, norms=None, mass=None, size=None):
         score_norm=norms,
         row_norms=norms.unsqueeze(-1),
         applied=weights.unsqueeze(-1),
+        greedy_reward=torch.full_like(rewards, GREEDY),
     )
 
 

@@ -18,8 +18,8 @@ ACTING = {"a2c", "a3c", "acer", "retrace", "vtrace", "gae", "n_step"}
 """Methods and advantages of actors with critics, which are networks."""
 BEHAVIOR = {"score_centering"}
 """Methods that evaluate the behavior policy anew, at weights of any version."""
-SORTING = {"pass_at_k"}
-"""Advantages that put rewards in order."""
+SORTING = {"pass_at_k", "remax"}
+"""Advantages that put rewards in order, or answer once more."""
 ELSEWHERE = COUPLED | ACTING | BEHAVIOR | SORTING | {"random_scale", "cliff_walking", "frozen_lake", "gym", "quadratic"}
 """Parts whose updates run on tensors."""
 SLOW = {"arithmetic", "reasoning"}

@@ -198,3 +198,70 @@ def test_what_shaped_rewards_refuse():
     ):
         with pytest.raises(InputError):
             make()
+
+
+# ReMax.
+
+
+def greedy_of(task, theta, groups=1):
+    """What the likeliest response earns at these parameters, in a step of a run."""
+    seen = []
+    spec = sim.Spec(
+        task,
+        sim.schedules.fixed(0, groups_per_batch=groups),
+        sim.methods.reinforce(sim.advantages.remax()),
+        sim.chain(sim.updates.sgd(0.0)),
+        samples_per_group=2,
+        updates=1,
+        initial=np.asarray(theta, dtype=float)[None],
+        replicates=1,
+    )
+    right = type(task).greedy
+
+    def greedy(self, policy, view, batch):
+        seen.append(right(self, policy, view, batch))
+        return seen[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(task), "greedy", greedy)
+        sim.run(spec, seed=1, progress=False)
+    return seen[0]
+
+
+def test_the_greedy_response_takes_the_likeliest_token_of_every_state():
+    """Start: token 0; after token 0: token 1; after token 1: token 0; so 0 1 0 of which two are right."""
+    task = sim.tasks.token_bandit(actions=2, horizon=3, dependence="markov")
+    found = greedy_of(task, [1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
+    assert found.flatten().tolist() == pytest.approx([2 / 3] * 2)
+    # The other way round, and with an end: token 1 ends it at once, and nothing is right.
+    assert greedy_of(task, [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]).flatten().tolist() == [0.0] * 2
+    ends = sim.tasks.token_bandit(actions=2, horizon=3, dependence="markov", ends=True)
+    assert greedy_of(ends, [1.0, 0.0, 0.0, 1.0, 1.0, 0.0]).flatten().tolist() == pytest.approx([1 / 3] * 2)
+
+
+def test_prompts_have_greedy_responses_of_their_own():
+    task = sim.tasks.softmax_bandit(means=[[0.1, 0.9], [0.8, 0.3]], arms=2)
+    found = greedy_of(task, [0.0, 1.0, 0.0, 1.0], groups=2)
+    assert found.tolist() == [[pytest.approx([0.9, 0.9]), pytest.approx([0.3, 0.3])]]
+    assert greedy_of(task, [1.0, 0.0, 0.0, 1.0]).flatten().tolist() == pytest.approx([0.1, 0.1])
+
+
+def test_remax_is_unbiased_for_a_group_of_one():
+    """A baseline that knows nothing of the sample; the group's mean has 1 - 1/N of the gradient."""
+    task = sim.tasks.softmax_bandit(arms=3, means=PAYS, rewards="fixed")
+    exact = task.exact(task.policy(), torch.from_numpy(THETA)[None])[1][0].numpy()
+    for samples in (1, 2):
+        np.testing.assert_allclose(mean_gradient(sim.advantages.remax(), PAYS, samples), exact, atol=1e-14)
+    assert np.abs(mean_gradient(sim.advantages.group_mean(), PAYS, 2) - exact).max() > 1e-3
+
+
+def test_a_task_without_a_greedy_response_is_named():
+    method = sim.methods.reinforce(sim.advantages.remax())
+    now = torch.full((2, 2), -1.0)
+    with pytest.raises(InputError, match="advantage = 'remax': must be one that needs no greedy response"):
+        method.weigh(now, now, rewards=torch.tensor([0.0, 1.0]))
+    spec = sim.Spec(
+        sim.tasks.frozen_lake(), sim.schedules.fixed(0), method, sim.chain(), samples_per_group=2, updates=1
+    )
+    with pytest.raises(InputError, match="pays a whole response"):
+        sim.run(spec, seed=1, progress=False)

