@@ -61,7 +61,7 @@ def log_clamp(limit: Any = 20.0, level: str = "token", ratio: str = "r") -> LogC
 
 
 @dataclass(frozen=True)
-class TotalVariation(Mask):
+class TvMask(Mask):
     """[mean_t |rho_t - 1| <= high]; see `tv_mask`."""
 
     high: Any = field(default=0.2, metadata=MARK)
@@ -84,7 +84,7 @@ class TotalVariation(Mask):
         return near | (torch.isfinite(distance) & (of_tokens * advantage <= 0))
 
 
-def tv_mask(high: Any = 0.2, signed: bool = False, ratio: str = "r") -> TotalVariation:
+def tv_mask(high: Any = 0.2, signed: bool = False, ratio: str = "r") -> TvMask:
     """Drop sequences whose sampled total variation from behavior is large.
 
     Mask of sequences: c_t -> c_t [D_i <= high], D_i = mean_t |rho_t - 1|.
@@ -103,7 +103,7 @@ def tv_mask(high: Any = 0.2, signed: bool = False, ratio: str = "r") -> TotalVar
     >>> tv_mask(0.5, ratio="h").describe()
     {'factor': 'tv_mask', 'high': 0.5, 'signed': False, 'ratio': 'h'}
     """
-    return TotalVariation(
+    return TvMask(
         knob("high", high, "give the largest mean of |ratio - 1| that stays", 0.0),
         checks.boolean("signed", signed, "say whether tokens that come back stay"),
         checks.one_of("ratio", ratio, RATIOS, "r is pi/mu, h is pi_prox/mu"),
