@@ -520,7 +520,7 @@ def _limited(case: Case) -> Finding | str | None:
 @finds(
     "note",
     "tokens selected by log-probs",
-    "losses that select tokens by covariance do this (clip_cov, kl_cov); none is compared here",
+    "losses that select tokens by covariance do this: kl_cov, and clip_cov, which is not compared here",
 )
 def _selected(case: Case) -> str | None:
     """Other probabilities with the same ratios in half of the batch: do tokens of the other half notice?"""

@@ -86,6 +86,8 @@ def reason(method: Method) -> str | None:
         return "is not a weight on log-probs"
     if method.at != "current":
         return "takes its gradient at other parameters"
+    if method.weight.selects:
+        return "stops tokens of fresh data, so that no scale can be read off"
     return f"reads {', '.join(extra)}" if extra else None
 
 

@@ -350,6 +350,20 @@ class Step:
         taken = prob.gather(-1, self.batch.action.unsqueeze(-1))[..., 0]
         return 1.0 - 2.0 * taken + (prob * prob).sum(-1)
 
+    @cached_property
+    def greedy_reward(self) -> Tensor:
+        """Expected reward of the current policy's likeliest response to the prompt of each sample, `[R, G, N]`."""
+        greedy: Any = getattr(self.task, "greedy", None)
+        checks.require(
+            greedy is not None,
+            "advantage",
+            self.method.advantage.describe()["advantage"],
+            "one that needs no greedy response",
+            "use a task of tables that pays at the end, or advantages.leave_one_out()",
+        )
+        rewards: Tensor = greedy(self.policy, versions.current(self.weights), self.batch)
+        return rewards
+
     def _scores(self) -> Any:
         """The policy, where score vectors are known."""
         checks.require(

@@ -10,10 +10,27 @@ from torch import Tensor
 
 from asyncsim.advantages._traces import next_generated
 from asyncsim.base import checks
-from asyncsim.base.knobs import MARK, per_sample
+from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.methods._weights import NoRatio, Ratio, Weight, at_most, clipped, times
+
+
+@dataclass(frozen=True)
+class BoundedRatio(Weight):
+    """c = max(min(ratio, cap), floor) A with the ratio of the token, of the sequence, or the geometric mean of it."""
+
+    level: str
+    cap: Any = field(metadata=MARK)
+    floor: Any = field(default=0.0, metadata=MARK)
+
+    def applied(self, step: Step) -> Tensor:
+        """Ratios between floor and cap, `[R, G, N, T or 1]`."""
+        return at_least(at_most(ratios.usable(at_level(step, self.level)), self.cap), self.floor)
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """Bounded ratio times A."""
+        return self.applied(step) * advantage
 
 
 @dataclass(frozen=True)
@@ -24,10 +41,13 @@ class NormalizedRatio(Weight):
     cap: Any = field(metadata=MARK)
     normalize: str = "tokens"
 
+    def truncated(self, step: Step) -> Tensor:
+        """The ratios before they are normalized, `[R, G, N, T or 1]`."""
+        return at_most(ratios.usable(at_level(step, self.level)), self.cap)
+
     def applied(self, step: Step) -> Tensor:
         """Truncated ratios over their mean, `[R, G, N, T or 1]`; 0 in a replicate whose mean is not finite."""
-        log_ratio = step.sequence(step.log_ratio) if self.level == "sequence" else step.log_ratio
-        weight = at_most(ratios.usable(log_ratio), self.cap)
+        weight = self.truncated(step)
         mean = self._mean(step, weight)
         step.statistics["weight_before_normalization"] = mean[:, 0, 0, 0]
         step.statistics["normalization_broken"] = (~torch.isfinite(mean))[:, 0, 0, 0].to(mean.dtype)
@@ -49,6 +69,17 @@ class NormalizedRatio(Weight):
             per_token = mass / (torch.where(total > 0, total, 1.0) * step.lengths.clamp(min=1.0))
             share = per_token.unsqueeze(-1) * step.mask
         return torch.where(share > 0, share * weight, 0.0).sum((1, 2, 3), keepdim=True)
+
+
+@dataclass(frozen=True)
+class NormalizedBounds(NormalizedRatio):
+    """The same of w = max(min(ratio, cap), floor)."""
+
+    floor: Any = field(default=0.0, metadata=MARK)
+
+    def truncated(self, step: Step) -> Tensor:
+        """Ratios between floor and cap, `[R, G, N, T or 1]`."""
+        return at_least(super().truncated(step), self.floor)
 
 
 @dataclass(frozen=True)
@@ -119,6 +150,36 @@ class TruncatedClip(Weight):
     def carried(self, step: Step) -> Tensor:
         """min(h, cap), `[R, G, N, T]`."""
         return at_most(ratios.usable(step.behavior_log_ratio), self.cap)
+
+
+@dataclass(frozen=True)
+class BoundedClip(TruncatedClip):
+    """c = max(min(h, cap), floor) u A where the clip on u is open."""
+
+    floor: Any = field(default=0.0, metadata=MARK)
+
+    def carried(self, step: Step) -> Tensor:
+        """max(min(h, cap), floor), `[R, G, N, T]`."""
+        return at_least(super().carried(step), self.floor)
+
+
+def at_level(step: Step, level: str) -> Tensor:
+    """Log ratio to behavior of the tokens, of the sequence, or its mean over the sequence, `[R, G, N, T or 1]`."""
+    if level == "token":
+        return step.log_ratio
+    return step.sequence(step.log_ratio) if level == "sequence" else step.geometric(step.log_ratio)
+
+
+def at_least(weight: Tensor, floor: Any) -> Tensor:
+    """Weights bounded from below by a number, or by one per replicate."""
+    floor = per_sample(floor)
+    return weight.clamp(min=floor) if isinstance(floor, float) else torch.maximum(weight, floor.to(weight.dtype))
+
+
+def lowest(floor: Any) -> Any:
+    """A floor on ratios, checked; None stays None."""
+    remedy = "a floor above 1 lifts on-policy samples; give a ratio such as 0.5, or None"
+    return None if floor is None else knob("floor", floor, remedy, 0.0, 1.0)
 
 
 def under_mask(weight: str, cap: Any, allowed: tuple[str, ...]) -> Weight:

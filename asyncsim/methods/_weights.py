@@ -21,7 +21,7 @@ class Weight:
     `level`: which product of token ratios enters, "none", "token", "prefix", "sequence" or "geometric". `outputs`: what
     it reads of the current policy besides `log_prob`. `anchored`: whether the method's declared anchor matters.
     `proximal`: whether it reads log-probs of the proximal policy whatever the anchor. `rewarded`: whether it reads
-    rewards besides the advantages.
+    rewards besides the advantages. `selects`: whether it stops some tokens of fresh data, by what the others are.
     """
 
     level: str
@@ -29,6 +29,7 @@ class Weight:
     anchored: ClassVar[bool] = False
     proximal: ClassVar[bool] = False
     rewarded: ClassVar[bool] = False
+    selects: ClassVar[bool] = False
 
     def applied(self, step: Step) -> Tensor:
         """Weight that a sample's score has whatever the sign of its advantage, `[R, G, N, T or 1]`: c at A = 1."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from torch import Tensor
 from asyncsim.base import checks, plugins
 from asyncsim.learning import versions
 from asyncsim.learning.batch import Batch, Draws, Outputs
+from asyncsim.learning.versions import View
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.tabular import tabular
 from asyncsim.tasks._task import Outcomes, Simple
@@ -128,6 +130,26 @@ class TabularTask(Simple):
         remedy = "shorten the horizon, or use sampling='monte_carlo' without diagnostics like exact_return"
         checks.power("actions ** horizon", self.actions, self.horizon, limit, "outcomes", remedy)
         return self._enumerate(prompt)
+
+    def greedy(self, policy: Policy, view: View, batch: Batch) -> Tensor:
+        """Expected reward of the likeliest tokens, one after the other, from each sample's first state, `[R, G, N]`.
+
+        Without the penalty. Of equally likely tokens the first one; a task that pays by token has no such response.
+        """
+        remedy = "use a bandit or a sequence that is paid at its end"
+        checks.require(not self.pays, "task", plugins.name_of(self), "one that pays a whole response", remedy)
+        world = batch.state[..., 0]
+        said: list[tuple[Tensor, Tensor, Tensor]] = []
+        alive = torch.ones(world.shape, dtype=torch.bool, device=world.device)
+        for t in range(self.horizon):
+            here = world.unsqueeze(-1)
+            asked = dataclasses.replace(batch, state=here, action=torch.zeros_like(here), index=None)
+            action = policy.forward(view, asked, ("log_probs",)).outputs["log_probs"][..., 0, :].argmax(-1)
+            said.append((world, action, alive.to(batch.mask.dtype)))
+            turn = self.step(world, action, t, None)
+            world, alive = turn.state, alive & turn.going
+        state, taken, mask = (torch.stack(column, -1) for column in zip(*said, strict=True))
+        return self.score(state, taken, mask).to(batch.mask.dtype)
 
     scores = (-math.inf, math.inf)
     """Least and largest `score`."""

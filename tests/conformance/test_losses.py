@@ -265,6 +265,8 @@ def test_a_penalty_is_measured(kind):
 
 
 FAMILIES, _ = families()
+UNREAD = {"delight"}
+"""Methods that weigh fresh data by more than its advantage: how they average tokens cannot be read off there."""
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -276,7 +278,8 @@ def test_the_loss_of_every_method_is_that_method(family):
 
     report = checked(loss, method)
     assert report.conforms, report
-    assert report.match.method == family.name and report.aggregator == method.aggregator
+    assert report.match.method == family.name
+    assert report.aggregator == ("unknown" if family.name in UNREAD else method.aggregator)
     assert report.name.partition("(")[0] == family.name
 
 
@@ -326,6 +329,7 @@ def test_methods_that_need_more_are_named():
     report = checked(trainers.ppo())
     assert "methods not compared: " in str(report)
     assert skipped and all(any(text.startswith(name) for text in report.unchecked) for name in skipped)
+    assert skipped["clip_cov"].startswith("stops tokens of fresh data")
     assert "gradient" in skipped and not skipped.keys() & {family.name for family in FAMILIES}
 
 

@@ -15,15 +15,15 @@ from hypothesis.extra import numpy as hnp
 import asyncsim as sim
 from asyncsim.base.checks import InputError
 from tests.contracts.families import gathered
+from tests.contracts.families.rewards import GREEDY
 from tests.contracts.laboratory import case, make, names, step_of, trial_of
 from tests.core import formulas
 
 TOKENWISE = {"gae", "returns_to_go"} | set(gathered("TOKENWISE"))
 """Advantages of single tokens. Their sums over several tokens are compared with loops in tests/core/test_gae.py."""
-STEPWISE = set(gathered("STEPWISE"))
-# A running mean that has seen nothing is no baseline.
-RELATIVE = sorted(set(names("advantages")) - {"none", "offset", "running_mean"} - (TOKENWISE - {"otb"}))
+RELATIVE = sorted(set(names("advantages")) - {"none", "offset", *gathered("ALONE")} - (TOKENWISE - {"otb"}))
 GROUPED = sorted(set(RELATIVE) - {"mean", "window_std"})
+STEPWISE, UNSHIFTED = gathered("STEPWISE"), set(gathered("UNSHIFTED"))
 VALUE = 0.7
 """What the critic says of every sample here."""
 FORMULAS = {
@@ -58,6 +58,7 @@ def samples(rewards, weights=None, norms=None, mass=None, size=None):
         score_norm=norms,
         row_norms=norms.unsqueeze(-1),
         applied=weights.unsqueeze(-1),
+        greedy_reward=torch.full_like(rewards, GREEDY),
     )
 
 
@@ -85,16 +86,18 @@ def test_formula(name, data):
     rewards, weights, norms = data
     found = given_to(name, rewards, weights, norms).numpy()
     for r, replicate in enumerate(rewards):
+        if name in STEPWISE:
+            np.testing.assert_allclose(found[r], STEPWISE[name](replicate), rtol=1e-6, atol=1e-7)
+            continue
         for g, group in enumerate(replicate):
-            others = replicate if name in STEPWISE else replicate.mean()
-            expected = FORMULAS[name](group, weights[r, g], norms[r, g], others)
+            expected = FORMULAS[name](group, weights[r, g], norms[r, g], replicate.mean())
             # Standardized rewards of near-equal size amplify rounding by 1/eps.
-            slack = 1e-8 if name in ("group_std", "window_std") else 1e-11
+            slack = 1e-8 if name == "group_std" else 1e-11
             np.testing.assert_allclose(found[r, g], expected, rtol=1e-9, atol=slack)
 
 
 def test_every_advantage_has_its_formula():
-    assert set(FORMULAS) == set(names("advantages"))
+    assert set(FORMULAS) | set(STEPWISE) == set(names("advantages")) and not set(FORMULAS) & set(STEPWISE)
     assert not TOKENWISE & set(formulas.ADVANTAGES)
 
 
@@ -109,7 +112,7 @@ def test_tokenwise_advantages_are_marked():
             assert (found[batch.mask == 0] == 0).all() and (found[batch.mask > 0] != 0).any()
 
 
-@pytest.mark.parametrize("name", RELATIVE)
+@pytest.mark.parametrize("name", [name for name in RELATIVE if name not in UNSHIFTED])
 @given(data=drawn(), shift=st.sampled_from([-3.0, 0.5, 100.0]))
 def test_a_constant_in_all_rewards_does_not_matter(name, data, shift):
     rewards, weights, norms = data
@@ -128,7 +131,7 @@ def test_equal_rewards_are_worth_nothing(name, value, count, level):
     assert found.abs().max() <= 1e-13 * max(1.0, abs(value))
 
 
-@pytest.mark.parametrize("name", sorted({*GROUPED, *TOKENWISE}))
+@pytest.mark.parametrize("name", sorted({*GROUPED, *TOKENWISE} - set(STEPWISE)))
 def test_groups_do_not_touch_each_other(name):
     random = np.random.default_rng(0)
     rewards, weights = random.random((1, 3, 4)), random.random((1, 3, 4))

@@ -12,13 +12,15 @@ from asyncsim.learning import fused
 from tests.contracts.test_every_plugin import EVERY, spec_of
 from tests.fusing.code import unkept
 
-COUPLED = {"bapo_code", "bapo_paper", "m2po_areal", "m2po_mask", "m2po_waterfill", "p3o", "sat"}
+COUPLED = {"bapo_code", "bapo_paper", "kl_cov", "m2po_areal", "m2po_mask", "m2po_waterfill", "p3o", "sat"}
 """Methods that ask what the numbers of the batch are: thresholds found by search, sizes of segments."""
 ACTING = {"a2c", "a3c", "acer", "retrace", "vtrace", "gae", "n_step"}
 """Methods and advantages of actors with critics, which are networks."""
 BEHAVIOR = {"score_centering"}
 """Methods that evaluate the behavior policy anew, at weights of any version."""
-ELSEWHERE = COUPLED | ACTING | BEHAVIOR | {"random_scale", "gym", "quadratic"}
+SORTING = {"pass_at_k", "remax"}
+"""Advantages that put rewards in order, or answer once more."""
+ELSEWHERE = COUPLED | ACTING | BEHAVIOR | SORTING | {"random_scale", "gym", "quadratic"}
 """Parts whose updates run on tensors."""
 PAID = {"cliff_walking", "frozen_lake"}
 """Tasks that pay by token: their batches are drawn on tensors."""

@@ -22,7 +22,7 @@ from tests.core import minibatched, plain
 from tests.core.runs import SEED, START
 
 CUTS = [("groups", False), ("parts", False), ("parts", True), ("samples", False), ("tokens", False)]
-TOGETHER = ("a2c", "a3c", "acer", "retrace", "vtrace", "gradient", "score_centering", "asymre")
+TOGETHER = ("a2c", "a3c", "acer", "retrace", "vtrace", "gradient", "score_centering", "asymre", "estr")
 """Methods that read more than log-probs of tokens, or have a baseline of their own: see `test_parts_are_the_whole`."""
 METHODS = sorted(set(plugins.summaries("asyncsim.methods")) - set(TOGETHER))
 
@@ -131,7 +131,7 @@ def test_a_wrong_loop_is_another(defect, monkeypatch):
 def critics(name):
     """A run's task and policy for a method, its settings, and the method."""
     method = getattr(sim.methods, name)()
-    if name in ("score_centering", "asymre"):
+    if name in ("score_centering", "asymre", "estr"):
         return sim.tasks.token_bandit(actions=3, horizon=3), None, method
     if name == "gradient":
         return sim.tasks.quadratic([1.0, 0.4], noise=0.5, start=1.5), None, method

@@ -157,7 +157,7 @@ def test_every_advantage_and_link_is_compared():
     """Here, or by name elsewhere; methods have their printed losses in tests/contracts/families."""
     assert {name.partition(" ")[0] for name in METHODS} <= set(plugins.summaries("asyncsim.methods"))
     # Those of single tokens and of a critic are compared in test_gae.py and the tests of their families.
-    known = {*formulas.ADVANTAGES, "gae", "returns_to_go", *gathered("ADVANTAGES")}
+    known = {*formulas.ADVANTAGES, "gae", "returns_to_go", *gathered("ADVANTAGES"), *gathered("STEPWISE")}
     missing = known ^ set(plugins.summaries("asyncsim.advantages"))
     assert not missing, f"write {missing} as a plain formula into ADVANTAGES of a file of tests/contracts/families/"
     missing = {name.partition(" ")[0] for name in LINKS} ^ set(plugins.summaries("asyncsim.updates"))

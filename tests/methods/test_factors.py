@@ -347,3 +347,66 @@ def test_refusals(make, message):
     with pytest.raises(InputError) as caught:
         make()
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+# Regions and gates.
+
+
+def test_a_clamp_that_is_differentiated_has_no_gradient_beyond_it():
+    """exp(clamp(l, -2, 2)) A by autograd, clipped by PPO as well; without the factor the way back stays open."""
+    log_ratio = torch.tensor([-2.5, -2.0, -0.1, 0.1, 1.9, 2.5], dtype=torch.float64).reshape(1, 1, 1, 6)
+    seen = step_with(log_ratio)
+    method = sim.methods.ppo_clip(0.2, 0.2)
+    for sign in (1.0, -1.0):
+        live = log_ratio.clone().requires_grad_()
+        ratio = live.clamp(-2.0, 2.0).exp()
+        (expected,) = torch.autograd.grad(torch.min(ratio * sign, ratio.clamp(0.8, 1.2) * sign).sum(), live)
+        plain = method.weight.score_weight(seen, sign * ONE)
+        torch.testing.assert_close(plain * F.log_clamp(2.0).factor(seen, sign * ONE), expected)
+        assert not torch.allclose(plain, expected)
+
+
+def test_a_clamp_is_of_the_level_and_ratio_that_are_named():
+    rows = ([2.0, 2.0], [2.0, 0.5], [3.0])
+    assert kept(F.log_clamp(1.0), seen_of(*rows)) == [[1, 1], [1, 1], [0, 1]]
+    assert flags(F.log_clamp(1.0, "sequence"), *rows) == [0, 1, 0]
+    assert flags(F.log_clamp(1.0, "geometric"), *rows) == [1, 1, 0]
+    # r = 3 with h = 1, and r = 1 with h = 3, so that u = 1/3.
+    seen = seen_of([3.0], [1.0], behavior_ratio=[[1.0], [3.0]])
+    for ratio, expected in (("r", [[0], [1]]), ("h", [[1], [0]]), ("u", [[0], [0]])):
+        assert kept(F.log_clamp(1.0, ratio=ratio), seen) == expected
+        assert F.log_clamp(ratio=ratio).proximal == (ratio != "r")
+
+
+def test_ratios_above_and_below_one_do_not_cancel_in_total_variation():
+    """2 and 1/2: mean |r - 1| = 0.75, while their geometric mean is 1. Half of it would be the total variation."""
+    assert flags(F.tv_mask(0.76), [2.0, 0.5]) == [1] and flags(F.tv_mask(0.74), [2.0, 0.5]) == [0]
+    assert flags(F.geometric_mask(), [2.0, 0.5]) == [1]
+    assert flags(F.tv_mask(1.0), [0.0, 0.0], [1e9], [math.inf], [math.nan]) == [1, 0, 0, 0]
+
+
+def test_total_variation_is_estimated():
+    """E_mu |r - 1| / 2 is the largest difference of the two chances of any set of actions."""
+    mu, pi = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
+    assert mu @ np.abs(pi / mu - 1) / 2 == pytest.approx(0.3)
+
+
+def test_a_signed_mask_lets_tokens_come_back():
+    rows = ([3.0, 0.5, 1.0], [1.1, 1.0, 1.0])
+    assert kept(F.tv_mask(0.2, signed=True), seen_of(*rows)) == [[0, 1, 1], [1, 1, 1]]
+    assert kept(F.tv_mask(0.2, signed=True), seen_of(*rows), -ONE) == [[1, 0, 1], [1, 1, 1]]
+    assert kept(F.tv_mask(0.2, signed=True), seen_of([math.inf, 0.5]), -ONE) == [[0, 0]]
+
+
+def test_what_regions_refuse():
+    for make in (
+        lambda: F.log_clamp(0.0),
+        lambda: F.log_clamp(21.0),
+        lambda: F.log_clamp(level="prefix"),
+        lambda: F.log_clamp(ratio="rho"),
+        lambda: F.tv_mask(-0.1),
+        lambda: F.tv_mask(ratio="u"),
+        lambda: F.tv_mask(signed=1),
+    ):
+        with pytest.raises(InputError):
+            make()

@@ -318,3 +318,60 @@ def test_rows_of_several_episodes_are_refused():
     ended[0, 0, 0, 1] = True
     with pytest.raises(InputError, match="one episode in each row"):
         trial.gradient(sim.methods.per_decision_is(), ended=ended)
+
+
+# Bounds from below, and the geometric mean as a weight.
+
+
+def weights_of(method, ratios):
+    """Weights of sequences of one token whose ratios are given."""
+    seen = step_with(torch.tensor(ratios, dtype=torch.float64).log().reshape(1, 1, -1, 1))
+    return method.weight.applied(seen).flatten().tolist()
+
+
+def test_a_floor_lifts_what_is_below_it_and_nothing_else():
+    """Ratios 0, 0.1, 0.7, 1, 3 and infinity between 0.5 and 2."""
+    found = weights_of(sim.methods.truncated_is("token", cap=2.0, floor=0.5), [0.0, 0.1, 0.7, 1.0, 3.0, math.inf])
+    np.testing.assert_allclose(found, [0.5, 0.5, 0.7, 1.0, 2.0, 2.0], rtol=1e-15)
+    assert weights_of(sim.methods.truncated_is("token", cap=2.0), [0.1, 0.7]) == pytest.approx([0.1, 0.7])
+
+
+def test_a_floor_of_nothing_is_no_floor():
+    """And without a floor the header of a run is as it always was."""
+    trial = case(0, N=5, T=4, G=2, drift=0.7)
+    for make, changes in ((sim.methods.truncated_is, {"level": "token"}), (sim.methods.three_policy_tis, {})):
+        plain, none = make(cap=1.2, **changes), make(cap=1.2, floor=0.0, **changes)
+        assert torch.equal(trial.gradient(plain), trial.gradient(none)) and "floor" not in plain.describe()
+        assert (trial.gradient(make(cap=1.2, floor=0.9, **changes)) - trial.gradient(plain)).abs().max() > 1e-3
+
+
+def test_the_geometric_weight_is_the_root_of_the_sequence_ratio():
+    """Tokens 4 and 1: s = 2, W = 4; one token of 4 has both. A cap of 3 holds one of them."""
+    log_ratio = torch.tensor([[4.0, 1.0], [4.0, 1.0]], dtype=torch.float64).log().reshape(1, 1, 2, 2)
+    seen = step_with(log_ratio, mask=torch.tensor([[1.0, 1.0], [1.0, 0.0]]).reshape(1, 1, 2, 2))
+    found = sim.methods.truncated_is("geometric", cap=3.0).weight.applied(seen)
+    assert found.shape == (1, 1, 2, 1) and found.flatten().tolist() == pytest.approx([2.0, 3.0])
+
+
+def test_a_floor_adds_the_bias_that_its_docstring_says():
+    """E_mu[(floor - w)_+ A grad log pi] over all sequences; forgotten, the difference stays."""
+    exact, floor, tokens = {}, 0.8, 2
+    for name, changes in (("plain", {}), ("floor", {"floor": floor})):
+        method = sim.methods.truncated_is(
+            cap=50.0, advantage=sim.advantages.none(), aggregator="sequence_sum", **changes
+        )
+        exact[name] = oracle.moments(bandit(tokens), method, THEN, NOW, 2).mean
+    pi, mu, bias = softmax(THEN), softmax(NOW), np.zeros(3)
+    for y in itertools.product(range(3), repeat=tokens):
+        then, now = math.prod(mu[a] for a in y), math.prod(pi[a] for a in y)
+        reward = float(y.count(0) >= 2)
+        bias += then * max(floor - now / then, 0.0) * reward * (np.bincount(y, minlength=3) - tokens * pi)
+    assert np.abs(bias).max() > 1e-3
+    np.testing.assert_allclose(np.ravel(exact["floor"] - exact["plain"]), bias, atol=1e-12)
+
+
+@pytest.mark.parametrize("floor", [-0.1, 1.1, math.nan])
+def test_a_floor_above_one_is_refused(floor):
+    for make in (sim.methods.truncated_is, sim.methods.three_policy_tis):
+        with pytest.raises(InputError, match="floor"):
+            make(floor=floor)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from tests.contracts.laboratory import case
+from tests.contracts.laboratory import case, step_with
 from tests.methods.by_hand import close, in_one, weights
 
 M = sim.methods
@@ -105,3 +105,67 @@ def test_gipo_peaks_at_the_variance(sigma):
     close(ends, [0.0067 * edge] * 2 + [148.0 * edge] * 2, 1e-9)
     free = in_one(M.gipo(sigma, highest=1e8), [[6.0], [12.0]]).flatten()
     assert free[1] / free[0] == pytest.approx(math.exp(6.0), rel=1e-6)
+
+
+def test_a_mask_takes_what_the_clip_had_kept():
+    """Only outward, by the sign of A, and at a bound of its own: the weight inside is that of the clip."""
+    ratio = [0.5, 0.85, 1.0, 1.2, 1.9]
+    method = M.cispo(0.2, 0.5, mask=(0.1, 0.3))
+    close(weights(method, ratio), [0.8, 0.85, 1.0, 1.2, 0.0])
+    close(weights(method, ratio, -1.0), [0.0, 0.0, -1.0, -1.2, -1.5])
+
+
+def test_a_mask_in_an_open_clip_is_ppo():
+    trial = case(1, N=5, T=4, G=2, drift=0.7)
+    advantage = sim.advantages.group_mean()
+    ppo, masked, other = (
+        trial.gradient(m)
+        for m in (
+            M.ppo_clip(0.2, 0.28, advantage=advantage),
+            M.cispo(1.0, 1e9, advantage=advantage, mask=(0.2, 0.28)),
+            M.cispo(1.0, 1e9, advantage=advantage, mask=(0.28, 0.2)),
+        )
+    )
+    assert (ppo - masked).abs().max() < 1e-14 and (ppo - other).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("mask", [0.2, (0.2,), (0.1, 0.2, 0.3), (-0.1, 0.2), (0.1, float("nan")), "no"])
+def test_a_mask_that_is_no_pair_is_refused(mask):
+    with pytest.raises(InputError, match="mask"):
+        M.cispo(mask=mask)
+
+
+def test_a_masked_method_is_a_file_and_takes_one_number_per_replicate():
+    spec = sim.Spec(
+        sim.tasks.token_bandit(actions=3, horizon=3),
+        sim.schedules.fixed(2),
+        M.cispo(mask=((0.0, 0.1), 0.2)),
+        sim.chain(sim.updates.sgd(1.0)),
+        samples_per_group=4,
+        updates=4,
+        replicates=2,
+    )
+    again = sim.run(sim.Spec.from_dict(spec.to_dict()), seed=1, progress=False)
+    assert (sim.run(spec, seed=1, progress=False).parameters == again.parameters).all()
+
+
+def test_delight_tells_rare_successes_from_rare_failures():
+    """A = +-2 on tokens of chance 1, 1/2 and 1/1000, and on one that is impossible; the sign forgotten, they agree."""
+    chance = torch.tensor([1.0, 0.5, 1e-3, 0.0], dtype=torch.float64).reshape(1, 1, 1, 4)
+    seen = step_with(torch.zeros(1, 1, 1, 4).double())
+    seen.known["log_prob"] = chance.log()
+    gate = [1 / (1 + c**4) for c in (1.0, 0.5, 1e-3, 0.0)]
+    for advantage, expected in ((2.0, gate), (-2.0, [1 - x for x in gate]), (0.0, [0.5] * 4)):
+        one = torch.full((1, 1, 1, 1), advantage, dtype=torch.float64)
+        found = M.delight(0.5).weight.score_weight(seen, one).flatten().tolist()
+        assert found == pytest.approx([advantage * x for x in expected], abs=1e-12)
+    assert gate[2] > 0.99
+
+
+def test_without_a_temperature_delight_is_half_a_policy_gradient():
+    trial = case(2, N=4, T=3)
+    plain = trial.gradient(M.reinforce(sim.advantages.group_mean(), "token_mean"))
+    assert (2 * trial.gradient(M.delight(1e12)) - plain).abs().max() < 1e-9
+    assert (2 * trial.gradient(M.delight(1.0)) - plain).abs().max() > 1e-3
+    with pytest.raises(InputError, match="temperature"):
+        M.delight(0.0)

@@ -8,7 +8,9 @@ A family file may define
 `CASES`: label -> `() -> Method`, further ones that go through every contract of methods.
 `NOT_RISING`: names of methods whose weight is not monotone in the log ratio, by design.
 `ADVANTAGES`, `TOKENWISE`: formulas of advantages, and names of those that differ from token to token.
-`STEPWISE`: names of advantages whose formula gets all rewards of the step in place of their mean.
+`STEPWISE`: advantages that compare with the whole step, name -> (rewards `[G, N]` -> advantages `[G, N]`).
+`UNSHIFTED`: names of advantages for which the zero of rewards matters.
+`ALONE`: names of advantages that compare a sample with no other one.
 `LINKS`: label -> (`() -> [plain formula, ...]`, `[updates -> link, ...]`), see `tests/core/formulas.py`.
 `MAKE`: (kind, name) -> arguments in place of defaults that would make a test slow or trivial.
 """

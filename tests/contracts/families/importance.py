@@ -21,6 +21,10 @@ def paid_by(batch):
     return batch.mask * (0.3 * batch.action + batch.reward.unsqueeze(-1) - 0.4)
 
 
+def bounded(ratio, low=0.9, high=1.1):
+    return ratio.detach().clamp(low, high)
+
+
 def inside(ratio, low, high):
     """1 where the detached ratio is in the band."""
     ratio = ratio.detach()
@@ -83,6 +87,23 @@ FACTORED = {
         lambda: sim.factors.opsm(0.02, "proximal"),
         lambda p: (p.left_out() >= 0) | (fallen(p, p.proximal) <= 0.02),
     ),
+    "log_clamp": (lambda: sim.factors.log_clamp(0.2), lambda p: p.ratio.detach().log().abs() <= 0.2),
+    "log_clamp u": (lambda: sim.factors.log_clamp(0.05, ratio="u"), lambda p: p.drift.detach().log().abs() <= 0.05),
+    "log_clamp sequence": (
+        lambda: sim.factors.log_clamp(0.3, "sequence"),
+        lambda p: p.sequence.detach().log().abs() <= 0.3,
+    ),
+    "log_clamp geometric": (
+        lambda: sim.factors.log_clamp(0.1, "geometric"),
+        lambda p: geometric(p).detach().log().abs() <= 0.1,
+    ),
+    "tv_mask": (lambda: sim.factors.tv_mask(0.2), lambda p: reduced(p, (p.ratio - 1).abs(), "mean") <= 0.2),
+    "tv_mask signed h": (
+        lambda: sim.factors.tv_mask(0.1, True, "h"),
+        lambda p: (
+            (reduced(p, (p.behavior_ratio - 1).abs(), "mean") <= 0.1) | (p.behavior_ratio.log() * p.left_out() <= 0)
+        ),
+    ),
     "drop_stale": (lambda: sim.factors.drop_stale(4), lambda p: p.age <= 4),
     "staleness_weight": (lambda: sim.factors.staleness_weight(exponent=0.7), lambda p: (1 + p.age) ** -0.7),
 }
@@ -104,6 +125,26 @@ PAPERS = {
         lambda: sim.methods.truncated_is(cap=1.1, normalize="tokens"),
         lambda p: p.sequence_mean(normalized(p, capped(p.sequence), p.token_mean) * p.centered() * p.live),
     ),
+    "truncated_is token floor": (
+        lambda: sim.methods.truncated_is("token", cap=1.1, floor=0.9),
+        lambda p: p.token_mean(bounded(p.ratio) * p.centered() * p.live),
+    ),
+    "truncated_is sequence floor": (
+        lambda: sim.methods.truncated_is(cap=1.1, floor=0.9),
+        lambda p: p.sequence_mean(bounded(p.sequence) * p.centered() * p.live),
+    ),
+    "truncated_is floor over tokens": (
+        lambda: sim.methods.truncated_is("token", cap=1.1, floor=0.9, normalize="tokens"),
+        lambda p: p.token_mean(normalized(p, bounded(p.ratio), p.token_mean) * p.centered() * p.live),
+    ),
+    "truncated_is geometric": (
+        lambda: sim.methods.truncated_is("geometric", cap=1.05),
+        lambda p: p.sequence_mean(geometric(p).detach().clamp(max=1.05) * p.centered() * p.live),
+    ),
+    "truncated_is geometric over sequences": (
+        lambda: sim.methods.truncated_is("geometric", cap=1.05, normalize="sequences"),
+        lambda p: p.sequence_mean(normalized(p, capped(geometric(p), 1.05), p.sequence_mean) * p.centered() * p.live),
+    ),
     "prefix_is": (
         lambda: sim.methods.prefix_is(),
         lambda p: p.sequence_sum(prefix(p).detach() * p.left_out() * p.live),
@@ -119,6 +160,10 @@ PAPERS = {
     "three_policy_tis": (
         lambda: sim.methods.three_policy_tis(1.1, 0.1, 0.15),
         lambda p: p.token_mean(p.behavior_ratio.clamp(max=1.1) * p.clipped(p.centered(), 0.1, 0.15, p.drift)),
+    ),
+    "three_policy_tis floor": (
+        lambda: sim.methods.three_policy_tis(1.1, 0.1, 0.15, floor=0.95),
+        lambda p: p.token_mean(bounded(p.behavior_ratio, 0.95) * p.clipped(p.centered(), 0.1, 0.15, p.drift)),
     ),
     "three_policy_tis icepop": (
         lambda: sim.methods.three_policy_tis(1.25).replace(factors=(sim.factors.token_mask(0.8, 1.25, "h"),)),
@@ -158,6 +203,10 @@ PAPERS = {
 
 CASES = {
     "truncated_is token over tokens": lambda: sim.methods.truncated_is("token", normalize="tokens"),
+    "truncated_is token floor": lambda: sim.methods.truncated_is("token", floor=0.8),
+    "truncated_is geometric": lambda: sim.methods.truncated_is("geometric", floor=0.9),
+    "truncated_is floor over sequences": lambda: sim.methods.truncated_is(cap=1.2, normalize="sequences", floor=0.9),
+    "three_policy_tis floor": lambda: sim.methods.three_policy_tis(floor=0.9),
     "truncated_is over sequences": lambda: sim.methods.truncated_is(cap=1.2, normalize="sequences"),
     "truncated_is token over sequences": lambda: sim.methods.truncated_is("token", cap=1.2, normalize="sequences"),
     "per_decision_is one advantage": lambda: sim.methods.per_decision_is(sim.advantages.leave_one_out()),
@@ -171,6 +220,9 @@ CASES = {
     "sequence_mis none": lambda: sim.methods.sequence_mis(weight="none", ratio="h"),
     "geometric_rs token": lambda: sim.methods.geometric_rs(0.8, 1.25, "token"),
     "geometric_rs sequence": lambda: sim.methods.geometric_rs(0.8, 1.25, "sequence"),
+    "log_clamp": lambda: sim.methods.ppo_clip().replace(factors=(sim.factors.log_clamp(0.3),)),
+    "log_clamp sequence": lambda: sim.methods.full_is().replace(factors=(sim.factors.log_clamp(1.0, "sequence"),)),
+    "tv_mask signed": lambda: sim.methods.full_is("token").replace(factors=(sim.factors.tv_mask(0.1, signed=True),)),
     "masks together": lambda: sim.methods.full_is("token").replace(
         factors=(sim.factors.token_mask(), sim.factors.opsm(0.1), sim.factors.drop_stale(of="token"))
     ),

@@ -59,6 +59,13 @@ def product_of_clips(p):
     return (advantage * product ** (1.0 / p.lengths.unsqueeze(-1)))[..., 0].mean((1, 2))
 
 
+def masked_score(p, weight, ratio, low=0.1, high=0.05):
+    """sg(weight) A log pi M, M as the general form of CISPO prints it."""
+    advantage = p.standardized()
+    closed = ((advantage > 0) & (ratio > 1 + high)) | ((advantage < 0) & (ratio < 1 - low))
+    return p.token_mean(weight * advantage * torch.where(closed, 0.0, p.live))
+
+
 def corrected(p):
     weight = p.behavior_ratio.clamp(max=1.1) * p.drift.detach().clamp(0.95, 1.05)
     return p.token_mean(weight * p.standardized() * p.live)
@@ -86,6 +93,11 @@ def soft_gate(p):
     advantage = p.standardized()
     tau = torch.where(advantage > 0, torch.tensor(2.0).double(), torch.tensor(3.0).double())
     return p.sequence_mean(4.0 / tau * torch.sigmoid(tau * (p.ratio - 1.0)) * advantage)
+
+
+def delighted(p):
+    gate = 1.0 / (1.0 + (p.centered() * p.live.detach() / 0.7).exp())
+    return p.token_mean(gate * p.centered() * p.live)
 
 
 def gaussian(p):
@@ -151,6 +163,20 @@ PAPERS = {
         lambda p: p.token_mean(p.ratio.detach().clamp(0.8, 1.1) * p.standardized() * p.live),
     ),
     "cispo corrected": (lambda: sim.methods.cispo(0.05, 0.05, anchor="proximal", cap=1.1), corrected),
+    "cispo masked": (
+        lambda: sim.methods.cispo(0.2, 0.3, mask=(0.1, 0.05)),
+        lambda p: masked_score(p, p.ratio.detach().clamp(0.8, 1.3), p.ratio.detach()),
+    ),
+    "cispo masked corrected": (
+        lambda: sim.methods.cispo(0.05, 0.05, anchor="proximal", cap=1.1, mask=(0.02, 0.01)),
+        lambda p: masked_score(
+            p, p.behavior_ratio.clamp(max=1.1) * p.drift.detach().clamp(0.95, 1.05), p.drift.detach(), 0.02, 0.01
+        ),
+    ),
+    "cispo open": (
+        lambda: sim.methods.cispo(1.0, 1e9, mask=(0.2, 0.1)),
+        lambda p: p.token_mean(p.clipped(p.standardized(), 0.2, 0.1)),
+    ),
     "topr": (lambda: sim.methods.topr(), tapered),
     "topr shifted": (
         lambda: sim.methods.topr(sim.advantages.offset(1.5)),
@@ -159,6 +185,7 @@ PAPERS = {
     "topr_roll": (lambda: sim.methods.topr_roll(2.0, 0.5), tapered_tokens),
     "vespo": (lambda: sim.methods.vespo(), gamma_shaped),
     "sapo": (lambda: sim.methods.sapo(2.0, 3.0), soft_gate),
+    "delight": (lambda: sim.methods.delight(0.7), delighted),
     "gipo": (lambda: sim.methods.gipo(0.3, limit=0.5, lowest=0.7, highest=1.3), gaussian),
     "dppo_tv": (lambda: sim.methods.dppo_tv(0.05, 0.03, cap=1.2), total_variation),
     "dppo_kl": (lambda: sim.methods.dppo_kl(0.004, 0.01, cap=1.2), binary_kl),
@@ -186,11 +213,15 @@ LOOSE = {
     "gmpo": lambda: sim.methods.gmpo(30.0, 30.0),
     "cispo": lambda: sim.methods.cispo(1.0, 0.1),
     "cispo corrected": lambda: sim.methods.cispo(0.05, 0.05, anchor="proximal", cap=1e9),
+    "cispo masked": lambda: sim.methods.cispo(0.2, 0.3),
+    "cispo masked corrected": lambda: sim.methods.cispo(0.05, 0.05, anchor="proximal", cap=1.1),
+    "cispo open": lambda: sim.methods.cispo(1.0, 1e9),
     "topr": lambda: sim.methods.full_is(advantage=sim.advantages.group_mean()),
     "topr shifted": lambda: sim.methods.full_is(advantage=sim.advantages.offset(1.5)),
     "topr_roll": lambda: sim.methods.topr_roll(2.0, 1.0),
     "vespo": lambda: sim.methods.vespo(3.0, 2.0, 3.0, 2.0),
     "sapo": lambda: sim.methods.sapo(2.0, 2.0),
+    "delight": lambda: sim.methods.delight(1e9),
     "gipo": lambda: sim.methods.gipo(0.3, limit=0.5),
     "dppo_tv": lambda: sim.methods.dppo_tv(1.0, 1.0, cap=1.2),
     "dppo_kl": lambda: sim.methods.dppo_kl(1e9, 1e9, cap=1.2),
@@ -210,6 +241,8 @@ CASES = {
     "gspo proximal": lambda: sim.methods.gspo(anchor="proximal"),
     "cispo both": lambda: sim.methods.cispo(0.2, 0.2),
     "cispo corrected": lambda: sim.methods.cispo(anchor="proximal", cap=1.5),
+    "cispo masked": lambda: sim.methods.cispo(0.2, 0.3, mask=(0.1, 0.05)),
+    "cispo masked corrected": lambda: sim.methods.cispo(anchor="proximal", cap=1.5, mask=(0.1, 0.1)),
     "topr_roll weighted": lambda: sim.methods.topr_roll(2.0, 0.5),
     "dppo_tv uncapped": lambda: sim.methods.dppo_tv(cap=None),
     "dppo_prime free": lambda: sim.methods.dppo_prime(kl=0.0),

@@ -1,0 +1,79 @@
+"""KL-Cov: token ratio without a clip, and a pull to the anchor on the tokens of largest covariance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from asyncsim import advantages
+from asyncsim.advantages._advantage import Advantage, or_default
+from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.learning import ratios
+from asyncsim.learning.step import Step
+from asyncsim.methods._covariance import covariance
+from asyncsim.methods._method import Method
+from asyncsim.methods._weights import Weight
+
+_ROUNDING = 1e-12
+"""A log ratio, or a difference of covariances, that is 0 but for rounding."""
+
+
+@dataclass(frozen=True)
+class CovariancePull(Weight):
+    """c = rho A - coefficient sign(l) on the tokens of largest covariance; see `kl_cov`."""
+
+    share: Any = field(metadata=MARK)
+    coefficient: Any = field(metadata=MARK)
+
+    level: ClassVar[str] = "token"  # type: ignore[misc]
+    anchored: ClassVar[bool] = True
+
+    def applied(self, step: Step) -> Tensor:
+        """Token ratios to the anchor, `[R, G, N, T]`."""
+        return ratios.usable(step.anchored)
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """Ratio times A, less the slope of coefficient |l| where a token is selected."""
+        far = torch.where(step.anchored.abs() > _ROUNDING, step.anchored.sign(), torch.zeros_like(step.anchored))
+        pull = per_sample(self.coefficient) * far * self._selected(step, advantage)
+        return self.applied(step) * advantage - pull
+
+    def _selected(self, step: Step, advantage: Tensor) -> Tensor:
+        """1 for the tokens of largest covariance, 0 for others, `[R, G, N, T]`."""
+        together = covariance(step, advantage).double()
+        least = -ratios.quantile(-together, step.share, self.share).reshape(-1, 1, 1, 1)
+        return (together >= least - _ROUNDING * (1.0 + least.abs())).to(step.mask.dtype)
+
+
+def kl_cov(
+    share: Any = 2e-4,
+    coefficient: Any = 1.0,
+    anchor: str = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: str = "token_mean",
+) -> Method:
+    """Ratio without a clip, and a pull to the anchor on few tokens: c_t = rho_t A_t - coefficient sign(l_t) [v_t >= q].
+
+    v_t = (A_t - mean A)(log pi_t - mean log pi), means over the tokens of the step, and q the largest number that at
+    least `share` of them reach: one token at least, and all that are equal to it. The pull is the slope of the released
+    penalty coefficient |l_t|, l = log rho, whose size does not fall as the token comes back; it is 0 at l = 0, and so
+    in the first update on a batch with the anchor "proximal". Where a log-prob is not finite nothing is selected.
+
+    Arguments: `share` in (0, 1] of the step's tokens, and `coefficient` >= 0 in units of reward per nat (each may be
+    one per replicate); `anchor` of the ratio, "behavior" or "proximal"; `advantage` (default group standard deviation);
+    `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns a `Method` whose weight is
+    `[R, G, N, T]`. Raises `InputError` for numbers outside their range, unknown names, and in a run with groups of one.
+    Source: 2505.22617, KL-Cov; verl, `compute_policy_loss_kl_cov`, for the penalty, whose number of tokens is rounded
+    down.
+
+    >>> kl_cov(coefficient=0.5).describe()["coefficient"]
+    0.5
+    """
+    weight = CovariancePull(
+        knob("share", share, "give the part of all tokens that is pulled, 0.0002 in print", 0.0, 1.0, open_low=True),
+        knob("coefficient", coefficient, "give the price of a nat in units of reward, 0 for none", 0.0),
+    )
+    return Method("kl_cov", or_default(advantage, advantages.group_std()), weight, aggregator, anchor=anchor)
