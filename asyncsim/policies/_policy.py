@@ -34,6 +34,14 @@ class Act(NamedTuple):
     outputs: Outputs
 
 
+class Keys(NamedTuple):
+    """What the noise of an engine is keyed by: the run's seed, global numbers of replicates `[R]`, and a version."""
+
+    seed: int
+    replicates: np.ndarray
+    version: int
+
+
 class Policy(Protocol):
     """A map from parameters `[R, P]` and a batch to named outputs.
 
@@ -43,6 +51,8 @@ class Policy(Protocol):
     when its trajectories are drawn and `precision` the type of its parameters unless a spec says otherwise; `critic`
     says whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
     (then `score` gives the trainer's log-probs). `prepare` turns parameters into the weights that are published;
+    `install` is what the engine makes of them (without keys: where outcomes are listed outside of a run); `record` what
+    it says of a batch that it did not score while acting, `law` the log-probs that it drew from;
     `remember` starts what it carries from token to token, `recall` cuts one of its samples out of that, `packed` and
     `unpacked` turn it into plain containers and back; `act` chooses
     the actions of one token position from keyed draws, at least for the rows that are `active` (None: all); `value` is
@@ -81,6 +91,12 @@ class Policy(Protocol):
     def initial(self, replicates: int | np.ndarray, dtype: torch.dtype, seed: int = 0) -> Tensor: ...
 
     def prepare(self, parameters: Tensor) -> Weights: ...
+
+    def install(self, weights: Weights, keys: Keys | None) -> Weights: ...
+
+    def record(self, view: View, batch: Batch) -> Outputs: ...
+
+    def law(self, view: View, batch: Batch) -> Tensor | None: ...
 
     def remember(self, seen: Tensor) -> Any: ...
 
@@ -122,6 +138,22 @@ class Plain:
     def critic(self) -> bool:
         """Whether there is an output `value`."""
         return "value" in self.outputs
+
+    def install(self, weights: Weights, keys: Keys | None) -> Weights:
+        """The weights as they were published."""
+        return weights
+
+    def record(self, view: View, batch: Batch) -> Outputs:
+        """The first output at the weights that generated the batch."""
+        return self.forward(view, batch, self.outputs[:1]).outputs
+
+    def law(self, view: View, batch: Batch) -> Tensor | None:
+        """Log-probs of the law that actions were drawn from, `[R, G, N, T]`; None: the recorded ones."""
+        return None
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """Every policy has its own."""
+        raise NotImplementedError
 
     def remember(self, seen: Tensor) -> Any:
         """Nothing."""
