@@ -144,6 +144,7 @@ class Sampler:
             )
         if mass is None:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
+            trajectories.outputs = self.policy.misreport(trajectories.outputs, self.draws(trajectory))
         return self._batch(trajectories, reward, mass, size, version, train_version, trajectory, view)
 
     def _batch(

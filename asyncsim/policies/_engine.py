@@ -143,12 +143,12 @@ class Engine:
         if self.noise > 0.0 and keys is None:
             remedy = "use sampling='monte_carlo' and estimate, or an engine with noise=0"
             raise checks.InputError("noise", self.noise, "0 where outcomes are listed without a run", remedy)
-        table = weights["log_prob"].detach().double().contiguous()
+        table = weights["log_prob"].double().contiguous()
         noise = self._of_version(table, keys)
         logits = noise if self.noise_in == "logits" else torch.zeros((0, 0, 0), dtype=torch.float64)
-        sampled, cdf = torch.empty_like(table), torch.empty_like(table)
         from asyncsim.policies import _engine_kernels as kernels
 
+        sampled, cdf = torch.empty_like(table), torch.empty_like(table)
         cut = (self.temperature, self.top_k, self.top_p)
         kernels.lay_out(table.numpy(), logits.numpy(), *cut, sampled.numpy(), cdf.numpy())
         reported = sampled + noise if self.noise_in == "reports" and noise.numel() else sampled
@@ -157,7 +157,7 @@ class Engine:
         return {**weights, **{name: rows.to(dtype) for name, rows in own.items()}}
 
     def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Act:
-        """Actions `[R, G, N]` of one token position under noise of its own, and their recorded log-probs."""
+        """Actions `[R, G, N]` of one token position drawn from noisy logits, and their log-probs."""
         from asyncsim.policies import _engine_kernels as kernels
 
         tape.refuse("noise of an engine's tokens")
@@ -166,33 +166,37 @@ class Engine:
         lasting = token if self.noise_per == "token" else 0
         key = rng.Stream(draws.stream.seed, _STREAM).key
         keys = (*key, draws.replicates, draws.realization, draws.trajectory, lasting)
+        table, cut = view.weights["log_prob"].double().numpy(), (self.temperature, self.top_k, self.top_p)
         drawn = (uniform, slot, state.numpy(), action.numpy(), log_prob.numpy())
-        names = ("log_prob",) if self.noise_in == "logits" else ("cdf", "sampled")
-        tables = tuple(view.weights[name].double().numpy() for name in names)
-        if self.noise_in == "logits":
-            cut = (self.temperature, self.top_k, self.top_p)
-            kernels.act_on_noise(*keys, *self.law, self.noise, *tables, *cut, *drawn)
-        else:
-            kernels.act_and_misreport(*keys, *self.law, self.noise, *tables, *drawn)
+        kernels.act_on_noise(*keys, *self.law, self.noise, table, *cut, *drawn)
         return Act(action, {"log_prob": log_prob.to(view.weights["log_prob"].dtype)})
+
+    def misreport(self, log_prob: Tensor, draws: Draws) -> Tensor:
+        """Log-probs `[R, G, N, T]` of an engine that samples rightly, with the noise of their tokens or sequences."""
+        R, G, N, T = log_prob.shape
+        each = T if self.noise_per == "token" else 1
+        ids = draws.trajectory.reshape(len(draws.trajectory), G * N)
+        noise = self._drawn(_STREAM, draws.stream.seed, draws.replicates, draws.realization, ids, each)
+        return log_prob + torch.from_numpy(noise.reshape(R, G, N, each)).to(log_prob.dtype)
 
     def _of_version(self, table: Tensor, keys: Keys | None) -> Tensor:
         """Noise of a version: `[R, S, A]` in the logits, one number `[R, 1, 1]` in the reports, else nothing."""
         if keys is None or self.noise == 0.0 or self.noise_per != "version":
             return torch.zeros((0, 0, 0), dtype=torch.float64)
+        shape = tuple(table.shape) if self.noise_in == "logits" else (table.shape[0], 1, 1)
+        one, row = np.array([[keys.version]]), np.zeros(shape[0], dtype=np.int64)
+        noise = self._drawn(f"{_STREAM} versions", keys.seed, keys.replicates, row, one, shape[1] * shape[2])
+        return torch.from_numpy(noise.reshape(shape))
+
+    def _drawn(
+        self, stream: str, seed: int, replicates: np.ndarray, row: np.ndarray, ids: np.ndarray, each: int
+    ) -> np.ndarray:
+        """Noise of ids `[M, n]`, `each` numbers of every one, `[R, n, each]`."""
         from asyncsim.policies import _engine_kernels as kernels
 
-        shape = tuple(table.shape) if self.noise_in == "logits" else (table.shape[0], 1, 1)
-        out = np.empty(shape)
-        kernels.fill_noise(
-            *rng.Stream(keys.seed, f"{_STREAM} versions").key,
-            keys.replicates,
-            keys.version,
-            *self.law,
-            self.noise,
-            out.reshape(shape[0], -1),
-        )
-        return torch.from_numpy(out)
+        out = np.empty((len(replicates), ids.shape[1], each))
+        kernels.fill_noise(*rng.Stream(seed, stream).key, replicates, row, ids, *self.law, self.noise, out)
+        return out
 
 
 PLAIN = Engine()

@@ -6,42 +6,138 @@ import numba
 import numpy as np
 
 from asyncsim.base.compiling import kept
-from asyncsim.base.rng_compiled import block, fraction
+from asyncsim.base.rng_compiled import pair
 from asyncsim.policies._tabular_kernels import BELOW
 
 NORMAL, UNIFORM = 0, 1
 ROOT_3 = math.sqrt(3.0)
 
 
-@numba.njit(inline="always")
-def _pair(k0, k1, c0, c1, c2, number, law, degrees, scale):
-    """Two numbers of a law with mean 0 and standard deviation `scale`; of "student" only the first is one.
+LOG_2, LOG2_E = math.log(2.0), 1.0 / math.log(2.0)
+MAGIC = 1.5 * 2.0**52
+LN2_HIGH, LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
+LOGS = tuple(2.0 / (2 * k + 1) for k in range(9))
+SINES = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(11))
+COSINES = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(12))
+EXPONENTIALS = tuple(1.0 / math.factorial(k) for k in range(14))
+
+
+def _series(coefficients):
+    """A compiled polynomial with constant coefficients, lowest first, unrolled."""
+
+    def value(x):
+        total = coefficients[-1]
+        for place in numba.literal_unroll(coefficients[-2::-1]):
+            total = total * x + place
+        return total
+
+    return numba.njit(value)
+
+
+_log_series, _exp_series = _series(LOGS), _series(EXPONENTIALS)
+_sine_series, _cosine_series = _series(SINES), _series(COSINES)
+
+
+@numba.njit
+def _logs(x, bits):
+    """log x in place, x > 0; `bits` is the same memory as integers. Loops without branches or calls are vectorized."""
+    for i in range(x.size):
+        exponent = float((bits[i] >> 52) - 1023)
+        bits[i] = (bits[i] & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000
+        # The mantissa in [sqrt 1/2, sqrt 2): then the series in s = (m - 1)/(m + 1) is short.
+        high = 1.0 if x[i] > 1.4142135623730951 else 0.0
+        m = x[i] * (1.0 - 0.5 * high)
+        s = (m - 1.0) / (m + 1.0)
+        x[i] = (exponent + high) * LOG_2 + s * _log_series(s * s)
+
+
+@numba.njit
+def exponentials(x, scale):
+    """exp x in place for x in [-700, 700] (beyond: as at these ends); `scale` is as much room. Passes are vectorized."""
+    for i in range(x.size):
+        held = min(max(x[i], -700.0), 700.0)
+        # Added to 1.5 * 2^52 a number is rounded to an integer, which stands in the last bits.
+        scale[i] = held * LOG2_E + MAGIC
+        k = scale[i] - MAGIC
+        x[i] = (held - k * LN2_HIGH) - k * LN2_LOW
+    bits = scale.view(np.int64)
+    for i in range(bits.size):
+        bits[i] = (bits[i] + 1023) << 52
+    for i in range(x.size):
+        x[i] = _exp_series(x[i]) * scale[i]
+
+
+@numba.njit
+def _shape(law, degrees, scale, u, v, uu, first, second):
+    """Two numbers for each pair of uniform ones, in place of `first` and `second`; of "student" only the first is one.
 
     Source: Bailey 1994 for t: sqrt(nu (u^(-2/nu) - 1)) cos(2 pi v).
     """
-    w0, w1, w2, w3 = block(k0, k1, c0, c1, c2, number)
-    u, v = fraction(w0, w1), fraction(w2, w3)
     if law == UNIFORM:
-        return scale * ROOT_3 * (2.0 * u - 1.0), scale * ROOT_3 * (2.0 * v - 1.0)
+        for i in range(u.size):
+            first[i], second[i] = scale * ROOT_3 * (2.0 * u[i] - 1.0), scale * ROOT_3 * (2.0 * v[i] - 1.0)
+        return
+    for i in range(u.size):
+        u[i] = 1.0 - u[i]
+    _logs(u, uu)
     if law == NORMAL:
-        radius = scale * math.sqrt(-2.0 * math.log(1.0 - u))
-        return radius * math.cos(2.0 * math.pi * v), radius * math.sin(2.0 * math.pi * v)
-    radius = scale * math.sqrt((degrees - 2.0) * ((1.0 - u) ** (-2.0 / degrees) - 1.0))
-    return radius * math.cos(2.0 * math.pi * v), 0.0
-
-
-@numba.njit(inline="always")
-def _fill(k0, k1, c0, c1, c2, law, degrees, scale, out):
-    """Noise of one counter: normal and uniform numbers come in pairs, those of "student" have a block each."""
-    if law <= UNIFORM:
-        for d in range(0, out.size, 2):
-            first, second = _pair(k0, k1, c0, c1, c2, d // 2, law, degrees, scale)
-            out[d] = first
-            if d + 1 < out.size:
-                out[d + 1] = second
+        for i in range(u.size):
+            u[i] = scale * math.sqrt(-2.0 * u[i])
     else:
-        for d in range(out.size):
-            out[d], _ = _pair(k0, k1, c0, c1, c2, d, law, degrees, scale)
+        for i in range(u.size):
+            u[i] *= -2.0 / degrees
+        exponentials(u, first)
+        for i in range(u.size):
+            u[i] = scale * math.sqrt((degrees - 2.0) * max(u[i] - 1.0, 0.0))
+    for i in range(u.size):
+        half = math.pi * (v[i] - 0.5)
+        square = half * half
+        s, c = half * _sine_series(square), _cosine_series(square)
+        first[i], second[i] = u[i] * (s * s - c * c), -2.0 * u[i] * s * c
+
+
+@numba.njit
+def _noise(k0, k1, c0, ids, third, law, degrees, scale, out, work):
+    """Noise of the counters (c0, id, third), `[n, D]`: numbers come in pairs, those of "student" have a block each.
+
+    `work` `[4, n * blocks]`, where blocks is D for "student" and (D + 1) // 2 else.
+    """
+    n, D = out.shape
+    blocks = D if law > UNIFORM else (D + 1) // 2
+    u, v, first, second = work[0], work[1], work[2], work[3]
+    start = np.uint64(c0)
+    for d in range(blocks):
+        for i in range(n):
+            u[d * n + i], v[d * n + i] = pair(k0, k1, start, np.uint64(ids[i]), np.uint64(third), np.uint64(d))
+    _shape(law, degrees, scale, u, v, u.view(np.int64), first, second)
+    for d in range(blocks):
+        for i in range(n):
+            if law > UNIFORM:
+                out[i, d] = first[d * n + i]
+            else:
+                out[i, 2 * d] = first[d * n + i]
+                if 2 * d + 1 < D:
+                    out[i, 2 * d + 1] = second[d * n + i]
+
+
+@numba.njit
+def _room(n, D, law):
+    return np.empty((4, n * (D if law > UNIFORM else (D + 1) // 2)))
+
+
+@numba.njit
+def _descending(values):
+    """Values from large to small; of a few, an insertion takes a tenth of the time of a general sort."""
+    if values.size > 32:
+        return np.sort(values)[::-1]
+    ordered = values.copy()
+    for i in range(1, ordered.size):
+        value, j = ordered[i], i
+        while j > 0 and ordered[j - 1] < value:
+            ordered[j] = ordered[j - 1]
+            j -= 1
+        ordered[j] = value
+    return ordered
 
 
 @numba.njit
@@ -50,7 +146,7 @@ def _least(scaled, top_k, top_p):
 
     An action is kept when those before it hold less than `top_p`.
     """
-    ordered = np.sort(scaled)[::-1]
+    ordered = _descending(scaled)
     count = top_k if 0 < top_k < ordered.size else ordered.size
     least = ordered[count - 1]
     if top_p < 1.0:
@@ -105,10 +201,11 @@ def lay_out(table, noise, temperature, top_k, top_p, sampled, cdf):
 
 
 @kept(nogil=True)
-def fill_noise(k0, k1, first, version, law, degrees, scale, out):
-    """Noise of one version for every replicate, `[R, n]`."""
+def fill_noise(k0, k1, first, row, ids, law, degrees, scale, out):
+    """Noise of counters (replicate, id, 0), `[R, n, D]`; first [R]; row [R], the row of ids [M, n] that each reads."""
+    work = _room(out.shape[1], out.shape[2], law)
     for r in range(first.size):
-        _fill(k0, k1, first[r], version, 0, law, degrees, scale, out[r])
+        _noise(k0, k1, first[r], ids[row[r]], 0, law, degrees, scale, out[r], work)
 
 
 @kept(nogil=True)
@@ -122,48 +219,39 @@ def act_on_noise(
     """
     R, G, N = state.shape
     A = table.shape[3]
-    noise, logits, weight = np.empty(A), np.empty(A), np.empty(A)
+    logits, weight, work, spare = np.empty((N, A)), np.empty((N, A)), _room(N, A, law), np.empty(N * A)
+    cut, sharpness = 0 < top_k < A or top_p < 1.0, 1.0 / temperature
     for r in range(R):
         row = realization[r]
         ms = row if slot.shape[0] > 1 else 0
         for g in range(G):
+            _noise(k0, k1, first[r], ids[row, g], third, law, degrees, scale, logits, work)
+            # Logits over the temperature, less the largest of each sample.
             for n in range(N):
                 own = table[slot[ms, g if slot.shape[1] > 1 else 0, n if slot.shape[2] > 1 else 0], r, state[r, g, n]]
-                _fill(k0, k1, first[r], ids[row, g, n], third, law, degrees, scale, noise)
+                high = -np.inf
                 for a in range(A):
-                    logits[a] = own[a] + noise[a]
-                total = _weigh(logits, temperature, top_k, top_p, weight)
+                    logits[n, a] = (logits[n, a] + own[a]) * sharpness
+                    high = max(high, logits[n, a])
+                for a in range(A):
+                    logits[n, a] -= high
+                    weight[n, a] = logits[n, a]
+            exponentials(weight.reshape(-1), spare)
+            for n in range(N):
+                if cut:
+                    least = _least(logits[n], top_k, top_p)
+                    for a in range(A):
+                        weight[n, a] = weight[n, a] if logits[n, a] >= least else 0.0
+                total = 0.0
+                for a in range(A):
+                    total += weight[n, a]
                 # Count the edges that do not exceed the uniform number; the last one that is possible is kept.
                 u, below, chosen = min(uniform[r, g, n], BELOW) * total, 0.0, 0
                 for a in range(A):
-                    if weight[a] > 0.0:
+                    if weight[n, a] > 0.0:
                         chosen = a
-                        below += weight[a]
+                        below += weight[n, a]
                         if u < below:
                             break
                 action[r, g, n] = chosen
-                log_prob[r, g, n] = logits[chosen] - math.log(total)
-
-
-@kept(nogil=True)
-def act_and_misreport(
-    k0, k1, first, realization, ids, third, law, degrees, scale,
-    cdf, sampled, uniform, slot, state, action, log_prob,
-):  # fmt: skip
-    """Actions drawn from the CDF of the engine's law, and their log-probs with noise added; else as above."""
-    R, G, N = state.shape
-    A = cdf.shape[3]
-    noise = np.empty(1)
-    for r in range(R):
-        row = realization[r]
-        ms = row if slot.shape[0] > 1 else 0
-        for g in range(G):
-            for n in range(N):
-                place = slot[ms, g if slot.shape[1] > 1 else 0, n if slot.shape[2] > 1 else 0]
-                edges = cdf[place, r, state[r, g, n]]
-                u, chosen = min(uniform[r, g, n], edges[A - 1] * BELOW), 0
-                for a in range(A - 1):
-                    chosen += u >= edges[a]
-                _fill(k0, k1, first[r], ids[row, g, n], third, law, degrees, scale, noise)
-                action[r, g, n] = chosen
-                log_prob[r, g, n] = sampled[place, r, state[r, g, n], chosen] + noise[0]
+                log_prob[r, g, n] = logits[n, chosen] - math.log(total)

@@ -52,7 +52,8 @@ class Policy(Protocol):
     says whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
     (then `score` gives the trainer's log-probs). `prepare` turns parameters into the weights that are published;
     `install` is what the engine makes of them (without keys: where outcomes are listed outside of a run); `record` what
-    it says of a batch that it did not score while acting, `law` the log-probs that it drew from;
+    it says of a batch that it did not score while acting, `misreport` what it says wrongly of drawn samples, and `law`
+    the log-probs that it drew from;
     `remember` starts what it carries from token to token, `recall` cuts one of its samples out of that, `packed` and
     `unpacked` turn it into plain containers and back; `act` chooses
     the actions of one token position from keyed draws, at least for the rows that are `active` (None: all); `value` is
@@ -95,6 +96,8 @@ class Policy(Protocol):
     def install(self, weights: Weights, keys: Keys | None) -> Weights: ...
 
     def record(self, view: View, batch: Batch) -> Outputs: ...
+
+    def misreport(self, outputs: Outputs, draws: Draws) -> Outputs: ...
 
     def law(self, view: View, batch: Batch) -> Tensor | None: ...
 
@@ -146,6 +149,10 @@ class Plain:
     def record(self, view: View, batch: Batch) -> Outputs:
         """The first output at the weights that generated the batch."""
         return self.forward(view, batch, self.outputs[:1]).outputs
+
+    def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
+        """What was recorded is what was drawn from."""
+        return outputs
 
     def law(self, view: View, batch: Batch) -> Tensor | None:
         """Log-probs of the law that actions were drawn from, `[R, G, N, T]`; None: the recorded ones."""

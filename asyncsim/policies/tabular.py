@@ -66,6 +66,12 @@ class Tabular(Plain):
             return super().record(view, batch)
         return {"log_prob": self._of_engine("reported", view, batch)}
 
+    def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
+        """Recorded outputs with what the engine's reports add to each token or sequence."""
+        if not self.engine.apart or self.engine.noise_in == "logits":
+            return outputs
+        return {**outputs, "log_prob": self.engine.misreport(outputs["log_prob"], draws)}
+
     def law(self, view: View, batch: Batch) -> Tensor | None:
         """Log-probs of the engine's law; refused where every token has its own."""
         if not self.mismatched:
@@ -87,7 +93,7 @@ class Tabular(Plain):
         self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
         """Actions of one token position by inverse CDF, int64 `[R, G, N]`; with noise of tokens, what is recorded."""
-        if self.engine.apart:
+        if self.engine.apart and self.engine.noise_in == "logits":
             return self.engine.act(view, state, draws, token)
         from asyncsim.policies import _tabular_kernels as kernels
 

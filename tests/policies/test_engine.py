@@ -244,9 +244,11 @@ def exact_law(text, scale):
 @pytest.mark.parametrize("text", ["normal", "uniform", "student", "student:3"])
 def test_noise_has_its_law(text):
     """400,000 numbers against the distribution function of SciPy; a scale that is 2 percent off is caught."""
-    out = np.empty((100_000, 4))
+    out = np.empty((1, 100_000, 4))
     engine = Engine(noise=0.3, noise_law=text).check(2)
-    kernels.fill_noise(*rng.Stream(1, "test").key, np.arange(100_000), 7, *engine.law, 0.3, out)
+    ids, one = np.arange(100_000)[None], np.zeros(1, dtype=np.int64)
+    kernels.fill_noise(*rng.Stream(1, "test").key, one, one, ids, *engine.law, 0.3, out)
+    out = out[0]
     law, scale = exact_law(text, 0.3)
     assert stats.kstest(out.reshape(-1) / scale, law).pvalue > 1e-4
     assert stats.kstest(out.reshape(-1) / (1.02 * scale), law).pvalue < 1e-4
