@@ -53,7 +53,7 @@ def _logs(x, bits):
 
 @numba.njit
 def exponentials(x, scale):
-    """exp x in place for x in [-700, 700] (beyond: as at these ends); `scale` is as much room. Passes are vectorized."""
+    """exp x in place for x in [-700, 700] (beyond: as at these ends); `scale` is as much room."""
     for i in range(x.size):
         held = min(max(x[i], -700.0), 700.0)
         # Added to 1.5 * 2^52 a number is rounded to an integer, which stands in the last bits.

@@ -135,6 +135,15 @@ def test_both_parts_add_up_to_the_ratio(cut):
     scored = own[step.batch.state.numpy(), step.batch.action.numpy()]
     np.testing.assert_allclose(step.behavior["scored_log_prob"][drawn], scored[drawn.numpy()], rtol=0, atol=1e-12)
     assert measured("mismatch_variance", step) > 0.0 or "temperature" not in cut
+    divergences = [measured(name, step) for name in ("kl_k1", "kl_staleness", "kl_mismatch")]
+    assert divergences[0] == pytest.approx(divergences[1] + divergences[2], rel=1e-12)
+    law = numpy_law(own, **cut)
+    chance = np.exp(law)
+    exact = (chance * np.where(chance > 0, law - own, 0.0)).sum()
+    assert divergences[2] == pytest.approx(exact, rel=1e-12) and divergences[2] != pytest.approx(1.02 * exact)
+    # The k3 estimate is off by what is not kept.
+    off = measured("mean_weight", step) - 1.0
+    assert measured("kl", step) == pytest.approx(divergences[0] + off, rel=1e-9)
 
 
 def test_log_variances_add_where_the_parts_are_independent():
