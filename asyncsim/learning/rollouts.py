@@ -19,7 +19,7 @@ from asyncsim.base import checks, rng
 from asyncsim.fusing.tape import none
 from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights, tensor
-from asyncsim.policies._policy import Keys, Policy
+from asyncsim.policies._policy import Keys, Policy, installed
 from asyncsim.tasks._task import Outcomes, Task, Turn
 
 
@@ -95,7 +95,7 @@ class Sampler:
 
     def installed(self, version: int, weights: Weights) -> Weights:
         """What the engine of every replicate makes of a published version."""
-        return self.policy.install(weights, Keys(self.seed, self.replicates, version))
+        return installed(self.policy, weights, Keys(self.seed, self.replicates, version))
 
     def record(self, view: View, trajectories: Trajectories) -> Outputs:
         """What the policy reports of data at the weights that generated it: its first output (`log_prob`).
@@ -103,9 +103,10 @@ class Sampler:
         The trainer's log-probs stand beside it where they differ.
         """
         batch = self.unrewarded(view, trajectories)
-        outputs = self.policy.record(view, batch)
         if self.policy.mismatched:
-            outputs["scored_log_prob"] = self.policy.score(view, batch)
+            outputs = {**self.policy.record(view, batch), "scored_log_prob": self.policy.score(view, batch)}
+        else:
+            outputs = self.policy.forward(view, batch, self.policy.outputs[:1]).outputs
         trajectories.index = batch.index
         return outputs
 
@@ -144,7 +145,8 @@ class Sampler:
             )
         if mass is None:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
-            trajectories.outputs = self.policy.misreport(trajectories.outputs, self.draws(trajectory))
+            if self.policy.mismatched:
+                trajectories.outputs = self.policy.misreport(trajectories.outputs, self.draws(trajectory))
         return self._batch(trajectories, reward, mass, size, version, train_version, trajectory, view)
 
     def _batch(
@@ -392,7 +394,8 @@ def _listed(sampler: Sampler, view: View, outcomes: Trajectories) -> Tensor:
 
     What the sampler cannot draw is masked.
     """
-    law = sampler.policy.law(view, sampler.unrewarded(view, outcomes))
+    policy = sampler.policy
+    law = policy.law(view, sampler.unrewarded(view, outcomes)) if policy.mismatched else None
     outcomes.outputs = sampler.record(view, outcomes)
     # A policy without log-probs has one outcome, which is certain.
     log_prob = outcomes.outputs.get("log_prob", torch.zeros_like(outcomes.mask)) if law is None else law

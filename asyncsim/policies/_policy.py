@@ -195,6 +195,11 @@ class Plain:
         )
 
 
+def installed(policy: Policy, weights: Weights, keys: Keys | None = None) -> Weights:
+    """What the engine of a policy makes of published weights; they are left alone where the sampler is the trainer."""
+    return policy.install(weights, keys) if policy.mismatched else weights
+
+
 def absorbed(
     policy: Policy, parameters: Tensor, weights: Weights, batch: Batch, diverged: Tensor
 ) -> tuple[Tensor, Weights]:

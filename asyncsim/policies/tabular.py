@@ -58,12 +58,10 @@ class Tabular(Plain):
 
     def install(self, weights: Weights, keys: Keys | None) -> Weights:
         """Published tables, with those that the engine draws from where they differ."""
-        return self.engine.install(weights, keys) if self.mismatched else weights
+        return self.engine.install(weights, keys)
 
     def record(self, view: View, batch: Batch) -> Outputs:
         """The log-probs that the engine reports."""
-        if not self.mismatched:
-            return super().record(view, batch)
         return {"log_prob": self._of_engine("reported", view, batch)}
 
     def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
@@ -74,8 +72,6 @@ class Tabular(Plain):
 
     def law(self, view: View, batch: Batch) -> Tensor | None:
         """Log-probs of the engine's law; refused where every token has its own."""
-        if not self.mismatched:
-            return None
         checks.require(
             not self.engine.apart,
             "noise_per",
