@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +33,7 @@ class Tabular(Plain):
     threads: ClassVar[int] = 1
     apart: ClassVar[bool] = True
 
-    @property
+    @cached_property
     def mismatched(self) -> bool:  # type: ignore[override]
         """Whether its engine samples from another law than the policy, or records another one."""
         return not self.engine.plain

@@ -386,6 +386,41 @@ def test_programs_and_tensors_agree(engine):
     assert_same(sim.run(spec_of(engine, compiled=True), seed=3), sim.run(spec_of(engine, compiled=False), seed=3), 1e-9)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_coupled_lengths_are_those_of_the_engine(engine):
+    """Weights that change inside a response, drawn late or early: the same lengths, schedule and bits."""
+    task = sim.tasks.token_bandit(actions=3, horizon=8, ends=True, logits=[[0.0, 0.4, -1.5]])
+    system = sim.schedules.coupled(sim.systems.areal(2, 2, 3, length=1.0, train_time=2.3))
+    sizes = {"samples_per_group": 2, "updates": 12, "replicates": 2, "diagnostics": ["ess_mismatch"]}
+
+    def ran(drawing):
+        update = sim.chain(sim.updates.sgd(1.0))
+        method, policy = sim.methods.full_is(), task.policy(**engine)
+        return sim.run(sim.Spec(task, system, method, update, policy, drawing=drawing, **sizes), seed=1)
+
+    late, early = ran("late"), ran("early")
+    assert np.array_equal(late.parameters, early.parameters)
+    assert np.array_equal(late.schedule.work, early.schedule.work)
+    assert (late["ess_mismatch"] < 1.0).any()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_killed_run_goes_on_to_the_same_bits(engine, tmp_path):
+    """Kept weights have the tables of their version's engine."""
+
+    class Killed(Exception):
+        pass
+
+    def kill(recorded):
+        if recorded.update == 7:
+            raise Killed
+
+    made, path = spec_of(engine), tmp_path / "c.npz"
+    with pytest.raises(Killed):
+        sim.run(made, seed=3, checkpoint=path, checkpoint_every="1 update", callback=kill)
+    assert_same(sim.run(made, seed=3), sim.run(made, seed=3, resume=path))
+
+
 def test_settings_that_change_nothing_are_plain_to_the_bit():
     """A temperature of 1, all actions kept, no noise: no table of the engine's own, and the same results."""
     same = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "noise": 0.0}
