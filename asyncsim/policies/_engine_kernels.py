@@ -97,20 +97,19 @@ def _shape(law, degrees, scale, u, v, uu, first, second):
 
 
 @numba.njit
-def _noise(k0, k1, c0, ids, third, law, degrees, scale, out, work):
-    """Noise of the counters (c0, id, third), `[n, D]`: numbers come in pairs, those of "student" have a block each.
-
-    `work` `[4, n * blocks]`, where blocks is D for "student" and (D + 1) // 2 else.
-    """
-    n, D = out.shape
-    blocks = D if law > UNIFORM else (D + 1) // 2
-    u, v, first, second = work[0], work[1], work[2], work[3]
-    start = np.uint64(c0)
+def _uniforms(k0, k1, c0, ids, third, blocks, u, v):
+    """Both uniform numbers of the blocks of counters (c0, id, third), `[blocks * n]`."""
+    n, start = ids.size, np.uint64(c0)
     for d in range(blocks):
         for i in range(n):
             u[d * n + i], v[d * n + i] = pair(k0, k1, start, np.uint64(ids[i]), np.uint64(third), np.uint64(d))
-    _shape(law, degrees, scale, u, v, u.view(np.int64), first, second)
-    for d in range(blocks):
+
+
+@numba.njit
+def _placed(first, second, law, out):
+    """Numbers of blocks `[blocks * n]` where they belong, `[n, D]`; those of "student" have a block each."""
+    n, D = out.shape
+    for d in range(first.size // n):
         for i in range(n):
             if law > UNIFORM:
                 out[i, d] = first[d * n + i]
@@ -121,8 +120,8 @@ def _noise(k0, k1, c0, ids, third, law, degrees, scale, out, work):
 
 
 @numba.njit
-def _room(n, D, law):
-    return np.empty((4, n * (D if law > UNIFORM else (D + 1) // 2)))
+def _blocks(D, law):
+    return D if law > UNIFORM else (D + 1) // 2
 
 
 @numba.njit
@@ -203,9 +202,18 @@ def lay_out(table, noise, temperature, top_k, top_p, sampled, cdf):
 @kept(nogil=True)
 def fill_noise(k0, k1, first, row, ids, law, degrees, scale, out):
     """Noise of counters (replicate, id, 0), `[R, n, D]`; first [R]; row [R], the row of ids [M, n] that each reads."""
-    work = _room(out.shape[1], out.shape[2], law)
-    for r in range(first.size):
-        _noise(k0, k1, first[r], ids[row[r]], 0, law, degrees, scale, out[r], work)
+    R, n, D = out.shape
+    blocks = _blocks(D, law)
+    size = n * blocks
+    u, v, one, other = np.empty(R * size), np.empty(R * size), np.empty(R * size), np.empty(R * size)
+    for r in range(R):
+        own = slice(r * size, (r + 1) * size)
+        _uniforms(k0, k1, first[r], ids[row[r]], 0, blocks, u[own], v[own])
+    # All replicates together, since a group may be few.
+    _shape(law, degrees, scale, u, v, u.view(np.int64), one, other)
+    for r in range(R):
+        own = slice(r * size, (r + 1) * size)
+        _placed(one[own], other[own], law, out[r])
 
 
 @kept(nogil=True)
@@ -219,13 +227,17 @@ def act_on_noise(
     """
     R, G, N = state.shape
     A = table.shape[3]
-    logits, weight, work, spare = np.empty((N, A)), np.empty((N, A)), _room(N, A, law), np.empty(N * A)
+    blocks = _blocks(A, law)
+    logits, weight, spare, work = np.empty((N, A)), np.empty((N, A)), np.empty(N * A), np.empty((4, N * blocks))
+    u, v = work[0], work[1]
     cut, sharpness = 0 < top_k < A or top_p < 1.0, 1.0 / temperature
     for r in range(R):
         row = realization[r]
         ms = row if slot.shape[0] > 1 else 0
         for g in range(G):
-            _noise(k0, k1, first[r], ids[row, g], third, law, degrees, scale, logits, work)
+            _uniforms(k0, k1, first[r], ids[row, g], third, blocks, u, v)
+            _shape(law, degrees, scale, u, v, u.view(np.int64), work[2], work[3])
+            _placed(work[2], work[3], law, logits)
             # Logits over the temperature, less the largest of each sample.
             for n in range(N):
                 own = table[slot[ms, g if slot.shape[1] > 1 else 0, n if slot.shape[2] > 1 else 0], r, state[r, g, n]]
@@ -246,12 +258,12 @@ def act_on_noise(
                 for a in range(A):
                     total += weight[n, a]
                 # Count the edges that do not exceed the uniform number; the last one that is possible is kept.
-                u, below, chosen = min(uniform[r, g, n], BELOW) * total, 0.0, 0
+                drawn, below, chosen = min(uniform[r, g, n], BELOW) * total, 0.0, 0
                 for a in range(A):
                     if weight[n, a] > 0.0:
                         chosen = a
                         below += weight[n, a]
-                        if u < below:
+                        if drawn < below:
                             break
                 action[r, g, n] = chosen
                 log_prob[r, g, n] = logits[n, chosen] - math.log(total)
