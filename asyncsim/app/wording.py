@@ -130,11 +130,11 @@ def spec(
     grouped = _group(pairs)
     _check_task(str(parts["task"]))
     task = build("tasks", str(parts["task"]), grouped.get("task", {}), "task.")
-    policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.") if parts["policy"] else None
+    policy = _policy(parts["policy"], task, grouped.get("policy", {}))
     # Fill links and replicates by default.
     usual = _usual(policy or task.policy())
     links = [name if ":" in name else name.replace("-", "_") for name in links] or list(usual.settings)
-    by_part = _check_parts(grouped, parts, links)
+    by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, links)
     if sizes.get("replicates") is None:
         sizes = {**sizes, "replicates": usual.replicates}
     # Build the method's advantage.
@@ -266,8 +266,20 @@ def _group(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
     return by_part
 
 
+def _policy(name: str | None, task: Any, settings: dict[str, Any]) -> Policy | None:
+    """The named policy, or the task's own where its sampler is set; None: the task's own as it is."""
+    if name:
+        made: Policy = build("policies", name, settings, "policy.")
+        return made
+    # Networks have no settings unless they are named.
+    if not settings or not inspect.signature(task.policy).parameters:
+        return None
+    own: Policy = task.policy(**settings)
+    return own
+
+
 def _check_parts(
-    by_part: dict[str, dict[str, Any]], parts: dict[str, str | None], links: Sequence[str]
+    by_part: dict[str, dict[str, Any]], parts: dict[str, Any], links: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """The settings; those of a part that this run does not have are refused."""
     optional = [name for name in ("policy", "advantage", "system") if parts[name]]

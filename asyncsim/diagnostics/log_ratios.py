@@ -117,21 +117,48 @@ def kl(step: Step) -> Tensor:
     """Mean divergence of behavior from current policy per sequence, k3 estimate on the batch.
 
     KL(mu || pi) = E (W_i - 1 - log W_i) with W_i = pi(y_i) / mu(y_i) untruncated: shape `[R]`, in nats per sequence,
-    never negative. Assumes E W = 1 and is off by E W - 1 where it is not; blind to whether that is so (`mean_weight`
-    sees it), and one heavy ratio can be all of it. Source: textbook (Schulman's k3).
+    never negative. Assumes E W = 1 and is off by E W - 1 where it is not, as with top-p: `kl_k1` is right then, and
+    its parts `kl_staleness` and `kl_mismatch`. Blind to whether that is so (`mean_weight` sees it), and one heavy
+    ratio can be all of it. Source: textbook (Schulman's k3).
     """
     return step.mean(step.sequence_log_ratio.expm1() - step.sequence_log_ratio)
 
 
-@metric(outputs=("log_prob",), range=ANY)
-def kl_k1(step: Step) -> Tensor:
+@metric(outputs=("log_prob",), of=("sequence", "staleness", "mismatch"), range=ANY)
+def kl_k1(step: Step, of: str = "sequence") -> Tensor:
     """Mean divergence of behavior from current policy per sequence, k1 estimate on the batch.
 
     KL(mu || pi) = E (-log W_i) with W_i = pi(y_i) / mu(y_i) untruncated: shape `[R]`, in nats per sequence, unbiased,
     and negative in unlucky batches. Blind to spread: ratios far above and far below 1 cancel. Source: textbook
     (Schulman's k1).
     """
-    return -step.mean(step.sequence_log_ratio)
+    if of == "sequence":
+        return -step.mean(step.sequence_log_ratio)
+    return -step.mean(weights_of(step, of)[0])
+
+
+kl_staleness = kl_k1(
+    "staleness",
+    name="kl_staleness",
+    doc="""Part of the divergence of behavior from current policy that is due to stale weights, k1 estimate.
+
+    k = E_mu sum_t (log pi_behavior - log pi_current)(y_it), both in the trainer's numerics: shape `[R]`, in nats per
+    sequence. With `kl_mismatch` it adds up to `kl_k1` exactly. It is no divergence where the sampler is another law
+    than pi_behavior, and can be negative. Blind to the sampler's numerics. Source: this package.
+    """,
+)
+
+
+kl_mismatch = kl_k1(
+    "mismatch",
+    name="kl_mismatch",
+    doc="""Divergence of the sampler from its own weights in the trainer's numerics, k1 estimate.
+
+    k = KL(mu || pi_behavior) = E_mu sum_t (log mu - log pi_behavior)(y_it): shape `[R]`, in nats per sequence, 0
+    where the sampler is the trainer; minus log of the kept mass for top-p and top-k alone. Unbiased where reports are
+    right, and negative in unlucky batches. Blind to staleness. Source: this package.
+    """,
+)
 
 
 @metric(outputs=("log_prob",), range=POSITIVE)

@@ -28,7 +28,7 @@ class Late:
 
     def publish(self, version: int, weights: Weights) -> None:
         """Keep the weights of a version."""
-        self.store.put(version, weights)
+        self.store.put(version, self.sampler.installed(version, weights))
 
     def take(self, batch: int, train_version: int) -> Batch:
         """The data of a batch."""
@@ -87,7 +87,7 @@ class Early:
 
     def publish(self, version: int, weights: Weights) -> None:
         """Draw every token of this version, in every later batch."""
-        view, schedule = current(weights), self.feed.schedule
+        view, schedule = current(self.sampler.installed(version, weights)), self.feed.schedule
         for batch in self.due.pop(version, []):
             ids = np.asarray(schedule.trajectory[:, batch])
             tokens = schedule.version[:, batch][self.sampler.realization] == version
@@ -133,7 +133,7 @@ class Ahead:
 
     def publish(self, version: int, weights: Weights) -> None:
         """Keep the weights until no generator holds them."""
-        self.store.put(version, weights)
+        self.store.put(version, self.sampler.installed(version, weights))
 
     def take(self, batch: int, train_version: int) -> Batch:
         """The data of a batch, drawn while its lengths were asked for."""

@@ -21,7 +21,7 @@ from asyncsim.learning.rollouts import Sampler, Trajectories, enumerate_outcomes
 from asyncsim.learning.step import Step
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
-from asyncsim.policies._policy import Policy
+from asyncsim.policies._policy import Policy, installed
 from asyncsim.tasks._task import Outcomes, Task
 
 BATCH_LIMIT = 1_000_000
@@ -220,7 +220,7 @@ def _on_population(
     checks.require({len(now), len(then)} <= {1, R}, "parameters, behavior", shapes, "of the same R, or 1", remedy)
     now, then = now.expand(R, -1), then.expand(R, -1)
     trajectory = np.arange(task.prompts, dtype=np.int64).reshape(1, -1, 1)
-    view = versions.current(policy.prepare(then))
+    view = versions.current(installed(policy, policy.prepare(then)))
     batch = enumerate_outcomes(_sampler(task, policy, 1, R, 0), _no_version(), staleness, trajectory, view)
     return evaluate(method, task, policy, policy.prepare(now), batch), single and R == 1
 
@@ -229,7 +229,8 @@ def _chances(task: Task, policy: Policy, then: Tensor, prompt: int) -> Tensor:
     """Probability of each outcome under the behavior weights, `[O]`."""
     sampler = _sampler(task, policy, 1, 1, 0)
     trajectory = np.full((1, 1, 1), prompt, dtype=np.int64)
-    return enumerate_outcomes(sampler, _no_version(), 0, trajectory, versions.current(policy.prepare(then))).mass[0, 0]
+    view = versions.current(installed(policy, policy.prepare(then)))
+    return enumerate_outcomes(sampler, _no_version(), 0, trajectory, view).mass[0, 0]
 
 
 def _every_batch(
@@ -238,7 +239,7 @@ def _every_batch(
     """Batches made of the picked outcomes `[R, N]`, and their probabilities `[R]`."""
     samples = picks.shape[1]
     sampler = _sampler(task, policy, samples, picks.shape[0], 0)
-    view = versions.current(policy.prepare(then.expand(picks.shape[0], -1)))
+    view = versions.current(installed(policy, policy.prepare(then.expand(picks.shape[0], -1))))
 
     def pick(x: Tensor) -> Tensor:
         return x[0][picks].unsqueeze(1)

@@ -18,8 +18,8 @@ from torch import Tensor
 from asyncsim.base import checks, rng
 from asyncsim.fusing.tape import none
 from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import View, tensor
-from asyncsim.policies._policy import Policy
+from asyncsim.learning.versions import View, Weights, tensor
+from asyncsim.policies._policy import Keys, Policy, installed
 from asyncsim.tasks._task import Outcomes, Task, Turn
 
 
@@ -93,10 +93,20 @@ class Sampler:
         """Prompt of trajectories with these ids, int64 `[R, G, N]`."""
         return (ids // self.samples % self.task.prompts).expand(len(self.realization), -1, -1)
 
+    def installed(self, version: int, weights: Weights) -> Weights:
+        """What the engine of every replicate makes of a published version."""
+        return installed(self.policy, weights, Keys(self.seed, self.replicates, version))
+
     def record(self, view: View, trajectories: Trajectories) -> Outputs:
-        """The policy's first output (`log_prob`) at the weights that generated the data."""
+        """What the policy reports of data at the weights that generated it: its first output (`log_prob`).
+
+        The trainer's log-probs stand beside it where they differ.
+        """
         batch = self.unrewarded(view, trajectories)
-        outputs = self.policy.forward(view, batch, self.policy.outputs[:1]).outputs
+        if self.policy.mismatched:
+            outputs = {**self.policy.record(view, batch), "scored_log_prob": self.policy.score(view, batch)}
+        else:
+            outputs = self.policy.forward(view, batch, self.policy.outputs[:1]).outputs
         trajectories.index = batch.index
         return outputs
 
@@ -135,6 +145,8 @@ class Sampler:
             )
         if mass is None:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
+            if self.policy.mismatched:
+                trajectories.outputs = self.policy.misreport(trajectories.outputs, self.draws(trajectory))
         return self._batch(trajectories, reward, mass, size, version, train_version, trajectory, view)
 
     def _batch(
@@ -270,7 +282,7 @@ def _complete(sampler: Sampler, trajectories: Trajectories, view: View, where: T
     """Score what the policy did not record while acting."""
     trajectories.index = None
     fresh: Outputs = sampler.record(view, trajectories) if silent else {}
-    if sampler.policy.mismatched:
+    if sampler.policy.mismatched and not silent:
         fresh["scored_log_prob"] = sampler.policy.score(view, sampler.unrewarded(view, trajectories))
     for name, value in fresh.items():
         known = trajectories.outputs.get(name)
@@ -333,7 +345,7 @@ def counts(
     # List the outcomes.
     version, view = _by_group(version, view)
     outcomes, reward, _ = _enumerate(sampler, trajectory)
-    outcomes.outputs = sampler.record(view, outcomes)
+    _listed(sampler, view, outcomes)
     # Outcomes are ordered by action, then by reward: a random reward has two, of which the first is success.
     assert outcomes.action is not None
     per_action = reward.shape[2] // int(outcomes.action.max() + 1)
@@ -352,11 +364,7 @@ def enumerate_outcomes(
     """Every outcome with its probability under the behavior weights: the population, N -> infinity."""
     version, view = _by_group(version, view)
     outcomes, reward, chance = _enumerate(sampler, trajectory)
-    outcomes.outputs = sampler.record(view, outcomes)
-    # A policy without log-probs has one outcome, which is certain.
-    log_prob = outcomes.outputs.get("log_prob", torch.zeros_like(outcomes.mask))
-    log_prob = torch.where(outcomes.mask > 0, log_prob, torch.zeros((), dtype=log_prob.dtype))
-    mass = chance * torch.exp(log_prob.sum(-1))
+    mass = chance * torch.exp(_listed(sampler, view, outcomes))
     return sampler.batch(outcomes, reward, math.inf, version, train_version, trajectory, view, mass)
 
 
@@ -379,6 +387,22 @@ def _enumerate(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, 
     ledger = {name: spread(value) for name, value in known.per_token.items()}
     trajectories = Trajectories(spread(known.state), spread(known.action), spread(known.mask), per_token=ledger)
     return trajectories, spread(known.reward), spread(known.chance)
+
+
+def _listed(sampler: Sampler, view: View, outcomes: Trajectories) -> Tensor:
+    """Record listed outcomes, and return their log-probs under the law that they are drawn from, `[R, G, O]`.
+
+    What the sampler cannot draw is masked.
+    """
+    policy = sampler.policy
+    law = policy.law(view, sampler.unrewarded(view, outcomes)) if policy.mismatched else None
+    outcomes.outputs = sampler.record(view, outcomes)
+    # A policy without log-probs has one outcome, which is certain.
+    log_prob = outcomes.outputs.get("log_prob", torch.zeros_like(outcomes.mask)) if law is None else law
+    log_prob = torch.where(outcomes.mask > 0, log_prob, torch.zeros((), dtype=log_prob.dtype))
+    if law is not None:
+        outcomes.mask = outcomes.mask * (log_prob > -math.inf).all(-1, keepdim=True)
+    return log_prob.sum(-1)
 
 
 def _by_group(version: np.ndarray, view: View) -> tuple[np.ndarray, View]:

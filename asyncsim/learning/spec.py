@@ -113,6 +113,7 @@ class Spec:
         _ = self.fitted_task  # refuses a policy that does not fit
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
+        self._check_engine(policy, metrics)
         price = self.price(metrics)
         checks.memory(self._arrays(policy.size, len(metrics)) | price.arrays())
         _price.check(price)
@@ -197,6 +198,19 @@ class Spec:
                 "computable from the policy's outputs " + ", ".join(policy.outputs),
                 f"leave it out; it reads {', '.join(sorted(lacking))}",
             )
+
+    def _check_engine(self, policy: Policy, metrics: Sequence[Any]) -> None:
+        """Refuse lists of outcomes where every token has noise of its own, or where no version's noise is known."""
+        engine = getattr(policy, "engine", None)
+        if engine is None or engine.noise == 0.0:
+            return
+        remedy = "use sampling='monte_carlo', noise_per='version' or noise=0"
+        one = self.sampling == "monte_carlo" or not engine.apart
+        checks.require(one, "sampling", self.sampling, "monte_carlo where noise_per is not 'version'", remedy)
+        refused = {"variance", "bias"} if engine.apart else {"variance"}
+        listing = sorted(refused & {metric.name for metric in metrics})
+        bound = f"recorded without the policy's noise = {engine.noise}"
+        checks.require(not listing, "diagnostics", ", ".join(listing), bound, "leave it out, or use noise=0")
 
     def _check_knobs(self) -> None:
         for part in (self.method, self.update):

@@ -34,6 +34,14 @@ class Act(NamedTuple):
     outputs: Outputs
 
 
+class Keys(NamedTuple):
+    """What the noise of an engine is keyed by: the run's seed, global numbers of replicates `[R]`, and a version."""
+
+    seed: int
+    replicates: np.ndarray
+    version: int
+
+
 class Policy(Protocol):
     """A map from parameters `[R, P]` and a batch to named outputs.
 
@@ -44,6 +52,9 @@ class Policy(Protocol):
     trajectories are drawn and `precision` the type of its parameters unless a spec says otherwise; `critic` says
     whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
     (then `score` gives the trainer's log-probs). `prepare` turns parameters into the weights that are published;
+    `install` is what the engine makes of them (without keys: where outcomes are listed outside of a run); `record` what
+    it says of a batch that it did not score while acting, `misreport` what it says wrongly of drawn samples, and `law`
+    the log-probs that it drew from;
     `remember` starts what it carries from token to token, `recall` cuts one of its samples out of that, `packed` and
     `unpacked` turn it into plain containers and back; `act` chooses the actions of one token position from keyed
     draws, at least for the rows that are `active` (None: all); `value` is the critic at an observation; `forward`
@@ -81,6 +92,14 @@ class Policy(Protocol):
     def initial(self, replicates: int | np.ndarray, dtype: torch.dtype, seed: int = 0) -> Tensor: ...
 
     def prepare(self, parameters: Tensor) -> Weights: ...
+
+    def install(self, weights: Weights, keys: Keys | None) -> Weights: ...
+
+    def record(self, view: View, batch: Batch) -> Outputs: ...
+
+    def misreport(self, outputs: Outputs, draws: Draws) -> Outputs: ...
+
+    def law(self, view: View, batch: Batch) -> Tensor | None: ...
 
     def remember(self, seen: Tensor) -> Any: ...
 
@@ -124,6 +143,26 @@ class Plain:
         """Whether there is an output `value`."""
         return "value" in self.outputs
 
+    def install(self, weights: Weights, keys: Keys | None) -> Weights:
+        """The weights as they were published."""
+        return weights
+
+    def record(self, view: View, batch: Batch) -> Outputs:
+        """The first output at the weights that generated the batch."""
+        return self.forward(view, batch, self.outputs[:1]).outputs
+
+    def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
+        """What was recorded is what was drawn from."""
+        return outputs
+
+    def law(self, view: View, batch: Batch) -> Tensor | None:
+        """Log-probs of the law that actions were drawn from, `[R, G, N, T]`; None: the recorded ones."""
+        return None
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """Every policy has its own."""
+        raise NotImplementedError
+
     def remember(self, seen: Tensor) -> Any:
         """Nothing."""
 
@@ -155,6 +194,11 @@ class Plain:
         raise checks.InputError(
             "advantage", "opob", "one that needs no score norm of each sample", "use advantages.group_mean()"
         )
+
+
+def installed(policy: Policy, weights: Weights, keys: Keys | None = None) -> Weights:
+    """What the engine of a policy makes of published weights; they are left alone where the sampler is the trainer."""
+    return policy.install(weights, keys) if policy.mismatched else weights
 
 
 def absorbed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,8 @@ from asyncsim.base import checks
 from asyncsim.fusing.primitives import added, counted, entries, first_places, primitive, rows_of
 from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights
-from asyncsim.policies._policy import Act, Forward, Plain, count
+from asyncsim.policies._engine import PLAIN, Engine
+from asyncsim.policies._policy import Act, Forward, Keys, Plain, count
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,16 @@ class Tabular(Plain):
     actions: int
     logits: tuple[tuple[float, ...], ...] | None = None
     reference: tuple[tuple[float, ...], ...] | None = None
+    engine: Engine = PLAIN
 
     outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "kl", "log_probs", "reference", "reference_log_probs")
     threads: ClassVar[int] = 1
     apart: ClassVar[bool] = True
+
+    @cached_property
+    def mismatched(self) -> bool:  # type: ignore[override]
+        """Whether its engine samples from another law than the policy, or records another one."""
+        return not self.engine.plain
 
     @property
     def size(self) -> int:
@@ -49,10 +57,41 @@ class Tabular(Plain):
         log_prob, prob = shifted - total.log(), weights / total
         return {"log_prob": log_prob, "prob": prob, "cdf": prob.cumsum(-1)}
 
+    def install(self, weights: Weights, keys: Keys | None) -> Weights:
+        """Published tables, with those that the engine draws from where they differ."""
+        return self.engine.install(weights, keys)
+
+    def record(self, view: View, batch: Batch) -> Outputs:
+        """The log-probs that the engine reports."""
+        return {"log_prob": self._of_engine("reported", view, batch)}
+
+    def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
+        """Recorded outputs with what the engine's reports add to each token or sequence."""
+        if not self.engine.apart or self.engine.noise_in == "logits":
+            return outputs
+        return {**outputs, "log_prob": self.engine.misreport(outputs["log_prob"], draws)}
+
+    def law(self, view: View, batch: Batch) -> Tensor | None:
+        """Log-probs of the engine's law; refused where every token has its own."""
+        checks.require(
+            not self.engine.apart,
+            "noise_per",
+            self.engine.noise_per,
+            "'version' where outcomes are listed",
+            "use sampling='monte_carlo' without the diagnostics bias and variance",
+        )
+        return self._of_engine("sampled", view, batch)
+
+    def score(self, view: View, batch: Batch) -> Tensor:
+        """Log-probs of the policy itself at the behavior weights, `[R, G, N, T]`."""
+        return self.forward(view, batch, ("log_prob",)).outputs["log_prob"]
+
     def act(
         self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Actions of one token position by inverse CDF, int64 `[R, G, N]`."""
+        """Actions of one token position by inverse CDF, int64 `[R, G, N]`; with noise of tokens, what is recorded."""
+        if self.engine.apart and self.engine.noise_in == "logits":
+            return self.engine.act(view, state, draws, token)
         from asyncsim.policies import _tabular_kernels as kernels
 
         uniform, cdf = draws.uniform(token, 0), view.weights["cdf"].double()
@@ -114,7 +153,12 @@ class Tabular(Plain):
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
-        return {"policy": "tabular", "rows": self.rows, "actions": self.actions}
+        return {"policy": "tabular", "rows": self.rows, "actions": self.actions, **self.engine.describe()}
+
+    def _of_engine(self, name: str, view: View, batch: Batch) -> Tensor:
+        """Entries of one of the engine's tables, `[R, G, N, T]`."""
+        view = _narrow(view)
+        return entries(view.weights[name], self._cells(view, batch))
 
     def _cells(self, view: View, batch: Batch) -> Tensor:
         """Index of every token's (slot, replicate, row, action) in the narrowed tables, int64 `[R, G, N, T]`."""
@@ -199,19 +243,43 @@ def _finite(log_prob: Tensor) -> Tensor:
     return torch.where(torch.isinf(log_prob), torch.zeros((), dtype=log_prob.dtype), log_prob)
 
 
-def tabular(rows: int = 1, actions: int = 2, logits: Any = None, reference: Any = None) -> Tabular:
+def tabular(
+    rows: int = 1,
+    actions: int = 2,
+    logits: Any = None,
+    reference: Any = None,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int = 0,
+    noise: float = 0.0,
+    noise_law: str = "normal",
+    noise_per: str = "token",
+    noise_in: str = "logits",
+) -> Tabular:
     """Softmax policy over a table of free logits: pi(a|s) = exp(theta_sa) / sum_b exp(theta_sb).
+
+    It may be sampled by an engine that differs from it: mu(a|s) ~ exp((log pi(a|s) + e_a) / temperature) on the actions
+    that are kept. The recorded `log_prob` is then the engine's, and `scored_log_prob` is log pi at the same weights.
 
     Arguments: `rows` S and `actions` A of the table; `logits`, initial values `[S, A]` in nats (default zeros);
     `reference`, logits `[S, A]` of the distribution that the outputs `kl` and `reference` refer to (default uniform).
-    Returns a policy of P = S A parameters with the outputs `log_prob`, `entropy`, `kl` = KL(pi || reference) and
-    `reference` (log-prob of the token under it), each per token in nats, `[R, G, N, T]`, and of all actions `log_probs`
-    and `reference_log_probs`, `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 actions) or logits of another
-    shape. Source: textbook.
+    Of the engine: `temperature` > 0; `top_k`, how many of the likeliest actions are kept (0: all); `top_p` in (0, 1],
+    the probability that the likeliest ones must hold; equal actions go together. `noise`, standard deviation of e in
+    nats, at most 10; `noise_law`, "normal", "uniform", or "student" (5 degrees of freedom; student:3 has 3);
+    `noise_per`, how long a draw lasts: "token", "sequence" or "version". `noise_in`: "logits", the engine samples from
+    logits that are off, each action by its own e, and reports what it sampled from; "reports", it samples rightly and
+    the log-probs that it reports are off by one e. Returns a policy of P = S A parameters with the outputs `log_prob`,
+    `entropy`, `kl` = KL(pi || reference) and `reference` (log-prob of the token under it), each per token in nats,
+    `[R, G, N, T]`, and of all actions `log_probs` and `reference_log_probs`, `[R, G, N, T, A]`. Raises `InputError` for
+    sizes below 1 (2 actions), logits of another shape, or an engine outside these ranges. Source: textbook; Bailey 1994
+    for draws of "student".
 
     >>> policy = tabular(rows=1, actions=2, logits=[[0.0, 1.0]])
     >>> policy.prepare(policy.initial(1))["prob"].round(decimals=3).tolist()
     [[[0.269, 0.731]]]
+    >>> policy = tabular(rows=1, actions=3, logits=[[2.0, 1.0, 0.0]], top_p=0.8)
+    >>> policy.install(policy.prepare(policy.initial(1)), None)["sampled"].exp().round(decimals=3).tolist()
+    [[[0.731, 0.269, 0.0]]]
     """
     checks.integer("rows", rows, 1, "give every state a row")
     checks.integer("actions", actions, 2, "a policy needs a choice")
@@ -221,7 +289,8 @@ def tabular(rows: int = 1, actions: int = 2, logits: Any = None, reference: Any 
         tables.append(
             None if value is None else _rows(checks.finite_array(name, value, shape, "give one row per state"))
         )
-    return Tabular(rows, actions, *tables)
+    engine = Engine(temperature, top_p, top_k, noise, noise_law, noise_per, noise_in).check(actions)
+    return Tabular(rows, actions, tables[0], tables[1], engine)
 
 
 def _rows(table: np.ndarray) -> tuple[tuple[float, ...], ...]:

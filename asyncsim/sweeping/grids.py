@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -138,6 +139,8 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
     place, _, argument = {"staleness": "system.staleness"}.get(name, name).rpartition(".")
     if place in ("schedule", "model"):
         place, argument = "system", name.removeprefix("schedule.")
+    if place == "policy" and spec.policy is None and inspect.signature(spec.task.policy).parameters:
+        return spec.replace(policy=spec.task.policy(**{argument: value}))
     if place in ("task", "system", "method", "policy"):
         return spec.replace(**{place: _remade(name, getattr(spec, place), argument, value)})
     names = knobs.numbered(spec.update.links)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from asyncsim.base import checks, plugins
 from asyncsim.learning import versions
 from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View
+from asyncsim.policies._engine import Engine
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.tabular import tabular
 from asyncsim.tasks._task import Outcomes, Simple
@@ -24,6 +25,8 @@ OUTCOME_LIMIT = 1_000_000
 CELLS = 1 << 22
 """Arms at most: each mean is a number of the task."""
 _COUNTLESS = 10**30
+ENGINE = tuple(field.name for field in fields(Engine))
+"""Arguments of a policy's sampler."""
 REWARDS = ("fixed", "bernoulli", "gaussian")
 
 
@@ -76,9 +79,20 @@ class TabularTask(Simple):
         """Reward, or its mean or success probability, of finished sequences `[..., T]` -> `[...]`."""
         raise NotImplementedError
 
-    def policy(self) -> Policy:
-        """The default policy: free logits for every row."""
-        return tabular(self.rows, self.actions, self.logits, self.penalty.reference)
+    def policy(self, **engine: Any) -> Policy:
+        """The default policy: free logits for every row; arguments are those of its sampler, as in `tabular`.
+
+        >>> import asyncsim as sim
+        >>> sim.tasks.softmax_bandit(arms=3).policy(temperature=0.7).describe()["sampler"]
+        {'temperature': 0.7}
+        """
+        if not engine:
+            return tabular(self.rows, self.actions, self.logits, self.penalty.reference)
+        for name in engine:
+            checks.one_of("policy argument", name, ENGINE, "rows, actions and logits are the task's own")
+        make = plugins.load("asyncsim.policies", "tabular", "policy")
+        policy: Policy = make(self.rows, self.actions, self.logits, self.penalty.reference, **engine)
+        return policy
 
     def check(self, policy: Any) -> None:
         """Refuse a policy without this task's table."""

@@ -85,6 +85,8 @@ ENDS = {
     # Each part moves with its own cause and stays where the other one is large.
     "ess_staleness": lambda n: (parted(n, stale=40.0), 0.5, parted(n, rounded=40.0), 1.0),
     "ess_mismatch": lambda n: (parted(n, rounded=40.0), 0.5, parted(n, stale=40.0), 1.0),
+    "kl_staleness": lambda n: (parted(n, stale=40.0), -20.0, parted(n, rounded=40.0), 0.0),
+    "kl_mismatch": lambda n: (parted(n, rounded=40.0), -20.0, parted(n, stale=40.0), 0.0),
     "staleness_variance": lambda n: (parted(n, rounded=40.0), 0.0, parted(n, stale=40.0), 400.0),
     "mismatch_variance": lambda n: (parted(n, stale=40.0), 0.0, parted(n, rounded=40.0), 400.0),
     "episodes": lambda n: (ending(n, False, NAN), 0.0, ending(n, True, 1.0), 40.0),
