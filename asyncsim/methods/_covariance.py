@@ -14,8 +14,13 @@ def covariance(step: Step, advantage: Tensor) -> Tensor:
     Where a log-prob that counts is not finite, no token of the replicate has a covariance.
     """
     live = step.mask > 0
-    nothing = torch.zeros((), dtype=step.mask.dtype, device=step.mask.device)
-    log_prob = torch.where(live, step.current["log_prob"], nothing)
-    wide = torch.where(live, advantage.expand(step.mask.shape), nothing)
-    mean, level = ((step.share * x).sum((1, 2, 3), keepdim=True) for x in (wide, log_prob))
-    return torch.where(live, (wide - mean) * (log_prob - level), torch.full_like(log_prob, torch.nan))
+    # One after the other, and in place: few arrays of the step's size at one time.
+    wide = _centered(step, live, advantage.expand(step.mask.shape))
+    wide.mul_(_centered(step, live, step.current["log_prob"]))
+    return torch.where(live, wide, torch.full((), torch.nan, dtype=wide.dtype, device=wide.device))
+
+
+def _centered(step: Step, live: Tensor, each: Tensor) -> Tensor:
+    """Numbers of tokens less their mean over the step."""
+    kept = torch.where(live, each, torch.zeros((), dtype=step.mask.dtype, device=step.mask.device))
+    return kept.sub_((step.share * kept).sum((1, 2, 3), keepdim=True))

@@ -32,18 +32,23 @@ class CovarianceClip(Clip):
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """PPO's weight times the chance of a token to stay."""
-        return super().score_weight(step, advantage) * self._kept(step, advantage)
+        kept = self._kept(step, advantage)
+        return kept.mul_(super().score_weight(step, advantage))
 
     def _kept(self, step: Step, advantage: Tensor) -> Tensor:
         """1 outside the band; inside 1 - share / (mass of the band), or 0 where the band has less than that."""
-        together = covariance(step, advantage)
-        inside = (together > per_sample(self.lower)) & (together < per_sample(self.upper))
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
-        inside = inside.to(step.mask.dtype) * movable(self.applied(step), advantage, lowest, highest)
+        inside = self._in_band(covariance(step, advantage))
+        inside.mul_(movable(self.applied(step), advantage, lowest, highest))
         mass = (step.share * inside).sum((1, 2, 3), keepdim=True)
         # A number divided by a tensor is not, to the last bit, the same in a tensor of such numbers.
         dropped = per_sample(self.share) * torch.where(mass > 0, mass, torch.ones_like(mass)).reciprocal()
-        return 1.0 - inside * dropped.clamp(max=1.0)
+        return inside.mul_(dropped.clamp(max=1.0)).neg_().add_(1.0)
+
+    def _in_band(self, together: Tensor) -> Tensor:
+        """1 where the covariance is in the band, 0 elsewhere."""
+        inside = (together > per_sample(self.lower)) & (together < per_sample(self.upper))
+        return inside.to(together.dtype)
 
 
 def clip_cov(

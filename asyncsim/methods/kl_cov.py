@@ -37,15 +37,31 @@ class CovariancePull(Weight):
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A, less the slope of coefficient |l| where a token is selected."""
-        far = torch.where(step.anchored.abs() > _ROUNDING, step.anchored.sign(), torch.zeros_like(step.anchored))
-        pull = per_sample(self.coefficient) * far * self._selected(step, advantage)
-        return self.applied(step) * advantage - pull
+        pull = self._selected(step, advantage)
+        pull.mul_(step.anchored.sign()).mul_(per_sample(self.coefficient))
+        return (self.applied(step) * advantage).sub_(pull)
 
     def _selected(self, step: Step, advantage: Tensor) -> Tensor:
-        """1 for the tokens of largest covariance, 0 for others, `[R, G, N, T]`."""
-        together = covariance(step, advantage).double()
-        least = -ratios.quantile(-together, step.share, self.share).reshape(-1, 1, 1, 1)
-        return (together >= least - _ROUNDING * (1.0 + least.abs())).to(step.mask.dtype)
+        """1 for the tokens of largest covariance that are away from the anchor, 0 for others, `[R, G, N, T]`."""
+        together = covariance(step, advantage)
+        away = step.anchored.abs() > _ROUNDING
+        return (away & (together >= self._least(step, together))).to(step.mask.dtype)
+
+    def _least(self, step: Step, together: Tensor) -> Tensor:
+        """The smallest covariance that is selected, `[R, 1, 1, 1]`; NaN where a log-prob is not finite."""
+        flat, share = together.flatten(1), step.share.flatten(1)
+        wanted = torch.as_tensor(self.share, dtype=torch.float64).reshape(-1, 1)
+        rarest = torch.where(share > 0, share, torch.full((), torch.inf, dtype=share.dtype)).amin(1, keepdim=True)
+        # So many tokens hold the share that is wanted, whichever they are: no need to sort the others.
+        count = (wanted / rarest.double()).nan_to_num(0.0, posinf=0.0).ceil().max().item() + 1
+        nowhere = torch.full((), -torch.inf, dtype=flat.dtype)
+        largest, place = torch.where(share > 0, flat, nowhere).topk(min(int(count), flat.shape[1]))
+        held = share.gather(1, place).double().cumsum(1)
+        last = (held >= wanted - _ROUNDING).to(torch.int8).argmax(1, keepdim=True)
+        found = largest.double().gather(1, last)
+        broken = ((share > 0) & torch.isnan(flat)).any(1, keepdim=True)
+        found = torch.where(broken, torch.full_like(found, torch.nan), found - _ROUNDING * (1.0 + found.abs()))
+        return found.reshape(-1, 1, 1, 1)
 
 
 def kl_cov(

@@ -397,11 +397,20 @@ advance_at, advance_plain_at, advance_workers_at, rekey_at = _entry_points(diges
 def advance(state: State, stop_started: int, stop_finished: int) -> int:
     """`_advance`: run until so many batches have started or finished, or the caller has to act; the reason."""
     # Places that open later are events which the loop of workers does not have.
-    if state.workers and state.run.timed == 0:
+    if state.workers and state.run.timed == 0 and _places_are_right(state):
         at = advance_workers_at
     else:
         at = advance_plain_at if state.plain else advance_at
     return int(at(state.addresses, stop_started, stop_finished))
+
+
+def _places_are_right(state: State) -> bool:
+    """Whether each place is free or taken, and once: the loop of workers counts on it, and a changed state may not."""
+    run, heap = state.run, int(state.server[0].heap)
+    taken = state.group.place[state.codes[:heap] & ROW_MASK]
+    ring = state.free[(run.free_head + np.arange(run.free)) % state.free.size]
+    places = np.sort(np.concatenate([taken, ring]))
+    return bool(np.array_equal(places, np.arange(state.free.size)))
 
 
 def rekey(state: State) -> None:

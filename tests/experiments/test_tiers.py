@@ -47,6 +47,17 @@ def test_ppo_learns_as_its_peer(parity):
     assert theirs.mean() > 250
 
 
+def test_ppo_on_minibatches_learns_as_its_peer():
+    """Areas spread by 7 percent over seeds, the interval is 2 percent wide on each side."""
+    rows = _store.read("cartpole_minibatches")
+    ours, theirs = areas(rows, "asyncsim"), areas(rows, "stable-baselines3")
+    assert len(ours) == len(theirs) == 64
+    low, high = difference(ours, theirs)
+    assert -0.1 < low < high < 0.1
+    low, high = difference(0.85 * ours, theirs)
+    assert low < -0.1
+
+
 @pytest.mark.parametrize("factor", [0.85, 1.15])
 def test_another_learning_curve_would_not_pass(parity, factor):
     ours, theirs = areas(parity, "asyncsim"), areas(parity, "stable-baselines3")
@@ -140,7 +151,7 @@ def test_stale_gradients_align_on_the_bandit_as_predicted():
 
 
 FIGURES = {
-    "cartpole": lambda: cartpole.draw(_store.read("cartpole_parity"), _store.read("cartpole_staleness")),
+    "cartpole": lambda: cartpole.draw(*map(_store.read, cartpole.EXPERIMENTS)),
     "pendulum_tails": lambda: tails.draw(_store.read("pendulum_tails")),
     "gradient_alignment": lambda: alignment.draw(_store.read("gradient_alignment")),
 }
@@ -155,7 +166,7 @@ def test_a_figure_has_labels_and_intervals(name):
 
 
 def test_numbers_of_the_gallery_are_those_of_the_rows(parity, staleness):
-    told = cartpole.numbers(parity, staleness)
+    told = cartpole.numbers(parity, staleness, _store.read("cartpole_minibatches"))
     ours, theirs = areas(parity, "asyncsim"), areas(parity, "stable-baselines3")
     low, high = difference(ours, theirs)
     assert (told["seeds"], told["area"]) == (f"{len(ours)}", f"{ours.mean():.0f}")
