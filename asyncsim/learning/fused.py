@@ -34,6 +34,8 @@ from asyncsim.learning.versions import View
 
 OUTSIDE = ("version", "train_version", "realization", "trajectory", "after")
 """Fields of a batch that differ from batch to batch and are no tensors of the replicates."""
+AGE = ("batch", "age")
+"""Where a program is told how stale tokens are; that is made only for programs that read it."""
 FOLDERS = ("advantages", "diagnostics", "factors", "methods", "penalties", "policies", "tasks", "updates")
 """Where parts stand that do nothing but what their tensors say; planted defects and users' functions may."""
 UPDATES = 1000
@@ -80,8 +82,9 @@ class Fused:
         """As the updater's."""
         if self.why is not None:
             return self.updater.begin(now, batch, when, cuts)
+        if self.beginning is None or AGE in self.beginning.paths:
+            _ = batch.staleness
         tree = {"now": now._asdict(), "batch": batch.__dict__}
-        _ = batch.staleness
         try:
             if self.beginning is None:
                 self.beginning = Program(partial(self._begun, when, cuts), tree, now.parameters.shape[0], self.rows)
@@ -137,7 +140,7 @@ class _Update:
         self.cut, self.aged = None if part is None else part.cut, True
         tree = self._tree(now, batch, start, part)
         self.program = Program(self._recorded, tree, now.parameters.shape[0], fused.rows)
-        self.aged = ("batch", "age") in self.program.paths
+        self.aged = AGE in self.program.paths
 
     def __call__(
         self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None

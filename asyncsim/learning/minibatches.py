@@ -23,8 +23,6 @@ FLAT = ("samples", "tokens")
 WHEN = ("batch", "minibatch")
 TOKENWISE = ("action", "state", "mask", "index", "token_reward", "ended", "finished", "age")
 """Fields of a batch that have numbers for each token, or none."""
-TOKENWISE = ("action", "state", "mask", "index", "token_reward", "ended", "finished", "age")
-"""Fields of a batch that have numbers for each token, or none."""
 
 
 @dataclass(frozen=True)
