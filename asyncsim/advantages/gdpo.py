@@ -32,8 +32,8 @@ class Gdpo(GroupBaseline):
         total = self._standardized(step, step.reward)
         if self.limit is None:
             return total
-        short = (step.lengths <= _flat(self.limit)).to(total.dtype)
-        return total + _flat(self.weight) * self._standardized(step, short)
+        short = (step.lengths <= per_sample(self.limit, 3)).to(total.dtype)
+        return total + per_sample(self.weight, 3) * self._standardized(step, short)
 
     def finished(self, step: Step, advantages: Tensor) -> Tensor:
         """The same, standardized over the samples of the step."""
@@ -47,11 +47,6 @@ class Gdpo(GroupBaseline):
         relative = reward - reward.gather(-1, mass.argmax(-1, keepdim=True))
         centered = relative - (mass * relative).sum(-1, keepdim=True)
         return centered / ((mass * centered**2).sum(-1, keepdim=True).sqrt() + self.eps)
-
-
-def _flat(knob: Any) -> Any:
-    value = per_sample(knob)
-    return value if isinstance(value, float) else value[..., 0]
 
 
 def gdpo(limit: Any = None, weight: Any = 1.0, eps: float = 1e-6) -> Gdpo:

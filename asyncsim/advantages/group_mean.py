@@ -20,8 +20,7 @@ class GroupMean(GroupBaseline):
 
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
-        shift = per_sample(self.shift)
-        return step.reward - (step.group_mean() + (shift if isinstance(shift, float) else shift[..., 0]))
+        return step.reward - (step.group_mean() + per_sample(self.shift, 3))
 
 
 def group_mean(shift: Any = 0.0) -> GroupMean:

@@ -20,8 +20,7 @@ class Offset(Baseline):
 
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
-        v = per_sample(self.v)
-        return step.reward - (v if isinstance(v, float) else v[..., 0])
+        return step.reward - per_sample(self.v, 3)
 
 
 def offset(v: Any) -> Offset:

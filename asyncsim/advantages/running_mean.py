@@ -26,8 +26,7 @@ class RunningMean(Remembering):
 
     def apply(self, step: Step, state: State) -> tuple[Tensor, State]:
         """Rewards less the baseline, `[R, G, N]`; the batch's mean joins the sum."""
-        decay = per_sample(self.decay)
-        decay = decay if isinstance(decay, float) else decay[:, 0, 0]
+        decay = per_sample(self.decay, 2)
         seen, weight = state["sum"], state["weight"]
         baseline = seen / torch.where(weight > 0, weight, torch.ones_like(weight))
         mean = step.batch_mean(step.reward.double()).unsqueeze(-1)

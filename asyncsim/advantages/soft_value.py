@@ -21,8 +21,7 @@ class SoftValue(GroupBaseline):
 
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
-        temperature = per_sample(self.temperature)
-        temperature = temperature if isinstance(temperature, float) else temperature[..., 0]
+        temperature = per_sample(self.temperature, 3)
         mass, reward = step.batch.mass.expand(step.reward.shape), step.reward
         below = torch.full((), -torch.inf, dtype=reward.dtype, device=reward.device)
         best = torch.where(mass > 0, reward, below).amax(-1, keepdim=True)

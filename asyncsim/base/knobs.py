@@ -179,6 +179,6 @@ def bind(part: Any, replicates: np.ndarray) -> Any:
     return dataclasses.replace(part, **changes)  # type: ignore[type-var]
 
 
-def per_sample(value: Any) -> Any:
-    """A bound knob `[R, 1]` shaped `[R, 1, 1, 1]`; a plain number as it is."""
-    return value if isinstance(value, float) else value.reshape(-1, 1, 1, 1)
+def per_sample(value: Any, axes: int = 4) -> Any:
+    """A bound knob `[R, 1]` with so many axes, `[R, 1, 1, 1]` for numbers of tokens; a plain number as it is."""
+    return value if isinstance(value, float) else value.reshape(-1, *[1] * (axes - 1))

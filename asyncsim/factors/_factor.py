@@ -21,12 +21,12 @@ _FARTHEST = 1e30
 
 
 class Factor:
-    """A factor on score weights; a subclass says which. By default it reads no proximal policy."""
+    """A factor on score weights; a subclass says which. One to or from the proximal policy has a `ratio`, not "r"."""
 
     @property
     def proximal(self) -> bool:
         """Whether it reads log-probs of the proximal policy."""
-        return False
+        return getattr(self, "ratio", "r") != "r"
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
         """What multiplies c, `[R, G, N, T or 1]`; what it says of masked tokens does not matter."""
@@ -58,11 +58,6 @@ class Band(Mask):
     high: Any = field(metadata=MARK)
     ratio: str = "r"
 
-    @property
-    def proximal(self) -> bool:
-        """Whether it reads log-probs of the proximal policy."""
-        return self.ratio == "h"
-
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the ratio is inside its band, bounds included."""
         value = self.value(step, log_ratio(step, self.ratio))
@@ -80,11 +75,6 @@ class Bounded(Mask):
     high: Any = field(metadata=MARK)
     reduce: str = "mean"
     ratio: str = "r"
-
-    @property
-    def proximal(self) -> bool:
-        """Whether it reads log-probs of the proximal policy."""
-        return self.ratio == "h"
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the reduced statistic is at most `high`."""

@@ -159,11 +159,6 @@ class TokenVeto(Mask):
     threshold: Any = field(default=1e-4, metadata=MARK)
     ratio: str = "r"
 
-    @property
-    def proximal(self) -> bool:
-        """Whether it reads log-probs of the proximal policy."""
-        return self.ratio == "h"
-
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Sequences without such a token, `[R, G, N, 1]`."""
         of_tokens = log_ratio(step, self.ratio)

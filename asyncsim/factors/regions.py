@@ -22,11 +22,6 @@ class LogClamp(Mask):
     level: str = "token"
     ratio: str = "r"
 
-    @property
-    def proximal(self) -> bool:
-        """Whether it reads log-probs of the proximal policy."""
-        return self.ratio != "r"
-
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the log ratio is inside the clamp, `[R, G, N, T or 1]`."""
         each = step.drift if self.ratio == "u" else log_ratio(step, self.ratio)
@@ -67,11 +62,6 @@ class TvMask(Mask):
     high: Any = field(default=0.2, metadata=MARK)
     signed: bool = False
     ratio: str = "r"
-
-    @property
-    def proximal(self) -> bool:
-        """Whether it reads log-probs of the proximal policy."""
-        return self.ratio == "h"
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Sequences that are near, `[R, G, N, 1]`; with `signed` also tokens that come back, `[R, G, N, T]`."""

@@ -156,14 +156,12 @@ def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
 
 def row(value: Any) -> Any:
     """A bound knob for rows `[R, K, n]`; a plain number as it is."""
-    value = per_sample(value)
-    return value if isinstance(value, float) else value[..., 0]
+    return per_sample(value, 3)
 
 
 def flat(value: Any) -> Any:
     """A bound knob for numbers of parts `[R, K]`; a plain number as it is."""
-    value = per_sample(value)
-    return value if isinstance(value, float) else value[..., 0, 0]
+    return per_sample(value, 2)
 
 
 def outward(log_ratio: Tensor, advantage: Tensor) -> Tensor:
