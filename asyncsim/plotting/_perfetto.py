@@ -1,8 +1,9 @@
 """A timeline as a trace file: the JSON of trace events that Perfetto (ui.perfetto.dev) and Chrome's viewer open.
 
-Each sample of each place's groups has a track, cut where the version of its tokens changes. The trainer and the weights
-on their way have tracks. Counters show groups in generation and waiting, and the staleness of each batch. One second of
-the simulation is one second of the trace.
+Each sample is a slice named by its staleness when trained, so that the viewer colors equal staleness alike. In it stand
+the stretches of one version, and an arrow leads to its batch. The trainer and the weights on their way have tracks.
+Counters show groups in generation and waiting, and the staleness of each batch. One second of the simulation is one
+second of the trace.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base.records import Timeline
-from asyncsim.plotting._pieces import count, pieces, written_until
+from asyncsim.plotting._pieces import ages, count, pieces, written_until
 
 _GENERATORS, _TRAINER, _COUNTERS = 1, 2, 3
 _BATCHES, _WEIGHTS = 1, 2
@@ -58,14 +59,28 @@ def _slice(process: int, thread: int, start: float, stop: float, name: str, args
 def _samples(timeline: Timeline, size: int) -> list[dict[str, Any]]:
     samples, end, events = timeline.samples, float(timeline.header["seconds"]), []
     columns = ("sample", "group", "work", "attempt", "batch", "fate")
+    stale, trained = ages(timeline).tolist(), timeline.batches["t_start"]
     for n in np.flatnonzero(samples["v_start"] >= 0).tolist():
-        stop = written_until(timeline, n, end)
+        start, stop = float(samples["t_start"][n]), written_until(timeline, n, end)
         track = int(samples["place"][n]) * size + n % size
         args = {name: samples[name][n].item() for name in columns}
+        events.append(_slice(_GENERATORS, track, start, stop, _named(stale[n], args["fate"]), args))
         for left, right, version in pieces(timeline, n, stop):
-            label = f"group {args['group']}, version {version}"
-            events.append(_slice(_GENERATORS, track, left, right, label, args | {"version": version}))
+            events.append(_slice(_GENERATORS, track, left, right, f"version {version}", {"version": version}))
+        if stale[n] >= 0:
+            # An arrow begins inside its slice, and ends in the one that encloses its head.
+            arrow = {"name": "trained", "cat": "asyncsim", "id": args["sample"], "pid": _GENERATORS, "tid": track}
+            begin = {"ph": "s", "ts": (start + stop) / 2 * MICRO}
+            head = {"ph": "f", "bp": "e", "pid": _TRAINER, "tid": _BATCHES, "ts": trained[args["batch"]].item() * MICRO}
+            events += [arrow | begin, arrow | head]
     return events
+
+
+def _named(stale: int, fate: str) -> str:
+    """Name of a sample's slice, which decides its color."""
+    if stale >= 0:
+        return f"staleness {stale}"
+    return "not finished" if fate == "unfinished" else "thrown away"
 
 
 def _batches(timeline: Timeline) -> list[dict[str, Any]]:

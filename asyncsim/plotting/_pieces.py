@@ -30,6 +30,14 @@ def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, 
     return [(left, right, version + k) for k, (left, right) in enumerate(itertools.pairwise(edges))]
 
 
+def ages(timeline: Timeline) -> np.ndarray:
+    """Staleness of every sample when it was first trained, in versions, by its first token; -1 where it never was."""
+    samples = timeline.samples
+    trained = samples["batch"] >= 0
+    version = timeline.batches["version"][np.where(trained, samples["batch"], 0)] if trained.any() else 0
+    return np.where(trained, version - samples["v_start"], -1)
+
+
 def count(up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(times, how many are there from then on) of what comes and goes; who never comes is left out."""
     arrived = np.isfinite(up)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from matplotlib import style
+from matplotlib import colormaps, style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -153,6 +153,11 @@ def label(name: str) -> str:
     text = re.sub(r"\^(\d)\)$", r"$^\1$)", notation.label(name))
     words = text.partition(" $")[0]
     return text.replace(" $", "\n$", 1) if len(words) > 15 else text
+
+
+def staleness(share: float) -> tuple[float, float, float, float]:
+    """The color of staleness, from none (0) to the largest in a picture (1); nothing else has colors of this ramp."""
+    return colormaps["YlOrRd"](0.12 + 0.78 * share)
 
 
 def note(ax: Axes, text: str) -> None:

@@ -1,137 +1,207 @@
-"""A timeline: one lane per place colored by the version that generates, training and publishes below."""
+"""A timeline: one box a sample, colored by its staleness when trained; below them the ages in every trained batch."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
 
 from asyncsim.base.records import Timeline
 from asyncsim.plotting import _style
-from asyncsim.plotting._pieces import count, pieces, written_until
+from asyncsim.plotting._pieces import ages, written_until
 
-PLACES = 24
-BATCHES = 16
-"""A page holds so many lanes and so many batches; the title says what is left out."""
+BATCHES = 10
+ROWS = 16
+"""A page holds so many batches and so many rows of boxes; a remark says what is left out."""
+LEVELS = 6
+"""Colors of staleness; where there are more values, neighbors share one."""
+LOOKS: dict[str, dict[str, Any]] = {
+    "thrown away": {"facecolor": "#e9ecef", "hatch": "//////", "edgecolor": _style.COLORS["muted"]},
+    "not finished yet": {"facecolor": "white", "linestyle": ":", "edgecolor": _style.INK},
+}
+"""Boxes of samples that were not trained."""
 
 
 def draw_timeline(timeline: Timeline) -> Figure:
-    """Who generated what under which version, what was trained and when weights moved."""
-    places = 1 + int(timeline.samples["place"].max(initial=0))
-    lanes, end = min(places, PLACES), window(timeline)
-    queued = bool(timeline.groups)
-    figure = _style.picture(2 * _style.COLUMN, 1.4 + 0.7 * queued + 0.15 * max(4, lanes))
-    # Lay out the panels.
-    heights = [max(4.0, lanes), *[5.0] * queued, 2.5]
-    upper, *middle, lower = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    newest = int(np.sum(timeline.publishes["t_install"] < end))
-    # Draw generation, queue and training.
-    norm = BoundaryNorm(np.arange(newest + 2) - 0.5, newest + 1)
-    generation(upper, timeline, lanes, end, norm)
-    for ax in middle:
-        queue(ax, timeline, end)
-    training(lower, timeline, end, norm)
-    for ax in (upper, *middle, lower):
-        for installed in timeline.publishes["t_install"][:newest]:
-            ax.axvline(installed, color=_style.INK, linewidth=0.5, alpha=0.5, zorder=0.5)
-    # Explain the colors.
-    bar = figure.colorbar(ScalarMappable(norm, colors(newest + 1)), ax=[upper, *middle, lower], pad=0.01, aspect=30)
-    bar.set_label(_style.label("version"))
-    bar.minorticks_off()
-    bar.set_ticks(range(0, newest + 1, math.ceil((newest + 1) / 9)))
-    batches = len(timeline.batches["batch"])
-    # Say what is left out.
-    some = f"first {lanes} of {places} places" if lanes < places else f"{places} place{'s' if places > 1 else ''}"
-    some += f", first {BATCHES} of {batches} batches" if batches > BATCHES else f", {batches} batches"
-    cut = "shown: " if lanes < places or batches > BATCHES else ""
-    name = timeline.header.get("name", "system")
-    figure.suptitle(f"{name}: {cut}{some}; color is the version that generates or is trained", x=0.01, ha="left")
+    """Who generated what and how stale it was when trained, of some batches behind the start."""
+    page = Page(timeline)
+    figure = _style.picture(2 * _style.COLUMN, 1.9 + 0.16 * max(5, len(page.slots) * page.size))
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[max(5, len(page.slots) * page.size), 5])
+    generation(upper, page)
+    training(lower, page)
+    for installed in timeline.publishes["t_install"]:
+        if page.begin <= installed <= page.end:
+            for ax in (upper, lower):
+                ax.axvline(installed, color=_style.INK, linewidth=0.5, alpha=0.4, zorder=0)
+    handles = [
+        Patch(facecolor=page.color(k), edgecolor=_style.INK, label=page.words(k) + " versions old" * (k == 0))
+        for k in range(len(page.levels) - 1)
+    ]
+    used = {page.look(n)[0] for n in page.samples.tolist()}
+    handles += [Patch(label=name, **look) for name, look in LOOKS.items() if name in used]
+    upper.legend(handles=handles, ncols=len(handles), loc="upper center", bbox_to_anchor=(0.5, 0.0), handlelength=1.3)
+    upper.set_title(page.finding())
     return figure
 
 
-def generation(ax: Axes, timeline: Timeline, lanes: int, end: float, norm: BoundaryNorm) -> Axes:
-    """Bars of all samples, those of one group side by side in the lane of its place; unfinished ones are pale."""
-    samples = timeline.samples
-    size = int(np.bincount(samples["group"]).max()) if len(samples["group"]) else 1
-    bars, versions, pale = [], [], []
-    for n in np.flatnonzero((samples["place"] < lanes) & (samples["t_start"] < end)).tolist():
-        top = samples["place"][n] - 0.4 + 0.8 * (samples["sample"][n] % size) / size
-        finished = bool(np.isfinite(samples["t_end"][n]))
-        for left, right, version in pieces(timeline, n, written_until(timeline, n, end)):
-            bars.append((left, right, top, top + 0.8 / size))
-            versions.append(version)
-            pale.append(not finished)
-    draw_bars(ax, bars, versions, norm, pale)
-    ax.set(ylim=(lanes - 0.4, -0.6), ylabel="place", yticks=range(0, lanes, math.ceil(lanes / 8)))
+@dataclass(frozen=True)
+class Page:
+    """What fits on one picture: a stretch of time behind the start, and some slots."""
+
+    timeline: Timeline
+
+    @cached_property
+    def shown(self) -> range:
+        """Batches in the picture: the first that none of the groups of version 0 is in, and those behind it."""
+        count = len(self.timeline.batches["batch"])
+        first = self.timeline.groups["v_submit"] == 0
+        warm = 1 + int(self.timeline.groups["batch"][first].max(initial=-1))
+        warm = max(0, min(warm, count - BATCHES))
+        return range(warm, min(count, warm + BATCHES))
+
+    @cached_property
+    def begin(self) -> float:
+        """First second of the picture."""
+        return 0.0 if self.shown.start == 0 else float(self.timeline.batches["t_start"][self.shown.start])
+
+    @cached_property
+    def end(self) -> float:
+        """Last second of the picture; one behind the first where nothing lasts."""
+        seconds = float(self.timeline.header["seconds"])
+        stop = float(self.timeline.batches["t_end"][self.shown.stop - 1]) if len(self.shown) else seconds
+        stop = stop if math.isfinite(stop) else seconds
+        return stop if stop > self.begin else self.begin + 1.0
+
+    @cached_property
+    def size(self) -> int:
+        """Samples of a group, which share a slot."""
+        return max(1, int(np.bincount(self.timeline.samples["group"]).max(initial=0)))
+
+    @cached_property
+    def slots(self) -> np.ndarray:
+        """Slots in the picture: all that write in it, or some of them at equal distances."""
+        used = np.unique(self.timeline.samples["place"][self._written])
+        count = min(len(used), max(2, ROWS // self.size))
+        return used[np.linspace(0, len(used) - 1, count).round().astype(int)] if count else used
+
+    @cached_property
+    def _written(self) -> np.ndarray:
+        """Rows of all samples that are written in the stretch of time."""
+        table = self.timeline.samples
+        rows = np.flatnonzero((table["v_start"] >= 0) & (table["t_start"] < self.end))
+        stops = [written_until(self.timeline, n, self.end) for n in rows.tolist()]
+        return rows[np.array(stops, dtype=float) > self.begin]
+
+    @cached_property
+    def samples(self) -> np.ndarray:
+        """Rows of the samples in the picture."""
+        return self._written[np.isin(self.timeline.samples["place"][self._written], self.slots)]
+
+    @cached_property
+    def ages(self) -> np.ndarray:
+        """Staleness of every sample when it was first trained, in versions; -1 where it never was."""
+        return ages(self.timeline)
+
+    @cached_property
+    def trained(self) -> list[np.ndarray]:
+        """Staleness of the groups of every batch in the picture."""
+        uses, groups = self.timeline.uses, self.timeline.groups
+        stale = self.timeline.batches["version"][uses["batch"]] - groups["v_start"][uses["group"]]
+        return [stale[uses["batch"] == number] for number in self.shown]
+
+    @cached_property
+    def levels(self) -> np.ndarray:
+        """Least staleness of every color, from 0, and 1 more than the largest; about equally many have each."""
+        found = np.concatenate([[0], self.ages[self.samples], *self.trained]).clip(0)
+        if found.max() < LEVELS:
+            return np.arange(found.max() + 2)
+        shares = np.quantile(found, np.linspace(0, 1, LEVELS + 1)[1:-1]).round().astype(int)
+        return np.unique([0, *shares, found.max() + 1])
+
+    def level(self, age: Any) -> Any:
+        """Number of the color of a staleness."""
+        return np.searchsorted(self.levels, age, side="right") - 1
+
+    def color(self, level: int) -> Any:
+        """Color of a level."""
+        return _style.staleness(level / max(1, len(self.levels) - 2))
+
+    def words(self, level: int) -> str:
+        """Staleness of a level."""
+        least, most = self.levels[level], self.levels[level + 1] - 1
+        return f"{least}" if least == most else f"{least}-{most}"
+
+    def look(self, n: int) -> tuple[str, dict[str, Any]]:
+        """What became of a sample, and how its box looks."""
+        if self.ages[n] >= 0:
+            return "trained", {"facecolor": self.color(self.level(self.ages[n])), "edgecolor": _style.INK}
+        fate = str(self.timeline.samples["fate"][n])
+        name = "not finished yet" if fate == "unfinished" else "thrown away"
+        return name, LOOKS[name]
+
+    def finding(self) -> str:
+        """The title: how old data are on average, and what is thrown away, behind the start."""
+        name = self.timeline.header.get("name", "system")
+        uses, groups = self.timeline.uses, self.timeline.groups
+        late = uses["batch"] >= self.shown.start
+        stale = self.timeline.batches["version"][uses["batch"]] - groups["v_start"][uses["group"]]
+        if not late.any():
+            return f"{name}: nothing is trained"
+        over = (groups["t_left"] >= self.begin) & (groups["fate"] != "unfinished")
+        lost = float(np.mean(groups["fate"][over] != "trained")) if over.any() else 0.0
+        text = f"{name}: trained on data {stale[late].mean():.2g} versions old"
+        return text + (f", after throwing away {lost:.0%} of groups" if lost > 0.0 else "")
+
+
+def generation(ax: Axes, page: Page) -> Axes:
+    """A box for every sample; those of one group stand side by side in its slot."""
+    rows = page.size * len(page.slots)
+    row = np.searchsorted(page.slots, page.timeline.samples["place"]) * page.size
+    for n in page.samples.tolist():
+        start = float(page.timeline.samples["t_start"][n])
+        stop = written_until(page.timeline, n, page.end)
+        top = row[n] + int(page.timeline.samples["sample"][n]) % page.size - 0.4
+        _, look = page.look(n)
+        ax.add_patch(Rectangle((start, top), stop - start, 0.8, linewidth=0.6, **look))
+    every = math.ceil(len(page.slots) / 8)
+    places = page.size * np.arange(len(page.slots))[::every] + (page.size - 1) / 2
+    ax.set(ylim=(rows - 0.4, -0.6), ylabel="generator slot", yticks=places)
+    ax.set_yticklabels([str(slot) for slot in page.slots[::every]])
+    ax.tick_params(labelbottom=False)
     return ax
 
 
-def training(ax: Axes, timeline: Timeline, end: float, norm: BoundaryNorm) -> Axes:
-    """Bars of all batches by the version they are trained at, and of weights on their way to the generators."""
-    batches, publishes = timeline.batches, timeline.publishes
-    bars, versions = [], []
-    for start, stop, version in zip(batches["t_start"], batches["t_end"], batches["version"], strict=True):
-        if start < end:
-            bars.append((start, min(stop, end), -0.4, 0.4))
-            versions.append(int(version))
-    draw_bars(ax, bars, versions, norm, [False] * len(bars))
-    for start, stop in zip(publishes["t_snapshot"], publishes["t_install"], strict=True):
-        if stop <= end:
-            ax.plot([start, stop], [1, 1], color=_style.INK, linewidth=2.0, solid_capstyle="butt")
-            ax.plot(stop, 1, marker="^", markersize=3.5, color=_style.INK, clip_on=False)
-    ax.set(ylim=(1.6, -0.6), yticks=[0, 1], yticklabels=["train", "publish"])
-    ax.set(xlim=(0, end), xlabel="simulated time (s)")
+def training(ax: Axes, page: Page) -> Axes:
+    """Every batch as a column of its groups' ages, the oldest on top, with the age written where there is room."""
+    batches = page.timeline.batches
+    thin = 0.004 * (page.end - page.begin)
+    for number, stale in zip(page.shown, page.trained, strict=True):
+        start, stop = float(batches["t_start"][number]), float(batches["t_end"][number])
+        width = max(min(stop if math.isfinite(stop) else page.end, page.end) - start, thin)
+        # Groups of one color are one box.
+        levels, counts = np.unique(page.level(stale), return_counts=True)
+        edges = np.concatenate([[0], np.cumsum(counts)]) / max(1, len(stale))
+        for level, low, high in zip(levels.tolist(), edges[:-1], edges[1:], strict=True):
+            color = page.color(level)
+            ax.add_patch(Rectangle((start, low), width, high - low, facecolor=color, edgecolor="white", linewidth=0.6))
+            if high - low >= 0.15 and width >= 0.04 * (page.end - page.begin):
+                text = ax.text(start + width / 2, (low + high) / 2, page.words(level), ha="center", va="center")
+                text.set(fontsize=7.0, clip_on=True, color="white" if sum(color[:3]) < 1.5 else _style.INK)
+    ax.set(ylim=(0, 1), yticks=[0.5], xlim=(page.begin, page.end))
+    ax.set_yticklabels(["trained\nbatches"])
+    ax.set_xlabel("simulated time (s); vertical lines: new weights" + _left_out(page))
     return ax
 
 
-def queue(ax: Axes, timeline: Timeline, end: float) -> Axes:
-    """Groups in generation, and on top of them those that are finished and not in training yet, over time."""
-    groups = timeline.groups
-    generating = count(groups["t_submit"], np.fmin(groups["t_done"], groups["t_left"]))
-    waiting = count(groups["t_done"], groups["t_left"])
-    times = np.unique(np.concatenate([generating[0], waiting[0], [0.0, end]]))
-    times = times[times <= end]
-    below, above = at(generating, times), at(waiting, times)
-    ax.fill_between(times, 0, below, step="post", color=_style.COLORS["effect"], linewidth=0)
-    ax.fill_between(times, below, below + above, step="post", color=_style.COLORS["muted"], alpha=0.6, linewidth=0)
-    top = max(1.0, float((below + above).max()))
-    ax.set(ylim=(0, 1.45 * top), ylabel="groups")
-    ax.legend(["in generation", "finished, waiting"], loc="upper right", ncols=2)
-    return ax
-
-
-def at(steps: tuple[np.ndarray, np.ndarray], times: np.ndarray) -> np.ndarray:
-    """Values of a step curve, zero before its first step."""
-    return np.concatenate([[0.0], steps[1]])[np.searchsorted(steps[0], times, side="right")]
-
-
-def draw_bars(
-    ax: Axes, bars: list[tuple[float, float, float, float]], versions: list[int], norm: BoundaryNorm, pale: list[bool]
-) -> None:
-    """Rectangles (left, right, top, bottom) in the colors of their versions."""
-    corners = [((a, c), (b, c), (b, d), (a, d)) for a, b, c, d in bars]
-    face = colors(norm.Ncmap)(norm(np.array(versions, dtype=float)))
-    face[:, 3] = np.where(pale, 0.35, 1.0)
-    ax.add_collection(PolyCollection(corners, facecolors=face, edgecolors="white", linewidths=0.4))
-
-
-def colors(count: int) -> ListedColormap:
-    """A color for each version: blue for even ones, orange for odd ones, so that neighbors differ; newer ones pale."""
-    depth = np.linspace(0.95, 0.35, max(count, 2))
-    return ListedColormap([mpl.colormaps[("Blues", "Oranges")[k % 2]](depth[k]) for k in range(count)])
-
-
-def window(timeline: Timeline) -> float:
-    """Seconds shown: until the last batch of the page has trained, or the record ends."""
-    ends = timeline.batches["t_end"]
-    ends = ends[np.isfinite(ends)]
-    if len(ends) > BATCHES:
-        return float(ends[BATCHES - 1])
-    latest = [*ends, *timeline.publishes["t_install"], *timeline.samples["t_end"], *timeline.samples["t_start"]]
-    return float(timeline.header.get("seconds", np.nanmax(latest)))
+def _left_out(page: Page) -> str:
+    """What the picture does not show."""
+    slots, batches = len(np.unique(page.timeline.samples["place"])), len(page.timeline.batches["batch"])
+    parts = [f"{len(page.shown)} of {batches} batches"] * (batches > len(page.shown))
+    parts += [f"{len(page.slots)} of {slots} slots"] * (slots > len(page.slots))
+    return "; shown: " + ", ".join(parts) if parts else ""

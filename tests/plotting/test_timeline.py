@@ -1,26 +1,38 @@
-"""Timelines: one lane a place, bars cut where weights move under a sample, batches below."""
+"""Timelines: a box a sample in its slot, colored by its staleness when trained, and the ages of every batch below."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Rectangle
 
 import asyncsim as sim
 from asyncsim.base.records import Timeline
-from asyncsim.plotting import _timeline, plot
+from asyncsim.plotting import _style, _timeline, plot
+from asyncsim.plotting._pieces import pieces
 
 NAN = np.nan
 
 
-def timeline(mode="keep", places=2):
-    """Two samples on two places and two installs, at 2 s and 5 s; the second sample never ends."""
+def timeline(mode="keep", places=3):
+    """Three samples on three slots and two installs, at 2 s and 5 s; the second never ends, the third is too old."""
     samples = {
-        "sample": np.array([0, 1]),
-        "group": np.array([0, 1]),
-        "place": np.array([0, places - 1]),
-        "t_start": np.array([1.0, 3.0]),
-        "t_end": np.array([6.0, NAN]),
-        "v_start": np.array([0, 1]),
+        "sample": np.array([0, 1, 2]),
+        "group": np.array([0, 1, 2]),
+        "place": np.array([0, 1, places - 1]),
+        "t_start": np.array([1.0, 3.0, 0.0]),
+        "t_end": np.array([2.5, NAN, 4.0]),
+        "v_start": np.array([0, 1, 0]),
+        "batch": np.array([1, -1, -1]),
+        "fate": np.array(["trained", "unfinished", "dropped_age"]),
+    }
+    groups = {
+        "v_submit": np.array([0, 1, 0]),
+        "v_start": np.array([0, 1, 0]),
+        "t_left": np.array([3.0, NAN, 4.0]),
+        "batch": np.array([1, -1, -1]),
+        "fate": np.array(["trained", "unfinished", "dropped_age"]),
     }
     batches = {
         "batch": np.array([0, 1]),
@@ -29,63 +41,12 @@ def timeline(mode="keep", places=2):
         "t_end": np.array([1.5, 4.5]),
     }
     publishes = {"version": np.array([1, 2]), "t_snapshot": np.array([1.5, 4.5]), "t_install": np.array([2.0, 5.0])}
-    return Timeline(samples, {}, batches, publishes, {}, {"name": "toy", "mode": mode, "seconds": 8.0})
+    uses = {"batch": np.array([1]), "group": np.array([0])}
+    header = {"name": "toy", "mode": mode, "seconds": 8.0}
+    return Timeline(samples, groups, batches, publishes, {}, header, uses)
 
 
-def extents(ax):
-    corners = np.array([path.vertices[:4] for path in ax.collections[0].get_paths()])
-    return sorted((float(c[:, 0].min()), float(c[:, 0].max())) for c in corners)
-
-
-def test_kept_samples_are_cut_at_installs_and_others_are_not():
-    assert _timeline.pieces(timeline(), 0, 6.0) == [(1.0, 2.0, 0), (2.0, 5.0, 1), (5.0, 6.0, 2)]
-    assert _timeline.pieces(timeline(), 1, 8.0) == [(3.0, 5.0, 1), (5.0, 8.0, 2)]
-    assert _timeline.pieces(timeline("pin"), 0, 6.0) == [(1.0, 6.0, 0)]
-
-
-def test_bars_are_drawn_for_samples_and_batches():
-    upper, lower = plot(timeline()).axes[:2]
-    assert extents(upper) == [(1.0, 2.0), (2.0, 5.0), (3.0, 5.0), (5.0, 6.0), (5.0, 8.0)]
-    assert extents(lower) == [(0.5, 1.5), (3.0, 4.5)]
-    assert lower.get_xlim() == (0.0, 8.0) and lower.get_xlabel() == "simulated time (s)"
-    assert [text.get_text() for text in lower.get_yticklabels()] == ["train", "publish"]
-
-
-def test_a_batch_has_the_color_of_the_samples_of_its_version():
-    upper, lower = plot(timeline("pin")).axes[:2]
-    generated, trained = (ax.collections[0].get_facecolors()[:, :3] for ax in (upper, lower))
-    np.testing.assert_array_equal(generated, trained)
-    assert not np.array_equal(generated[0], generated[1])
-
-
-def test_versions_that_follow_each_other_have_distinct_colors():
-    face = np.array([_timeline.colors(17)(k)[:3] for k in range(17)])
-    assert len({tuple(color) for color in face}) == 17
-    warm = face[:, 0] > face[:, 2]
-    assert not warm[::2].any() and warm[1::2].all()
-
-
-def test_unfinished_samples_are_pale():
-    alpha = plot(timeline("pin")).axes[0].collections[0].get_facecolors()[:, 3]
-    assert alpha[0] == 1.0 and alpha[1] < 0.5
-
-
-def test_installs_are_marked_in_both_panels():
-    upper, lower = plot(timeline()).axes[:2]
-    assert [line.get_xdata()[0] for line in upper.lines] == [2.0, 5.0]
-    triangles = [line.get_xdata()[0] for line in lower.lines if line.get_marker() == "^"]
-    assert triangles == [2.0, 5.0]
-
-
-def test_a_large_system_is_cut_to_a_page_that_says_so():
-    figure = plot(timeline(places=100))
-    assert f"shown: first {_timeline.PLACES} of 100 places" in figure.get_suptitle()
-    assert "cut" not in plot(timeline()).get_suptitle()
-    assert len(extents(figure.axes[0])) == 3
-
-
-@pytest.mark.parametrize("samples", [1, 3])
-def test_a_real_system_fills_its_lanes(samples):
+def areal(samples, batches=30):
     system = sim.systems.areal(
         max_head_offpolicyness=2,
         consumer_batch_size=2,
@@ -93,10 +54,78 @@ def test_a_real_system_fills_its_lanes(samples):
         length=sim.lognormal(1.0, 0.8),
         load=1.5,
     )
-    record = system.timeline(30, samples, seed=0)
-    figure = plot(record)
-    assert "first 16 of 30 batches" in figure.get_suptitle()
-    end = figure.axes[1].get_xlim()[1]
-    assert end == record.batches["t_end"][_timeline.BATCHES - 1]
-    bars = extents(figure.axes[0])
-    assert len(bars) >= np.sum(record.samples["t_start"] < end) and max(right for _, right in bars) <= end
+    return system.timeline(batches, samples, seed=0)
+
+
+def boxes(ax):
+    return [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+
+
+def test_kept_samples_are_cut_at_installs_and_others_are_not():
+    assert pieces(timeline(), 0, 6.0) == [(1.0, 2.0, 0), (2.0, 5.0, 1), (5.0, 6.0, 2)]
+    assert pieces(timeline(), 1, 8.0) == [(3.0, 5.0, 1), (5.0, 8.0, 2)]
+    assert pieces(timeline("pin"), 0, 6.0) == [(1.0, 6.0, 0)]
+
+
+def test_a_box_has_the_color_of_its_staleness_or_says_what_became_of_it():
+    upper, _ = plot(timeline()).axes
+    trained, unfinished, dropped = boxes(upper)
+    page = _timeline.Page(timeline())
+    assert page.ages.tolist() == [1, -1, -1]
+    assert trained.get_facecolor() == _style.staleness(1.0) == page.color(1)
+    assert unfinished.get_linestyle() == ":" and not unfinished.get_hatch()
+    assert dropped.get_hatch() and dropped.get_facecolor() == to_rgba("#e9ecef")
+    assert [(box.get_x(), box.get_width()) for box in (trained, unfinished, dropped)] == [(1, 1.5), (3, 1.5), (0, 4)]
+    words = [text.get_text() for text in upper.get_legend().get_texts()]
+    assert words == ["0 versions old", "1", "thrown away", "not finished yet"]
+
+
+def test_a_batch_shows_the_ages_in_it_and_installs_are_lines():
+    upper, lower = plot(timeline()).axes
+    (box,) = boxes(lower)
+    assert (box.get_x(), box.get_width(), box.get_height()) == (3.0, 1.5, 1.0)
+    assert [text.get_text() for text in lower.texts] == ["1"]
+    assert [line.get_xdata()[0] for line in upper.lines] == [2.0]
+    assert lower.get_xlim() == (0.0, 4.5) and lower.get_xlabel().startswith("simulated time (s)")
+    assert upper.get_title(loc="left") == "toy: trained on data 1 versions old, after throwing away 50% of groups"
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_page_begins_behind_the_start_and_says_what_it_leaves_out(samples):
+    record = areal(samples)
+    page = _timeline.Page(record)
+    assert len(page.shown) == _timeline.BATCHES and page.shown.start > 0
+    assert not np.any(record.groups["v_submit"][np.isin(record.groups["batch"], page.shown)] == 0)
+    upper, lower = plot(record).axes
+    assert lower.get_xlim() == (record.batches["t_start"][page.shown.start], page.end)
+    assert len(boxes(upper)) == len(page.samples) and "shown: 10 of 30 batches" in lower.get_xlabel()
+    drawn = sorted(round(box.get_y() + 0.4) for box in boxes(upper))
+    assert drawn[0] >= 0 and drawn[-1] < page.size * len(page.slots) and page.size == samples
+
+
+def test_shares_of_a_batch_add_up_and_equal_the_schedule():
+    record = areal(1)
+    page = _timeline.Page(record)
+    _, lower = plot(record).axes
+    assert sum(box.get_height() for box in boxes(lower)) == pytest.approx(len(page.shown))
+    stale = record.batches["version"][record.uses["batch"]] - record.groups["v_start"][record.uses["group"]]
+    behind = stale[np.isin(record.uses["batch"], page.shown)]
+    assert sorted(np.concatenate(page.trained)) == sorted(behind.tolist()) and behind.max() > 0
+
+
+def test_many_slots_are_chosen_at_equal_distances_and_many_ages_share_colors():
+    system = sim.systems.update_on_arrival(40)
+    record = system.timeline(200, 1, seed=0)
+    page = _timeline.Page(record)
+    assert len(page.slots) == _timeline.ROWS and page.slots[0] < 4 and page.slots[-1] > 35
+    assert 2 < len(page.levels) <= _timeline.LEVELS + 1 and page.levels[0] == 0
+    assert page.level(page.levels[:-1]).tolist() == list(range(len(page.levels) - 1))
+    assert "16 of 40 slots" in plot(record).axes[1].get_xlabel()
+
+
+def test_a_record_without_batches_is_still_drawn():
+    record = timeline()
+    for table in (record.batches, record.uses, record.publishes):
+        table.update({name: column[:0] for name, column in table.items()})
+    record.samples["batch"][:] = record.groups["batch"][:] = -1
+    assert "nothing is trained" in plot(record).axes[0].get_title(loc="left")
