@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
 from asyncsim.base.checks import InputError
 from asyncsim.base.files import write_atomically
 from experiments import _contract
-from paper_figures import _gallery, _pipeline
+from paper_figures import _claims, _gallery, _pipeline
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,7 +55,7 @@ def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
         front = ""
     questions = [each for asked in _contract.papers().values() for each in asked]
     wrong = _gallery.faults(here, _pipeline.names(), questions, front)
-    text, missing = _gallery.readme(here, numbers)
+    text, missing = _gallery.readme(here, numbers, _claims.table())
     # Where a figure could not be drawn, that is said already.
     wrong += missing if set(numbers) == set(_pipeline.names()) else []
     absent = [name for name in numbers if not (where / _gallery.PICTURES / f"{name}.png").exists()]
@@ -62,10 +63,12 @@ def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
     if wrong or set(numbers) != set(_pipeline.names()):
         return wrong
     try:
+        found = json.dumps(_claims.rows(numbers), indent=1, ensure_ascii=False) + "\n"
+        write_atomically(where / "claims.json", lambda file: file.write(found.encode()))
         write_atomically(where / "README.md", lambda file: file.write(text.encode()))
     except InputError as error:
         return [str(error)]
-    print("README.md in", where)
+    print("README.md, claims.json in", where)
     return []
 
 

@@ -1,8 +1,9 @@
 """The gallery's text: entries whose numbers come from rows, put together by a skeleton, and what is wrong with them.
 
 `entries/_gallery.md` holds what stands between the entries; a line `<!-- NAME.md -->` is replaced by that entry, its
-headings one level deeper and its links from here, and `#NAME` leads to it. `{key}` in an entry is a number of its own
-figure, `{figure:key}` anywhere one of another figure.
+headings one level deeper and its links from here, and `#NAME` leads to it; `<!-- claims -->` by the table of claims.
+`{key}` in an entry is a number of its own figure, `{figure:key}` anywhere one of another figure. What an entry has to
+say stands before its fold (`<details>`), how it was done behind it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from docs import _prose
+
 Numbers = Mapping[str, Mapping[str, str]]
 """What entries may quote, by figure and key."""
 
@@ -20,12 +23,15 @@ ENTRIES, PICTURES = "entries", "pictures"
 KINDS = ("png", "pdf")
 SKELETON = f"{ENTRIES}/_gallery.md"
 NOTICE = f"<!-- Written by `python -m paper_figures` from {SKELETON} and {ENTRIES}/NAME.md: change those. -->\n"
-VERDICT = re.compile(r"\*(not\s+reproduced|reproduced(\s+under\s+conditions)?)\b[^*]*\*", re.I)
+VERDICT = re.compile(r"\*(not\s+reproduced|not\s+tested|reproduced(\s+under\s+conditions)?)\b[^*]*\*", re.I)
 PARAGRAPHS = ("Claimed", "Measured", "Verdict", "Departures", "Conditions", "Made by")
 """What an entry on a question of a paper has."""
 QUOTING = ("Measured", "Verdict")
 """Paragraphs in which every number comes from rows."""
 PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
+CLAIMS, FOLD = "<!-- claims -->", "<details>"
+BEFORE = 150
+"""Most words of an entry before its fold."""
 ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 LINK = re.compile(r"!\[[^]]*\]\(([^)#\s]+)\)")
@@ -36,10 +42,11 @@ BARE = re.compile(r"(?<![A-Za-z0-9_])\d(?:[\w.,]*\w)?")
 """A number; digits within a name (SmolLM2) are none."""
 
 
-def readme(folder: Path, numbers: Numbers) -> tuple[str, list[str]]:
-    """The gallery with its numbers, and in one line each what has no number or is never quoted."""
+def readme(folder: Path, numbers: Numbers, claims: str = "") -> tuple[str, list[str]]:
+    """The gallery with its numbers and table of claims, and in one line each what has no number or is never quoted."""
     texts, wrong, used = [NOTICE], [], set()
-    for figure, text in pieces(folder):
+    for figure, piece in pieces(folder):
+        text = piece.replace(CLAIMS, claims)
         where = _entry(figure) if figure else SKELETON
 
         def number(found: re.Match[str], figure: str = figure, where: str = where) -> str:
@@ -128,11 +135,21 @@ def _within(name: str, text: str, question: bool) -> list[str]:
     for head in QUOTING:
         bare = BARE.findall(QUOTED.sub("", FENCED.sub("", parts.get(head, ""))))
         wrong += [f", {head}: {digits} comes from nowhere; quote a key of numbers()" for digits in bare]
+    if FOLD in text:
+        wrong += _short(text)
     if question:
         wrong += [f": no paragraph **{head}.**" for head in PARAGRAPHS if head not in parts]
         if not VERDICT.search(parts.get("Verdict", "")):
             wrong.append(", Verdict: say *reproduced*, *reproduced under conditions* or *not reproduced*")
     return wrong
+
+
+def _short(text: str) -> list[str]:
+    """What is too long in an entry with a fold."""
+    before = "\n".join(line for line in text.partition(FOLD)[0].splitlines() if not line.startswith(("#", "![")))
+    count = _prose.words(before)
+    wrong = [f": {count} words before its fold; at most {BEFORE}"] if count > BEFORE else []
+    return wrong + [f": {line}" for line in _prose.faults(text)]
 
 
 def paragraphs(text: str) -> dict[str, str]:

@@ -15,16 +15,16 @@ from asyncsim.base import checks, files
 from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
 from experiments import _contract, _source, _store
-from paper_figures import _gallery
+from paper_figures import _gallery, _looks
 
 HERE = Path(__file__).resolve().parent
-ROWS, SCRIPT = "asyncsim rows", "asyncsim script"
-"""Keys in a picture: digests of the rows and of the script it was drawn from."""
+ROWS, SCRIPT, LOOKS = "asyncsim rows", "asyncsim script", "asyncsim looks"
+"""Keys in a picture: digests of the rows and of the script it was drawn from, and what is wrong with its looks."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with what its entry may quote, and the digests of what it was made from."""
+    """A figure with what its entry may quote, and notes: digests of what it was made from, and how it looks."""
 
     name: str
     figure: Figure
@@ -95,7 +95,8 @@ def drawn(name: str, quick: bool = False) -> Drawn:
     checks.require(isinstance(figure, Figure), f"{name}.draw", type(figure).__name__, "a Figure", "return it")
     if quick:
         figure.text(0.998, 0.002, "QUICK: few samples", ha="right", va="bottom", fontsize=7, color="#c22f2f")
-    return Drawn(name.replace("-", "_"), figure, numbers(name, rows), origin(name, quick))
+    notes = origin(name, quick) | {LOOKS: "; ".join(_looks.faults(figure)) or "well"}
+    return Drawn(name.replace("-", "_"), figure, numbers(name, rows), notes)
 
 
 def write(picture: Drawn, where: Path) -> list[Path]:

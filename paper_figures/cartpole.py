@@ -104,4 +104,5 @@ def numbers(curves: Any, rows: Any, minibatches: Any) -> dict[str, str]:
     for correction, name in (("none", "blind"), ("behavior", "behavior")):
         known = best.loc[correction] if correction in best else []
         found[name] = _script.listed(f"{value:.0f}" for value in known)
+        found[f"{name}_last"] = f"{known.iloc[-1]:.0f}" if len(known) else "unknown"
     return found

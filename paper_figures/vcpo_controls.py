@@ -192,6 +192,8 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"{name}_{key}"] = _value(_of(own, baseline, arm, "final"))
         for against in AGAINST:
             found[f"{name}_{against}"] = _value(_of(own, "opob", "ess", "difference", against), "+")
+        if name in ("high", "late"):
+            found[f"{name}_both"] = _value(_of(own, "opob", "tuned ess", "final"))
     last = rows[(rows.staleness == places[-1][0]) & (rows.horizon == places[-1][1])]
     for key in ("vcpo", "tis", "tuned"):
         found[f"late_{key}_lost"] = _percent(_of(last, *QUOTED[key], "collapsed"))

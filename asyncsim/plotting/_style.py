@@ -21,6 +21,9 @@ COLUMN = 3.4
 """Width in inches of one column of text; a figure of two columns is twice as wide."""
 
 INK = "#20262e"
+WIDTH = 5.5
+"""Width in inches at which a figure of a page is printed; its letters have their true size there."""
+
 COLORS: Mapping[str, str] = MappingProxyType(
     {
         "measured": "#0b66b0",
@@ -52,7 +55,9 @@ MEASURED: Mapping[str, Any] = MappingProxyType(
 PREDICTED: Mapping[str, Any] = MappingProxyType(
     {"color": COLORS["predicted"], "linestyle": (0, (4, 2)), "linewidth": 1.1}
 )
-"""The line of a prediction."""
+"""The line of a prediction, which is never fitted."""
+REFERENCE: Mapping[str, Any] = MappingProxyType({"color": COLORS["muted"], "linestyle": ":", "linewidth": 1.0})
+"""The line of a level to compare with, such as the best possible return."""
 
 RC: dict[str, Any] = {
     "figure.dpi": 150,

@@ -1,0 +1,254 @@
+"""Claims of papers, and of the package, with what came out here: one list for the table, the claim map and JSON.
+
+A number is text with `{figure:key}` for what a figure's `numbers()` gives. A verdict says what was tested, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from asyncsim.base import checks
+from paper_figures._gallery import PLACEHOLDER
+
+VERDICTS = ("reproduced", "under conditions", "not reproduced", "not tested")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: who says it, what came out, the number that decides, and the figure that shows it.
+
+    `when`: the conditions, or what was not tested; `rebuilt`: our reconstruction of the method is judged.
+    """
+
+    source: str
+    text: str
+    verdict: str
+    number: str
+    figure: str
+    when: str = ""
+    rebuilt: bool = False
+
+    def __post_init__(self) -> None:
+        checks.one_of("verdict", self.verdict, VERDICTS, "choose one")
+        conditional = self.verdict in ("under conditions", "not tested")
+        checks.require(bool(self.when) or not conditional, "when", self.when, f"given where {self.verdict}", "say it")
+
+
+def _vcpo(*words: str, **more: Any) -> Claim:
+    return Claim("VCPO", *words, **more)
+
+
+def _gac(*words: str, **more: Any) -> Claim:
+    return Claim("GAC", *words, **{"rebuilt": True, **more})
+
+
+CLAIMS = (
+    _vcpo(
+        "Few samples dominate a stale batch",
+        "reproduced",
+        "heaviest of {vcpo_ess:batch} samples: {vcpo_ess:share_least} % of the weight fresh, "
+        "{vcpo_ess:share_most} % stale",
+        "vcpo_ess",
+    ),
+    _vcpo(
+        "… because ratios are heavy-tailed",
+        "not reproduced",
+        "all ratios within exp({vcpo_ess:spread}); all moments finite",
+        "vcpo_ess",
+    ),
+    _vcpo(
+        "Truncated IS collapses at high staleness",
+        "under conditions",
+        "{vcpo_training:truncated_late_collapsed} of runs at staleness {vcpo_training:largest}",
+        "vcpo_training",
+        when="graded rewards and a bold learning rate",
+    ),
+    _vcpo(
+        "VCPO stays stable at staleness 128",
+        "under conditions",
+        "return {vcpo_training:vcpo_largest} after {vcpo_training:short} updates, {vcpo_training:vcpo_late} after "
+        "{vcpo_training:long}",
+        "vcpo_training",
+        when="stable, and slow",
+    ),
+    _vcpo(
+        "Its step rule must read the batch",
+        "not reproduced",
+        "gain over a constant rate: {vcpo_controls:late_learning}",
+        "vcpo_controls",
+    ),
+    _vcpo(
+        "Prior stabilizers fail where VCPO does not",
+        "under conditions",
+        "at best rates {vcpo_controls:high_both} against {vcpo_controls:high_tuned}; later "
+        "{vcpo_controls:late_both} against {vcpo_controls:late_tuned}",
+        "vcpo_controls",
+        when="truncated IS in short runs; its baseline alone does it; masks not raced",
+    ),
+    _vcpo(
+        "Its baseline has the least variance",
+        "under conditions",
+        "{vcpo_baselines:many_opob_variance} % of the variance is left",
+        "vcpo_baselines",
+        when="truncated ratios or much data; in small batches part of it is bias",
+    ),
+    _vcpo(
+        "Low ESS reliably predicts collapse",
+        "under conditions",
+        "AUC {vcpo_collapse:chain_ess_far} on one task, {vcpo_collapse:tokens_ess_near} on the other",
+        "vcpo_collapse",
+        when="better than chance, not reliable",
+    ),
+    _vcpo("… by sharp drops", "not reproduced", "AUC {vcpo_collapse:chain_drop_far}", "vcpo_collapse"),
+    _vcpo(
+        "2.5 times faster than synchronous at staleness 2",
+        "under conditions",
+        "{vcpo_hours:vcpo_paper_speed}; without VCPO {vcpo_hours:tis_paper_speed}; worst machine "
+        "{vcpo_hours:least_speed}",
+        "vcpo_hours",
+        when="long-tailed responses; most of it is the system's gain",
+    ),
+    _gac(
+        "Stale gradients align, fresh ones hardly",
+        "under conditions",
+        "{gac_alignment:near_gaussian_8} at {gac_alignment:near} of the limit, {gac_alignment:deep_gaussian} at "
+        "{gac_alignment:deep}",
+        "gac_alignment",
+        when="constant staleness, plain steps, near the stability limit",
+        rebuilt=False,
+    ),
+    _gac(
+        "Alignment is the signature of staleness",
+        "not reproduced",
+        "synchronous gradients reach {gac_alignment:far_batch_256_0}",
+        "gac_alignment",
+        rebuilt=False,
+    ),
+    _gac(
+        "It warns of instability",
+        "under conditions",
+        "{gac_boundary:high_8} at {gac_boundary:high} of the limit; random staleness {gac_boundary:random_cosine}",
+        "gac_boundary",
+        when="constant or periodic staleness",
+        rebuilt=False,
+    ),
+    _gac(
+        "Control keeps training stable",
+        "under conditions",
+        "step × curvature {gac_projection:edge_raw} instead of {gac_projection:edge_none} at staleness "
+        "{gac_projection:largest}",
+        "gac_projection",
+        when="plain descent, far from the optimum",
+    ),
+    _gac(
+        "It matches synchronous training",
+        "not reproduced",
+        "regret × {gac_control:random_behind} and × {gac_control:stiff_behind} at staleness {gac_control:last}",
+        "gac_control",
+    ),
+    _gac(
+        "It converges under bounded staleness",
+        "not tested",
+        "plain descent: at most {gac_bound:tight_late} of our bound",
+        "gac_bound",
+        when="the bound is ours and speaks of plain descent",
+    ),
+    Claim(
+        "delay theory",
+        "Staleness sets the largest stable step",
+        "reproduced",
+        "{stability:boundaries} boundaries, at most {stability:off} % off",
+        "stability",
+    ),
+    Claim(
+        "AReaL",
+        "A cap of 4 fixes the mean staleness",
+        "reproduced",
+        "mean {systems_stories:lognormal_mean}; largest {systems_stories:lognormal_largest}",
+        "systems_stories",
+    ),
+    Claim(
+        "asyncsim",
+        "Asynchrony raises throughput",
+        "under conditions",
+        "{system_frontier:open_loop_quick} times on long tails",
+        "system_frontier",
+        when="long-tailed lengths; even lengths gain little",
+    ),
+    Claim(
+        "asyncsim",
+        "PPO equals stable-baselines3 on CartPole",
+        "reproduced",
+        "areas differ by {cartpole:cut_low} to {cartpole:cut_high} %",
+        "cartpole",
+    ),
+    Claim(
+        "asyncsim",
+        "A recomputed anchor cannot see staleness",
+        "under conditions",
+        "return at staleness 16: {cartpole:blind_last} against {cartpole:behavior_last}",
+        "cartpole",
+        when="PPO on CartPole, one task",
+    ),
+    Claim(
+        "asyncsim",
+        "ESS falls as exp(-variance × length)",
+        "under conditions",
+        "predicted {pendulum_tails:law}",
+        "pendulum_tails",
+        when="Pendulum, early training",
+    ),
+    Claim(
+        "asyncsim",
+        "One update forecasts the ESS of a language model",
+        "under conditions",
+        "{language_ess:met} of {language_ess:levels} levels within a tenth",
+        "language_ess",
+        when="random rewards; real ones drift faster",
+    ),
+    Claim(
+        "asyncsim",
+        "Language models learn from stale data, slower",
+        "under conditions",
+        "held-out accuracy {language_learning:char_held_last} fresh, {language_learning:char_stale_held_last} stale",
+        "language_learning",
+        when="one model size, one learning rate",
+    ),
+    Claim(
+        "asyncsim",
+        "Token ratios beat sequence ratios on stale data",
+        "not tested",
+        "best of one step: {atlas:best}",
+        "atlas",
+        when="the atlas probes one step; no method was trained",
+    ),
+)
+
+
+def filled(text: str, numbers: Mapping[str, Mapping[str, str]]) -> str:
+    """A claim's number with what the figures give; raises `InputError` for a key that none has."""
+
+    def number(found: Any) -> str:
+        own = numbers.get(found[1] or "", {})
+        checks.require(found[2] in own, "claim", found[0], "a number of its figure", f"let numbers() give {found[2]}")
+        return own[found[2]]
+
+    return PLACEHOLDER.sub(number, text)
+
+
+def table() -> str:
+    """All claims as Markdown, with placeholders for numbers."""
+    rows = ["| source | claim | verdict | number | figure |", "|---|---|---|---|---|"]
+    for each in CLAIMS:
+        verdict = f"**{each.verdict}**" + (f": {each.when}" if each.when else "")
+        source = each.source + "\\*" * each.rebuilt
+        figure = f"[{each.figure.replace('_', ' ')}](#{each.figure})"
+        rows.append(f"| {source} | {each.text} | {verdict} | {each.number} | {figure} |")
+    return "\n".join(rows) + "\n\n\\* judged on our reconstruction of the method\n"
+
+
+def rows(numbers: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """All claims with their numbers, as they stand in claims.json."""
+    return [asdict(each) | {"number": filled(each.number, numbers)} for each in CLAIMS]

@@ -1,0 +1,68 @@
+"""Figures keep to few panels and words, letters that can be read, and colors from one place; so do their texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from asyncsim.base.checks import InputError
+from asyncsim.plotting import _style
+from docs import _prose
+from paper_figures import _claims, _looks, _pipeline
+
+
+def figure(panels=1, height=2.0, caption="", size=7.0):
+    picture = _style.picture(_style.WIDTH, height)
+    for ax in picture.subplots(1, panels, squeeze=False)[0]:
+        ax.plot([0, 1], [0, 1])
+        ax.set_title("found", fontsize=size)
+    picture.suptitle(caption)
+    return picture
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"panels": 5}, "5 panels"),
+        ({"height": 7.5}, "7.5 inches high"),
+        ({"caption": "word " * 26}, "26 words in its captions"),
+        ({"size": 6.5}, "letters of 6.5 points"),
+    ],
+)
+def test_what_is_too_much_is_named(wrong, told):
+    with _style.applied():
+        assert _looks.faults(figure()) == []
+        (line,) = _looks.faults(figure(**wrong))
+    assert told in line
+
+
+def test_colors_and_line_styles_of_a_script_are_named(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        'ax.plot(x, color="#123456", ls="--")\nlook = {"color": "red", "marker": "o"}\nbare(color="none")\n'
+    )
+    assert [line.partition(";")[0] for line in sorted(_looks.choices(path))] == [
+        "script.py:1: color '#123456'",
+        "script.py:1: line style '--'",
+        "script.py:2: color 'red'",
+    ]
+
+
+def test_long_sentences_are_found_outside_of_code_and_tables():
+    long = "word " * 26 + "end."
+    assert [
+        line.split(":")[0] for line in _prose.faults(f"# {long}\n\n{long} Short one.\n\n```\n{long}\n```\n| {long} |\n")
+    ] == ["27 words"]
+    assert _prose.faults("Of 1, 2 and 3 all.") == [] and len(_prose.faults("Of 1, 2, 3 and {key} all.")) == 1
+    assert _prose.faults(f"- {'word ' * 20}\n- {'word ' * 20}\n") == []
+
+
+def test_every_claim_names_a_figure_with_an_entry_and_says_its_conditions():
+    assert {each.figure for each in _claims.CLAIMS} <= set(_pipeline.names())
+    for each in _claims.CLAIMS:
+        assert f"[{each.figure.replace('_', ' ')}](#{each.figure})" in _claims.table()
+    with pytest.raises(InputError, match="given where under conditions"):
+        _claims.Claim("X", "a claim", "under conditions", "1", "stability")
+    with pytest.raises(InputError, match="verdict"):
+        _claims.Claim("X", "a claim", "perhaps", "1", "stability")
+    with pytest.raises(InputError, match="number of its figure"):
+        _claims.filled("{stability:nothing}", {"stability": {}})
