@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-MACHINERY = frozenset({"__init__", "_carried", "_contract", "_gallery", "_pipeline", "_source", "_store"})
+MACHINERY = frozenset({"__init__", "_carried", "_contract", "_gallery", "_looks", "_pipeline", "_source", "_store"})
 """Modules that store, draw and print what others compute."""
 
 

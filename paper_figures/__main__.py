@@ -63,12 +63,13 @@ def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
     if wrong or set(numbers) != set(_pipeline.names()):
         return wrong
     try:
-        found = json.dumps(_claims.rows(numbers), indent=1, ensure_ascii=False) + "\n"
-        write_atomically(where / "claims.json", lambda file: file.write(found.encode()))
+        if "claim_map" in numbers:
+            found = json.dumps(_claims.rows(numbers), indent=1, ensure_ascii=False) + "\n"
+            write_atomically(where / "claims.json", lambda file: file.write(found.encode()))
         write_atomically(where / "README.md", lambda file: file.write(text.encode()))
     except InputError as error:
         return [str(error)]
-    print("README.md, claims.json in", where)
+    print("README.md in", where)
     return []
 
 

@@ -237,7 +237,7 @@ def day(tmp_path_factory):
     for folder in ("experiments", "paper_figures"):
         (lab / folder).mkdir()
         for path in (ROOT / folder).glob("_*.py"):
-            if path.stem in {*_source.MACHINERY, "__main__", "_script"}:
+            if path.stem in {*_source.MACHINERY, "__main__", "_script", "_claims"}:
                 shutil.copy(path, lab / folder / path.name)
     for name, text in guide().items():
         (lab / name).parent.mkdir(exist_ok=True)
