@@ -10,7 +10,7 @@ FENCED = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 HIDDEN = re.compile(r"<!--.*?-->|<[^>]+>|\]\([^)]*\)|!\[[^]]*\]", re.S)
 """Comments, tags, targets of links, and the words for a picture."""
 CODE = re.compile(r"`[^`]*`")
-END = re.compile(r"(?<=[.!?])[*_)\"]*\s+(?=[A-Z0-9`*_(\[\"{])")
+END = re.compile(r"(?<=[.!?])[*_)\"]*\s+(?=[A-Z0-9`*_(\[\"{]|asyncsim)")
 """The end of a sentence."""
 SHORT = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|approx|no|fig|eq)\.", re.I)
 NUMBER = re.compile(r"\{[^{}]*\}|(?<![\w.])[-+−]?\d[\d.,]*")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
 import sys
 import types
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import asyncsim as sim
+from docs import _prose
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,59 +30,84 @@ def output_of(code: str) -> str:
     return printed.getvalue()
 
 
-def test_the_example_prints_what_the_readme_shows() -> None:
-    (_, code), (_, shown) = blocks(ROOT / "README.md")[:2]
-    assert len(code.splitlines()) <= 10
-    assert output_of(code) == shown
-
-
-def test_the_admission_example_prints_what_the_readme_shows() -> None:
-    found = blocks(ROOT / "README.md")
-    at = next(i for i, (_, text) in enumerate(found) if "check_admission" in text and "class Gate" in text)
-    assert output_of(found[at][1]) == found[at + 1][1]
-    mended = found[at][1].replace(
-        "self.__init__(); self.version = version", "self.__init__(); self.version = version; self.taken = 4 * version"
-    )
-    assert output_of(mended) != found[at + 1][1]
-
-
-def test_the_loss_example_prints_what_the_readme_shows() -> None:
-    found = blocks(ROOT / "README.md")
-    at = next(i for i, (_, text) in enumerate(found) if "check_loss" in text and "def my_loss" in text)
-    assert output_of(found[at][1]) == found[at + 1][1]
-    mended = found[at][1].replace(".clamp(max=2.0)", ".clamp(max=2.0).detach()")
-    mended = mended.replace("(ratio *", "(ratio * log_prob *")
-    assert output_of(mended).startswith("conforms")
-
-
-def test_the_system_example_prints_what_the_readme_shows() -> None:
-    code, shown = system_example()
-    assert len(code.splitlines()) <= 10
-    assert output_of(code) == shown
-
-
-def system_example() -> tuple[str, str]:
-    found = blocks(ROOT / "README.md")
-    at = next(i for i, (_, text) in enumerate(found) if "sim.systems.areal" in text)
+def example(page: str, word: str) -> tuple[str, str]:
+    """Code that has a word in it, and the output that is shown behind it."""
+    found = blocks(ROOT / page)
+    at = next(i for i, (_, text) in enumerate(found) if word in text)
     return found[at][1], found[at + 1][1]
 
 
-def test_the_comparison_can_fail() -> None:
-    (_, code), (_, shown) = blocks(ROOT / "README.md")[:2]
-    assert output_of(code.replace("0.5 * (", "0.0 * (")) != shown
+PAGES = ["README.md", "docs/tutorial.md"]
+COMMANDS = [(page, text) for page in PAGES for language, text in blocks(ROOT / page) if language == "console"]
+EXAMPLES = {
+    "comparison": ("README.md", "def rooted", "", ""),
+    "system": ("README.md", "sim.systems.areal", "max_head_offpolicyness=4", "max_head_offpolicyness=3"),
+    "controller": (
+        "docs/check-your-trainer.md",
+        "class Gate",
+        "self.__init__(); self.version = version",
+        "self.__init__(); self.version = version; self.taken = 4 * version",
+    ),
+    "loss": ("docs/check-your-trainer.md", "def my_loss", "(ratio *", "(ratio.detach() * log_prob *"),
+}
+"""Where an example stands, a word in it, and a change that has to change its output; comparisons take long."""
 
 
-def test_the_system_example_can_fail() -> None:
-    code, shown = system_example()
-    assert output_of(code.replace("max_head_offpolicyness=4", "max_head_offpolicyness=3")) != shown
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_prints_what_is_shown_and_another_does_not(name: str) -> None:
+    page, word, old, new = EXAMPLES[name]
+    code, shown = example(page, word)
+    assert name not in ("comparison", "system") or len(code.splitlines()) <= 10
+    assert output_of(code) == shown
+    assert old in code and (not old or output_of(code.replace(old, new)) != shown)
 
 
-def test_the_commands_of_the_readme_exist() -> None:
+@pytest.mark.parametrize(("page", "text"), COMMANDS, ids=[text.split()[2] + text[-20:-1] for _, text in COMMANDS])
+def test_a_command_prints_the_lines_that_are_shown(page: str, text: str, tmp_path, monkeypatch) -> None:
+    from typer.testing import CliRunner
+
+    from asyncsim.app.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    command, *lines = text.rstrip().splitlines()
+    done = CliRunner().invoke(app, shlex.split(command.removeprefix("$ asyncsim ")))
+    assert done.exit_code == 0
+    printed = done.output.splitlines()
+    # A verdict is followed by the seconds that it took.
+    assert lines and [line for line in lines if not any(found.startswith(line) for found in printed)] == []
+
+
+def test_the_commands_of_the_pages_exist() -> None:
     from asyncsim.app.cli import app
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    named = set(re.findall(r"`asyncsim (\w+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    known |= {group.name for group in app.registered_groups}
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    named = {word for page in pages for word in re.findall(r"`asyncsim (\w+)", page.read_text(encoding="utf-8"))}
     assert named and named <= known
+
+
+PROSE = [ROOT / "README.md", *sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "questions.md"})]
+
+
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: path.name)
+def test_sentences_are_short(path: Path) -> None:
+    assert _prose.faults(path.read_text(encoding="utf-8")) == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in PROSE:
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path, _, anchor = link.partition("#")
+            if "://" in link:
+                continue
+            target = (page.parent / path) if path else page
+            heads = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.M) if target.suffix == ".md" else []
+            known = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+            if not target.exists() or (anchor and anchor not in known):
+                broken.append(f"{page.name}: {link}")
+    assert broken == []
 
 
 def guide(name: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
