@@ -81,9 +81,8 @@ class Sampler:
 
     def draws(self, trajectory: np.ndarray) -> Draws:
         """Keyed randomness of trajectories int64 `[M, G, N]`."""
-        key = rng.Stream(self.seed, "rollout")
-        asked = {"samples": self.samples, "prompts": self.task.prompts}
-        return Draws(key, self.replicates, self.realization, trajectory, **asked)
+        rows = self.replicates, self.realization, trajectory
+        return Draws(rng.Stream(self.seed, "rollout"), *rows, samples=self.samples, prompts=self.task.prompts)
 
     def prompts(self, trajectory: np.ndarray) -> Tensor:
         """Prompt of every sample, int64 `[R, G, N]`: group g has prompt g mod prompts."""

@@ -2,8 +2,8 @@ r"""A sampler that keeps the likeliest actions has ratios of mean S, the policy'
 
 mu = pi_0 / S_0 on the kept set K of a row of the table, S_0 = pi_0(K); the trainer's pi is not cut. Every kept ratio is
 S_0 pi/pi_0, so E_mu w = pi(K), and of sequences E W = sum of pi over those that only use kept tokens. With unchanged
-weights every ratio is S_0, W = prod_t S_0t, KL(mu || pi) = -E log W, and ESS = N wherever that product is common: rows
-of independent tokens. Where rows follow the previous token W varies, and ESS is a little below. K: of the `top_k`
+weights every ratio is S_0, W = prod_t S_0t, KL(mu || pi_0) = -E log W, and ESS = N wherever that product is common:
+rows of independent tokens. Where rows follow the previous token W varies, and ESS is a little below. K: of the `top_k`
 largest (0: all), those that hold `top_p` with the fewest, equal ones together. Derivation: sum over the kept. Domain:
 at least one action is cut; no sum of probabilities within 1e-9 of `top_p`; at most 2^20 sequences. Second route: every
 sequence, with K as the largest level set that holds enough. Source: elementary.
@@ -84,15 +84,20 @@ def _chained(s: _Setting, terms: np.ndarray, extra: np.ndarray | None = None) ->
     return float(total[0]), float(added[0])
 
 
-def _quantities(mean: float, second: float, divergence: float) -> dict[str, float]:
-    return {"mean_weight": mean, "second_moment": second, "ess": mean**2 / second, "kl": divergence}
+def _quantities(mean: float, second: float, mismatch: float, staleness: float) -> dict[str, float]:
+    divergences = {"kl_mismatch": mismatch, "kl_staleness": staleness}
+    return {"mean_weight": mean, "second_moment": second, "ess": mean**2 / second, **divergences}
 
 
 def _moments(s: _Setting, sampler: np.ndarray, recorded: np.ndarray, current: np.ndarray) -> dict[str, float]:
     """Quantities of samples from `sampler` whose ratios are current/recorded."""
-    ratio = np.divide(current, recorded, out=np.ones_like(current), where=current > 0.0)
+    behavior = softmax(s.behavior_logits)
+    ratio, mismatch, staleness = (
+        np.divide(above, below, out=np.ones_like(above), where=current > 0.0)
+        for above, below in ((current, recorded), (behavior, recorded), (current, behavior))
+    )
     mean, second = (_chained(s, sampler * ratio**power)[0] for power in (1, 2))
-    return _quantities(mean, second, -_chained(s, sampler, np.log(ratio))[1])
+    return _quantities(mean, second, *(0.0 - _chained(s, sampler, np.log(part))[1] for part in (mismatch, staleness)))
 
 
 def _predict(s: _Setting) -> dict[str, float]:
@@ -109,7 +114,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     chance = sequences.mass[possible] / mass
     ratio = sequences.ratio[possible] * mass
     first, second = (math.fsum(chance * ratio**power) for power in (1, 2))
-    return _quantities(first, second, -math.fsum(chance * np.log(ratio)))
+    staleness = math.fsum(chance * (sequences.log_behavior - sequences.log_current)[possible].sum(1))
+    return _quantities(first, second, -math.fsum(chance * np.log(ratio)) - staleness, staleness)
 
 
 def _both_cut(s: _Setting) -> dict[str, float]:

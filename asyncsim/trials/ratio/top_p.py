@@ -12,7 +12,7 @@ from asyncsim.learning import oracle
 from asyncsim.learning.batch import Batch, Outputs
 from asyncsim.learning.versions import View
 from asyncsim.policies._policy import Forward
-from asyncsim.trials._plants import engine_replaced, with_policy
+from asyncsim.trials._plants import Unscored, engine_replaced, with_policy
 from asyncsim.trials._runs import population
 from asyncsim.trials._sequences import BEHAVIOR, ROUNDING, places, sequence_point
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped
@@ -32,7 +32,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         "mean_weight": exactly(diagnostics.mean_weight),
         "second_moment": exactly(diagnostics.chi_square, 1.0),
         "ess": exactly(diagnostics.ess),
-        "kl": exactly(diagnostics.kl_k1),
+        "kl_mismatch": exactly(diagnostics.kl_mismatch),
+        "kl_staleness": exactly(diagnostics.kl_staleness),
     }
 
 
@@ -71,6 +72,7 @@ trial = Trial(
     measure=_measure,
     defects={
         "kept mass forgotten": Defect(with_policy(_Uncut), _COMMON),
+        "trainer's log-probs recorded as the sampler's": Defect(with_policy(Unscored), _STALE),
         "trainer cut as well": Defect(with_policy(_CutTwice), _COMMON),
         "action that crosses top_p left out": Defect(engine_replaced(top_p=1.0, top_k=1), _COMMON),
     },
