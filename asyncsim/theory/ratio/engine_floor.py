@@ -1,4 +1,4 @@
-r"""Noise of the sampler's engine lowers the ESS of fresh data, at every version alike: a floor below stale data.
+r"""Noise of the sampler's engine lowers the ESS of fresh data, at every version alike: a noise floor.
 
 Tokens of one softmax row: behavior weights pi_0, current policy pi, chi^2 between them, kappa = E e^x E e^-x - 1 for a
 draw x of the noise (kappa = e^{s^2} - 1 for the normal law). In the "logits" the sampler is mu ~ pi_0 e^x and records
