@@ -25,7 +25,7 @@ class Draws:
     `stream` names the family; `replicates`, int `[R]`, are global replicate numbers. `realization`, int `[R]`: the row
     of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`: the ids. Draw 0 of a token chooses its
     action, draw 1 of token 0 its reward. `told` has the same as tensors where draws are recorded: ids `[R or 1, G, N]`,
-    replicates `[R]`, and the stream's key `[2]`.
+    replicates `[R]`, and the stream's key `[2]`. `samples` of a group and `prompts` say which prompt an id asks.
     """
 
     stream: rng.Stream
@@ -34,6 +34,13 @@ class Draws:
     trajectory: np.ndarray
     blocks: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
     told: tuple[Tensor, ...] = ()
+    samples: int = 1
+    prompts: int = 1
+
+    @property
+    def asked(self) -> np.ndarray:
+        """Prompt of every id, int64 `[M, G, N]`: group g has prompt g mod prompts."""
+        return self.trajectory // self.samples % self.prompts
 
     @property
     def ids(self) -> np.ndarray:

@@ -81,7 +81,8 @@ class Sampler:
 
     def draws(self, trajectory: np.ndarray) -> Draws:
         """Keyed randomness of trajectories int64 `[M, G, N]`."""
-        return Draws(rng.Stream(self.seed, "rollout"), self.replicates, self.realization, trajectory)
+        rows = self.replicates, self.realization, trajectory
+        return Draws(rng.Stream(self.seed, "rollout"), *rows, samples=self.samples, prompts=self.task.prompts)
 
     def prompts(self, trajectory: np.ndarray) -> Tensor:
         """Prompt of every sample, int64 `[R, G, N]`: group g has prompt g mod prompts."""

@@ -17,7 +17,7 @@ from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._policy import Act, Keys
 
 LAWS = ("normal", "uniform", "student")
-EACH = ("token", "sequence", "version")
+EACH = ("token", "sequence", "prompt", "version")
 PLACES = ("logits", "reports")
 DEGREES = 5.0
 """Degrees of freedom of "student" unless it says others: the fourth moment is the last one that is finite."""
@@ -108,7 +108,7 @@ class Engine:
         """E_mu[W] of a sequence of `tokens` at staleness 0: `kept`, the policy's mass on what is kept, times noise.
 
         Noise in the logits leaves it alone. Noise of the reports multiplies it by E exp(-e) for each token, or by
-        E exp(-T e) where one draw lasts for the sequence or the version. Raises `InputError` where that is infinite.
+        E exp(-T e) where one draw lasts for the sequence or longer. Raises `InputError` where that is infinite.
 
         >>> round(Engine(noise=0.1, noise_in="reports").mean_ratio(tokens=100), 6)
         1.648721
@@ -121,6 +121,7 @@ class Engine:
 
         exp(-T s^2) for the normal law per token and exp(-T^2 s^2) per sequence; 1 per version, whose common factor
         cancels. Raises `InputError` where a moment is infinite, and for noise in the logits, which the table shapes.
+        Noise per prompt is refused: 1 with one prompt, and that of sequences where each has its own.
 
         >>> round(Engine(noise=0.02, noise_in="reports").report_ess(9000), 4)
         0.0273
@@ -129,6 +130,8 @@ class Engine:
         checks.require(self.noise == 0.0 or self.noise_in == "reports", "noise_in", self.noise_in, "'reports'", remedy)
         if self.noise == 0.0 or self.noise_per == "version":
             return 1.0
+        remedy = "measure ess_mismatch: it depends on how many prompts a batch has"
+        checks.require(self.noise_per != "prompt", "noise_per", "prompt", "'token', 'sequence' or 'version'", remedy)
         each, times = (tokens, 1) if self.noise_per == "sequence" else (1, tokens)
         return float((self.report_moment(each) ** 2 / self.report_moment(2 * each)) ** times)
 
@@ -164,20 +167,25 @@ class Engine:
         uniform, slot = draws.uniform(token, 0).numpy(), view.slot[..., 0]
         action, log_prob = torch.empty(state.shape, dtype=torch.int64), torch.empty(state.shape, dtype=torch.float64)
         lasting = token if self.noise_per == "token" else 0
-        key = rng.Stream(draws.stream.seed, _STREAM).key
-        keys = (*key, draws.replicates, draws.realization, draws.trajectory, lasting)
+        stream, ids = self._keyed(draws)
+        keys = (*rng.Stream(draws.stream.seed, stream).key, draws.replicates, draws.realization, ids, lasting)
         table, cut = view.weights["log_prob"].double().numpy(), (self.temperature, self.top_k, self.top_p)
         drawn = (uniform, slot, state.numpy(), action.numpy(), log_prob.numpy())
         kernels.act_on_noise(*keys, *self.law, self.noise, table, *cut, *drawn)
         return Act(action, {"log_prob": log_prob.to(view.weights["log_prob"].dtype)})
 
     def misreport(self, log_prob: Tensor, draws: Draws) -> Tensor:
-        """Log-probs `[R, G, N, T]` of an engine that samples rightly, with the noise of their tokens or sequences."""
+        """Log-probs `[R, G, N, T]` of an engine that samples rightly, with the noise of their tokens and longer."""
         R, G, N, T = log_prob.shape
         each = T if self.noise_per == "token" else 1
-        ids = draws.trajectory.reshape(len(draws.trajectory), G * N)
-        noise = self._drawn(_STREAM, draws.stream.seed, draws.replicates, draws.realization, ids, each)
+        stream, ids = self._keyed(draws)
+        ids = ids.reshape(len(ids), G * N)
+        noise = self._drawn(stream, draws.stream.seed, draws.replicates, draws.realization, ids, each)
         return log_prob + torch.from_numpy(noise.reshape(R, G, N, each)).to(log_prob.dtype)
+
+    def _keyed(self, draws: Draws) -> tuple[str, np.ndarray]:
+        """Stream and ids int64 `[M, G, N]` of the noise: of trajectories, or of prompts at whatever version."""
+        return (f"{_STREAM} prompts", draws.asked) if self.noise_per == "prompt" else (_STREAM, draws.trajectory)
 
     def _of_version(self, table: Tensor, keys: Keys | None) -> Tensor:
         """Noise of a version: `[R, S, A]` in the logits, one number `[R, 1, 1]` in the reports, else nothing."""

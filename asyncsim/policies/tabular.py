@@ -266,13 +266,13 @@ def tabular(
     Of the engine: `temperature` > 0; `top_k`, how many of the likeliest actions are kept (0: all); `top_p` in (0, 1],
     the probability that the likeliest ones must hold; equal actions go together. `noise`, standard deviation of e in
     nats, at most 10; `noise_law`, "normal", "uniform", or "student" (5 degrees of freedom; student:3 has 3);
-    `noise_per`, how long a draw lasts: "token", "sequence" or "version". `noise_in`: "logits", the engine samples from
-    logits that are off, each action by its own e, and reports what it sampled from; "reports", it samples rightly and
-    the log-probs that it reports are off by one e. Returns a policy of P = S A parameters with the outputs `log_prob`,
-    `entropy`, `kl` = KL(pi || reference) and `reference` (log-prob of the token under it), each per token in nats,
-    `[R, G, N, T]`, and of all actions `log_probs` and `reference_log_probs`, `[R, G, N, T, A]`. Raises `InputError` for
-    sizes below 1 (2 actions), logits of another shape, or an engine outside these ranges. Source: textbook; Bailey 1994
-    for draws of "student".
+    `noise_per`, how long a draw lasts: "token", "sequence", "prompt" (at all versions) or "version". `noise_in`:
+    "logits", the engine samples from logits that are off, each action by its own e, and reports what it sampled from;
+    "reports", it samples rightly and the log-probs that it reports are off by one e. Returns a policy of P = S A
+    parameters with the outputs `log_prob`, `entropy`, `kl` = KL(pi || reference) and `reference` (log-prob of the token
+    under it), each per token in nats, `[R, G, N, T]`, and of all actions `log_probs` and `reference_log_probs`, `[R, G,
+    N, T, A]`. Raises `InputError` for sizes below 1 (2 actions), logits of another shape, or an engine outside these
+    ranges. Source: textbook; Bailey 1994 for draws of "student".
 
     >>> policy = tabular(rows=1, actions=2, logits=[[0.0, 1.0]])
     >>> policy.prepare(policy.initial(1))["prob"].round(decimals=3).tolist()

@@ -15,12 +15,12 @@ from torch import Tensor
 from asyncsim import updates
 from asyncsim.base import records
 from asyncsim.learning import ratios
-from asyncsim.learning.batch import Batch
+from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
 from asyncsim.learning.versions import View
 from asyncsim.methods._weights import NoRatio, Weight
-from asyncsim.policies._policy import Forward
+from asyncsim.policies._policy import Act, Forward
 from asyncsim.trials._trial import Plant, Wrapped
 from asyncsim.updates._link import Chain, Record, State
 
@@ -84,7 +84,51 @@ class ShortProduct(PolicyDefect):
         return log_prob * mask
 
 
-def with_policy(wrapper: type[PolicyDefect]) -> Any:
+class Unscored(PolicyDefect):
+    """The trainer's log-probs at the behavior weights are recorded as the sampler's, so that nothing is mismatched."""
+
+    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
+        """As it is."""
+        return log_prob
+
+    def score(self, view: View, batch: Batch) -> Tensor:
+        """What the sampler recorded."""
+        return batch.behavior["log_prob"] if batch.behavior else self._inner.record(view, batch)["log_prob"]
+
+
+class NoiseTwice(Wrapped):
+    """An engine whose reports get their noise twice."""
+
+    def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
+        """The wrapped policy's, again."""
+        twice: Outputs = self._inner.misreport(self._inner.misreport(outputs, draws), draws)
+        return twice
+
+
+class NoiseAnew(Wrapped):
+    """An engine that samples from noisy logits and records the log-prob under noise drawn anew."""
+
+    def act(self, view: View, state: Tensor, draws: Draws, token: int, *more: Any) -> Act:
+        """The wrapped policy's actions, with their log-probs under other normal noise."""
+        act = self._inner.act(view, state, draws, token, *more)
+        engine, generator = self._inner.engine, torch.Generator().manual_seed(token)
+        replicate = torch.arange(len(state)).reshape(-1, 1, 1)
+        row = view.weights["log_prob"][int(view.slot.flat[0])][replicate, state]
+        noisy = torch.log_softmax(row + engine.noise * torch.randn(row.shape, generator=generator), dim=-1)
+        return Act(act.action, {"log_prob": noisy.gather(-1, act.action.unsqueeze(-1))[..., 0]})
+
+
+def engine_replaced(**settings: Any) -> Plant:
+    """A plant: the spec's policy with other settings of its engine."""
+
+    def plant(spec: Spec) -> Spec:
+        policy: Any = spec.trained_policy
+        return spec.replace(policy=dataclasses.replace(policy, engine=dataclasses.replace(policy.engine, **settings)))
+
+    return plant
+
+
+def with_policy(wrapper: type[Wrapped]) -> Any:
     """A plant that wraps the spec's policy."""
     return lambda spec: spec.replace(policy=wrapper(spec.trained_policy))
 

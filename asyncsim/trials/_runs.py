@@ -81,9 +81,9 @@ def mean_of(trace: Trace, name: str, tolerance: float = 0.0) -> Estimate:
     return between(trace[name][1:].mean(axis=0))._replace(tolerance=tolerance)
 
 
-def variance_of(trace: Trace, samples: int) -> Estimate:
+def variance_of(trace: Trace, samples: int, name: str = "log_ratio_variance") -> Estimate:
     """Variance of the log ratio: that of N samples about their own mean is low by the factor (N - 1)/N."""
-    variance, factor = mean_of(trace, "log_ratio_variance"), samples / (samples - 1)
+    variance, factor = mean_of(trace, name), samples / (samples - 1)
     return variance._replace(value=variance.value * factor, error=variance.error * factor)
 
 

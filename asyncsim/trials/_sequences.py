@@ -20,7 +20,7 @@ BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0
 CURRENT = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
 
 
-def sequence_point(dependence: str, horizon: int, rows: int, **more: float | None) -> dict[str, Any]:
+def sequence_point(dependence: str, horizon: int, rows: int, **more: float | str | None) -> dict[str, Any]:
     """Two policies on sequences of three tokens, from tables of so many rows, and whatever else a claim asks for."""
     return {
         "actions": 3,

@@ -305,11 +305,11 @@ def test_mean_ratio_and_ess_of_misreported_samples(law, each):
 
 def test_engines_that_sample_from_noise_have_mean_ratio_one():
     """Noise in the logits moves what is recorded with what is drawn; misreporting the same noise does not."""
-    for each, law in itertools.product(("token", "sequence"), LAWS):
+    for each, law in [*itertools.product(("token", "sequence"), LAWS), ("prompt", "normal")]:
         batch, _ = batch_of(TASK.policy(noise=0.4, noise_law=law, noise_per=each))
         weight = np.exp(-residual(batch).sum(-1)).ravel()
         error = weight.std() / math.sqrt(weight.size)
-        assert 0.0 < abs(weight.mean() - 1.0) < 5 * error and weight.std() > 0.2
+        assert 0.0 < abs(weight.mean() - 1.0) < 5 * error and weight.std() > 0.1
         assert (batch.behavior["log_prob"] <= 1e-12).all()
     assert Engine(noise=0.4).mean_ratio(2) == 1.0
     assert Engine(noise=0.4, noise_in="reports").mean_ratio(2) > 1.1
@@ -329,6 +329,43 @@ def test_a_noisy_token_is_a_plain_softmax_of_its_own_logits():
         assert batch.behavior["log_prob"][r, 0, n, t].item() == pytest.approx(law[action], abs=1e-12)
 
 
+ASKED = sim.tasks.softmax_bandit(arms=4, means=[[0.1, 0.2, 0.3, 0.4]] * 3)
+
+
+def asked(policy, version=3):
+    """Six groups of five samples in two replicates: prompts 0, 1, 2, 0, 1, 2; and the log-probs of the table."""
+    theta = np.random.default_rng(2).normal(size=policy.size)
+    sampler = Sampler(ASKED, policy, 5, 9, np.arange(2), np.zeros(2, dtype=np.int64))
+    weights = policy.prepare(torch.as_tensor(theta).expand(2, -1))
+    view = versions.current(sampler.installed(version, weights))
+    ids = np.arange(30).reshape(1, 6, 5)
+    return SAMPLING["monte_carlo"](sampler, np.full((1, 6, 5, 1), version), version, ids, view), weights
+
+
+@pytest.mark.parametrize("version", [0, 7])
+def test_noise_of_a_prompt_lasts_over_samples_and_versions(version):
+    """Reports and logits recomputed from the keys in NumPy: replicate, prompt, and no version."""
+    own = {"noise": 0.5, "noise_per": "prompt"}
+    stream = rng.Stream(9, "engine prompts")
+    reports, _ = asked(ASKED.policy(**own, noise_in="reports"), version)
+    logits, weights = asked(ASKED.policy(**own, temperature=0.8), version)
+    found = (reports.behavior["log_prob"] - reports.behavior["scored_log_prob"])[..., 0].numpy()
+    assert len(np.unique(found.round(9))) == 2 * 3
+    for r, g, n in itertools.product(range(2), range(6), range(5)):
+        prompt = g % 3
+        assert found[r, g, n] == pytest.approx(0.5 * stream.normal(r, prompt, 0, 0), abs=1e-12)
+        noise = 0.5 * stream.normal(r, prompt, 0, np.arange(4))
+        law = numpy_law((weights["log_prob"][r, prompt].numpy() + noise)[None], 0.8)[0]
+        u = rng.Stream(9, "rollout").uniform(r, 5 * g + n, 0, 0)
+        action = int((u >= np.exp(law).cumsum()).sum())
+        assert logits.action[r, g, n, 0] == action
+        assert logits.behavior["log_prob"][r, g, n, 0].item() == pytest.approx(law[action], abs=1e-12)
+    # Planted: noise of sequences has a number for each of them.
+    planted, _ = asked(ASKED.policy(noise=0.5, noise_per="sequence", noise_in="reports"), version)
+    other = (planted.behavior["log_prob"] - planted.behavior["scored_log_prob"])[..., 0].numpy()
+    assert len(np.unique(other.round(9))) == 60
+
+
 def test_noise_of_a_version_is_a_table_of_its_own():
     policy = TASK.policy(noise=0.5, noise_per="version")
     theta = np.zeros((3, policy.size))
@@ -346,6 +383,7 @@ ENGINES = [
     {"noise": 0.1, "noise_per": "version"},
     {"noise": 0.1, "noise_per": "version", "noise_in": "reports", "noise_law": "uniform"},
     {"noise": 0.1, "top_k": 2},
+    {"noise": 0.1, "noise_per": "prompt"},
     {"noise": 0.1, "noise_per": "sequence", "noise_in": "reports", "noise_law": "student"},
 ]
 NAMES = ["mean_weight", "ess", "ess_mismatch", "ess_staleness", "log_ratio_variance", "mismatch_variance", "kl_k1"]
@@ -453,7 +491,7 @@ def test_a_sampler_is_set_in_one_line():
         ({"noise_law": "cauchy"}, "noise_law = 'cauchy': must be one of normal, uniform, student"),
         ({"noise_law": "student:2"}, "noise_law degrees = 2.0"),
         ({"noise_law": "normal:2"}, "noise_law = 'normal:2': must be student:DEGREES"),
-        ({"noise_per": "prompt"}, "noise_per = 'prompt': must be one of token, sequence, version"),
+        ({"noise_per": "group"}, "noise_per = 'group': must be one of token, sequence, prompt, version"),
         ({"noise_in": "weights"}, "noise_in = 'weights': must be one of logits, reports"),
         ({"logits": 1}, "policy argument = 'logits': must be one of temperature"),
     ],
@@ -466,7 +504,7 @@ def test_bad_engines_are_named(engine, message):
 def test_lists_of_noise_are_refused_by_name():
     noisy = {"noise": 0.1}
     with pytest.raises(InputError, match="sampling = 'enumerate': must be monte_carlo where noise_per"):
-        spec_of(noisy, sampling="enumerate")
+        spec_of({**noisy, "noise_per": "prompt"}, sampling="enumerate")
     with pytest.raises(InputError, match="diagnostics = 'bias': must be recorded without the policy's noise"):
         spec_of(noisy, diagnostics=["bias"])
     spec_of({"noise": 0.1, "noise_per": "version"}, sampling="enumerate", diagnostics=["bias"])
@@ -482,3 +520,5 @@ def test_moments_that_are_infinite_are_refused_by_name():
     assert Engine(noise=0.1, noise_law="student").mean_ratio(3) == 1.0
     with pytest.raises(InputError, match="noise_in = 'logits': must be 'reports'; measure ess_mismatch"):
         Engine(noise=0.1).report_ess(3)
+    with pytest.raises(InputError, match="noise_per = 'prompt': must be 'token', 'sequence' or 'version'; measure"):
+        Engine(noise=0.1, noise_per="prompt", noise_in="reports").report_ess(3)

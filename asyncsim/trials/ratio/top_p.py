@@ -1,0 +1,82 @@
+"""Ratios to a sampler that is cut by top-p or top-k, by enumeration through the product's engine and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor
+
+from asyncsim import diagnostics, methods, tasks
+from asyncsim.learning import oracle
+from asyncsim.learning.batch import Batch, Outputs
+from asyncsim.learning.versions import View
+from asyncsim.policies._policy import Forward
+from asyncsim.trials._plants import Unscored, engine_replaced, with_policy
+from asyncsim.trials._runs import population
+from asyncsim.trials._sequences import BEHAVIOR, ROUNDING, places, sequence_point
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
+    policy = task.policy(top_p=point["top_p"], top_k=point["top_k"])
+    spec = plant(population(task, methods.full_is()).replace(policy=policy))
+    step = oracle.population_step(task, spec.method, *places(point), spec.policy)
+
+    def exactly(metric: Any, more: float = 0.0) -> Estimate:
+        value = metric.measure(step).item() + more
+        return Estimate(value, tolerance=ROUNDING * abs(value))
+
+    return {
+        "mean_weight": exactly(diagnostics.mean_weight),
+        "second_moment": exactly(diagnostics.chi_square, 1.0),
+        "ess": exactly(diagnostics.ess),
+        "kl_mismatch": exactly(diagnostics.kl_mismatch),
+        "kl_staleness": exactly(diagnostics.kl_staleness),
+    }
+
+
+class _Uncut(Wrapped):
+    """A sampler that is cut and reports the policy's own log-probs: the kept mass is forgotten."""
+
+    def record(self, view: View, batch: Batch) -> Outputs:
+        """The trainer's log-probs at the behavior weights."""
+        return {"log_prob": self._inner.score(view, batch)}
+
+
+class _CutTwice(Wrapped):
+    """A trainer that scores with what the engine makes of its weights."""
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """Outputs at the cut table."""
+        cut: Tensor = self._inner.install({"log_prob": view.weights["log_prob"][0]}, None)["sampled"]
+        forward: Forward = self._inner.forward(
+            View({**view.weights, "log_prob": cut[None]}, view.slot, view.realization), batch, names
+        )
+        return forward
+
+
+def _cut(dependence: str, horizon: int, rows: int, **engine: Any) -> dict[str, Any]:
+    """A point with unchanged weights."""
+    unchanged = {"current_logits": BEHAVIOR[:rows], "top_p": 1.0, "top_k": 0}
+    return sequence_point(dependence, horizon, rows) | unchanged | engine
+
+
+_COMMON = _cut("position", 3, 3, top_p=0.7)
+_STALE = sequence_point("markov", 4, 4, top_p=0.75, top_k=0)
+
+trial = Trial(
+    points=(_COMMON, _cut("markov", 5, 4, top_k=2), _STALE),
+    more=(_cut("iid", 6, 1, top_p=0.8, top_k=2),),
+    measure=_measure,
+    defects={
+        "kept mass forgotten": Defect(with_policy(_Uncut), _COMMON),
+        "trainer's log-probs recorded as the sampler's": Defect(with_policy(Unscored), _STALE),
+        "trainer cut as well": Defect(with_policy(_CutTwice), _COMMON),
+        "action that crosses top_p left out": Defect(engine_replaced(top_p=1.0, top_k=1), _COMMON),
+    },
+    effect=0.02,
+    through="oracle",
+    elsewhere=({"horizon": 1, "dependence": "iid", "behavior_logits": BEHAVIOR[:1], "current_logits": BEHAVIOR[:1]},),
+)
