@@ -34,6 +34,7 @@ ASSETS = {
     "paper_figures/*.html": "gallery",
     "benchmarks/*.png": "benchmarks",
 }
+EXPLORER = ROOT / "docs" / "explorer.html"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 PYTHON = ("run", "compare", "power", "sweep", "boundary", "verify", "judge", "plot", "points", "chain", "Spec")
@@ -43,7 +44,7 @@ PYTHON = ("run", "compare", "power", "sweep", "boundary", "verify", "judge", "pl
 def places() -> dict[str, str]:
     """Where every page and asset of the tree stands on the site."""
     found = dict(PAGES)
-    found |= {f"docs/{path.name}": path.name for path in (ROOT / "docs").glob("*.md")}
+    found |= {f"docs/{path.name}": path.name for path in [*(ROOT / "docs").glob("*.md"), EXPLORER]}
     found |= {f"notebooks/{path.name}": f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.md")}
     found |= {path: path.removeprefix("docs/") for path in _inside("docs/**/*.png")}
     for pattern, folder in ASSETS.items():

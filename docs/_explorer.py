@@ -1,0 +1,66 @@
+"""The explorer: one page to play with, its formulas checked against theory, its marks from committed rows."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from asyncsim import theory
+from asyncsim.theory._recursion import autocovariance
+from experiments import _store
+
+HERE = Path(__file__).parent
+DIGITS = 6
+
+
+def page() -> str:
+    """The page with its data."""
+    text = (HERE / "_explorer.html").read_text(encoding="utf-8")
+    return text.replace("/*DATA*/null", json.dumps(data(), separators=(",", ":")))
+
+
+def data() -> dict[str, Any]:
+    """Measured points of committed rows, and values of theory that the page's formulas have to give."""
+    stability, ess = _store.read("stability"), _store.read("vcpo_ess")
+    edge = stability[(stability.quantity == "boundary") & (stability.schedule == "fixed")]
+    lags = stability[stability.quantity == "autocorrelation"]
+    means = ess[(ess.part == "start") & (ess.reward == "tokens") & ess.replicate.isna()]
+    pairs = means.pivot_table(index=["length", "staleness"], columns="quantity", values="value")
+    first = ess[(ess.part == "update") & (ess.reward == "tokens")].set_index("quantity").value
+    return {
+        "boundary": [_short(row.staleness, row.value * row.curvature) for row in edge.itertuples()],
+        "correlations": {
+            "staleness": int(lags.staleness.iloc[0]),
+            "step": _digits(lags.step.iloc[0] * lags.curvature.iloc[0]),
+            "points": [_short(row.lag, row.value) for row in lags.itertuples()],
+        },
+        "ess": [_short(row.log_variance, row.ess) for row in pairs.itertuples()],
+        "drift": _digits(first.drift),
+        "checks": checks(),
+    }
+
+
+def checks() -> list[list[Any]]:
+    """Formula, arguments, and what the theory of the package gives."""
+    edge = theory.claim("staleness/stability-boundary")
+    found: list[list[Any]] = [
+        ["boundary", [s], edge.predict({"staleness": s, "curvatures": (1.0,)})["step"]] for s in (0, 1, 4, 16)
+    ]
+    for s, a in ((0, 0.5), (1, 0.6), (4, 0.28), (8, 0.15)):
+        power, products = autocovariance(1.0, a, 1.0, s, range(1, 2 * s + 4))
+        found.append(["correlations", [s, a, 2 * s + 3], [1.0, *(product / power for product in products)]])
+    # A normal log ratio under the current policy has mean variance / 2, so that ratios have mean 1.
+    found += [["ess", [v], math.exp(-v)] for v in (0.0, 0.5, 3.0)]
+    point = {"tickets": 40, "publish_groups": 8, "release": "publish", "zero_train_time": False}
+    found.append(["staleness", [40, 8], theory.claim("systems/cap-binds").predict(point)["mean"]])
+    return found
+
+
+def _short(*values: Any) -> list[float]:
+    return [_digits(value) for value in values]
+
+
+def _digits(value: Any) -> float:
+    return float(f"{float(value):.{DIGITS}g}")
