@@ -1,29 +1,61 @@
-"""Write the generated pages, or compare them with what their commands say now."""
+"""Write the page of questions with its pictures, or compare it with what its commands say now."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from docs._questions import page
+from asyncsim.base import files
+from docs import _page
+from docs._questions import HEAD, QUESTIONS
 
-HERE = Path(__file__).parent
+HERE = _page.HERE
 
 
 def main(words: list[str] | None = None) -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="python -m docs", description="Write the generated pages.")
-    parser.add_argument("--check", action="store_true", help="change nothing; status 1 where a page is not up to date")
+    """Exit status: 0 done; 1 something is not up to date."""
+    parser = argparse.ArgumentParser(prog="python -m docs", description="Write docs/questions.md and its pictures.")
+    parser.add_argument("--check", action="store_true", help="change nothing; status 1 where something is out of date")
+    parser.add_argument("--stored", action="store_true", help="run only commands whose results are not stored")
     options = parser.parse_args(words)
-    path, text = HERE / "questions.md", page()
+    known = _page.stored(HERE)
+    results = {
+        command: known[command] if options.stored and command in known else _page.said(command)
+        for command in _page.commands(QUESTIONS)
+    }
     if options.check:
-        same = path.exists() and path.read_text(encoding="utf-8") == text
-        print(f"{path.name}: {'as its commands say' if same else 'not up to date; run `python -m docs`'}")
-        return 0 if same else 1
-    path.write_text(text, encoding="utf-8")
-    print(path)
+        wrong = faults(results)
+        print("\n".join(wrong) or "questions.md: as its commands say")
+        return 1 if wrong else 0
+    write(results)
     return 0
+
+
+def faults(results: dict[str, _page.Said]) -> list[str]:
+    """What is not up to date: commands, the page, its pictures, in a line each."""
+    known, path = _page.stored(HERE), HERE / "questions.md"
+    # As text: in a result a missing number is NaN, which equals nothing.
+    wrong = [f"said otherwise: {command}" for command in results if repr(known.get(command)) != repr(results[command])]
+    wrong += [f"not asked: {command}" for command in known if command not in results]
+    if not path.exists() or path.read_text(encoding="utf-8") != _page.page(HEAD, QUESTIONS, results):
+        wrong.append("questions.md: not up to date; run `python -m docs`")
+    for question in QUESTIONS:
+        picture = HERE / _page.FOLDER / _page.name(question)
+        if question.draw and _page.drawn_from(picture) != _page.origin(question, results):
+            wrong.append(f"{picture.name}: not drawn from these results; run `python -m docs --stored`")
+    return wrong
+
+
+def write(results: dict[str, _page.Said]) -> None:
+    """Results, pictures and page."""
+    _page.store(results, HERE)
+    for question in QUESTIONS:
+        if question.draw:
+            data = _page.drawn(question, results)
+            files.write_atomically(HERE / _page.FOLDER / _page.name(question), lambda file, data=data: file.write(data))
+    text = _page.page(HEAD, QUESTIONS, results).encode()
+    files.write_atomically(HERE / "questions.md", lambda file: file.write(text))
+    print(HERE / "questions.md")
 
 
 if __name__ == "__main__":
