@@ -18,7 +18,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; status 1 where something is out of date")
     parser.add_argument("--stored", action="store_true", help="run only commands whose results are not stored")
     options = parser.parse_args(words)
-    known = _page.stored(HERE)
+    # A stored result counts as long as the files that its command names are what they were.
+    known = {name: each for name, each in _page.stored(HERE).items() if each.source == _page.source(name)}
     results = {
         command: known[command] if options.stored and command in known else _page.said(command)
         for command in _page.commands(QUESTIONS)
@@ -36,6 +37,9 @@ def faults(results: dict[str, _page.Said]) -> list[str]:
     known, path = _page.stored(HERE), HERE / "questions.md"
     # As text: in a result a missing number is NaN, which equals nothing.
     wrong = [f"said otherwise: {command}" for command in results if repr(known.get(command)) != repr(results[command])]
+    wrong += [
+        f"files changed since: {command}" for command in results if results[command].source != _page.source(command)
+    ]
     wrong += [f"not asked: {command}" for command in known if command not in results]
     if not path.exists() or path.read_text(encoding="utf-8") != _page.page(HEAD, QUESTIONS, results):
         wrong.append("questions.md: not up to date; run `python -m docs`")

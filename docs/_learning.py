@@ -8,7 +8,7 @@ from docs import _engines, _pictures
 from docs._page import Question, Results
 from docs._words import column, final, held, row, share, verdicts, words_of
 
-TASK = "--set task=token-bandit --set task.actions=8 --set task.horizon=8"
+TASK = "--set task=token-bandit --set task.actions=4 --set task.horizon=8 --set task.rewards=bernoulli"
 SMALLEST = 0.02
 REPORTED = 0.0596
 """Mean of the sequence weights truncated at 2 in NVIDIA-NeMo/RL #2269, at about 9,000 tokens."""
@@ -110,7 +110,7 @@ def negative(found: Results) -> str:
     far = max(bent["bias"], key=lambda each: (each["samples"], each["displacement"]))
     return (
         f"Yes, it is unbounded: {unbounded['evidence']}. The gate shows as a {bend}. "
-        f"In the exact moments at a displacement of {far['displacement']:g} nat, variance falls from "
+        f"In the exact moments at displacement {far['displacement']:g}, variance falls from "
         f"{far['method_variance']:.3f} to {far['variance']:.3f}. "
         f"Bias rises from {far['method_bias']:.3f} to {far['bias']:.3f}: a trade, for runs that single tokens upset."
     )

@@ -36,10 +36,11 @@ Results = Sequence[Mapping[str, Any]]
 
 
 class Said(NamedTuple):
-    """What a command printed, and its result without what differs from machine to machine."""
+    """What a command printed, its result without what differs from machine to machine, and a digest of its files."""
 
     lines: list[str]
     result: dict[str, Any]
+    source: str = ""
 
 
 class Question(NamedTuple):
@@ -74,7 +75,14 @@ def said(command: str) -> Said:
                     raise RuntimeError(f"{command} ended with {end.code}") from None
         lines = [line for line in text.getvalue().splitlines() if folder not in line and not TIMED.match(line)]
         result = json.loads(path.read_text(encoding="utf-8"))
-        return Said([SEARCHED.sub("N", line.rstrip()) for line in lines], pruned(result))
+        return Said([SEARCHED.sub("N", line.rstrip()) for line in lines], pruned(result), source(command))
+
+
+def source(command: str) -> str:
+    """Digest of the files beside the page that a command names; empty where it names none."""
+    named = re.findall(rf"docs/({FOLDER}/\w+\.py)", command)
+    data = b"".join((HERE / path).read_bytes() for path in named)
+    return hashlib.sha256(data).hexdigest()[:16] if named else ""
 
 
 def run(program: str, words: list[str]) -> None:
@@ -109,7 +117,7 @@ def stored(where: Path = HERE) -> dict[str, Said]:
     """What every command said when it was last run."""
     path = where / FOLDER / "results.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {command: Said(each["lines"], each["result"]) for command, each in found.items()}
+    return {command: Said(**each) for command, each in found.items()}
 
 
 def store(results: Mapping[str, Said], where: Path = HERE) -> None:
@@ -136,7 +144,8 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
         shown = [line for line in results[command].lines if line.startswith(tuple(question.keep))]
         blocks.append("\n".join(["```console", f"$ {command}", *shown, "```"]))
     answer = question.answer([results[command].result for command in question.commands])
-    picture = [f"![{question.caption}]({FOLDER}/{name(question)})", question.caption] if question.draw else []
+    seen = (question.draw.__doc__ or "").partition("\n")[0] if question.draw else ""
+    picture = [f"![{seen}]({FOLDER}/{name(question)})", question.caption] if question.draw else []
     return "\n\n".join([f"## {question.asked}", f"Asked in {question.threads}.", f"**{answer}**", *picture, *blocks])
 
 

@@ -49,12 +49,14 @@ def say(ax: Axes, x: float, y: float, text: str, color: str, **more: Any) -> Non
 
 
 def in_flight(found: Results) -> Figure:
-    """Tokens wasted at one limit against the rollouts in flight."""
+    """Tokens wasted at one limit against the rollouts in flight; the edge itself belongs to its right."""
     figure, (ax,) = panels(1)
-    x = swept(ax, found[2], "wasted_tokens", "measured", scale=100.0)
-    ax.axhline(0.0, color=COLORS["muted"], linestyle=":", linewidth=0.9)
-    ax.set(xlabel="rollouts in flight", ylabel="tokens wasted (%)", xticks=x)
-    ax.set_title("The same limit wastes more with more in flight")
+    swept(ax, found[2], "wasted_tokens", "measured", scale=100.0)
+    edge = knob(found[0], "max_off_policy_steps") * knob(found[0], "batch_size")
+    ax.axvline(edge - 8, color=COLORS["muted"], linestyle=":", linewidth=0.9)
+    say(ax, edge - 20, 60, "limit times batch", "muted", ha="right")
+    ax.set(xlabel="rollouts in flight", ylabel="tokens wasted (%)", ylim=(-4, 100), xticks=range(0, 769, 128))
+    ax.set_title("The limit acts once limit times batch are in flight")
     return figure
 
 

@@ -65,11 +65,17 @@ def words_of(result: Result) -> set[str]:
     return {pair["word"] for on in result["tasks"] for pair in on["pairs"]}
 
 
+def task_of(on: Result) -> str:
+    """Name of a task, with how its rewards are random, if they are."""
+    random = "" if on["task"].get("rewards", "fixed") == "fixed" else f" with {on['task']['rewards'].title()} rewards"
+    return f"`{on['task']['task']}`{random}"
+
+
 def verdict(on: Result) -> str:
     """The verdict on one task, with the difference and its interval.
 
     >>> pair = {"arm": "b", "base": "a", "word": "worse", "looks": [{"difference": -0.1, "low": -0.2, "high": -0.05}]}
-    >>> verdict({"pairs": [pair], "task": {"task": "softmax_bandit"}, "blind": ""})
+    >>> verdict({"pairs": [pair], "task": {"task": "softmax_bandit", "rewards": "fixed"}, "blind": ""})
     'On `softmax_bandit`, b is worse than a by 0.1 [0.05, 0.2].'
     """
     (pair,) = on["pairs"]
@@ -80,7 +86,7 @@ def verdict(on: Result) -> str:
     word = "not significantly different from" if on["blind"] else between[pair["word"]]
     by = "by" if word.endswith("than") else "with a difference of"
     interval = f"{sign * look['difference']:.2g} [{low:.2g}, {high:.2g}]"
-    return f"On `{on['task']['task']}`, {pair['arm']} is {word} {pair['base']} {by} {interval}."
+    return f"On {task_of(on)}, {pair['arm']} is {word} {pair['base']} {by} {interval}."
 
 
 def verdicts(result: Result) -> str:

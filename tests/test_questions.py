@@ -63,7 +63,7 @@ def test_a_picture_of_other_results_is_found(copy):
     """A picture says what it was drawn from, and other results have another digest."""
     drawn = next(question for question in QUESTIONS if question.draw)
     other = dict(STORED)
-    lines, result = other[drawn.commands[0]]
+    lines, result, _ = other[drawn.commands[0]]
     other[drawn.commands[0]] = _page.Said(lines, {**result, "dropped_fraction": 0.5})
     assert _page.origin(drawn, other) != _page.origin(drawn, STORED)
     (copy / "questions" / _page.name(drawn)).write_bytes(b"")
@@ -75,11 +75,19 @@ def test_a_picture_of_other_results_is_found(copy):
 def test_a_command_that_says_otherwise_is_found(copy):
     """With a result that changed, the command, the text and the picture are named."""
     drawn = next(question for question in QUESTIONS if question.draw)
-    lines, result = STORED[drawn.commands[0]]
+    lines, result, _ = STORED[drawn.commands[0]]
     stale = {**result["staleness"], "mean": 9.87}
     changed = {**STORED, drawn.commands[0]: _page.Said(lines, {**result, "staleness": stale})}
     assert len(command.faults(changed)) == 3
     assert command.faults(changed)[0] == f"said otherwise: {drawn.commands[0]}"
+
+
+def test_a_script_that_changed_is_found(copy):
+    """A command names a file of the page whose digest is stored with what it said."""
+    (named,) = (each for each in STORED if each.startswith("python"))
+    assert len(STORED[named].source) == 16
+    changed = {**STORED, named: STORED[named]._replace(source="0" * 16)}
+    assert f"files changed since: {named}" in command.faults(changed)
 
 
 def answers():

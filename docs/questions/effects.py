@@ -6,8 +6,12 @@ from pathlib import Path
 
 import asyncsim as sim
 
-EFFECT = 0.01
-TASKS = {"token bandit": sim.tasks.token_bandit(actions=8, horizon=8), "softmax bandit": sim.tasks.softmax_bandit()}
+EFFECT = 0.02
+TASKS = {
+    "token bandit": (sim.tasks.token_bandit(actions=4, horizon=8, rewards="bernoulli"), 0.8),
+    "softmax bandit": (sim.tasks.softmax_bandit(), 1.1),
+}
+"""Each with a learning rate near the best that `asyncsim compare` found."""
 
 
 def main() -> None:
@@ -16,8 +20,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     path, found = parser.parse_args().json, []
     print("task              effect  replicates   paired unpaired (standard deviation of a difference)")
-    for name, task in TASKS.items():
-        fresh = sim.Spec(task, sim.schedules.fixed(1), sim.methods.ppo_clip(), sim.chain(sim.updates.adam(1.6)))
+    for name, (task, lr) in TASKS.items():
+        fresh = sim.Spec(task, sim.schedules.fixed(1), sim.methods.ppo_clip(), sim.chain(sim.updates.adam(lr)))
         fresh = fresh.replace(updates=40)
         plan = sim.power(fresh, fresh.replace(system=sim.schedules.fixed(3)), effect=EFFECT, pilot=32)
         row = {"task": name, "effect": plan.effect, "power": plan.power, "replicates": plan.replicates}
