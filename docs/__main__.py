@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
+from typing import BinaryIO
 
 from asyncsim.base import files
 from docs import _page
@@ -55,11 +57,15 @@ def write(results: dict[str, _page.Said]) -> None:
     _page.store(results, HERE)
     for question in QUESTIONS:
         if question.draw:
-            data = _page.drawn(question, results)
-            files.write_atomically(HERE / _page.FOLDER / _page.name(question), lambda file, data=data: file.write(data))
-    text = _page.page(HEAD, QUESTIONS, results).encode()
-    files.write_atomically(HERE / "questions.md", lambda file: file.write(text))
+            files.write_atomically(
+                HERE / _page.FOLDER / _page.name(question), partial(_put, _page.drawn(question, results))
+            )
+    files.write_atomically(HERE / "questions.md", partial(_put, _page.page(HEAD, QUESTIONS, results).encode()))
     print(HERE / "questions.md")
+
+
+def _put(data: bytes, file: BinaryIO) -> None:
+    file.write(data)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ def long_weight(found: Results) -> str:
         f"Truncated weights average {at['applied_mean']['mean']:.2f} "
         f"({_engines.truncated(variance, _pictures.CAP):.2f} predicted), without any error in the code. "
         f"The truncated mean of {REPORTED:.2f} that the thread reports takes a mismatch of "
-        f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} a token. "
+        f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} a token, if "
+        "tokens are independent. "
         f"ESS/N of a batch is {at['ess_mismatch']['mean']:.2f}, and of an infinite batch {math.exp(-variance):.3f}: "
         "use token ratios, or their geometric mean."
     )
@@ -46,7 +47,7 @@ def not_on_policy(found: Results) -> str:
     """What samplers do at staleness 0."""
     plain, temperature, nucleus, noise = found
     return (
-        "Because the sampler is another policy, although no weight is stale. "
+        "It is not wherever the sampler is another policy, although no weight is stale. "
         f"A temperature leaves ESS/N of {final(temperature, 'ess_mismatch'):.2f} at mean ratio "
         f"{final(temperature, 'mean_weight'):.2f}, and noise in the logits {final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p shows ESS/N of {final(nucleus, 'ess_mismatch'):.2g}, but a mean ratio of "

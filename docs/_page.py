@@ -65,11 +65,11 @@ def said(command: str) -> Said:
     text = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(HERE.parent):
         path = Path(folder) / "result.json"
-        program, *words = [*shlex.split(command), "--json", str(path)]
-        words += ["--store", f"{folder}/store"] if words[0] == "sweep" else []
+        words = [*shlex.split(command), "--json", str(path)]
+        words += ["--store", f"{folder}/store"] if words[1] == "sweep" else []
         with contextlib.redirect_stdout(text):
             try:
-                run(program, words)
+                run(words[0], words[1:])
             except SystemExit as end:
                 if end.code not in (None, 0, 1, 3):
                     raise RuntimeError(f"{command} ended with {end.code}") from None
@@ -86,17 +86,16 @@ def source(command: str) -> str:
 
 
 def run(program: str, words: list[str]) -> None:
-    """Run `asyncsim WORDS` or `python FILE WORDS` in this process."""
+    """Run `asyncsim WORDS`, which always ends by exiting, or `python FILE WORDS` in this process."""
     if program == "asyncsim":
         from asyncsim.app.cli import main
 
-        return main(words)
+        main(words)
     before, sys.argv = sys.argv, words
     try:
         runpy.run_path(words[0], run_name="__main__")
     finally:
         sys.argv = before
-    return None
 
 
 def pruned(value: Any) -> Any:

@@ -30,8 +30,9 @@ def panels(count: int, height: float = 2.3) -> tuple[Figure, list[Axes]]:
     return figure, list(np.atleast_1d(figure.subplots(1, count)))
 
 
-def points(ax: Axes, x: Any, mean: Sequence[float], low: Any, high: Any, color: str, mark: str) -> None:
-    """Measured points with the ends of their intervals."""
+def points(ax: Axes, x: Any, ends: Sequence[Any], color: str, mark: str) -> None:
+    """Measured points with their intervals: `ends` are means, lower and upper ends."""
+    mean, low, high = ends
     apart = [np.subtract(mean, low), np.subtract(high, mean)]
     ax.errorbar(x, mean, yerr=np.maximum(apart, 0.0), **{**_style.MEASURED, "marker": mark, "color": COLORS[color]})
 
@@ -39,7 +40,7 @@ def points(ax: Axes, x: Any, mean: Sequence[float], low: Any, high: Any, color: 
 def swept(ax: Axes, result: Any, metric: str, color: str, mark: str = "o", scale: float = 1.0) -> list[float]:
     """The points of a sweep over one setting; returns where they stand."""
     x, *rest = column(result, metric)
-    points(ax, x, *([scale * each for each in ends] for ends in rest), color, mark)
+    points(ax, x, [scale * np.array(each) for each in rest], color, mark)
     return x
 
 
@@ -100,7 +101,7 @@ def overlap_alone(found: Results) -> Figure:
     looks = (("synchronous", "o", 1.0), ("measured", "s", 0.97), ("muted", "^", 1.03), ("contrast", "v", 1.0))
     for result, (color, mark, shift) in zip(found, looks, strict=True):
         times, *ends = column(result, "groups_per_hour")
-        points(ax, np.multiply(times, shift), *ends, color, mark)
+        points(ax, np.multiply(times, shift), ends, color, mark)
     grid = np.geomspace(min(times), max(times), 40)
     claim = theory.claim("systems/synchronous-throughput")
     point = {"groups_per_batch": 64, "samples_per_group": 1, "length": LENGTH, "rate": 1.0, "sync_time": 0.0}
@@ -143,7 +144,7 @@ def not_on_policy(found: Results) -> Figure:
     for place, (result, expected) in enumerate(zip(found, samplers(), strict=True)):
         for (metric, color, mark, shift), value in zip(looks, expected, strict=True):
             each = result["settings"][0]["final"][metric]
-            points(ax, [place + shift], [each["value"]], [each["low"]], [each["high"]], color, mark)
+            points(ax, [place + shift], [[each[key]] for key in ("value", "low", "high")], color, mark)
             ax.plot([place + shift - 0.18, place + shift + 0.18], [value, value], **_style.PREDICTED)
     say(ax, 1.05, 0.59, "ESS/N", "measured")
     say(ax, 1.95, 0.11, "mean ratio", "contrast", ha="right")
