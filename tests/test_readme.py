@@ -87,7 +87,7 @@ def test_the_commands_of_the_pages_exist() -> None:
     assert named and named <= known
 
 
-PROSE = [ROOT / "README.md", *sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "questions.md"})]
+PROSE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("path", PROSE, ids=lambda path: path.name)

@@ -1,0 +1,237 @@
+"""Questions that training answers, or a check of a loss or controller: ratios, clips, verdicts with an error rate."""
+
+from __future__ import annotations
+
+import math
+
+from docs import _engines, _pictures
+from docs._page import Question, Results
+from docs._words import column, final, held, row, share, verdicts, words_of
+
+TASK = "--set task=token-bandit --set task.actions=4 --set task.horizon=8 --set task.rewards=bernoulli"
+SMALLEST = 0.02
+REPORTED = 0.0596
+"""Mean of the sequence weights truncated at 2 in NVIDIA-NeMo/RL #2269, at about 9,000 tokens."""
+COMPARE = (
+    f"{TASK} --set link=adam --set adam.lr=0.1 --set updates=40 --smallest {SMALLEST:g} --also task=softmax-bandit"
+)
+CLIP = (
+    "asyncsim run --task token-bandit --set task.horizon=8 --set schedule.groups_per_batch=4 --method ppo-clip "
+    "--link sgd --set sgd.lr=20 --updates 40 --samples 16 --diagnostics clip_active,clip_outside,batch_return "
+    "--set method.anchor={anchor} --staleness 8"
+)
+WORDS = ("batch_return", "token_bandit", "softmax_bandit", "  ")
+
+
+def long_weight(found: Results) -> str:
+    """What a sequence weight is at 9,000 tokens."""
+    (result,) = found
+    tokens = column(result, "mean_weight")[0][-1]
+    at = {name: row(result, name, **{"task.horizon": tokens}) for name in result["metrics"]}
+    mean, variance = at["mean_weight"], _pictures.variance_of(tokens)
+    return (
+        f"Its mean must be one at any length; {mean['mean']:.2f} [{mean['low']:.2f}, {mean['high']:.2f}] was measured. "
+        f"A typical weight is far below: the log weight has variance {at['mismatch_variance']['mean']:.2f} nats² "
+        f"({variance:.2f} predicted), so the median is about {math.exp(-variance / 2):.2f}. "
+        f"Truncated weights average {at['applied_mean']['mean']:.2f} "
+        f"({_engines.truncated(variance, _pictures.CAP):.2f} predicted), without any error in the code. "
+        f"The truncated mean of {REPORTED:.2f} that the thread reports takes a mismatch of "
+        f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} a token, if "
+        "tokens are independent. "
+        f"ESS/N of a batch is {at['ess_mismatch']['mean']:.2f}, and of an infinite batch {math.exp(-variance):.3f}: "
+        "use token ratios, or their geometric mean."
+    )
+
+
+def not_on_policy(found: Results) -> str:
+    """What samplers do at staleness 0."""
+    plain, temperature, nucleus, noise = found
+    return (
+        "It is not wherever the sampler is another policy, although no weight is stale. "
+        f"A temperature leaves ESS/N of {final(temperature, 'ess_mismatch'):.2f} at mean ratio "
+        f"{final(temperature, 'mean_weight'):.2f}, and noise in the logits {final(noise, 'ess_mismatch'):.2f}. "
+        f"Top-p shows ESS/N of {final(nucleus, 'ess_mismatch'):.2g}, but a mean ratio of "
+        f"{final(nucleus, 'mean_weight'):.2f}: the mass that was kept, once a token. "
+        f"Without mismatch both are {final(plain, 'mean_weight'):.2g}. Log ESS, KL and the mean ratio: each alone "
+        "misses a case."
+    )
+
+
+def clip(found: Results) -> str:
+    """Whether the clip acts."""
+    swept, compared = found
+    counts, shares, *_ = column(swept, "clip_active")
+    at = dict(zip(counts, shares, strict=True))
+    never = held(at[min(counts)] == 0.0 < at[max(counts)], "In the first update on a batch never")
+    return (
+        f"{never}: no weight has moved, and the clip stops {share(at[min(counts)])} of tokens. "
+        f"With {max(counts):.0f} minibatches it stops {share(at[max(counts)])}: later ones are off-policy "
+        f"by the updates before them. {verdicts(compared)}"
+    )
+
+
+def anchor(found: Results) -> str:
+    """Whether a recomputed anchor sees staleness."""
+    recomputed, behavior, compared = found
+    yes = held(final(recomputed, "clip_outside") == 0.0, "Yes, with one update on a batch")
+    return (
+        f"{yes}: {share(final(recomputed, 'clip_outside'))} of tokens lie outside the band, "
+        f"whatever the staleness. With the recorded log-probs as anchor it is "
+        f"{share(final(behavior, 'clip_outside'))}. {verdicts(compared)}"
+    )
+
+
+def unclipped(found: Results) -> str:
+    """Whether ratios without a clip are worse at staleness 3."""
+    words = "Not here, where each has its own best learning rate and ratios are those of tokens."
+    not_here = held("worse" not in words_of(found[0]), words)
+    return (
+        f"{not_here} {verdicts(found[0])} "
+        "A run that breaks at one common learning rate does not compare the two losses."
+    )
+
+
+def different(found: Results) -> str:
+    """Whether staleness 1 and 3 differ, and what can be seen."""
+    compared, planned = found
+    hard = max(planned["plans"], key=lambda plan: plan["replicates"])
+    return (
+        f"{held(words_of(compared) == {'worse'}, 'Yes.')} {verdicts(compared)} "
+        f"One seed each would see nothing below {1.96 * hard['unpaired']:.2f} on the {hard['task']}. "
+        f"A difference of {hard['effect']:g} takes {hard['replicates']:,} paired replicates for a power of "
+        f"{share(hard['power'])}."
+    )
+
+
+def negative(found: Results) -> str:
+    """What a bound on the negative branch buys and costs."""
+    free, bent = found
+    (unbounded,) = (each for each in free["findings"] if each["name"] == "no dual clip")
+    (bend,) = (each for each in bent["kinks"] if each.startswith("bend"))
+    far = max(bent["bias"], key=lambda each: (each["samples"], each["displacement"]))
+    return (
+        f"Yes, it is unbounded: {unbounded['evidence']}. The gate shows as a {bend}. "
+        f"In the exact moments at displacement {far['displacement']:g}, variance falls from "
+        f"{far['method_variance']:.3f} to {far['variance']:.3f}. "
+        f"Bias rises from {far['method_bias']:.3f} to {far['bias']:.3f}: a trade, for runs that single tokens upset."
+    )
+
+
+def restored(found: Results) -> str:
+    """What a controller forgets at a restore."""
+    forgets, remembers = found
+    events = forgets["failure"]["events"]
+    held("forgets its accepted count on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
+    return (
+        f"The controller forgets what it has accepted, and admits that many again. "
+        f"The check shows it in {len(events)} events and names the mistake. "
+        f"Setting the count to version times batch at the restore passes every run."
+    )
+
+
+SAMPLER = (
+    "asyncsim run --task token-bandit --set task.actions=4 --set task.horizon=64 --set task.logits=[[2,1,0,-1]] "
+    "--staleness 0 --method full-is --link sgd --set sgd.lr=1e-6 --updates 1 --samples 1024 --replicates 16 "
+    "--diagnostics ess_mismatch,mean_weight,kl_mismatch"
+)
+
+QUESTIONS = [
+    Question(
+        "Staleness is 0: why is training not on-policy?",
+        "verl #6780",
+        [SAMPLER, *(f"{SAMPLER} --set policy.{word}" for word in ("temperature=0.9", "top_p=0.9", "noise=0.05"))],
+        ("  ess", "  mean", "  kl"),
+        not_on_policy,
+        _pictures.not_on_policy,
+        "Sequences of 64 tokens, batches of 1,024. Bars are 95 % intervals over 16 replicates. "
+        "Dashed: predictions in closed form, for large batches.",
+    ),
+    Question(
+        "9,000 tokens and 2 % mismatch: what must the sequence weight be?",
+        "NeMo-RL #2269",
+        [
+            "asyncsim sweep --grid task.horizon=300,1000,3000,9000 --set task=token-bandit --set task.actions=2 "
+            f"--set policy.noise={_pictures.NOISE} --set method=truncated-is --set method.cap={_pictures.CAP:g} "
+            f"--set updates=1 --set samples={_pictures.BATCH} --set link=sgd --set sgd.lr=1e-6 --replicates 8 "
+            "--metric mean_weight,applied_mean,mismatch_variance,ess_mismatch"
+        ],
+        ("",),
+        long_weight,
+        _pictures.sequence_weight,
+        "Noise of the sampler's logits gives the log ratio of a token a standard deviation of 2 %. "
+        "Batches of 256 sequences, 95 % intervals over 8 replicates. "
+        "Dashed: a log-normal weight whose log has variance length times mismatch squared, never fitted.",
+    ),
+    Question(
+        "Does the clip act with one epoch and several minibatches?",
+        "DAPO #11, open-instruct #755",
+        [
+            "asyncsim sweep --grid minibatches=1,2,4,8 --set cut=samples --set task=token-bandit --set task.horizon=8 "
+            "--set schedule=fixed --set schedule.staleness=0 --set schedule.groups_per_batch=4 --set method=ppo-clip "
+            "--set method.anchor=proximal --set link=sgd --set sgd.lr=20 --set updates=40 --set samples=16 "
+            "--metric clip_active,batch_return --replicates 64",
+            'asyncsim compare "clip: method=ppo-clip" "no clip: method=ppo-clip method.low=1 method.high=1000" '
+            "--set method=ppo-clip --set method.anchor=proximal --set staleness=0 --set minibatches=4 "
+            f"--set cut=samples {COMPARE}",
+        ],
+        ("", *WORDS),
+        clip,
+        _pictures.clipped_minibatches,
+        "Share of tokens whose gradient the clip stops, over a run at one learning rate; 95 % intervals over 64 "
+        "replicates. With one minibatch it is 0 exactly.",
+    ),
+    Question(
+        "Is clipping off when the anchor is recomputed?",
+        "SkyRL #1315, miles #1829",
+        [
+            *(CLIP.format(anchor=name) for name in ("proximal", "behavior")),
+            'asyncsim compare "recorded: method.anchor=behavior" "recomputed: method.anchor=proximal" '
+            f"--set method=ppo-clip --set staleness=8 {COMPARE}",
+        ],
+        ("  clip", "  batch_return", *WORDS[:3], "  re"),
+        anchor,
+    ),
+    Question(
+        "Does unclipped importance sampling break at K = 3, and PPO not?",
+        "tinker-cookbook #822",
+        [
+            'asyncsim compare "PPO: method=ppo-clip" '
+            '"IS: method=truncated-is method.level=token method.cap=1000000" '
+            f"--set staleness=3 {COMPARE}"
+        ],
+        WORDS,
+        unclipped,
+    ),
+    Question(
+        "Is staleness 1 different from 3, and what is the smallest difference that can be seen?",
+        "UniRL #310, marin #8936",
+        [
+            'asyncsim compare "one version: staleness=1" "three versions: staleness=3" '
+            f"--set method=ppo-clip {COMPARE}",
+            "python docs/questions/effects.py",
+        ],
+        ("", *WORDS),
+        different,
+        _pictures.verdict_on_three,
+        "Staleness 3 against 1, each at its best learning rate; 95 % intervals that count every look. "
+        "Band: differences too small to matter.",
+    ),
+    Question(
+        "Is the negative branch of the clip unbounded, and does a gate help?",
+        "TRL #6945 and #7120",
+        [f"asyncsim conformance docs/questions/losses.py:{name} --hazards" for name in ("clipped", "bent")],
+        ("conforms", "deviates", "is ", "no dual", "measured:", "  2 arms, 2 tokens", "exact moments"),
+        negative,
+    ),
+    Question(
+        "Why does staleness grow after a restore?",
+        "AReaL #1388",
+        [
+            f"asyncsim conformance docs/questions/controllers.py:{name} --set batch_size=4 --set max_staleness=1 "
+            "--set controller.batch=4 --set controller.staleness=1"
+            for name in ("Forgets", "Remembers")
+        ],
+        ("",),
+        restored,
+    ),
+]

@@ -1,0 +1,176 @@
+"""A page of questions: commands are run and their results stored; text and pictures are made of stored results."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import re
+import runpy
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from asyncsim.base import files
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HERE = Path(__file__).parent
+FOLDER = "questions"
+"""Beside the page: pictures, results, and the losses and controllers that commands name."""
+DRAWN_FROM = "asyncsim results and script"
+"""Key in a picture: a digest of the results and the script it was drawn from."""
+UNSTORED = ("manifest", "seconds", "store", "id", "grid", "scores", "errors", "uncompared", "examples")
+"""Keys of results that say where and how long, or that no answer reads."""
+TIMED = re.compile(r"^\d+ units: ")
+"""Lines with seconds that a command took."""
+SEARCHED = re.compile(r"(?<= in )\d+(?= runs )")
+"""How many runs a search made: it draws on constants of all modules that are loaded, so their number says little."""
+
+Results = Sequence[Mapping[str, Any]]
+
+
+class Said(NamedTuple):
+    """What a command printed, its result without what differs from machine to machine, and a digest of its files."""
+
+    lines: list[str]
+    result: dict[str, Any]
+    source: str = ""
+
+
+class Question(NamedTuple):
+    """One section of the page.
+
+    `asked`: the question, and in `threads` where; `commands`: those that answer it, of `asyncsim` or `python`. `keep`:
+    beginnings of the lines of their output that are shown. `answer`: sentences from the results, one for each command.
+    `draw`: a picture of the same results, if any, and in `caption` what it shows beside its title.
+    """
+
+    asked: str
+    threads: str
+    commands: Sequence[str]
+    keep: Sequence[str]
+    answer: Callable[[Results], str]
+    draw: Callable[[Results], Figure] | None = None
+    caption: str = ""
+
+
+def said(command: str) -> Said:
+    """Run a command; raises `RuntimeError` where it refuses. A finding or an undecided verdict is an answer."""
+    text = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(HERE.parent):
+        path = Path(folder) / "result.json"
+        words = [*shlex.split(command), "--json", str(path)]
+        words += ["--store", f"{folder}/store"] if words[1] == "sweep" else []
+        with contextlib.redirect_stdout(text):
+            try:
+                run(words[0], words[1:])
+            except SystemExit as end:
+                if end.code not in (None, 0, 1, 3):
+                    raise RuntimeError(f"{command} ended with {end.code}") from None
+        lines = [line for line in text.getvalue().splitlines() if folder not in line and not TIMED.match(line)]
+        result = json.loads(path.read_text(encoding="utf-8"))
+        return Said([SEARCHED.sub("N", line.rstrip()) for line in lines], pruned(result), source(command))
+
+
+def source(command: str) -> str:
+    """Digest of the files beside the page that a command names; empty where it names none."""
+    named = re.findall(rf"docs/({FOLDER}/\w+\.py)", command)
+    data = b"".join((HERE / path).read_bytes() for path in named)
+    return hashlib.sha256(data).hexdigest()[:16] if named else ""
+
+
+def run(program: str, words: list[str]) -> None:
+    """Run `asyncsim WORDS`, which always ends by exiting, or `python FILE WORDS` in this process."""
+    if program == "asyncsim":
+        from asyncsim.app.cli import main
+
+        main(words)
+    before, sys.argv = sys.argv, words
+    try:
+        runpy.run_path(words[0], run_name="__main__")
+    finally:
+        sys.argv = before
+
+
+def pruned(value: Any) -> Any:
+    """A result without the keys that are not stored; of a system its knobs alone.
+
+    >>> pruned({"seconds": 3.0, "system": {"name": "areal", "rates": 1.0, "knobs": {"eta": 4}}, "lost": [0.0]})
+    {'system': {'knobs': {'eta': 4}}, 'lost': [0.0]}
+    """
+    if isinstance(value, dict):
+        kept = {key: pruned(each) for key, each in value.items() if key not in UNSTORED}
+        if "knobs" in kept.get("system", {}):
+            kept["system"] = {"knobs": kept["system"]["knobs"]}
+        return kept
+    return [pruned(each) for each in value] if isinstance(value, list) else value
+
+
+def stored(where: Path = HERE) -> dict[str, Said]:
+    """What every command said when it was last run."""
+    path = where / FOLDER / "results.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {command: Said(**each) for command, each in found.items()}
+
+
+def store(results: Mapping[str, Said], where: Path = HERE) -> None:
+    """Write what the commands said, one command a line."""
+    rows = [f"{json.dumps(command)}: {json.dumps(each._asdict())}" for command, each in results.items()]
+    text = "{\n" + ",\n".join(rows) + "\n}\n"
+    files.write_atomically(where / FOLDER / "results.json", lambda file: file.write(text.encode()))
+
+
+def commands(questions: Sequence[Question]) -> list[str]:
+    """All commands in the order of the page, each once."""
+    return list(dict.fromkeys(command for question in questions for command in question.commands))
+
+
+def name(question: Question) -> str:
+    """Name of a question's picture."""
+    return f"{question.draw.__name__}.png" if question.draw else ""
+
+
+def section(question: Question, results: Mapping[str, Said]) -> str:
+    """Question, answer, picture, commands and what they print."""
+    blocks = []
+    for command in question.commands:
+        shown = [line for line in results[command].lines if line.startswith(tuple(question.keep))]
+        blocks.append("\n".join(["```console", f"$ {command}", *shown, "```"]))
+    answer = question.answer([results[command].result for command in question.commands])
+    seen = (question.draw.__doc__ or "").partition("\n")[0] if question.draw else ""
+    picture = [f"![{seen}]({FOLDER}/{name(question)})", question.caption] if question.draw else []
+    return "\n\n".join([f"## {question.asked}", f"Asked in {question.threads}.", f"**{answer}**", *picture, *blocks])
+
+
+def page(head: str, questions: Sequence[Question], results: Mapping[str, Said]) -> str:
+    """The whole page."""
+    return "\n\n".join([head, *(section(question, results) for question in questions)]) + "\n"
+
+
+def origin(question: Question, results: Mapping[str, Said]) -> str:
+    """Digest of the results and of the script that a picture is drawn from."""
+    found = json.dumps([results[command].result for command in question.commands]).encode()
+    return hashlib.sha256(found + (HERE / "_pictures.py").read_bytes()).hexdigest()[:16]
+
+
+def drawn(question: Question, results: Mapping[str, Said]) -> bytes:
+    """The picture as a file that says what it was drawn from."""
+    from asyncsim.plotting import _style
+
+    assert question.draw is not None
+    with _style.applied():
+        figure = question.draw([results[command].result for command in question.commands])
+    return _style.encode(figure, "png", {DRAWN_FROM: origin(question, results)})
+
+
+def drawn_from(path: Path) -> str:
+    """The digest that a picture carries; empty where there is none."""
+    key, data = DRAWN_FROM.encode() + b"\0", path.read_bytes() if path.exists() else b""
+    start = data.find(key)
+    return data[start + len(key) :][:16].decode() if start >= 0 else ""
