@@ -189,7 +189,7 @@ def run(
     rewards: Annotated[
         str | None,
         typer.Option(
-            help="Which rewards arrive late: late; --set rewards.share=0.2 and --set rewards.then=reinject are its arguments.",
+            help="Rewards that arrive late: late, with --set rewards.share=0.2; see `asyncsim list rewards late`.",
             autocompletion=completing.named("rewards"),
         ),
     ] = None,

@@ -198,9 +198,7 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
     known = ("task", "method", *named, "staleness", "coupled", "link", *SIZES)
     for key in own:
         checks.one_of(option, key, known, "name a part of the spec, or PART.KEY")
-    parts: dict[str, str | None] = {
-        name: str(own[name]) if name in own else None for name in named
-    }
+    parts: dict[str, str | None] = {name: str(own[name]) if name in own else None for name in named}
     parts |= {"task": str(own.get("task", "softmax_bandit")), "method": str(own.get("method", "reinforce"))}
     links = [word for word in str(own.get("link", "")).split(",") if word]
     sizes = {"updates": UPDATES} | {name: understood(own[name], None) for name in SIZES if name in own}

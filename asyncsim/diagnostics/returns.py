@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -20,7 +22,11 @@ def batch_return(step: Step) -> Tensor:
     policy being trained, since it lags behind it by the staleness; see `exact_return`. Source: textbook.
     """
     batch = step.batch.generated
-    return step.batch_mean(step.task.reward(batch, step.current), batch)
+    mean = step.batch_mean(step.task.reward(batch, step.current), batch)
+    if batch.kept is None:
+        return mean
+    # A minibatch may hold reinjected samples alone.
+    return torch.where(batch.kept.sum((1, 2)) > 0, mean, torch.full_like(mean, math.nan))
 
 
 @metric(range=SHARE)

@@ -46,7 +46,9 @@ class Minibatch:
         fields["mass"] = torch.full((1, groups, samples), 1.0 / samples, dtype=batch.mass.dtype)
         if batch.kept is not None:
             there, left = ((self._samples(x, batch) > 0).to(x.dtype) for x in (batch.mass, batch.kept))
-            fields |= {"mass": there / there.sum(-1, keepdim=True).clamp(min=1.0), "kept": left / samples}
+            # A part of a group may have no known reward: then nothing of it is left, and its masses do not matter.
+            there = torch.where(there.sum(-1, keepdim=True) > 0, there, torch.ones_like(there))
+            fields |= {"mass": there / there.sum(-1, keepdim=True), "kept": left / samples}
             fields["arrivals"] = {name: self._samples(x, batch) for name, x in batch.arrivals.items()}
         fields |= {"size": samples, "_full": batch.full or None}
         if outside:

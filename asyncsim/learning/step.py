@@ -129,7 +129,7 @@ class Step:
     def groups(self) -> Tensor | int:
         """How many groups are left: G, or `[R, 1, 1]` where some were dropped; parts of some where rewards are late."""
         if self.batch.kept is not None:
-            total = self.mass.sum((1, 2), keepdim=True)
+            total = (self.mass.sum(-1, keepdim=True) / self.batch.mass.sum(-1, keepdim=True)).sum(1, keepdim=True)
             return torch.where(total > 0, total, torch.ones_like(total))
         return self.batch.groups if self.counted is None else self.counted.sum(1, keepdim=True).clamp(min=1.0)
 

@@ -110,7 +110,8 @@ class Late:
         if self.then == "bootstrap":
             trained = torch.ones_like(late)
         there = mass * known
-        total = there.sum(-1, keepdim=True)
+        # Relative to the sum of all masses, 1 but for rounding, so that without late rewards nothing changes.
+        total = there.sum(-1, keepdim=True) / mass.sum(-1, keepdim=True)
         some = total > 0
         weight = torch.where(some, there / torch.where(some, total, torch.ones_like(total)), mass)
         stand_in = torch.where(some, (weight * reward).sum(-1, keepdim=True), torch.zeros_like(total))

@@ -45,6 +45,7 @@ def trial_with(dropped, seed, drift=0.7):
     trial.batch.version = version
     rounded = 0.3 * torch.from_numpy(random.standard_normal((1, G, N, T)))
     trial.batch.behavior["scored_log_prob"] = trial.batch.behavior["log_prob"] + rounded
+    trial.batch.arrivals = {"late": torch.from_numpy(random.integers(0, 2, (1, G, N)).astype(float))}
     for g in range(G):
         trial.batch.reward[:, g] = 1.0
         if g not in dropped:
@@ -57,6 +58,7 @@ def without(batch, dropped):
     rows = [g for g in range(G) if g not in dropped]
     moved = {name: getattr(batch, name)[:, rows] for name in ("action", "state", "mask", "reward", "mass")}
     behavior = {name: x[:, rows] for name, x in batch.behavior.items()}
+    moved["arrivals"] = {name: x[:, rows] for name, x in batch.arrivals.items()}
     return {**moved, "behavior": behavior, "version": batch.version[:, rows], "trajectory": batch.trajectory[:, rows]}
 
 
