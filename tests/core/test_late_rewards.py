@@ -334,7 +334,7 @@ def test_language_models_take_late_rewards():
         trace = sim.run(spec, progress=False)
         assert np.isfinite(trace.parameters).all() and (trace["late_share"].max() > 0) == (kind != "drop")
         if kind == "reinject":
-            np.testing.assert_allclose(trace["staleness"][3], 1.0 + trace["late_share"][3], atol=1e-12)
+            np.testing.assert_allclose(trace["staleness"][3], 1.0 + 2.0 * trace["late_share"][3], atol=1e-12)
 
 
 # What is refused.
