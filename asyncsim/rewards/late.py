@@ -101,36 +101,38 @@ class Late:
         """
         mass, reward = batch.mass.expand(batch.reward.shape), batch.reward
         late, back = (x.to(mass.dtype) for x in self._fates(batch, draws))
-        groups = reward.shape[1]
-        own = groups // 2 if self.then == "reinject" else groups
-        again = (torch.arange(groups) >= own).to(mass.dtype).reshape(1, -1, 1)
+        own = reward.shape[1] // 2 if self.then == "reinject" else reward.shape[1]
+        again = (torch.arange(reward.shape[1]) >= own).to(mass.dtype).reshape(1, -1, 1)
         # What of each sample is known, and what is trained.
-        known = 1.0 - late + again * late * back
-        trained = (1.0 - again) * (1.0 - late) + again * late * back * float(number >= self.by)
+        returned = again * late * back
+        known = 1.0 - late + returned
+        trained = (1.0 - again) * (1.0 - late) + returned * float(number >= self.by)
         if self.then == "bootstrap":
             trained = torch.ones_like(late)
-        there = mass * known
-        # Relative to the sum of all masses, 1 but for rounding, so that without late rewards nothing changes.
-        total = there.sum(-1, keepdim=True) / mass.sum(-1, keepdim=True)
-        some = total > 0
-        weight = torch.where(some, there / torch.where(some, total, torch.ones_like(total)), mass)
-        stand_in = torch.where(some, (weight * reward).sum(-1, keepdim=True), torch.zeros_like(total))
-        if self.stand_in is not None:
-            stand_in, some = torch.full_like(total, self.stand_in), torch.ones_like(some)
+        weight, stand_in, some = self._known(batch, mass, known)
         arrivals = {
             "earned": reward,
             "fresh": mass * (1.0 - again),
-            "late": (late if self.then == "bootstrap" else torch.zeros_like(late)) + again,
+            "late": again + late * float(self.then == "bootstrap"),
             "lost": late * (1.0 - back) if self.then == "reinject" else late,
         }
-        return dataclasses.replace(
-            batch,
-            # Nobody may read what is not known yet.
-            reward=torch.where(known > 0, reward, stand_in),
-            mass=mass if self.then == "bootstrap" else weight,
-            kept=mass * trained * some,
-            arrivals=arrivals,
-        )
+        # Nobody may read what is not known yet.
+        reward = torch.where(known > 0, reward, stand_in)
+        kept = mass * trained * some
+        mass = mass if self.then == "bootstrap" else weight
+        return dataclasses.replace(batch, reward=reward, mass=mass, kept=kept, arrivals=arrivals)
+
+    def _known(self, batch: Batch, mass: Tensor, known: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Masses `[R, G, N]` of known rewards, what stands in for others `[R, G, 1]`, and whether anything does."""
+        # Single samples are counted: n of them have mass 1/n, so that equal rewards have exactly their mean.
+        there = mass * known if math.isinf(batch.size) else known
+        total = there.sum(-1, keepdim=True)
+        some = total > 0
+        weight = torch.where(some, there / torch.where(some, total, torch.ones_like(total)), mass)
+        if self.stand_in is not None:
+            return weight, torch.full_like(total, self.stand_in), torch.ones_like(some)
+        mean = (weight * batch.reward).sum(-1, keepdim=True)
+        return weight, torch.where(some, mean, torch.zeros_like(mean)), some
 
     def _fates(self, batch: Batch, draws: Draws) -> tuple[Tensor, Tensor]:
         """Whether each reward is late and whether it would come back, `[R, G, N]`; chances of a population."""
@@ -156,11 +158,12 @@ def late(
     Then "drop" leaves the sample out for good. "bootstrap" trains it on the mean of the group's known rewards, or on
     `stand_in`. "reinject" trains it `by` batches later, at the staleness it has by then, and a share `reinjected` of
     them comes back. A step is the mean over the samples in it. A group's baseline is made of the rewards that are
-    known, for reinjected samples those of their own group. A group of which nothing is known is left out. With share s
-    of a reward r, phi = 1 - reinjected and A independent of the rest, a generated sample adds E[(1 - phi s(r)) A grad
-    log pi] on average: the bias is linear in what is not reinjected, and 0 only where A grad log pi is 0 among late
-    samples. The step's mean divides by E[1 - phi s(r)]. So rewards that are late whatever they are (one share) lose
-    samples, not direction.
+    known, for reinjected samples those of their own group. A group of which nothing is known is left out.
+
+    With share s(r), phi = 1 - reinjected and a constant baseline, a generated sample adds E[(1 - phi s(r)) A grad log
+    pi] on average. So the bias -phi E[s(r) A grad log pi] is linear in what is not reinjected. The step's mean divides
+    by E[1 - phi s(r)]: with one share for all rewards samples are lost, but no direction. What is still late when the
+    run ends is not trained.
 
     Arguments: `share` in [0, 1], one number, or two: of rewards up to `above` and of those above it (wrong and right
     answers); `then` as described; `by` >= 1 in batches, and `reinjected` in [0, 1], for "reinject"; `above` and
