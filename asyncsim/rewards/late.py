@@ -163,7 +163,8 @@ def late(
     With share s(r), phi = 1 - reinjected and a constant baseline, a generated sample adds E[(1 - phi s(r)) A grad log
     pi] on average. So the bias -phi E[s(r) A grad log pi] is linear in what is not reinjected. The step's mean divides
     by E[1 - phi s(r)]: with one share for all rewards samples are lost, but no direction. What is still late when the
-    run ends is not trained.
+    run ends is not trained. Event systems have reward times of their own, by which whole groups are ready later: those
+    are waited for, these are not.
 
     Arguments: `share` in [0, 1], one number, or two: of rewards up to `above` and of those above it (wrong and right
     answers); `then` as described; `by` >= 1 in batches, and `reinjected` in [0, 1], for "reinject"; `above` and
