@@ -160,3 +160,16 @@ def test_a_group_without_rewards_is_left_out():
         step = step_of(trial, METHODS["grpo"], **arrived(trial.batch, everything, sim.rewards.late(0.5, then)))
         assert bool(step.empty.all()) and (step.gradient == 0).all()
         assert torch.isnan(METRICS["ess"].at(step)).all()
+
+
+@pytest.mark.parametrize("then", ["drop", "bootstrap"])
+def test_groups_of_none_one_and_two_known_rewards_break_nothing(then):
+    """No method divides by the samples that are missing; a lone sample has no advantage over its group."""
+    trial, _ = trial_of(5)
+    late = torch.ones((1, G, N), dtype=torch.bool)
+    late[0, 1, 3] = late[0, 2, 1] = late[0, 2, 4] = False
+    fields = arrived(trial.batch, late, sim.rewards.late(0.5, then))
+    for label in READY:
+        assert torch.isfinite(step_of(trial, METHODS[label], **fields).gradient).all(), label
+    step = step_of(trial, METHODS["leave_one_out reinforce"], **fields)
+    assert step.advantages[0, 1, 3] == 0.0
