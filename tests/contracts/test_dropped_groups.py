@@ -128,6 +128,7 @@ def test_replicates_drop_groups_of_their_own():
     for name in ("action", "state", "mask", "reward"):
         setattr(one, name, torch.cat([getattr(t.batch, name) for t in trials]))
     one.behavior = {name: torch.cat([t.batch.behavior[name] for t in trials]) for name in one.behavior}
+    one.arrivals = {name: torch.cat([t.batch.arrivals[name] for t in trials]) for name in one.arrivals}
     one.version = np.concatenate([t.batch.version for t in trials])
     one.trajectory, one.realization = np.repeat(one.trajectory, 2, 0), np.arange(2)
     joined.batch = one
