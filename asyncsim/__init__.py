@@ -21,6 +21,7 @@ PACKAGES = (
     "factors",
     "penalties",
     "updates",
+    "rewards",
     "diagnostics",
     "theory",
     "trials",

@@ -40,15 +40,13 @@ def pooled(step: Step, weight: Tensor, scope: str = "group") -> Pool:
     """What a sample is compared with: its group, or the whole step (every group counts alike)."""
     shape = step.reward.shape
     mass = step.batch.mass.expand(shape)
-    one = torch.full_like(mass, 1.0 / step.size)
     if scope == "group":
-        return Pool(step.reward, mass, weight, one)
-    if step.counted is None:
-        groups: Tensor | int = shape[1]
-    else:
-        # Groups that the method drops are no part of the step.
-        mass, one = mass * step.counted, one * step.counted
-        groups = step.counted.sum(1, keepdim=True).clamp(min=1.0)
+        return Pool(step.reward, mass, weight, torch.ones_like(mass) / step.peers)
+    one, groups = torch.full_like(mass, 1.0 / step.size), step.groups
+    if step.empty is not None:
+        # Groups that the method drops, and samples without a reward, are no part of the step.
+        mass = step.mass.expand(shape)
+        one = one * (mass > 0)
     # Both masses in the same operations: what a single sample leaves of its own cell is exactly 0.
     parts = (step.reward, mass / groups, weight.expand(shape), one / groups)
     return Pool(*(x.reshape(shape[0], 1, -1) for x in parts))

@@ -27,7 +27,7 @@ class GroupStd(GroupBaseline):
         centered = relative - (step.batch.mass * relative).sum(-1, keepdim=True)
         variance = (step.batch.mass * centered**2).sum(-1, keepdim=True)
         if self.unbiased:
-            variance = variance / (1.0 - 1.0 / step.size)
+            variance = variance / step.unbiased
         return centered / (variance.sqrt() + self.eps)
 
 

@@ -16,7 +16,7 @@ class LeaveOneOut(GroupBaseline):
 
     def __call__(self, step: Step) -> Tensor:
         """Advantages `[R, G, N]`."""
-        return (step.reward - step.group_mean()) / (1.0 - 1.0 / step.size)
+        return (step.reward - step.group_mean()) / step.unbiased
 
 
 def leave_one_out() -> LeaveOneOut:

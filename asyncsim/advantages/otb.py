@@ -32,7 +32,8 @@ class Otb(GroupBaseline):
         share = torch.where(total > 0, energy / _or_one(total), present / _or_one(alive))
         base = (share * returns).sum(2, keepdim=True)
         if self.alone == "none":
-            base = torch.where(alive * step.size < 1.5, torch.zeros_like(base), base)
+            peers = step.peers if isinstance(step.peers, (int, float)) else step.peers.unsqueeze(-1)
+            base = torch.where(alive * peers < 1.5, torch.zeros_like(base), base)
         return mask_out(returns - base, batch.mask)
 
     def _energy(self, step: Step, mask: Tensor) -> Tensor:

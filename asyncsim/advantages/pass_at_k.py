@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ class PassAtK(GroupBaseline):
         # Between a reward and the next one that occurs lies a gap; the best of the others is below it or above.
         gap = torch.nn.functional.pad(ordered[..., 1:] - ordered[..., :-1], (1, 0))
         below = torch.nn.functional.pad(mass.cumsum(-1)[..., :-1], (1, 0))
-        gained = (gap * self._chance(below, step.size)).cumsum(-1)
+        gained = (gap * self._chance(below, step.peers)).cumsum(-1)
         found = torch.empty_like(gained).scatter_(-1, order, gained)
         return found / (self._deviation(step) + 1e-6) if self.standardize else found
 
@@ -39,8 +40,12 @@ class PassAtK(GroupBaseline):
         bound = f"at least k = {self.k}"
         checks.require(samples_per_group >= self.k, "samples_per_group", samples_per_group, bound, remedy)
 
-    def _chance(self, below: Tensor, size: float) -> Tensor:
-        """Chance that the k - 1 others of a set all lie in this mass of the group, drawn without replacement."""
+    def _chance(self, below: Tensor, size: Any) -> Tensor:
+        """Chance that the k - 1 others of a set all lie in this mass of the group, drawn without replacement.
+
+        A group of fewer than k known rewards has no such set: its chance is that of k.
+        """
+        size = size if isinstance(size, (int, float)) else size.clamp(min=self.k)
         chance = torch.ones_like(below)
         for drawn in range(self.k - 1):
             left = (below - drawn / size) / (1.0 - (1 + drawn) / size)
@@ -52,7 +57,7 @@ class PassAtK(GroupBaseline):
         """Unbiased standard deviation of the group's rewards, `[R, G, 1]`."""
         mean = step.group_mean()
         variance = (step.batch.mass * (step.reward - mean) ** 2).sum(-1, keepdim=True)
-        return (variance / (1.0 - 1.0 / step.size)).sqrt()
+        return (variance / step.unbiased).sqrt()
 
 
 def pass_at_k(k: int = 2, standardize: bool = False) -> PassAtK:

@@ -186,6 +186,13 @@ def run(
             autocompletion=completing.named("schedules"),
         ),
     ] = None,
+    rewards: Annotated[
+        str | None,
+        typer.Option(
+            help="Rewards that arrive late: late, with --set rewards.share=0.2; see `asyncsim list rewards late`.",
+            autocompletion=completing.named("rewards"),
+        ),
+    ] = None,
     link: Annotated[
         list[str] | None,
         typer.Option(
@@ -265,6 +272,7 @@ def run(
         "advantage": advantage,
         "system": system,
         "schedule": schedule,
+        "rewards": rewards,
     }
     sizes = {
         "samples_per_group": samples,

@@ -143,6 +143,8 @@ def spec(
         twice = "advantage" in method
         checks.require(not twice, "--set", "method.advantage", "left out beside --advantage", "name the advantage once")
         method["advantage"] = build("advantages", parts["advantage"], by_part.get("advantage", {}), "advantage.")
+    if parts.get("rewards"):
+        sizes = {**sizes, "rewards": build("rewards", str(parts["rewards"]), by_part.get("rewards", {}), "rewards.")}
     # Build the update chain.
     update = [
         build(
@@ -192,12 +194,11 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
     """
     given = settings(pairs, option)
     own = {key: value for key, value in given.items() if "." not in key}
-    known = ("task", "policy", "method", "advantage", "system", "schedule", "staleness", "coupled", "link", *SIZES)
+    named = ("policy", "advantage", "system", "schedule", "rewards")
+    known = ("task", "method", *named, "staleness", "coupled", "link", *SIZES)
     for key in own:
         checks.one_of(option, key, known, "name a part of the spec, or PART.KEY")
-    parts: dict[str, str | None] = {
-        name: str(own[name]) if name in own else None for name in ("policy", "advantage", "system", "schedule")
-    }
+    parts: dict[str, str | None] = {name: str(own[name]) if name in own else None for name in named}
     parts |= {"task": str(own.get("task", "softmax_bandit")), "method": str(own.get("method", "reinforce"))}
     links = [word for word in str(own.get("link", "")).split(",") if word]
     sizes = {"updates": UPDATES} | {name: understood(own[name], None) for name in SIZES if name in own}
@@ -282,7 +283,7 @@ def _check_parts(
     by_part: dict[str, dict[str, Any]], parts: dict[str, Any], links: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """The settings; those of a part that this run does not have are refused."""
-    optional = [name for name in ("policy", "advantage", "system") if parts[name]]
+    optional = [name for name in ("policy", "advantage", "system", "rewards") if parts.get(name)]
     source = ["model"] if parts["system"] else ["schedule"]
     used = ["task", "method", *optional, *source, *map(_called, links)]
     for part in by_part:

@@ -41,6 +41,7 @@ PARTS = {
     "factors": "factor",
     "penalties": "penalty",
     "updates": "link",
+    "rewards": "rewards",
     "diagnostics": "diagnostics",
 }
 """Kinds of parts, each a plug-in folder, and what messages call one of them: its option, where there is one."""

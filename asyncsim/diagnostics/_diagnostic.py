@@ -278,6 +278,8 @@ def token_average(step: Step, values: Tensor) -> Tensor:
 def head_staleness(step: Step) -> Tensor:
     """Mean head staleness of the step in versions, `[R]`; NaN where a version is unknown."""
     heads = step.staleness[..., 0]
+    if step.batch.kept is not None:
+        return step.mean(heads)
     if step.counted is None:
         return heads.mean((1, 2))
     counted = (step.mass > 0).any(-1, keepdim=True)
@@ -296,10 +298,11 @@ def finished(step: Step) -> tuple[Tensor, Tensor]:
 
     A trajectory of a task that does not pay by token is an episode; a population has infinitely many.
     """
-    batch = step.drawn
+    batch = step.drawn.generated
     if batch.ended is None or batch.finished is None:
-        count = torch.full(batch.reward.shape[:1], batch.size * batch.reward.shape[1], dtype=torch.float64)
-        return count, (batch.mass / batch.groups * batch.reward.double()).sum((1, 2))
+        groups = batch.groups if batch.kept is None else batch.kept.double().sum((1, 2))
+        count = torch.full(batch.reward.shape[:1], batch.size, dtype=torch.float64) * groups
+        return count, (batch.share * batch.reward.double()).sum((1, 2))
     count = batch.ended.double().sum((1, 2, 3))
     total = torch.where(batch.ended, batch.finished.double(), torch.zeros((), dtype=torch.float64)).sum((1, 2, 3))
     return count, total / count

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import finished, metric, token_average
-from asyncsim.diagnostics._ranges import ANY, POSITIVE
+from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
 from asyncsim.learning.step import Step
 
 
@@ -15,10 +18,40 @@ def batch_return(step: Step) -> Tensor:
 
     J_batch = E r_i over the batch's samples by mass, with the penalty of a task as the advantage sees it: shape
     `[R]`, in units of reward. Groups that the method drops count too: they are dropped by their reward, and the rest
-    would be biased. On minibatches, of the samples of one. Blind to the policy being trained, since it lags behind it
-    by the staleness; see `exact_return`. Source: textbook.
+    would be biased. Late rewards count as they are paid in the end. On minibatches, of the samples of one. Blind to the
+    policy being trained, since it lags behind it by the staleness; see `exact_return`. Source: textbook.
     """
-    return step.batch_mean(step.task.reward(step.batch, step.current))
+    batch = step.batch.generated
+    mean = step.batch_mean(step.task.reward(batch, step.current), batch)
+    if batch.kept is None:
+        return mean
+    # A minibatch may hold reinjected samples alone.
+    return torch.where(batch.kept.sum((1, 2)) > 0, mean, torch.full_like(mean, math.nan))
+
+
+@metric(range=SHARE)
+def late_share(step: Step) -> Tensor:
+    """Share of the step that is trained late, or on a stand-in for its reward.
+
+    share = E_i [i was reinjected, or its reward had not arrived], over the step's samples by mass: shape `[R]`, a pure
+    number in [0, 1], 0 without late rewards. Blind to how late they are; see `staleness`. Source: this package.
+    """
+    late = step.batch.arrivals.get("late")
+    return torch.zeros(step.mask.shape[0], dtype=torch.float64) if late is None else step.mean(late)
+
+
+@metric(subject="batch", range=SHARE)
+def lost_share(step: Step) -> Tensor:
+    """Share of the samples generated for the batch whose reward is never trained on.
+
+    share = mean over the batch's own samples of [the reward is late and not reinjected]: shape `[R]`, a pure number in
+    [0, 1], 0 without late rewards. On minibatches, of the whole batch. Blind to which rewards those are: a loss that
+    depends on the reward biases the gradient. Source: this package.
+    """
+    batch = step.drawn
+    if batch.kept is None:
+        return torch.zeros(step.mask.shape[0], dtype=torch.float64)
+    return step.batch_mean(batch.arrivals["lost"], batch.generated)
 
 
 @metric(subject="batch", range=ANY)

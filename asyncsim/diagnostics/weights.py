@@ -287,5 +287,7 @@ def tail_index(step: Step) -> Tensor:
     """
     index = ratios.tail_index(step.sequence_log_ratio, step.step_mass)
     # Order statistics need single samples; cells of counts and enumeration are none.
-    single = step.batch.size == step.batch.reward.shape[2] and step.batch.mass.shape[0] == 1
+    single = step.batch.size == step.batch.reward.shape[2] and (
+        step.batch.mass.shape[0] == 1 or step.batch.kept is not None
+    )
     return index if single else full_like(index, math.nan)

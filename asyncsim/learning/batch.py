@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,10 @@ class Batch:
     `[R, G, N, T]` where the task pays token by token. `ended`: bool `[R, G, N, T]`, an episode ended here. `finished`:
     its return, else 0. `broken`: bool `[R]`, replicates whose environment failed. `after`: the world that segments go
     on from. `age`: staleness of tokens, `[R or 1, G, N, T or 1]`, None until it is asked for.
+
+    Where rewards arrive late, `mass` is that of known rewards, which advantages compare, and `kept` `[R, G, N]` is what
+    of it is trained. Then `arrivals` has, `[R, G, N]`: rewards as `earned`, the mass of samples that are `fresh`
+    (generated for this batch), and 1 for those trained `late` or on a stand-in and for those whose reward is `lost`.
     """
 
     action: Tensor
@@ -136,6 +140,8 @@ class Batch:
     broken: Tensor | None = None
     after: Any = None
     age: Tensor | None = None
+    kept: Tensor | None = None
+    arrivals: Outputs = field(default_factory=dict)
 
     @property
     def staleness(self) -> Tensor:
@@ -158,6 +164,21 @@ class Batch:
         return self.mass.shape[1]
 
     @property
+    def share(self) -> Tensor:
+        """Mass of each sample in the batch whatever the method drops, `[R or 1, G, N]`: total 1, or 0 of nothing."""
+        if self.kept is None:
+            return self.mass / self.groups
+        total = self.kept.sum((1, 2), keepdim=True)
+        return self.kept / torch.where(total > 0, total, torch.ones_like(total))
+
+    @property
+    def generated(self) -> Batch:
+        """The batch as if every reward had been there in time, without samples of earlier batches."""
+        if self.kept is None:
+            return self
+        return replace(self, reward=self.arrivals["earned"], mass=self.arrivals["fresh"], kept=self.arrivals["fresh"])
+
+    @property
     def lengths(self) -> Tensor:
         """Generated tokens of each sample, `[R, G, N]`."""
         return self.mask.sum(-1)
@@ -172,10 +193,10 @@ class Batch:
         return self.reward.unsqueeze(-1) * last
 
     def update_staleness(self, updates_per_version: int, since_batch: int, mass: Tensor) -> Tensor:
-        """Largest update staleness of the tokens of groups that have mass, float64 `[R]`; 0 where no group has.
+        """Largest update staleness of the tokens of samples that have mass, float64 `[R]`; 0 where none has.
 
         Every version holds `updates_per_version` updates; `since_batch` more were made since the trained version.
         `mass` `[R or 1, G, N]`: of the samples that are left in the step. NaN where such a version is unknown.
         """
-        gap = self.staleness.amax((2, 3)) * updates_per_version + since_batch
-        return torch.where((mass > 0).any(-1), gap, torch.zeros_like(gap)).amax(-1)
+        gap = self.staleness.amax(3) * updates_per_version + since_batch
+        return torch.where(mass > 0, gap, torch.zeros((), dtype=gap.dtype)).amax((1, 2))

@@ -12,7 +12,7 @@ import torch
 from asyncsim.base import checks, knobs
 from asyncsim.diagnostics._diagnostic import Hear, Recorder
 from asyncsim.learning import fused, versions
-from asyncsim.learning.drawing import COUPLED, DRAWING
+from asyncsim.learning.drawing import COUPLED, DRAWING, Arriving
 from asyncsim.learning.loop import Plan, run_block
 from asyncsim.learning.minibatches import Cuts
 from asyncsim.learning.packing import Unwritable
@@ -113,7 +113,7 @@ class Block:
         plan = Plan(
             policy=spec.trained_policy,
             update=fused.update(spec, self._updater(), self.recorder, at),
-            source=self.source,
+            source=self.source if spec.rewards is None else Arriving(self.source, spec.rewards),
             recorder=self.recorder,
             batches=self.shared.batches,
             epochs=spec.rounds,

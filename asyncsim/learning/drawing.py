@@ -265,6 +265,19 @@ def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, 
     return version[..., -1]
 
 
+class Arriving:
+    """A source of batches some of whose rewards are late; see `asyncsim.rewards`."""
+
+    def __init__(self, source: Any, rewards: Any) -> None:
+        self.source, self.rewards, self.publish = source, rewards, source.publish
+
+    def take(self, batch: int, train_version: int) -> Batch:
+        """The data of a batch as far as its rewards have arrived."""
+        data = self.source.take(batch, train_version)
+        late: Batch = self.rewards.arriving(data, self.source.sampler.draws(data.trajectory).sibling("late"), batch)
+        return late
+
+
 DRAWING = {"late": Late, "early": Early}
 COUPLED = {"late": Late, "early": Ahead}
 """The same for a system that takes its lengths from the policy."""

@@ -44,6 +44,12 @@ class Minibatch:
         fields["reward"] = self._samples(batch.reward, batch)
         fields["behavior"] = {name: self._tokens(x, batch) for name, x in batch.behavior.items()}
         fields["mass"] = torch.full((1, groups, samples), 1.0 / samples, dtype=batch.mass.dtype)
+        if batch.kept is not None:
+            there, left = ((self._samples(x, batch) > 0).to(x.dtype) for x in (batch.mass, batch.kept))
+            # A part of a group may have no known reward: then nothing of it is left, and its masses do not matter.
+            there = torch.where(there.sum(-1, keepdim=True) > 0, there, torch.ones_like(there))
+            fields |= {"mass": there / there.sum(-1, keepdim=True), "kept": left / samples}
+            fields["arrivals"] = {name: self._samples(x, batch) for name, x in batch.arrivals.items()}
         fields |= {"size": samples, "_full": batch.full or None}
         if outside:
             fields |= self._outside(batch)
@@ -60,6 +66,8 @@ class Minibatch:
             counted = counted.gather(1, self.rows[:, :, :1] // batch.mass.shape[2])
         if counted is not None and self.cut in FLAT:
             kept = self._samples(counted.expand_as(batch.reward), batch)
+            if batch.kept is not None:
+                kept = kept * (self._samples(batch.kept, batch) > 0)
             mass = kept / kept.sum(-1, keepdim=True).clamp(min=1.0)
             counted = kept.amax(-1, keepdim=True)
         return dataclasses.replace(start, advantages=advantages, targets=targets, counted=counted, mass=mass)

@@ -35,7 +35,7 @@ class Cut(NamedTuple):
     def feed(self, spec: Spec, batches: int, seed: int) -> Any:
         """A feed of so many batches; a coupled one is stepped from the same keys wherever it is made."""
         if self.schedule is not None:
-            return EagerFeed(self.schedule)
+            return EagerFeed(self.schedule if spec.rewards is None else spec.rewards.scheduled(self.schedule))
         size = len(self.replicates)
         return spec.system.feed(
             batches, spec.samples_per_group, spec.task.horizon, size, seed, first=int(self.replicates[0])

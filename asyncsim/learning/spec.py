@@ -68,7 +68,8 @@ class Spec:
         computed together (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda"
         (networks only). micro_batches: passes in which the policy computes a step; sums are over the whole step
         whatever their number. compiled: whether updates run as one machine program (default: tables, from 1000 updates
-        on, up to 16,384 numbers of a replicate in an operation); the same result to rounding.
+        on, up to 16,384 numbers of a replicate in an operation); the same result to rounding. rewards: which of them
+        arrive too late, and what becomes of their samples (`sim.rewards`; default: all are there in time).
 
     Raises `InputError` when the parts do not fit together, before anything is run.
     """
@@ -96,6 +97,7 @@ class Spec:
     device: str = "cpu"
     micro_batches: int = 1
     compiled: bool | None = None
+    rewards: Any = None
 
     def __post_init__(self) -> None:
         self._check_values()
@@ -103,7 +105,7 @@ class Spec:
         policy = self.trained_policy
         self._check_device(policy)
         self._check_drawing()
-        sizes = (self.system.groups_per_batch, self.samples_per_group, self.task.horizon)
+        sizes = (self.groups, self.samples_per_group, self.task.horizon)
         minibatches.check(
             self.parts, self.cut_between, self.advantages_from, sizes, self.method.advantage, self.sampling
         )
@@ -114,6 +116,8 @@ class Spec:
         initial_rows(self.initial, self.replicates, policy.size)
         metrics, _ = chosen(self.diagnostics, policy)
         self._check_engine(policy, metrics)
+        if self.rewards is not None:
+            self.rewards.check(self, [metric.name for metric in metrics])
         price = self.price(metrics)
         checks.memory(self._arrays(policy.size, len(metrics)) | price.arrays())
         _price.check(price)
@@ -153,9 +157,12 @@ class Spec:
             ("system", "batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
             ("method", "aggregator", "write sim.methods.NAME(...)"),
             ("policy", "score_norm", "write sim.policies.NAME(...), or leave it out for the task's own"),
+            ("rewards", "arriving", "write sim.rewards.late(...), or leave it out"),
         ):
             part = getattr(self, name)
-            fits = (hasattr(part, sign) and not isinstance(part, type)) or (name == "policy" and part is None)
+            fits = (hasattr(part, sign) and not isinstance(part, type)) or (
+                name in ("policy", "rewards") and part is None
+            )
             checks.require(fits, name, part, f"a {name} (it has no {sign!r})", remedy)
         checks.require(
             isinstance(self.update, Chain), "update", self.update, "a chain of links", "write sim.chain(link, ...)"
@@ -228,7 +235,7 @@ class Spec:
         return _price.price(
             metrics,
             self.fitted_task,
-            groups=self.system.groups_per_batch,
+            groups=self.groups,
             samples=self.samples_per_group,
             replicates=self.replicates,
             together=self.together,
@@ -285,6 +292,12 @@ class Spec:
         return self.cut or str(feeds.recommended(self.system, "cut"))
 
     @property
+    def groups(self) -> int:
+        """Groups of a batch, G: those of the system, twice where late rewards bring earlier ones back."""
+        again = self.rewards is not None and self.rewards.kept > 0
+        return int(self.system.groups_per_batch) * (1 + again)
+
+    @property
     def passes(self) -> int:
         """Updates on each batch: minibatches times epochs."""
         return self.rounds * self.parts
@@ -302,7 +315,7 @@ class Spec:
     @property
     def together(self) -> int:
         """Replicates of a block: unless given, as many as keep a batch's arrays in some hundred megabytes."""
-        each = self.system.groups_per_batch * self.samples_per_group * self.task.horizon
+        each = self.groups * self.samples_per_group * self.task.horizon
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
 
@@ -310,9 +323,10 @@ class Spec:
         """Bytes of the big arrays of a run by name, and what lowers each."""
         system, R, T = self.system, self.replicates, self.task.horizon
         # Count what is held at once.
-        group = system.groups_per_batch * self.samples_per_group
+        group = self.groups * self.samples_per_group
         batches = self.updates // self.passes
         versions = _count_versions(system, batches) if self.drawn == "late" else 1
+        versions += 0 if self.rewards is None else self.rewards.kept // system.batches_per_publish
         size = 8 if self.precision == "float64" else 4
         # Size batch, parameters and metrics.
         sizes = {
@@ -418,6 +432,7 @@ class Spec:
                 if self.parts > 1
                 else {}
             ),
+            **({} if self.rewards is None else {"rewards": self.rewards.describe()}),
             "drawing": self.drawn,
             "dtype": self.precision,
         }

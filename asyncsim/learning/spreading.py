@@ -103,7 +103,7 @@ class Watch:
 
 def tokens_of(spec: Spec) -> int:
     """Tokens of a batch of one replicate."""
-    return spec.system.groups_per_batch * spec.samples_per_group * spec.task.horizon
+    return spec.groups * spec.samples_per_group * spec.task.horizon
 
 
 def blocks(spec: Spec, start: int = 0, shares: int = 1, least: int = 1) -> list[range]:

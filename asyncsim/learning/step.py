@@ -92,6 +92,19 @@ class Step:
         return self.batch.size
 
     @cached_property
+    def peers(self) -> Any:
+        """Samples that a group's baseline is made of: `size`, or `[R, G, 1]`, those whose reward is known."""
+        if self.batch.kept is None or math.isinf(self.size):
+            return self.size
+        return (self.batch.mass > 0).to(self.batch.mass.dtype).sum(-1, keepdim=True)
+
+    @property
+    def unbiased(self) -> Any:
+        """1 - 1/n of the n samples of a group's baseline; 1 where late rewards leave a single one."""
+        left = 1.0 - 1.0 / self.peers
+        return left if isinstance(left, float) else torch.where(left > 0, left, torch.ones_like(left))
+
+    @cached_property
     def lengths(self) -> Tensor:
         """Generated tokens of each sample, `[R, G, N]`."""
         return self.mask.sum(-1)
@@ -109,11 +122,15 @@ class Step:
         """Masses of the samples that are left, `[R or 1, G, N]`: total 1 inside a group, 0 in one that was dropped."""
         if self.start is not None and self.start.mass is not None:
             return self.start.mass
-        return self.batch.mass if self.counted is None else self.batch.mass * self.counted
+        mass = self.batch.mass if self.batch.kept is None else self.batch.kept
+        return mass if self.counted is None else mass * self.counted
 
     @cached_property
     def groups(self) -> Tensor | int:
-        """How many groups are left: G, or `[R, 1, 1]` where some were dropped."""
+        """How many groups are left: G, or `[R, 1, 1]` where some were dropped; parts of some where rewards are late."""
+        if self.batch.kept is not None:
+            total = (self.mass.sum(-1, keepdim=True) / self.batch.mass.sum(-1, keepdim=True)).sum(1, keepdim=True)
+            return torch.where(total > 0, total, torch.ones_like(total))
         return self.batch.groups if self.counted is None else self.counted.sum(1, keepdim=True).clamp(min=1.0)
 
     @cached_property
@@ -130,8 +147,9 @@ class Step:
 
     @cached_property
     def empty(self) -> Tensor | None:
-        """Whether the method has dropped every group, bool `[R]`; None for a method that drops none."""
-        return None if self.counted is None else ~(self.mass > 0).any(-1).any(-1)
+        """Whether nothing is left of the step, bool `[R]`; None where nothing is dropped and no reward is late."""
+        whole = self.counted is None and self.batch.kept is None
+        return None if whole else ~(self.mass > 0).any(-1).any(-1)
 
     def missing(self, value: Tensor) -> Tensor:
         """A statistic `[R]` of the step's samples, NaN where the step has none."""
@@ -263,9 +281,9 @@ class Step:
         """Mean over the step's samples of values `[R, G, N]`, by mass, `[R]`."""
         return _weighted(self.step_mass, values)
 
-    def batch_mean(self, values: Tensor) -> Tensor:
-        """Mean over the samples of the batch, those of dropped groups too, of values `[R, G, N]`, by mass, `[R]`."""
-        return _weighted(self.batch.mass / self.batch.groups, values)
+    def batch_mean(self, values: Tensor, batch: Batch | None = None) -> Tensor:
+        """Mean over the samples of a batch (this one), those of dropped groups too, of values `[R, G, N]`, `[R]`."""
+        return _weighted((batch or self.batch).share, values)
 
     # Staleness.
 
@@ -313,7 +331,9 @@ class Step:
         return (self.batch.mass * self.reward).sum(-1, keepdim=True)
 
     def step_mean(self) -> Tensor:
-        """Mean of the group means over the groups that are left, `[R, 1, 1]`."""
+        """Mean of the group means over the groups that are left, `[R, 1, 1]`; over samples where rewards are late."""
+        if self.batch.kept is not None:
+            return self.mean(self.reward).reshape(-1, 1, 1)
         means = self.group_mean()
         if self.counted is None:
             return means.mean(1, keepdim=True)

@@ -45,7 +45,7 @@ class Loss(Weight):
         self._check_samples(step)
         shape = step.mask.shape
         rows = {name: self._rows(name, step, advantage) for name in self.asked}
-        if step.counted is None:
+        if step.empty is None:
             gradient = _gradients(self.function, rows, self.vectorized).reshape(shape)
         else:
             gradient = self._of_those_left(rows, step.mass.flatten(1) > 0).reshape(shape)

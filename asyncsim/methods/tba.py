@@ -35,7 +35,7 @@ class Tba(Weight):
         """2 / beta times A less beta (D - mean of the group)."""
         beta = per_sample(self.beta)
         gap = ratios.log_ratio(step.current["log_prob"], step.current["reference"], step.mask).sum(-1, keepdim=True)
-        mass = step.mass.unsqueeze(-1)
+        mass = (step.mass if step.batch.kept is None else step.batch.mass).unsqueeze(-1)
         # An infinite gap has no mean: it closes its group, samples without mass do not.
         counted = torch.where(mass > 0, mass * gap, torch.zeros_like(gap))
         residual = advantage / beta - (gap - counted.sum(2, keepdim=True))

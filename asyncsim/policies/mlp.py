@@ -167,7 +167,7 @@ class Mlp(Plain):
         """
         if not self.normalize:
             return parameters
-        weight = (batch.mask * (batch.mass > 0).unsqueeze(-1)).flatten(1).unsqueeze(-1)
+        weight = (batch.mask * (batch.generated.mass > 0).unsqueeze(-1)).flatten(1).unsqueeze(-1)
         rows = self._observations(batch).to(weight.dtype)
         mean, variance, count = (part.to(weight.dtype) for part in self.layout.normalizer(parameters))
         fresh = weight.sum(1)

@@ -63,6 +63,7 @@ FLOORS = {
         "factors",
         "methods",
         "updates",
+        "rewards",
         "learning.rollouts",
         "learning.drawing",
         "learning.rng_torch",

@@ -152,6 +152,16 @@ def test_a_run_too_short_for_its_schedule_warns() -> None:
         run(sim.schedules.frozen(), 1)
 
 
+def test_rewards_are_late_from_the_command_line() -> None:
+    words = ("run", "--updates", 12, "--samples", 4, "--rewards", "late", "--set", "rewards.share=[0.6,0.2]")
+    printed = json.loads(call(*words, "--set", "rewards.then=reinject", "--set", "rewards.by=3", "--print-spec").output)
+    assert printed["rewards"] == {"rewards.late": {"share": [0.6, 0.2], "then": "reinject", "by": 3}}
+    assert "lost_share" in call(*words, "--diagnostics", "late_share,lost_share").output
+    for more, reason in ((words, "rewards.by = 12"), (("run",), "--rewards")):
+        refused = call(*more, "--set", "rewards.then=reinject", "--set", "rewards.by=12")
+        assert refused.exit_code == 2 and reason in refused.stderr
+
+
 def test_a_run_has_the_minibatches_that_its_system_recommends() -> None:
     m2po = ("--set", "system.train_batch_size=2", "--set", "system.stale_iteration=1", "--set", "system.length=1")
     words = ("run", "--system", "m2po", *m2po, "--set", "system.load=1", "--updates", 8, "--replicates", 2)

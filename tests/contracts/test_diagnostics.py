@@ -17,6 +17,15 @@ from tests.contracts import ends
 from tests.contracts.laboratory import acting, case, make, names
 from tests.contracts.measuring import BACK, FROZEN, NAN, PEAKED, ending, ess_ends, measure, parted, stale, told
 
+
+def waiting(name, share):
+    """The diagnostic where so many rewards are replaced by 0."""
+    task, rewards = sim.tasks.softmax_bandit(arms=2), sim.rewards.late(share, "bootstrap", stand_in=0.0)
+    spec = sim.Spec(task, sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(), updates=1, replicates=2,
+                    diagnostics=[name], rewards=rewards)  # fmt: skip
+    return sim.run(spec, progress=False)[name]
+
+
 ENDS = {
     "batch_return": lambda n: (measure(n, means=(0.0, 0.0))[0], 0.0, measure(n, means=(1.0, 1.0))[0], 1.0),
     "exact_return": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n, start=BACK)[0], 1.0),
@@ -91,12 +100,14 @@ ENDS = {
     "mismatch_variance": lambda n: (parted(n, stale=40.0), 0.0, parted(n, rounded=40.0), 400.0),
     "episodes": lambda n: (ending(n, False, NAN), 0.0, ending(n, True, 1.0), 40.0),
     "episode_return": lambda n: (ending(n, True, -3.0), -3.0, ending(n, True, 5.0), 5.0),
+    "late_share": lambda n: (waiting(n, 0.0), 0.0, waiting(n, 1.0), 1.0),
+    "lost_share": lambda n: (waiting(n, 0.0), 0.0, waiting(n, 1.0), 1.0),
     "autocorrelogram": None,
     **ends.ENDS,
 }
 
-ELSEWHERE = {"exact_cosine", "gradient_cosine", "ess_mismatch"}
-"""Bounded metrics of gradients and of a sampler that rounds, which batches of log ratios do not move."""
+ELSEWHERE = {"exact_cosine", "gradient_cosine", "ess_mismatch", "late_share", "lost_share"}
+"""Bounded metrics of gradients, of a sampler that rounds, of late rewards: batches of log ratios do not move them."""
 
 
 def bounded(name):

@@ -45,6 +45,7 @@ def trial_with(dropped, seed, drift=0.7):
     trial.batch.version = version
     rounded = 0.3 * torch.from_numpy(random.standard_normal((1, G, N, T)))
     trial.batch.behavior["scored_log_prob"] = trial.batch.behavior["log_prob"] + rounded
+    trial.batch.arrivals = {"late": torch.from_numpy(random.integers(0, 2, (1, G, N)).astype(float))}
     for g in range(G):
         trial.batch.reward[:, g] = 1.0
         if g not in dropped:
@@ -57,6 +58,7 @@ def without(batch, dropped):
     rows = [g for g in range(G) if g not in dropped]
     moved = {name: getattr(batch, name)[:, rows] for name in ("action", "state", "mask", "reward", "mass")}
     behavior = {name: x[:, rows] for name, x in batch.behavior.items()}
+    moved["arrivals"] = {name: x[:, rows] for name, x in batch.arrivals.items()}
     return {**moved, "behavior": behavior, "version": batch.version[:, rows], "trajectory": batch.trajectory[:, rows]}
 
 
@@ -108,7 +110,7 @@ def applied(name, step):
 def test_what_is_of_the_batch_is_named_and_counts_all():
     """Rewards decide which groups are dropped, so the mean reward of the rest would be that of a selection."""
     named = {n for n in METRICS if MADE[n].subject == "batch"}
-    assert named == {"batch_return", "episodes", "episode_return"}
+    assert named == {"batch_return", "episodes", "episode_return", "lost_share"}
     trial, method = trial_with({1}, 3), METHODS["dapo"]
     for name in named:
         both = (MADE[name].at(step_of(trial, m)) for m in (method, method.replace(drop_equal=False)))
@@ -126,6 +128,7 @@ def test_replicates_drop_groups_of_their_own():
     for name in ("action", "state", "mask", "reward"):
         setattr(one, name, torch.cat([getattr(t.batch, name) for t in trials]))
     one.behavior = {name: torch.cat([t.batch.behavior[name] for t in trials]) for name in one.behavior}
+    one.arrivals = {name: torch.cat([t.batch.arrivals[name] for t in trials]) for name in one.arrivals}
     one.version = np.concatenate([t.batch.version for t in trials])
     one.trajectory, one.realization = np.repeat(one.trajectory, 2, 0), np.arange(2)
     joined.batch = one

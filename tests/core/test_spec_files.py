@@ -44,6 +44,7 @@ VARIANTS = {
         "task": sim.tasks.token_bandit(actions=3, horizon=4, ends=True),
         "system": sim.schedules.coupled(sim.systems.one_step_off(groups_per_batch=2, length=1.0)),
     },
+    "rewards": {"rewards": sim.rewards.late((0.5, 0.1), "reinject", by=2, reinjected=0.5)},
     "diagnostics": {"diagnostics": ("ess", sim.diagnostics.ratio_above(2.0))},
     "arrays": {"initial": np.zeros(3), "update": sim.chain(sim.updates.sgd((0.1, 0.2, 0.3)))},
     "means": {"task": sim.tasks.softmax_bandit(arms=2, means=np.array([0.25, 0.75]))},

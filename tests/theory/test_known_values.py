@@ -312,6 +312,16 @@ def test_truncation_bias_norm_is_not_monotone_in_the_cap() -> None:
     assert list(bias.values()) == pytest.approx([-0.15, 0.12, 0.03], rel=1e-12)
 
 
+def test_delayed_rewards_of_a_fair_coin() -> None:
+    """Arms that always and never pay, chosen alike: grad J = (-1, 1)/4. Half of the failures are late."""
+    known = {"means": (0.0, 1.0), "logits": (0.0, 0.0), "share_low": 0.5, "share_high": 0.0, "by": 2, "staleness": 1}
+    found = predict("estimator/delayed-reward-bias", reinjected=0.0, offset=0.5, **known)
+    # A failure adds (-1/2) (1, -1)/2 with chance 1/2; half of that is lost.
+    assert found == pytest.approx({"bias[0]": 1 / 16, "bias[1]": -1 / 16, "trained": 0.75, "age": 0.75}, rel=1e-12)
+    found = predict("estimator/delayed-reward-bias", reinjected=0.5, offset=0.5, **known)
+    assert found == pytest.approx({"bias[0]": 1 / 32, "bias[1]": -1 / 32, "trained": 0.875, "age": 1.125}, rel=1e-12)
+
+
 def test_optimal_baseline_on_two_arms() -> None:
     """On policy with two arms |s|^2 is 2 (1-p)^2 and 2 p^2, so b = ((1-p)^2 p r_0 + p^2 (1-p) r_1) / (p (1-p))."""
     found = predict(
