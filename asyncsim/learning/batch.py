@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,10 +166,14 @@ class Batch:
         return self.reward.unsqueeze(-1) * last
 
     def update_staleness(self, updates_per_version: int, since_batch: int, mass: Tensor) -> Tensor:
-        """Largest update staleness of the tokens of groups that have mass, float64 `[R]`; 0 where no group has.
+        """Largest update staleness of the own tokens of groups that have mass, float64 `[R]`; 0 where no group has.
 
         Every version holds `updates_per_version` updates; `since_batch` more were made since the trained version.
         `mass` `[R or 1, G, N]`: of the samples that are left in the step. NaN where such a version is unknown.
         """
-        gap = self.staleness.amax((2, 3)) * updates_per_version + since_batch
+        age = self.staleness
+        if age.shape[-1] > 1 and not self.full:
+            age = torch.where(self.mask > 0, age, torch.full((), -math.inf, dtype=age.dtype))
+        # A group without a token of its own is as old as nothing.
+        gap = (age.amax((2, 3)) * updates_per_version + since_batch).clamp(min=0.0)
         return torch.where((mass > 0).any(-1), gap, torch.zeros_like(gap)).amax(-1)
