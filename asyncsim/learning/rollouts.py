@@ -250,7 +250,7 @@ def _chosen(
 def _replied(
     sampler: Sampler, trajectories: Trajectories, view: View, world: Any, draws: Draws, t: int, active: Tensor | None
 ) -> Act:
-    """The same where the environment writes some tokens: they have no log-prob, and the policy reads them."""
+    """The same where the environment writes some tokens; the policy reads them, and what it records there is unused."""
     task, action = sampler.task, trajectories.action
     present = trajectories.mask[..., t] > 0 if active is None else active
     written = torch.zeros((*present.shape, 0), dtype=torch.int64) if action is None else action[..., :t]
@@ -261,8 +261,7 @@ def _replied(
     sampler.policy.hear(trajectories.memory, t, reply, inserted)
     column = inserted.to(trajectories.mask.dtype)
     trajectories.inserted = _put(trajectories.inserted, column, t, task.horizon, active)
-    outputs = {name: torch.where(inserted, torch.zeros_like(x), x) for name, x in act.outputs.items()}
-    return Act(torch.where(inserted, reply, act.action), outputs)
+    return Act(torch.where(inserted, reply, act.action), act.outputs)
 
 
 def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
@@ -275,7 +274,7 @@ def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
         mask[..., 0] = 1.0
     state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
     # The first token is always there, so one-token trajectories have nothing to mask.
-    trajectories = Trajectories(state, None, mask, full=True if task.horizon == 1 and not task.tools else None)
+    trajectories = Trajectories(state, None, mask, full=True if task.horizon == 1 else None)
     trajectories.memory = sampler.policy.remember(seen)
     if task.pays and sampler.policy.critic:
         trajectories.outputs["successor_value"] = torch.zeros_like(mask)

@@ -175,12 +175,6 @@ class Memory:
             self.actions = torch.nn.functional.pad(self.actions, (0, token + 1 - self.actions.shape[1]))
         self.actions[rows, token] = action
 
-    def hear(self, token: int, rows: Tensor, action: Tensor) -> None:
-        """Note what the environment wrote; caches that hold another token there are read again from it on."""
-        self.note(token, rows, action)
-        for lane in self.lanes.values():
-            lane.upto[rows] = lane.upto[rows].clamp(max=token)
-
     def cut(self, row: int) -> Memory:
         """The memory of one row alone, without caches."""
         rows = torch.tensor([row])

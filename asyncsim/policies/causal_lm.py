@@ -130,7 +130,7 @@ class CausalLM(Plain):
         """Note a token that the environment wrote; it is read in front of the next one that is drawn."""
         where = rows.reshape(-1).nonzero()[:, 0]
         if len(where):
-            memory.hear(token, where, action.reshape(-1)[where])
+            memory.note(token, where, action.reshape(-1)[where])
 
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
