@@ -233,6 +233,30 @@ def test_work_of_a_coupled_system_counts_replies():
         assert (sim.run(still, seed=0).schedule.work == tokens).all()
 
 
+@pytest.mark.parametrize("seconds", [1.0, 3.0])
+def test_latency_of_a_tool_makes_the_answer_fresher(seconds):
+    """Updates take a second: between the call and the answer, which stand in two turns, lie as many as the tool's.
+
+    The bound of 8 holds the call where it is. In one turn, without a tool, all tokens are equally stale.
+    """
+    logits = np.zeros((9, 3))
+    logits[0, 2] = 50.0
+    task = sim.tasks.tool_bandit(horizon=4, logits=logits)
+    for model, expected in (({"turns": 2, "environment": seconds}, seconds), ({}, 0.0)):
+        system = sim.systems.areal(8, 1, 8, length=1.0, train_time=1.0, model=model)
+        spec = spec_of(task, system, updates=24, replicates=1, diagnostics=["staleness", "staleness_span", "turns"])
+        trace = sim.run(spec.replace(update=sim.chain(sim.updates.sgd(0.0))), seed=0)
+        last = {name: values[-1, 0] for name, values in trace.metrics.items()}
+        assert last == {"staleness": 8.0, "staleness_span": expected, "turns": 2.0}
+
+
+def test_a_coupled_system_has_no_turns():
+    """The event model would have to hear of every call; it says so."""
+    system = sim.systems.areal(2, 1, 2, length=1.0, train_time=1.0, model={"turns": 2, "environment": 1.0})
+    with pytest.raises(InputError, match="must be 1 where lengths come from the policy"):
+        sim.run(spec_of(made("two calls"), sim.schedules.coupled(system)), seed=0)
+
+
 # Credit.
 
 
