@@ -127,6 +127,19 @@ def calculator(
     >>> task = calculator(terms=3, digits=1, shots=1, prompts=2)
     >>> task.texts[0], task.spoken(0), task.horizon
     ('4+8+9=?12+9?21\\n1+3+6=', '?4+6?10', 9)
+
+    A model that adds badly learns to ask within seconds; `turns` less 1 counts the calls of an answer:
+
+    >>> import asyncsim as sim
+    >>> small = {"width": 32, "layers": 2, "heads": 2, "hidden": 64, "context": 16}
+    >>> taught = sim.policies.causal_lm("char", recipe={**small, "high": 9, "steps": 150, "calls": 0.2, "target": 1.0})
+    >>> spec = sim.Spec(
+    ...     calculator(digits=1, prompts=16), sim.schedules.fixed(1, groups_per_batch=8), sim.methods.grpo(),
+    ...     sim.chain(sim.updates.adam(5e-3)), taught, updates=25, replicates=1, diagnostics=["turns", "batch_return"])
+    >>> trace = sim.run(spec)  # doctest: +SKIP
+    >>> (trace["turns"][[0, -1], 0] - 1).round(1).tolist(), trace["batch_return"][[0, -1], 0].round(1).tolist()
+    ... # doctest: +SKIP
+    ([0.2, 1.0], [0.2, 1.0])
     """
     checks.one_of("operation", operation, OPERATIONS, "choose what is asked")
     checks.integer("terms", terms, 2, "a chain has 2 to 4 operands", 4)
