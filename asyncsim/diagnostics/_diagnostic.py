@@ -276,8 +276,12 @@ def token_average(step: Step, values: Tensor) -> Tensor:
 
 
 def head_staleness(step: Step) -> Tensor:
-    """Mean head staleness of the step in versions, `[R]`; NaN where a version is unknown."""
+    """Mean staleness of each sample's first own token in versions, `[R]`; NaN where a version is unknown."""
     heads = step.staleness[..., 0]
+    if step.staleness.shape[-1] > 1 and not step.batch.full:
+        # The environment may have written in front of it.
+        first = (step.mask > 0) & (step.mask.cumsum(-1) == 1.0)
+        heads = torch.where(first, step.staleness, torch.zeros_like(step.staleness)).sum(-1)
     if step.batch.kept is not None:
         return step.mean(heads)
     if step.counted is None:

@@ -75,6 +75,19 @@ def episodes(step: Step) -> Tensor:
     return finished(step)[0]
 
 
+@metric(subject="batch", range=POSITIVE)
+def turns(step: Step) -> Tensor:
+    """Mean number of turns in which a sample was written.
+
+    n = E_i of the runs of own tokens, between which the environment wrote (a tool's reply, say): shape `[R]`, a pure
+    number, 1 without tools. Groups that the method drops count too. Blind to a reply in front of the first turn or
+    behind the last, and to how long replies are. Source: this package.
+    """
+    mask = step.mask
+    fresh = mask[..., 1:] * (1.0 - mask[..., :-1])
+    return step.batch_mean(mask[..., 0] + fresh.sum(-1))
+
+
 @metric(outputs=("entropy",), default=True, range=ANY)
 def entropy(step: Step) -> Tensor:
     """Mean entropy of the current policy at the batch's states.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -193,10 +194,14 @@ class Batch:
         return self.reward.unsqueeze(-1) * last
 
     def update_staleness(self, updates_per_version: int, since_batch: int, mass: Tensor) -> Tensor:
-        """Largest update staleness of the tokens of samples that have mass, float64 `[R]`; 0 where none has.
+        """Largest update staleness of the own tokens of samples that have mass, float64 `[R]`; 0 where none has.
 
         Every version holds `updates_per_version` updates; `since_batch` more were made since the trained version.
         `mass` `[R or 1, G, N]`: of the samples that are left in the step. NaN where such a version is unknown.
         """
-        gap = self.staleness.amax(3) * updates_per_version + since_batch
+        age = self.staleness
+        if age.shape[-1] > 1 and not self.full:
+            age = torch.where(self.mask > 0, age, torch.full((), -math.inf, dtype=age.dtype))
+        # A sample without a token of its own is as old as nothing.
+        gap = (age.amax(3) * updates_per_version + since_batch).clamp(min=0.0)
         return torch.where(mass > 0, gap, torch.zeros((), dtype=gap.dtype)).amax((1, 2))

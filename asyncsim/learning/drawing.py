@@ -215,6 +215,7 @@ class Ahead:
             group.mask[:, :, rows].clone(),
             {name: value[:, :, rows].clone() for name, value in group.outputs.items()},
             memory=self.sampler.policy.recall(group.memory, n),
+            inserted=None if group.inserted is None else group.inserted[:, :, rows].clone(),
         )
 
 
@@ -233,6 +234,8 @@ def _stack(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
     trajectories = Trajectories(join([g.state for g in groups]), None, join([g.mask for g in groups]))
     trajectories.action = join([g.action for g in groups if g.action is not None])
     trajectories.outputs = {name: join([g.outputs[name] for g in groups]) for name in groups[0].outputs}
+    replies = [g.inserted for g in groups if g.inserted is not None]
+    trajectories.inserted = join(replies) if replies else None
     return trajectories
 
 

@@ -26,7 +26,7 @@ from asyncsim.learning import versions
 from asyncsim.learning.batch import Batch
 from asyncsim.learning.drawing import Late
 from asyncsim.learning.minibatches import Cuts, Minibatch
-from asyncsim.learning.rollouts import Sampler, Trajectories, generate, monte_carlo
+from asyncsim.learning.rollouts import COLUMNS, Sampler, Trajectories, generate, monte_carlo
 from asyncsim.learning.standing import Standing
 from asyncsim.learning.step import Carried, Step
 from asyncsim.learning.updating import Now, Updater, When
@@ -262,7 +262,7 @@ def _rolled_out(sampler: Sampler, trajectory: np.ndarray, paid: bool, tree: dict
     draws = dataclasses.replace(sampler.draws(trajectory), told=tuple(tree["told"]))
     prompt = sampler.prompts(trajectory) if sampler.task.prompts == 1 else sampler.prompt_of(tree["told"][0])
     trajectories = generate(sampler, versions.current(tree["weights"]), draws, prompt)
-    parts = {name: getattr(trajectories, name) for name in ("state", "action", "mask", "outputs", "index", "full")}
+    parts = {name: getattr(trajectories, name) for name in COLUMNS}
     return {**parts, "reward": sampler.earned(trajectories, draws)} if paid else parts
 
 

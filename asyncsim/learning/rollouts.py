@@ -19,8 +19,11 @@ from asyncsim.base import checks, rng
 from asyncsim.fusing.tape import none
 from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights, tensor
-from asyncsim.policies._policy import Keys, Policy, installed
+from asyncsim.policies._policy import Act, Keys, Policy, installed
 from asyncsim.tasks._task import Outcomes, Task, Turn
+
+COLUMNS = ("state", "action", "mask", "outputs", "index", "full", "inserted")
+"""Fields of trajectories that are drawn; the others are what drawing goes on from, or what a task says beside it."""
 
 
 @dataclass
@@ -28,8 +31,9 @@ class Trajectories:
     """What was generated, as columns `[R, G, N, T, ...]` that fill from the left.
 
     `state` and `mask` are one token ahead of `action` and of the `outputs` recorded at the draw. So a trajectory can be
-    taken up again at any token. `memory` is the policy's; `world` the one behind the last token; `broken` `[R]`, failed
-    environments. `per_token` holds reward, end and finished return of every token where the task pays by token.
+    taken up again at any token. `mask` is 1 on every token that is there; `inserted` is 1 on those that the environment
+    wrote, None where it writes none. `memory` is the policy's; `world` the one behind the last token; `broken` `[R]`,
+    failed environments. `per_token` holds reward, end and finished return of every token where the task pays by token.
     """
 
     state: Tensor
@@ -42,10 +46,16 @@ class Trajectories:
     world: Any = None
     per_token: dict[str, Tensor] = field(default_factory=dict)
     broken: Tensor | None = None
+    inserted: Tensor | None = None
+
+    @property
+    def own(self) -> Tensor:
+        """1 on tokens that the policy chose, `[R, G, N, T]`: the mask of a batch."""
+        return self.mask if self.inserted is None else self.mask * (1.0 - self.inserted)
 
     def packed(self, policy: Policy) -> dict[str, Any]:
         """Columns of a trajectory that is taken up again later, in plain containers."""
-        columns = {name: getattr(self, name) for name in ("state", "action", "mask", "outputs", "index", "full")}
+        columns = {name: getattr(self, name) for name in COLUMNS}
         return {**columns, "memory": policy.packed(self.memory)}
 
     @classmethod
@@ -165,7 +175,7 @@ class Sampler:
         return Batch(
             trajectories.action,
             trajectories.state,
-            trajectories.mask,
+            trajectories.own,
             reward,
             mass,
             size,
@@ -199,7 +209,7 @@ def generate(
     With `where` (bool `[R, G, N, T]`) only those tokens are drawn, from what the columns `before` hold. The others keep
     what was drawn before. Segments go on from the world `carried`.
     """
-    task, policy = sampler.task, sampler.policy
+    task = sampler.task
     world = task.begin(prompt, draws, carried)
     trajectories = before or _begin(sampler, world, prompt)
     silent = False
@@ -214,7 +224,7 @@ def generate(
             if t > 0 and none(active):
                 continue
         # Choose the action and record outputs.
-        act = policy.act(view.token(t), task.observe(world), draws, t, trajectories.memory, active)
+        act = (_replied if task.tools else _chosen)(sampler, trajectories, view, world, draws, t, active)
         silent = not act.outputs
         rows = None if where is None else active
         trajectories.action = _put(trajectories.action, act.action, t, task.horizon, rows)
@@ -231,6 +241,30 @@ def generate(
     return trajectories
 
 
+def _chosen(
+    sampler: Sampler, trajectories: Trajectories, view: View, world: Any, draws: Draws, t: int, active: Tensor | None
+) -> Act:
+    """What the policy does at token t, at least where `active` (None: everywhere)."""
+    return sampler.policy.act(view.token(t), sampler.task.observe(world), draws, t, trajectories.memory, active)
+
+
+def _replied(
+    sampler: Sampler, trajectories: Trajectories, view: View, world: Any, draws: Draws, t: int, active: Tensor | None
+) -> Act:
+    """The same where the environment writes some tokens; the policy reads them, and what it records there is unused."""
+    task, action = sampler.task, trajectories.action
+    present = trajectories.mask[..., t] > 0 if active is None else active
+    written = torch.zeros((*present.shape, 0), dtype=torch.int64) if action is None else action[..., :t]
+    reply = task.reply(world, written, t, draws)
+    inserted = present & (reply >= 0)
+    # Ask the policy for the rest, and let it read what was written.
+    act = _chosen(sampler, trajectories, view, world, draws, t, present & (reply < 0))
+    sampler.policy.hear(trajectories.memory, t, reply, inserted)
+    column = inserted.to(trajectories.mask.dtype)
+    trajectories.inserted = _put(trajectories.inserted, column, t, task.horizon, active)
+    return Act(torch.where(inserted, reply, act.action), act.outputs)
+
+
 def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
     """Empty columns with the first token's state and mask."""
     task, seen = sampler.task, sampler.task.observe(world)
@@ -240,7 +274,7 @@ def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
         mask = torch.zeros((*prompt.shape, task.horizon), dtype=torch.float64)
         mask[..., 0] = 1.0
     state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
-    # The first token is always generated, so one-token trajectories have nothing to mask.
+    # The first token is always there, so one-token trajectories have nothing to mask.
     trajectories = Trajectories(state, None, mask, full=True if task.horizon == 1 else None)
     trajectories.memory = sampler.policy.remember(seen)
     if task.pays and sampler.policy.critic:

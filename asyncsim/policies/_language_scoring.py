@@ -135,7 +135,8 @@ def prepare(
     mask = batch.mask.reshape(-1, T) > 0
     longest = int(mask.any(0).nonzero()[-1]) + 1
     prompts = lay_out(batch.state.reshape(R * G * N, -1), context)
-    refuse_long(int((prompts.length + mask.sum(1)).max()), context)
+    reach = torch.where(mask, torch.arange(1, T + 1), 0).amax(1)
+    refuse_long(int((prompts.length + reach).max()), context)
     owner = owners(view, (R, G, N, T)).reshape(-1, T)[:, :longest]
     mask = mask[:, :longest]
     pieces = []

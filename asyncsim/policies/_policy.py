@@ -57,7 +57,8 @@ class Policy(Protocol):
     the log-probs that it drew from;
     `remember` starts what it carries from token to token, `recall` cuts one of its samples out of that, `packed` and
     `unpacked` turn it into plain containers and back; `act` chooses the actions of one token position from keyed
-    draws, at least for the rows that are `active` (None: all); `value` is the critic at an observation; `forward`
+    draws, at least for the rows that are `active` (None: all); `hear` notes a token that the environment wrote, int64
+    `[R, G, N]`, for some rows, bool `[R, G, N]`; `value` is the critic at an observation; `forward`
     returns detached outputs with their pullback; `absorb` updates the buffers among the parameters from a batch that
     has been trained; `score_norm` is the squared norm of each sample's summed score with a weight per token.
     """
@@ -112,6 +113,8 @@ class Policy(Protocol):
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act: ...
+
+    def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None: ...
 
     def value(self, view: View, seen: Tensor) -> Tensor: ...
 
@@ -176,6 +179,9 @@ class Plain:
     def unpacked(self, tree: Any) -> Any:
         """What was remembered."""
         return tree
+
+    def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None:
+        """Nothing: what the environment wrote stands in the next state."""
 
     def value(self, view: View, seen: Tensor) -> Tensor:
         """There is no critic."""

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,8 @@ EVERY = 10
 HELD = 512
 """Problems on which the exact match is measured."""
 
+CALL = "?"
+"""What asks a calculator, whose result stands behind it."""
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -42,7 +44,8 @@ class Recipe:
 
     Lines `a+b=c` with operands in [`low`, `high`] and one of `operations`; next-token loss on the answer; `steps` of
     `batch` lines with Adam at `rate`, fewer once a random problem is answered with probability `target` (sampled at
-    temperature 1). No steps: random weights.
+    temperature 1). No steps: random weights. A share `calls` of the lines is `a+b=?c` instead, as where a calculator
+    writes c: there the loss is on the question mark and the line break.
     """
 
     width: int = 128
@@ -58,6 +61,7 @@ class Recipe:
     rate: float = 1e-3
     target: float = 0.4
     seed: int = 0
+    calls: float = 0.0
 
     def check(self) -> Recipe:
         """Itself; refuses what cannot be built."""
@@ -70,6 +74,7 @@ class Recipe:
         checks.require(divides, "recipe.heads", self.heads, f"a divisor of the width {self.width}", "change either")
         checks.real("recipe.rate", self.rate, "give a positive learning rate", 0.0, open_low=True)
         checks.real("recipe.target", self.target, "give a probability", 0.0, 1.0)
+        checks.real("recipe.calls", self.calls, "give the share of lines that ask a calculator", 0.0, 1.0)
         text = isinstance(self.operations, str) and bool(self.operations)
         usable = text and set(self.operations) <= set(OPERATIONS)
         checks.require(usable, "recipe.operations", self.operations, "some of + - *", "write operations='+'")
@@ -83,7 +88,9 @@ class Recipe:
 
     def key(self) -> str:
         """Name of the weight file: a hash of everything that the weights depend on."""
-        text = json.dumps({**asdict(self), "format": FORMAT, "alphabet": Characters().alphabet}, sort_keys=True)
+        # Files from before there were calls keep their names.
+        fields = {name: value for name, value in asdict(self).items() if name != "calls" or value}
+        text = json.dumps({**fields, "format": FORMAT, "alphabet": Characters().alphabet}, sort_keys=True)
         return f"char-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
@@ -163,7 +170,7 @@ def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
     The numbers depend on the recipe alone, up to rounding that differs between machines.
     """
     random = np.random.Generator(np.random.Philox(key=recipe.seed + 1))
-    problems = lines(recipe, HELD, random)
+    problems = lines(replace(recipe, calls=0.0), HELD, random)
     weights = list(network.requires_grad_(True).parameters())
     optimizer = torch.optim.Adam(weights, lr=recipe.rate, betas=(0.9, 0.98))
     steps, reached, warm = 0, 0.0, min(100, max(1, recipe.steps // 5))
@@ -185,20 +192,24 @@ def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
 
 
 def lines(recipe: Recipe, count: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Ids `[count, L]` of random lines, and 1 on the characters of the answer and its line break, else 0."""
+    """Ids `[count, L]` of random lines, and 1 on what is taught: the answer or call, and the line break; else 0."""
     first, second = random.integers(recipe.low, recipe.high + 1, (2, count))
     signs = random.integers(0, len(recipe.operations), count)
+    asks = random.random(count) < recipe.calls if recipe.calls else np.zeros(count, dtype=bool)
     tokenizer, texts = Characters(), []
-    for a, b, sign in zip(first.tolist(), second.tolist(), signs.tolist(), strict=True):
+    for a, b, sign, ask in zip(first.tolist(), second.tolist(), signs.tolist(), asks.tolist(), strict=True):
         symbol = recipe.operations[sign]
-        texts.append((f"{a}{symbol}{b}=", f"{OPERATIONS[symbol](a, b)}\n"))
-    longest = max(len(prompt) + len(answer) for prompt, answer in texts)
-    ids, in_answer = (np.zeros((count, longest), dtype=t) for t in (np.int64, np.float32))
-    for row, (prompt, answer) in enumerate(texts):
-        text = tokenizer.encode(prompt + answer)
+        texts.append((f"{a}{symbol}{b}=", CALL if ask else "", f"{OPERATIONS[symbol](a, b)}\n"))
+    longest = max(sum(map(len, parts)) for parts in texts)
+    ids, taught = (np.zeros((count, longest), dtype=t) for t in (np.int64, np.float32))
+    for row, (prompt, call, answer) in enumerate(texts):
+        text = tokenizer.encode(prompt + call + answer)
         ids[row, : len(text)] = text
-        in_answer[row, len(prompt) : len(text)] = 1.0
-    return torch.from_numpy(ids), torch.from_numpy(in_answer)[:, 1:]
+        taught[row, len(prompt) : len(text)] = 1.0
+        if call:
+            # The calculator writes the result.
+            taught[row, len(prompt + call) : len(text) - 1] = 0.0
+    return torch.from_numpy(ids), torch.from_numpy(taught)[:, 1:]
 
 
 def token_log_probs(network: Transformer, ids: Tensor) -> Tensor:

@@ -126,6 +126,12 @@ class CausalLM(Plain):
             action, log_prob = draw(self.model, self._distribution, self.sampler, view, memory, draws, token, active)
         return Act(action, {"log_prob": log_prob})
 
+    def hear(self, memory: Memory, token: int, action: Tensor, rows: Tensor) -> None:
+        """Note a token that the environment wrote; it is read in front of the next one that is drawn."""
+        where = rows.reshape(-1).nonzero()[:, 0]
+        if len(where):
+            memory.note(token, where, action.reshape(-1)[where])
+
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
         from asyncsim.policies._language_scoring import widened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -17,6 +17,12 @@ from asyncsim.policies._policy import Policy
 from asyncsim.tasks._task import Outcomes, Simple, Turn
 
 PADDING = -1
+OPERATIONS: dict[str, tuple[str, Callable[[int, int], int]]] = {
+    "add": ("+", lambda a, b: a + b),
+    "subtract": ("-", lambda a, b: a - b),
+    "multiply": ("*", lambda a, b: a * b),
+}
+"""Signs of what is asked in arithmetic, and what they mean."""
 PARTS = {"all": slice(None), "even": slice(0, None, 2), "odd": slice(1, None, 2)}
 """Parts of a shuffled list of problems: two runs with `even` and `odd` share none."""
 

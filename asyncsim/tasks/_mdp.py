@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from asyncsim.base import checks, plugins
 from asyncsim.learning.batch import Draws
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._recursion import cells, tilted
-from asyncsim.tasks._tabular import Penalty, TabularTask
+from asyncsim.tasks._tabular import Penalty, TabularTask, edges
 from asyncsim.tasks._task import Outcomes, Turn
 
 
@@ -90,7 +89,7 @@ class TabularMDP(TabularTask):
             return torch.full_like(prompt, int(self.law.start.argmax()))
         # Draw 0 of token 0 chooses the first outcome.
         uniform = draws.sibling("environment").uniform(0, 2)
-        return torch.searchsorted(_edges(self.law.start), uniform, right=True)
+        return torch.searchsorted(edges(self.law.start), uniform, right=True)
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Draws | None) -> Turn:
         """One of the outcomes by inverse CDF, in the order of the tables; the horizon is an end like any other."""
@@ -175,7 +174,7 @@ class TabularMDP(TabularTask):
 
     @cached_property
     def _outcome_edges(self) -> Tensor:
-        return _edges(self.law.probability)
+        return edges(self.law.probability)
 
     @cached_property
     def _discounts(self) -> Tensor:
@@ -194,12 +193,6 @@ class TabularMDP(TabularTask):
             after = (prob * Q[-1]).sum(-1)
             V.append(after)
         return torch.stack(V[::-1], 1), torch.stack(Q[::-1], 1)
-
-
-def _edges(probability: Tensor) -> Tensor:
-    """CDF along the last axis, infinite from the last possible outcome on: rounding must not pass it over."""
-    later = probability.flip(-1).cumsum(-1).flip(-1) - probability
-    return torch.where(later > 0, probability.cumsum(-1), torch.full((), math.inf, dtype=probability.dtype))
 
 
 def walk(fields: int, horizon: int, slippery: bool, discount: float) -> dict[str, Any]:

@@ -47,6 +47,12 @@ def as_rows(field: str, value: Any, remedy: str) -> np.ndarray:
     return np.atleast_2d(checks.numbers(field, value, "a table of numbers", remedy))
 
 
+def edges(probability: Tensor) -> Tensor:
+    """CDF along the last axis, infinite from the last possible outcome on: rounding must not pass it over."""
+    later = probability.flip(-1).cumsum(-1).flip(-1) - probability
+    return torch.where(later > 0, probability.cumsum(-1), torch.full((), math.inf, dtype=probability.dtype))
+
+
 def penalty(coefficient: Any, reference: Any, at: str, shape: tuple[int, int]) -> Penalty:
     """A checked `Penalty` for a table `[S, A]`; a reference of one row is used for every state."""
     checks.real("kl_coef", coefficient, "use 0 for no penalty", 0.0)
@@ -105,6 +111,23 @@ class TabularTask(Simple):
             "leave policy out for the task's own",
         )
 
+    @property
+    def speech(self) -> Tensor | None:
+        """Chances of what the environment writes in each state, `[S, A]`, 0 where the policy writes; None: nowhere."""
+        return None
+
+    @property
+    def tools(self) -> bool:  # type: ignore[override]
+        """Whether the environment writes in some states."""
+        return self.speech is not None
+
+    def reply(self, world: Tensor, written: Tensor, token: int, draws: Draws) -> Tensor:
+        """What the environment writes, by inverse CDF with the draw that would choose the policy's token."""
+        assert self._speech is not None
+        cdf, total = self._speech
+        word = (draws.uniform(token, 0).unsqueeze(-1) >= cdf[world]).sum(-1)
+        return torch.where(total[world] > 0.0, word, torch.full_like(word, -1))
+
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
         """Rewards `[R, G, N]`: the score itself, a Bernoulli draw with it, or it plus normal noise."""
         score = self.score(state, action, mask)
@@ -151,7 +174,8 @@ class TabularTask(Simple):
         Without the penalty. Of equally likely tokens the first one; a task that pays by token has no such response.
         """
         remedy = "use a bandit or a sequence that is paid at its end"
-        checks.require(not self.pays, "task", plugins.name_of(self), "one that pays a whole response", remedy)
+        plain, bound = not self.pays and not self.tools, "one that pays a whole response, all of it the policy's"
+        checks.require(plain, "task", plugins.name_of(self), bound, remedy)
         world = batch.state[..., 0]
         said: list[tuple[Tensor, Tensor, Tensor]] = []
         alive = torch.ones(world.shape, dtype=torch.bool, device=world.device)
@@ -229,6 +253,11 @@ class TabularTask(Simple):
         table = np.zeros((self.rows, self.actions)) if reference is None else np.array(reference)
         return torch.log_softmax(torch.as_tensor(table), dim=-1)
 
+    @cached_property
+    def _speech(self) -> tuple[Tensor, Tensor] | None:
+        """CDF of the environment's tokens `[S, A]`, and its total, `[S]`: 0 or 1."""
+        return None if self.speech is None else (edges(self.speech), self.speech.sum(-1))
+
     def _penalized(self, batch: Batch, outputs: Outputs) -> Tensor:
         """Log-probs that the penalty reads, `[R, G, N, T]`."""
         return {"behavior": batch.behavior, "current": outputs}[self.penalty.at]["log_prob"]
@@ -250,24 +279,30 @@ class TabularTask(Simple):
         )
         # Step through the tokens.
         rewards, ended = torch.zeros_like(mask), torch.zeros(mask.shape, dtype=torch.bool)
+        inserted, chance = torch.zeros_like(mask), torch.ones(action.shape[:2], dtype=torch.float64)
         for t in range(self.horizon):
             state[..., t], mask[..., t] = world, alive
+            if self.speech is not None:
+                foreign = (self.speech[world].sum(-1) > 0.0) & alive
+                inserted[..., t] = foreign
+                chance = torch.where(foreign, chance * self.speech[world, action[..., t]], chance)
             turn = self.step(world, action[..., t], t, None)
             if turn.reward is not None and turn.ended is not None:
                 rewards[..., t], ended[..., t] = turn.reward * alive, turn.ended & alive
             world, alive = turn.state, alive & turn.going
         # A sequence that has ended stands for all its continuations: keep the one whose unused tokens are 0.
-        keep = ((mask[0] > 0) | (action[0] == 0)).all(-1)
-        action, state, mask = action[:, keep], state[:, keep], mask[:, keep]
+        keep = ((mask[0] > 0) | (action[0] == 0)).all(-1) & (chance[0] > 0.0)
+        action, state, mask, chance = action[:, keep], state[:, keep], mask[:, keep], chance[:, keep]
         # Score the sequences.
         score = self.score(state, action, mask)
+        mask = mask * (1.0 - inserted[:, keep])
         if self.rewards != "bernoulli":
             per_token = {"reward": rewards[:, keep], "ended": ended[:, keep]} if self.pays else {}
-            return Outcomes(state, action, mask, score, torch.ones_like(score), per_token=per_token)
+            return Outcomes(state, action, mask, score, chance, per_token=per_token)
         # Split each outcome by its reward.
         state, action, mask = (x.repeat_interleave(2, dim=1) for x in (state, action, mask))
         success = torch.tensor([1.0, 0.0], dtype=score.dtype).repeat(score.shape[1]).expand(len(prompt), -1)
-        chance = torch.stack([score, 1.0 - score], -1).reshape(len(prompt), -1)
+        chance = (chance.unsqueeze(-1) * torch.stack([score, 1.0 - score], -1)).reshape(len(prompt), -1)
         return Outcomes(state, action, mask, success, chance)
 
 

@@ -37,10 +37,11 @@ class Turn(NamedTuple):
 class Outcomes:
     """Everything that can happen to one trajectory of each prompt.
 
-    `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis); `reward` and `chance`, `[G, O]`: the
-    reward of the outcome and its probability given the actions. O outcomes. `complete`: whether these are all samples
-    that can be drawn, or only their mean (the quadratic without its noise). `per_token`: `reward` and `ended` of every
-    token, `[G, O, T]`, of tasks that pay by token.
+    `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis; mask 1 on the policy's own tokens);
+    `reward` and `chance`, `[G, O]`: the reward of the outcome, and its probability given the policy's actions, with
+    that of what the environment wrote. O outcomes. `complete`: whether these are all samples that can be drawn, or only
+    their mean (the quadratic without its noise). `per_token`: `reward` and `ended` of every token, `[G, O, T]`, of
+    tasks that pay by token.
     """
 
     state: Tensor
@@ -59,11 +60,15 @@ class Task(Protocol):
     `listed`: how many outcomes of a prompt it lists, and `closed`: whether `exact` needs none of them, for metrics that
     cost that much; `pays`: whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`:
     whether what the policy reads stays the same over tokens; `segments`: whether a trajectory goes on where the one
-    before it in its slot stopped; `moving`: whether rewards depend on the current weights; `earnings`: least and
+    before it in its slot stopped; `tools`: whether the environment writes some tokens of a trajectory itself, so
+    that `reply` says which; `moving`: whether rewards depend on the current weights; `earnings`: least and
     largest return; `optimum`: the best expected return, NaN where it is unknown. `fit` refuses a policy that does not
     fit, and returns the task fitted to it. `begin` gives the first world of each sample (`carried`: the world that the
     batch before left, for segments); `packed` and `unpacked` turn a carried world into plain containers and back, where
-    `keeping` was asked before; `observe` what the policy reads of a world; `step` what an action leads to; `reward` and
+    `keeping` was asked before; `observe` what the policy reads of a world; `reply` the token int64 `[R, G, N]` that the
+    environment writes at a position behind those `written` `[R, G, N, t]`, -1 where the policy chooses: such tokens are
+    stepped like any other, are read by the policy, and have mask 0; `step` what an action leads to; `earn` what a
+    trajectory has earned, by all its tokens (`mask` is 1 on the environment's too); `reward` and
     `token_rewards` are what the advantage sees (with a penalty inside, where the task has one); `outcomes` enumerates;
     `exact` is expected return and gradient `([R], [R, P])`.
     """
@@ -74,6 +79,7 @@ class Task(Protocol):
     pays: bool
     still: bool
     segments: bool
+    tools: bool
 
     @property
     def listed(self) -> int: ...
@@ -104,6 +110,8 @@ class Task(Protocol):
 
     def observe(self, world: Any) -> Tensor: ...
 
+    def reply(self, world: Any, written: Tensor, token: int, draws: Draws) -> Tensor: ...
+
     def step(self, world: Any, action: Tensor, token: int, draws: Draws) -> Turn: ...
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor: ...
@@ -128,6 +136,7 @@ class Simple:
     closed = True
     still = False
     segments = False
+    tools = False
     moving = False
     earnings = (-math.inf, math.inf)
     optimum = math.nan
@@ -159,6 +168,10 @@ class Simple:
     def observe(self, world: Any) -> Tensor:
         """The world itself."""
         return world
+
+    def reply(self, world: Any, written: Tensor, token: int, draws: Any) -> Tensor:
+        """Every token is the policy's."""
+        return torch.full(written.shape[:3], -1)
 
     def step(self, world: Any, action: Tensor, token: int, draws: Any) -> Turn:
         """One row, and on it goes."""

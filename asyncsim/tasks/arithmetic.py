@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.tasks._language import LanguageTask, chosen, few_shot, shuffled
+from asyncsim.tasks._language import OPERATIONS, LanguageTask, chosen, few_shot, shuffled
 
-_OPERATIONS: dict[str, tuple[str, Callable[[int, int], int]]] = {
-    "add": ("+", lambda a, b: a + b),
-    "subtract": ("-", lambda a, b: a - b),
-    "multiply": ("*", lambda a, b: a * b),
-}
 _STYLES = {"char": "{}{}{}=", "spaced": "{} {} {} = "}
 
 
@@ -58,11 +52,11 @@ def arithmetic(
     >>> task.texts[1], task.answers[1], task.horizon
     ('5 + 9 = 14\\n0 + 9 = ', '9', 3)
     """
-    checks.one_of("operation", operation, _OPERATIONS, "choose what is asked")
+    checks.one_of("operation", operation, OPERATIONS, "choose what is asked")
     checks.integer("digits", digits, 1, "operands have 1 to 3 digits", 3)
     checks.one_of("style", style, _STYLES, "'char' for the character model, 'spaced' for models of words")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
-    sign, solve = _OPERATIONS[operation]
+    sign, solve = OPERATIONS[operation]
     base = 10**digits
     checks.integer("shots", shots, 0, "leave most problems to be asked", base**2 // 2)
     order = shuffled(base**2, seed).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 
 import asyncsim as sim
 from tests.contracts.measuring import FROZEN, measure, on
@@ -43,6 +44,13 @@ def ends_of_ages(values):
         return low, values[0][1], high, values[1][1]
 
     return found
+
+
+def turned(name, own):
+    """Samples of which the policy wrote these tokens."""
+    T = len(own)
+    mask = torch.tensor(own, dtype=torch.float64).expand(1, 1, 5, T)
+    return on(name, flat(0.3, T=T), mask=mask)
 
 
 PPO = sim.methods.ppo_clip(0.2, 0.2, advantage=sim.advantages.none())
@@ -98,6 +106,8 @@ ENDS = {
     "staleness_span": ends_of_ages([(OLD, 0.0), (MIXED, 4.0)]),
     "staleness_max": ends_of_ages([(FRESH, 0.0), ([[7, 7], [2, 7]], 5.0)]),
     "mixed_versions": ends_of_ages([(OLD, 0.0), (MIXED, 1.0)]),
+    # A token and a reply by turns; a reply in front of all.
+    "turns": lambda n: (turned(n, [0.0, 0.0, 1.0, 1.0]), 1.0, turned(n, [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), 3.0),
     "update_staleness": lambda n: (measure(n)[0], 0.0, measure(n, system=FROZEN, updates=6)[5], 5.0),
 }
 

@@ -33,6 +33,7 @@ SMALL = {
     },
     ("tasks", "gym"): {"steps": 12},
     ("tasks", "arithmetic"): {"digits": 1, "prompts": 4},
+    ("tasks", "calculator"): {"digits": 1, "prompts": 4},
     ("tasks", "reasoning"): {
         "prompts": 4,
         "shots": 0,

@@ -98,7 +98,7 @@ def check_batch(spec, batch):
     shape = (B, G, N, T)
     assert batch.action.shape[:4] == batch.mask.shape == shape and batch.reward.shape == shape[:3]
     assert batch.state.shape[:4] == ((*shape[:3], 1) if task.still else shape)
-    assert (batch.mask[..., 0] == 1).all() and (batch.mask.diff(dim=-1) <= 0).all()
+    assert (batch.mask[..., 0] == 1).all() and (task.tools or (batch.mask.diff(dim=-1) <= 0).all())
     assert torch.isfinite(batch.reward).all() and not torch.isnan(batch.state.double()).any()
     assert ((batch.mass.broadcast_to(shape[:3]).sum(-1) - 1.0).abs() < 1e-12).all()
     assert batch.trajectory.shape[1:] == (G, N)
@@ -210,12 +210,16 @@ def cart(wrapper):
 # What is drawn has the mean that is computed.
 
 
-def listed(task):
+def listed(make_task):
     """Whether the task draws rewards whose mean it can compute; the quadratic has a loss only."""
+    try:
+        task = make_task()
+    except pytest.skip.Exception:  # its package is not installed
+        return False
     return task.enumerable and "log_prob" in policy_of(task).outputs
 
 
-ENUMERATED = [label for label, make_task in CASES.items() if listed(make_task())]
+ENUMERATED = [label for label, make_task in CASES.items() if listed(make_task)]
 
 
 def drawn_as_expected(spec):

@@ -72,11 +72,19 @@ def normalized():
     return made.replace(policy=policy)
 
 
-def language(system, **changes):
+TOOL = sim.tasks.tool_bandit(horizon=6, reply_tokens=1, opens=True)
+CALCULATOR = sim.tasks.calculator(digits=1, terms=3, horizon=9)
+
+
+def tools(system):
+    return spec(TOOL, system, links=(sim.updates.sgd(2.0),), drawing="early", samples_per_group=2)
+
+
+def language(system, task=None, **changes):
     policy = sim.policies.causal_lm("char", recipe=LANGUAGE)
     links = (sim.updates.adam(0.01),)
     sizes = {"updates": 5, "replicates": 1, "samples_per_group": 2, "policy": policy, **changes}
-    return spec(sim.tasks.arithmetic(horizon=4), system, links, **sizes)
+    return spec(task or sim.tasks.arithmetic(horizon=4), system, links, **sizes)
 
 
 def replayed():
@@ -137,6 +145,11 @@ KINDS = {
     "language, early": lambda: language(sim.systems.areal(2, 2, 3, **AREAL)),
     "language, coupled": lambda: language(sim.schedules.coupled(sim.systems.areal(1, 1, 2, **AREAL)), replicates=2),
     "language, late": lambda: language(sim.schedules.fixed(1), drawing="late"),
+    "tools, early": lambda: tools(sim.systems.areal(2, 2, 3, **AREAL)),
+    "tools, coupled": lambda: tools(sim.schedules.coupled(sim.systems.areal(2, 2, 3, **AREAL))),
+    "tools, compiled": lambda: spec(TOOL, compiled=True),
+    "calculator, early": lambda: language(sim.systems.areal(2, 2, 3, **AREAL), task=CALCULATOR),
+    "calculator, coupled": lambda: language(sim.schedules.coupled(sim.systems.areal(1, 1, 2, **AREAL)), CALCULATOR),
 }
 
 

@@ -13,7 +13,7 @@ import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.learning import oracle, versions
 from asyncsim.learning.rollouts import Sampler, enumerate_outcomes, monte_carlo
-from asyncsim.tasks._mdp import _edges
+from asyncsim.tasks._tabular import edges
 from asyncsim.trials._plants import Displace
 from tests.statistics import assert_rate
 
@@ -327,10 +327,10 @@ def test_learning_crosses_the_lake():
 def test_the_last_possible_outcome_is_never_passed_over():
     """Ten times 0.1 sum to less than 1 in floating point; outcomes of probability 0 are never chosen."""
     almost = 1.0 - 2.0**-53
-    edges = _edges(torch.full((10,), 0.1, dtype=torch.float64))
-    assert (almost >= edges).sum() == 9
-    edges = _edges(torch.tensor([0.5, 0.0, 0.5, 0.0], dtype=torch.float64))
-    chosen = {int((u >= edges).sum()) for u in (0.0, 0.49, 0.5, 0.51, almost)}
+    cdf = edges(torch.full((10,), 0.1, dtype=torch.float64))
+    assert (almost >= cdf).sum() == 9
+    cdf = edges(torch.tensor([0.5, 0.0, 0.5, 0.0], dtype=torch.float64))
+    chosen = {int((u >= cdf).sum()) for u in (0.0, 0.49, 0.5, 0.51, almost)}
     assert chosen == {0, 2}
 
 
