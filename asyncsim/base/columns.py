@@ -16,6 +16,8 @@ from asyncsim.base import checks
 
 FATES = ("unfinished", "trained", "dropped_age", "dropped_overflow", "rejected")
 """What became of a group."""
+CANCELLED = "cancelled"
+"""What became of a redundant sample: enough others of its group were in before it."""
 
 INTEGERS = {
     "samples": "sample group attempt place server v_submit v_start v_end v_ready batch",
@@ -296,8 +298,13 @@ def _samples(table: Table, groups: Table, batches: Table, publishes: Table) -> N
     group = np.repeat(np.arange(count), size)
     _same("samples", table, "group", group, "the groups in their order")
     # Compare columns with group, batch and place.
+    alone = table["fate"] == CANCELLED
+    own: dict[str, Any] = {"batch": -1, "fate": CANCELLED}
     for column in ("place", "batch", "t_submit", "t_ready", "v_submit", "fate"):
-        _same("samples", table, column, groups[column][group], "that of its group")
+        expected = groups[column][group]
+        if column in own:
+            expected = np.where(alone, own[column], expected)
+        _same("samples", table, column, expected, "that of its group")
     for column, time in (("t_pack", "t_pack"), ("t_train", "t_start")):
         _same("samples", table, column, np.append(batches[time], np.nan)[table["batch"]], "that of its batch")
     servers = sum(column.startswith("clock_") for column in publishes)
@@ -331,11 +338,17 @@ def _ends(table: Table, groups: Table) -> None:
     """What a group has of its samples."""
     count = len(groups["group"])
     size = len(table["sample"]) // max(1, count)
-    end, version, begun = (table[name].reshape(count, size) for name in ("t_end", "v_ready", "v_start"))
-    _same("groups", groups, "t_done", end.max(axis=1, initial=-np.inf), "the last end of its samples")
+    names = ("t_end", "t_scored", "v_ready", "v_start", "fate")
+    end, scored, version, begun, fate = (table[name].reshape(count, size) for name in names)
+    # A group that cancels samples in generation is done when the last that it keeps is in.
+    alone = fate == CANCELLED
+    cancels = (alone & np.isnan(end)).any(axis=1)
+    enough = np.where(alone, -np.inf, scored).max(axis=1, initial=-np.inf)
+    done = np.where(cancels, enough, end.max(axis=1, initial=-np.inf))
+    _same("groups", groups, "t_done", done, "the last end of its samples")
     last = np.where((version >= 0).all(axis=1), version.max(axis=1, initial=-1), -1)
-    _same("groups", groups, "v_done", last, "the last of its samples")
-    head = np.where(begun >= 0, begun, checks.LARGEST).min(axis=1, initial=checks.LARGEST)
+    _same("groups", groups, "v_done", np.where(cancels, groups["v_done"], last), "the last of its samples")
+    head = np.where((begun >= 0) & ~alone, begun, checks.LARGEST).min(axis=1, initial=checks.LARGEST)
     _same("groups", groups, "v_start", np.where(head < checks.LARGEST, head, -1), "the least of its samples")
 
 

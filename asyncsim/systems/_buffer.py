@@ -13,6 +13,7 @@ from asyncsim.systems._heaps import heapify, line_of, ring_end, ring_put, sift_d
 from asyncsim.systems._state import (
     AT_END,
     AT_SUBMIT,
+    CANCELLED,
     DONE_FIRST,
     DROPPED_AGE,
     DROPPED_OVERFLOW,
@@ -112,7 +113,9 @@ def discard(state, row, fate, now):
         group.fate, group.v_left, state.moment[row].t_left = fate, run.installed, now
         run.gone += 1
         for code in range(row * settings.samples, (row + 1) * settings.samples):
-            sums.wasted_work += state.sample[code].done
+            # The work of a cancelled sample was wasted before.
+            if settings.redundant == 0 or state.sample[code].phase != CANCELLED:
+                sums.wasted_work += state.sample[code].done
         if run.started >= settings.warm_up:
             sums.dropped_age += fate == DROPPED_AGE
             sums.dropped_overflow += fate == DROPPED_OVERFLOW

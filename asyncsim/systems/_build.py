@@ -27,8 +27,8 @@ PATIENCE = 100_000
 def new_state(system: Settings, plan: Plan) -> State:
     """State at time 0 under version 0, before the first admission."""
     # Size the tables.
-    batches, samples, record = plan.batches, plan.samples, plan.record
     s, places = system, len(system.rates)
+    batches, samples, record = plan.batches, plan.samples + s.redundant, plan.record
     groups = _rows(system, batches, record)
     chunk = max(s.quantum, min(_rows(system, batches, True), max(1, DRAWN // samples)))
     room = -(-places // s.servers) * samples
@@ -112,7 +112,8 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
     cuts = s.max_age is not None and s.age_action != "wait"
     values = {
         "groups_per_batch": s.groups_per_batch,
-        "samples": samples,
+        "samples": samples + s.redundant,
+        "redundant": s.redundant,
         "batches_per_publish": s.batches_per_publish,
         "tickets_at_publish": s.release == "publish",
         "returns": names.RETURNS.index(s.release_dropped),
@@ -155,7 +156,7 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "choice_key_1": choice[1],
         "interrupts": s.mode in ("restart", "reprefill"),
         "warm_up": warm,
-        "patience": PATIENCE + 1000 * s.groups_per_batch * samples * s.turns,
+        "patience": PATIENCE + 1000 * s.groups_per_batch * (samples + s.redundant) * s.turns,
         "room": room,
         "batches": batches,
         "epoch": _limit(s.epoch),
@@ -219,7 +220,7 @@ def _draw_times(system: Settings, state: State, seed: int) -> None:
     settings, run = state.settings, state.run
     first, total = int(run.times_drawn), int(settings.batches)
     count = min(len(state.batch), total - first)
-    samples, realization = int(settings.samples), int(settings.realization)
+    samples, realization = int(settings.samples - settings.redundant), int(settings.realization)
     state.batch.train_time[:count] = _draws.train_times(system, count, samples, realization, seed, first)
     drawn = first + count
     run.times_drawn = drawn if drawn < total else k.UNLIMITED
@@ -230,7 +231,7 @@ def _draw_groups(system: Settings, state: State, seed: int) -> None:
     samples, realization, first = int(settings.samples), int(settings.realization), int(run.admitted)
     drawn = not settings.external_work
     if drawn:
-        _limits.refuse_more(system, int(settings.batches), samples, first, int(run.finished))
+        _limits.refuse_more(system, int(settings.batches), samples - system.redundant, first, int(run.finished))
     run.supplied = first
     groups = np.arange(first, first + chunk)
     ids = np.arange(first * samples, (first + chunk) * samples)

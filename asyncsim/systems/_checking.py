@@ -69,7 +69,7 @@ def _values(s: Any) -> None:
         checks.one_of(name, getattr(s, name), allowed, remedy)
     for name in _COUNTS:
         checks.integer(name, getattr(s, name), 1, "count from one", checks.LARGEST)
-    for name in ("prefetch", "initial_fill"):
+    for name in ("prefetch", "initial_fill", "redundant"):
         checks.integer(name, getattr(s, name), 0, "count from zero", checks.LARGEST)
     for name, low in LIMITS.items():
         if getattr(s, name) is not None:

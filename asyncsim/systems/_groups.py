@@ -21,6 +21,7 @@ from asyncsim.systems._engine import (
 )
 from asyncsim.systems._heaps import heapify, line_of, ring_next, ring_put, timed_heapify, timed_move
 from asyncsim.systems._state import (
+    CANCELLED,
     CUT_SAMPLE,
     DROPPED_AGE,
     EVENT_PLACE,
@@ -84,7 +85,8 @@ def new_group(state, now):
     group.place = state.free[run.free_head]
     run.free_head = ring_next(state.free.shape[0], run.free_head)
     run.free -= 1
-    group.missing = group.unscored = settings.samples
+    group.missing = settings.samples
+    group.unscored = settings.samples - settings.redundant
     group.v_submit = run.installed
     group.v_head = group.v_done = group.after = -1
     group.fate = group.used = group.references = 0
@@ -190,6 +192,8 @@ def finish_group(state, code, now):
     """The group of a sample is scored: rejected, into the buffer, or blocked."""
     settings, run = state.settings, state.run
     row = row_of(state, code)
+    if settings.redundant > 0:
+        cancel_rest(state, row, now)
     run.scoring -= 1
     if state.group[row].accepted and run.ready < settings.capacity:
         enter(state, row, now)
@@ -227,6 +231,18 @@ def unblock(state, now):
 
 
 @compiled
+def end_generation(state, row, now):
+    """All samples of a group have ended, or as many as it needs are in."""
+    settings, run, group = state.settings, state.run, state.group[row]
+    group.v_done, state.moment[row].t_done = run.installed, now
+    group.stage = IN_SCORING
+    run.in_flight -= 1
+    run.scoring += 1
+    if not settings.place_holds:
+        free_place(state, row, now)
+
+
+@compiled
 def end_sample(state, code, now):
     """A sample has all its tokens; True where its reward is there at once."""
     settings, run, sample = state.settings, state.run, state.sample[code]
@@ -235,12 +251,7 @@ def end_sample(state, code, now):
     row = row_of(state, code)
     state.group[row].missing -= 1
     if state.group[row].missing == 0:
-        state.group[row].v_done, state.moment[row].t_done = run.installed, now
-        state.group[row].stage = IN_SCORING
-        run.in_flight -= 1
-        run.scoring += 1
-        if not settings.place_holds:
-            free_place(state, row, now)
+        end_generation(state, row, now)
     if sample.reward == 0.0 or not settings.reward_holds:
         run.permitted -= 1
     if sample.reward > 0.0:
@@ -288,50 +299,84 @@ def leave_server(state, code, now):
     elif phase < REWARDED or (phase == REWARDED and settings.reward_holds):
         run.permitted -= 1
     # Mark the sample as cut.
-    if phase != OVER_SAMPLE:
+    if phase < OVER_SAMPLE:
         if phase != REWARDED:
             sample.wasted += sample.done
         sample.phase = CUT_SAMPLE
 
 
 @compiled
-def sweep(state):
-    """Take cut samples out of heaps and queues."""
-    settings, run = state.settings, state.run
-    for s in range(settings.servers):
-        o, end = s * settings.room, 0
-        # Compact the heap of completions.
-        for i in range(state.server[s].heap):
-            if state.sample[state.codes[o + i] & ROW_MASK].phase != CUT_SAMPLE:
-                state.keys[o + end], state.codes[o + end] = state.keys[o + i], state.codes[o + i]
-                end += 1
-        state.server[s].heap = end
-        heapify(state.keys, state.codes, o, end)
-        # Compact the queue for slots.
-        end = 0
-        for i in range(state.server[s].waiting):
-            code = state.queue[o + (state.server[s].waiting_head + i) % settings.room]
-            if state.sample[code].phase != CUT_SAMPLE:
-                state.scratch[end] = code
-                end += 1
-        for i in range(end):
-            state.queue[o + i] = state.scratch[i]
-        state.server[s].waiting, state.server[s].waiting_head = end, 0
+def sweep_server(state, s):
+    """Take samples that are out, cut or cancelled, out of a server's heap and queue."""
+    settings, server = state.settings, state.server[s]
+    o, end = s * settings.room, 0
+    # Compact the heap of completions.
+    for i in range(server.heap):
+        if state.sample[state.codes[o + i] & ROW_MASK].phase < CUT_SAMPLE:
+            state.keys[o + end], state.codes[o + end] = state.keys[o + i], state.codes[o + i]
+            end += 1
+    server.heap = end
+    heapify(state.keys, state.codes, o, end)
+    # Compact the queue for slots.
+    end = 0
+    for i in range(server.waiting):
+        code = state.queue[o + (server.waiting_head + i) % settings.room]
+        if state.sample[code].phase < CUT_SAMPLE:
+            state.scratch[end] = code
+            end += 1
+    for i in range(end):
+        state.queue[o + i] = state.scratch[i]
+    server.waiting, server.waiting_head = end, 0
+
+
+@compiled
+def sweep_clock(state):
+    """Take samples that are out from among those that await their work, and out of the wall clock's events."""
+    run = state.run
     # Compact samples that await their work.
     end = 0
     for i in range(run.pending):
-        if state.sample[state.pending[i]].phase != CUT_SAMPLE:
+        if state.sample[state.pending[i]].phase < CUT_SAMPLE:
             state.pending[end] = state.pending[i]
             end += 1
     run.pending = end
     # Compact the events of the wall clock.
     end = 0
     for i in range(run.timed):
-        if state.timed[i].what & 3 == EVENT_PLACE or state.sample[state.timed[i].what >> 2].phase != CUT_SAMPLE:
+        if state.timed[i].what & 3 == EVENT_PLACE or state.sample[state.timed[i].what >> 2].phase < CUT_SAMPLE:
             timed_move(state.timed, end, i)
             end += 1
     run.timed = end
     timed_heapify(state.timed, end)
+
+
+@compiled
+def cancel_rest(state, row, now):
+    """As many samples of a group as it needs are in: the others leave, what they wrote is wasted."""
+    settings, sums, group = state.settings, state.sums, state.group[row]
+    timed, head = 0, state.run.installed
+    for code in range(row * settings.samples, (row + 1) * settings.samples):
+        sample = state.sample[code]
+        phase = sample.phase
+        if phase == OVER_SAMPLE:
+            head = min(head, np.int64(sample.v_start))
+        else:
+            leave_server(state, code, now)
+            sums.wasted_work += sample.done
+            sample.phase = CANCELLED
+            timed += phase >= STEPPING or phase == STARTING
+    # The group has the head of those that it keeps.
+    group.v_head = head
+    if group.missing > 0:
+        group.missing = 0
+        end_generation(state, row, now)
+    # Clean the queues they stood in and serve the freed slots.
+    s = np.int64(group.place) % settings.servers
+    sweep_server(state, s)
+    if timed > 0:
+        sweep_clock(state)
+    set_speed(state, s, now)
+    serve(state, s, now)
 
 
 @compiled
@@ -383,8 +428,9 @@ def cut(state, now):
     if dropped == 0:
         return changed
     # Clean queues and serve the freed slots.
-    sweep(state)
+    sweep_clock(state)
     for s in range(settings.servers):
+        sweep_server(state, s)
         set_speed(state, s, now)
         serve(state, s, now)
     return True
@@ -402,7 +448,8 @@ def train(state, now):
         row = state.taken[line, k]
         group_work = 0.0
         for j in range(samples):
-            group_work += state.sample[row * samples + j].work
+            if settings.redundant == 0 or state.sample[row * samples + j].phase != CANCELLED:
+                group_work += state.sample[row * samples + j].work
         work += group_work
         # Record the first use of a group.
         if state.group[row].fate != TRAINED:
@@ -438,9 +485,11 @@ def summarize(state, row, version):
     sums.staleness_in_flight += group.v_done - group.v_head
     sums.publish_lag += version - run.installed
     sums.groups += 1.0
-    sums.trained_samples += settings.samples
+    sums.trained_samples += settings.samples - settings.redundant
     for j in range(settings.samples):
         code = row * settings.samples + j
+        if settings.redundant > 0 and state.sample[code].phase == CANCELLED:
+            continue
         sums.token_staleness += version * state.sample[code].work - state.sample[code].versions
         sums.tokens += state.sample[code].work
         newest = state.sample[code].v_start if settings.mode == PIN else state.sample[code].v_end

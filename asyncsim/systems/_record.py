@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import records
+from asyncsim.base.columns import CANCELLED
 from asyncsim.systems import _state as k
 from asyncsim.systems import _tokens
 from asyncsim.systems._columns import columns_of
 from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
 
-FATES = np.array(k.FATES)
+FATES = np.array((*k.FATES, CANCELLED))
+"""Fates of groups, and the one that a sample may have alone."""
 
 
 class Trained(NamedTuple):
@@ -28,7 +30,7 @@ class Trained(NamedTuple):
 
 def trained(state: State, tokens: int) -> Trained:
     """Trained samples of a finished state, by id inside every batch; one token column where versions agree."""
-    code = codes_of(state, groups_of_batches(state))
+    code = kept_codes(state, groups_of_batches(state))
     start, end = state.sample.v_start[code], state.sample.v_end[code]
     work = state.sample.work[code]
     moving = state.settings.mode in (k.KEEP, k.REPREFILL)
@@ -64,6 +66,15 @@ def codes_of(state: State, groups: np.ndarray) -> np.ndarray:
     return groups[..., None] * samples + np.arange(samples)
 
 
+def kept_codes(state: State, groups: np.ndarray) -> np.ndarray:
+    """Rows of the samples that finished groups keep, by number, with one axis more."""
+    code = codes_of(state, groups)
+    if state.settings.redundant == 0:
+        return code
+    kept = state.sample.phase[code] != k.CANCELLED
+    return code[kept].reshape(*groups.shape, -1)
+
+
 def head_staleness(state: State) -> np.ndarray:
     """Staleness of the head of every trained group, float64 `[B, G]`."""
     head = state.group.v_head[groups_of_batches(state)]
@@ -93,8 +104,12 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
     def shared(name: str) -> np.ndarray:
         return groups[name] if size == 1 else np.repeat(groups[name], size)
 
-    # Look up places, servers and times.
+    # Look up places, servers, times and fates.
     place, batch, v_start, v_ready = shared("place"), shared("batch"), sample["v_start"], sample["v_end"]
+    fate = shared("fate")
+    if state.settings.redundant > 0:
+        alone = sample["phase"] == k.CANCELLED
+        batch, fate = np.where(alone, -1, batch), np.where(alone, CANCELLED, fate)
     rate, servers = state.rate.take(place), int(state.settings.servers)
     server = place % servers if servers > 1 else np.zeros_like(place)
     # Batch -1 (not trained) selects the NaN at the end.
@@ -121,7 +136,7 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
         "v_end": np.where(v_ready < 0, -1, v_start) if state.settings.mode == k.PIN else v_ready,
         "v_ready": v_ready,
         "batch": batch,
-        "fate": shared("fate"),
+        "fate": fate,
         "clock": sample["clock"],
     }
 

@@ -24,7 +24,9 @@ def _names(count: int) -> range:
 
 
 # Phases of a sample.
-(OUTSIDE, UNSTARTED, STARTING, WRITING, QUEUED, STEPPING, REPAIRING, REWARDED, OVER_SAMPLE, CUT_SAMPLE) = _names(10)
+(OUTSIDE, UNSTARTED, STARTING, WRITING, QUEUED, STEPPING, REPAIRING, REWARDED, OVER_SAMPLE) = _names(9)
+# Out before they were over: with their group, for its age; alone, since enough others of their group were in.
+CUT_SAMPLE, CANCELLED = 9, 10
 # Stages and fates of a group.
 IN_GENERATION, IN_SCORING, IN_QUEUE, IN_BUFFER, IN_PACK, LEFT = _names(6)
 UNFINISHED, TRAINED, DROPPED_AGE, DROPPED_OVERFLOW, REJECTED = _names(5)
@@ -47,7 +49,7 @@ def _record(integers: str = "", reals: str = "", small: str = "") -> Any:
 
 
 SETTINGS = _record(
-    integers="""groups_per_batch samples batches_per_publish tickets_at_publish returns quantum lead capacity
+    integers="""groups_per_batch samples redundant batches_per_publish tickets_at_publish returns quantum lead capacity
     drops_oldest hides initial_fill max_uses order window max_age age_waits requeues cuts_at_pack cuts_at_install
     reaches_all age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
     generator_pauses failure_keeps instant external_work records stretched realization failure_key_0 failure_key_1
@@ -59,7 +61,7 @@ PLAIN: dict[str, float] = {
     **dict.fromkeys(("turns", "servers", "quantum", "max_uses"), 1),
     **dict.fromkeys(("failure_rate", "failure_keeps", "instant", "external_work", "stretched", "interrupts"), 0),
     **dict.fromkeys(("cuts_at_pack", "cuts_at_install", "reaches_all", "age_waits", "requeues", "hides", "recent"), 0),
-    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest"), 0),
+    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest", "redundant"), 0),
     **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
 }
 """Settings of a plain system. The kernel is compiled for them apart, without what they leave out."""

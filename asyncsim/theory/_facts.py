@@ -137,6 +137,16 @@ class Facts:
         return self.settings.get("permits")
 
     @property
+    def redundant(self) -> int:
+        """Samples that a group starts beyond those that it keeps; 0 in records from before there were such."""
+        return int(self.settings.get("redundant", 0))
+
+    @property
+    def started(self) -> int:
+        """Samples that a group starts."""
+        return self.samples + self.redundant
+
+    @property
     def law(self) -> Law:
         """Law of the work of a sample, without the prompt's factor."""
         return Law.parse(self.length)
@@ -150,11 +160,11 @@ class Facts:
         """Why a sample may begin later than its group is admitted."""
         groups = math.ceil(self.places / self.servers)
         groups = groups if self.tickets is None else min(groups, int(self.tickets))
-        if self.slots is not None and self.slots < groups * self.samples:
-            return f"{groups} groups of {self.samples} samples wait for {self.slots} slots of a server"
+        if self.slots is not None and self.slots < groups * self.started:
+            return f"{groups} groups of {self.started} samples wait for {self.slots} slots of a server"
         groups = self.places if self.tickets is None else min(self.places, int(self.tickets))
-        if self.permits is not None and self.permits < groups * self.samples:
-            return f"{groups} groups of {self.samples} samples wait for {self.permits} permits"
+        if self.permits is not None and self.permits < groups * self.started:
+            return f"{groups} groups of {self.started} samples wait for {self.permits} permits"
         return None
 
     def why_stamps_move(self, crowded: bool = False) -> str | None:
@@ -175,7 +185,7 @@ class Facts:
         seconds = (self.period or 0.0) * self.batches
         readable = speedup * min(rates) * seconds - self.prompt
         constant = self.difficulty is None and readable > 0.0
-        if constant and self.samples * float(self.law.survival(readable)) <= _RARE:
+        if constant and self.started * float(self.law.survival(readable)) <= _RARE:
             return None
         return "a long sample may be read again for a whole publish period"
 

@@ -81,17 +81,24 @@ def batches(twin):
     for batch in twin.batches:
         if len(set(batch.taken)) != size or len(batch.taken) != size:
             return False
-        scored = [s.t_scored for number in batch.taken for s in twin.groups[number].samples]
-        if any(time is None or time > batch.t_pack for time in scored):
+        groups = [[s.t_scored for s in kept(twin.groups[number])] for number in batch.taken]
+        if any(len(scored) != twin.kept for scored in groups):
+            return False
+        if any(time is None or time > batch.t_pack for scored in groups for time in scored):
             return False
     return most is None or all(group.uses <= most for group in twin.groups.values())
+
+
+def kept(group):
+    """The samples of a group that are not cancelled."""
+    return [sample for sample in group.samples if not sample.cancelled]
 
 
 def instants(twin):
     """Submitted, started, ended, scored, ready, packed, trained: in this order, as far as a group came."""
     for group in twin.groups.values():
         trained = [twin.batches[group.batch].t_start] if group.fate == "trained" else []
-        for s in group.samples:
+        for s in kept(group):
             times = [s.t_submit, s.t_start, s.t_end, s.t_scored, group.t_ready, group.t_pack]
             known = [time for time in times if time is not None] + trained
             if known != sorted(known) or (trained and None in times):
@@ -140,8 +147,8 @@ def work(twin):
         for s in group.samples:
             written["thrown"] += s.wasted
             if s.t_end is not None:
-                written[kind] += s.work
-            elif group.fate == "unfinished":
+                written["thrown" if s.cancelled else kind] += s.work
+            elif group.fate == "unfinished" and not s.cancelled:
                 written[kind] += twin.done(s)
     return abs(sum(written.values()) - twin.generated) <= 1e-9 * max(twin.generated, 1.0)
 

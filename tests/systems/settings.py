@@ -41,6 +41,10 @@ def work(draw, found, exact):
     found["accept"] = draw(some(1.0, 0.7, 0.4))
 
 
+def redundant(draw, found, exact):
+    found["redundant"] = draw(st.integers(1, 3))
+
+
 def rewards(draw, found, exact):
     found["reward"] = draw(SECONDS if exact else SMOOTH)
     found["reward_holds"] = draw(st.booleans())
@@ -146,6 +150,7 @@ FEATURES = {
     "servers": servers,
     "offsets": offsets,
     "work": work,
+    "redundant": redundant,
     "rewards": rewards,
     "turns": turns,
     "trainer": trainer,

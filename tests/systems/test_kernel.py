@@ -94,6 +94,7 @@ SETTINGS = [
     ("batches_per_publish", 2, {}),
     ("difficulty", lognormal(1.0, 0.3), {}),
     ("accept", 0.6, {}),
+    ("redundant", 1, {}),
     ("prompt", 3.0, {"mode": "reprefill", "prefill_speedup": 4.0}),
     ("servers", 2, {"slots": 3}),
     ("slots", 4, {}),
@@ -210,7 +211,11 @@ def conserved_groups(system, timeline, batches, samples):
     assert (np.bincount(uses["group"], minlength=len(trained)) == g["uses"]).all()
     assert ((g["uses"] > 0) == trained).all() and ((g["batch"] >= 0) == trained).all()
     assert g["uses"].max(initial=0) <= (system.max_uses or batches)
-    assert (np.bincount(s["group"]) == samples).all() and (s["fate"] == np.repeat(g["fate"], samples)).all()
+    started = samples + system.redundant
+    cancelled = s["fate"] == "cancelled"
+    assert (np.bincount(s["group"]) == started).all()
+    assert (s["fate"] == np.repeat(g["fate"], started))[~cancelled].all()
+    assert (np.bincount(s["group"][~cancelled])[trained] == samples).all()
 
 
 def conserved_times(system, timeline, samples):

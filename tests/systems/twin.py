@@ -29,7 +29,8 @@ class Twin(Buffer):
 
     def __init__(self, system, samples_per_group, draws):
         super().__init__(system, draws)
-        self.n, self.target_batches = samples_per_group, 0
+        self.kept, self.target_batches = samples_per_group, 0
+        self.n = samples_per_group + system.redundant
         self.instant = system.token_time == 0.0 and not any(draws.train_times)
         self.v_t, self.started, self.trained, self.packings = 0, 0, 0, 0
         self.training = self.wanted = self.on_way = self.waiting_snapshot = False
@@ -124,7 +125,7 @@ class Twin(Buffer):
             t_submit=self.now,
             v_submit=self.v_g,
             missing=self.n,
-            unscored=self.n,
+            unscored=self.kept,
             t_done=None,
             v_done=-1,
             t_ready=None,
@@ -166,6 +167,7 @@ class Twin(Buffer):
                 v_start=-1,
                 v_end=-1,
                 v_ready=-1,
+                cancelled=False,
                 breakpoints=[],
                 timer=None,
             )
@@ -237,7 +239,7 @@ class Twin(Buffer):
                 self.dispatch()
                 self.admit()
         else:
-            work = sum(sample.work for group in taken for sample in group.samples)
+            work = sum(sample.work for group in taken for sample in group.samples if not sample.cancelled)
             self.after(self.draws.train_times[number] + self.s.token_time * work, TRAIN_END, self.train_end)
         return True
 
