@@ -251,7 +251,7 @@ def eligible(state, row, batch_index):
 def hopeless(state):
     """Whether no batch can be formed, known without trying."""
     settings, run = state.settings, state.run
-    if run.visible < settings.groups_per_batch:
+    if run.visible < settings.groups_per_batch or (settings.rounds and run.in_flight + run.scoring > 0):
         return True
     first = run.first_row
     if first < 0:
@@ -301,6 +301,16 @@ def choose(state):
             state.group[row].stage = IN_PACK
             run.ready -= 1
     return count == size
+
+
+@compiled
+def drop_rest(state, now):
+    """All groups leave the buffer: a round has more than its batch needs."""
+    run = state.run
+    while run.visible > 0:
+        row = state.picks[run.visible - 1]
+        take_out(state, run.visible - 1)
+        discard(state, row, DROPPED_OVERFLOW, now)
 
 
 @compiled

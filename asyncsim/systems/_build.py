@@ -161,6 +161,7 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "batches": batches,
         "epoch": _limit(s.epoch),
         "permits": _limit(s.permits),
+        "rounds": s.rounds,
         "rewarded": s.reward is not None,
         "slowed": s.decode is not None,
         "sync_time": s.sync_time,

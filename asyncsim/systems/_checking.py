@@ -42,7 +42,7 @@ LIMITS = {
     "window": 1,
     "max_age": 0,
 }
-_FLAGS = ("reward_holds", "environment_holds", "trainer_waits", "generator_pauses", "failure_keeps")
+_FLAGS = ("rounds", "reward_holds", "environment_holds", "trainer_waits", "generator_pauses", "failure_keeps")
 _REALS = {
     "accept": (0.0, 1.0),
     "prompt": (0.0, math.inf),
@@ -241,6 +241,8 @@ def _admission(s: Any) -> None:
         f"1 with permits = {s.permits}",
         "a group begins with the first permit that is free; admit one at a time",
     )
+    if s.rounds:
+        _rounds(s)
     # Check epochs where groups can be lost.
     cuts = s.max_age is not None and s.age_action != "wait"
     loses = s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest")
@@ -271,6 +273,27 @@ def _admission(s: Any) -> None:
         f"{s.quantum} leaves idle",
         "with fewer the run comes to a standstill; raise the tickets",
     )
+
+
+def _rounds(s: Any) -> None:
+    """Refuse beside rounds what would let groups in or out between them."""
+    alone = {
+        "tickets": None,
+        "capacity": None,
+        "epoch": None,
+        "permits": None,
+        "max_age": None,
+        "window": None,
+        "lead": None,
+        "max_uses": 1,
+        "prefetch": 0,
+        "visible": "completion",
+    }
+    for name, value in alone.items():
+        remedy = "a round ends with all of its groups; leave the other setting out, or rounds"
+        checks.require(getattr(s, name) == value, name, getattr(s, name), f"{value} in rounds", remedy)
+    first = ("done", "oldest_start")
+    checks.one_of("order", s.order, first, "a round has all of its groups; take the first of them")
 
 
 def _epoch(s: Any, loses: bool) -> None:

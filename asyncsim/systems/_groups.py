@@ -155,6 +155,14 @@ def epoch_is_full(state):
 
 
 @compiled
+def round_is_on(state):
+    """Whether a round waits: for its groups, for their batch, or for the weights that come of it."""
+    run = state.run
+    waiting = run.in_flight + run.scoring > 0 or run.ready >= state.settings.groups_per_batch
+    return waiting or run.packs > run.finished or run.wanted or run.syncing or run.due
+
+
+@compiled
 def admit(state, now):
     """Admit groups while a quantum of tickets and of places is free and drawn; True where the draws or rows run out."""
     settings, run = state.settings, state.run
@@ -167,6 +175,7 @@ def admit(state, now):
             run.permitted >= settings.permits
             or run.ready >= settings.closes_at
             or (settings.epoch < UNLIMITED and epoch_is_full(state))
+            or (settings.rounds and round_is_on(state))
         ):
             break
         # Ask for room or draws that are missing.

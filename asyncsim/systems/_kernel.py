@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.systems import _engine
-from asyncsim.systems._buffer import choose
+from asyncsim.systems._buffer import choose, drop_rest
 from asyncsim.systems._compile import compiled, digest, entry_point, plain_entry_point, workers_entry_point
 from asyncsim.systems._engine import (
     ROW_MASK,
@@ -274,6 +274,8 @@ def _pack(state, can_train, now):
         run.packs += 1
         if not settings.tickets_at_publish:
             run.tickets += settings.groups_per_batch
+        if settings.rounds:
+            drop_rest(state, now)
         changed = True
     return changed
 

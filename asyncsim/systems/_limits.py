@@ -128,6 +128,9 @@ def _generation(s: Settings, batches: int, publishes: int, samples: int, sharp: 
 
 def _held_back(s: Settings, publishes: int) -> float:
     """Groups admitted beyond those needed, at most; infinite where no ticket, full buffer or lead stops admission."""
+    if s.rounds:
+        # A batch needs a whole number of rounds.
+        return float(s.quantum * s.batches_per_publish * (publishes + 1))
     ahead = 1 + s.prefetch // s.batches_per_publish + (not s.trainer_waits)
     out = math.inf if s.tickets is None else float(s.tickets)
     if s.capacity is not None and s.overflow != "drop_oldest":
@@ -160,6 +163,8 @@ def _window(s: Settings) -> float:
 def _outstanding(s: Settings, generated: float) -> float:
     """Groups outstanding at most, with those that wait packed; `made` between two publishes."""
     places, packed = len(s.rates), s.groups_per_batch * (s.prefetch + 2)
+    if s.rounds:
+        return places + packed
     if s.tickets is not None:
         return s.tickets + places + packed
     if s.capacity is not None:

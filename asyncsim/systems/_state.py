@@ -53,7 +53,8 @@ SETTINGS = _record(
     drops_oldest hides initial_fill max_uses order window max_age age_waits requeues cuts_at_pack cuts_at_install
     reaches_all age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
     generator_pauses failure_keeps instant external_work records stretched realization failure_key_0 failure_key_1
-    choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits rewarded slowed""",
+    choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits rounds rewarded
+    slowed""",
     reals="sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay",
 )
 """Constants of a run; counts without a limit are `UNLIMITED`, flags are 1 or 0."""
@@ -61,7 +62,7 @@ PLAIN: dict[str, float] = {
     **dict.fromkeys(("turns", "servers", "quantum", "max_uses"), 1),
     **dict.fromkeys(("failure_rate", "failure_keeps", "instant", "external_work", "stretched", "interrupts"), 0),
     **dict.fromkeys(("cuts_at_pack", "cuts_at_install", "reaches_all", "age_waits", "requeues", "hides", "recent"), 0),
-    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest", "redundant"), 0),
+    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest", "redundant", "rounds"), 0),
     **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
 }
 """Settings of a plain system. The kernel is compiled for them apart, without what they leave out."""

@@ -137,6 +137,11 @@ class Facts:
         return self.settings.get("permits")
 
     @property
+    def rounds(self) -> bool:
+        """Whether groups are generated round by round; False in records from before there were such."""
+        return bool(self.settings.get("rounds", False))
+
+    @property
     def redundant(self) -> int:
         """Samples that a group starts beyond those that it keeps; 0 in records from before there were such."""
         return int(self.settings.get("redundant", 0))

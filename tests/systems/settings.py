@@ -146,6 +146,14 @@ def permits(draw, found, exact):
     found["permits"] = draw(st.integers(1, 6))
 
 
+def rounds(draw, found, exact):
+    found.update(rounds=True, tickets=None, capacity=None, max_age=None, age_action="drop", lead=None, prefetch=0)
+    found.update(max_uses=1, visible="completion", window=None, recent=0.0, accept=draw(some(1.0, 0.7, 0.4)))
+    found["order"] = draw(some("done", "oldest_start"))
+    found.pop("epoch", None), found.pop("permits", None)
+    found["quantum"] = draw(st.integers(1, len(found["rates"])))
+
+
 FEATURES = {
     "servers": servers,
     "offsets": offsets,
@@ -167,6 +175,7 @@ FEATURES = {
     "replay": replay,
     "epochs": epochs,
     "permits": permits,
+    "rounds": rounds,
 }
 """Parts of the model that an example may switch on; later ones read what earlier ones have set."""
 

@@ -90,6 +90,8 @@ class Twin(Buffer):
                 return
             if self.s.permits is not None and self.permitted >= self.s.permits:
                 return
+            if self.s.rounds and self.round_is_on():
+                return
             if self.s.overflow == "close" and self.s.capacity is not None and len(self.buffer) >= self.s.capacity:
                 return
             if self.s.epoch is not None and self.asked() + q > self.epochs() * self.s.epoch * self.s.groups_per_batch:
@@ -98,6 +100,12 @@ class Twin(Buffer):
             places = [self.free.pop(0) for _ in range(q)]
             for place in places:
                 self.admit_group(place)
+
+    def round_is_on(self):
+        """A round is generated, scored, large enough, packed, in training, or its weights are not installed."""
+        going = any(group.stage in ("generation", "scoring") for group in self.groups.values())
+        enough = len(self.buffer) >= self.s.groups_per_batch
+        return going or enough or self.packings > self.trained or self.v_t > self.v_g or self.waiting_snapshot
 
     def asked(self):
         """Groups admitted that are not lost."""
@@ -208,6 +216,9 @@ class Twin(Buffer):
         self.packings += 1
         if self.s.release == "dequeue":
             self.tickets += self.s.groups_per_batch
+        if self.s.rounds:
+            for group in list(self.buffer):
+                self.drop(group, "dropped_overflow")
         return True
 
     def can_start(self):

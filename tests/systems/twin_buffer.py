@@ -143,6 +143,8 @@ class Buffer(Servers):
     def choose(self):
         """The groups of the next batch, or none."""
         p, first = self.s.groups_per_batch, self.first_missing()
+        if self.s.rounds and any(group.stage in ("generation", "scoring") for group in self.groups.values()):
+            return []
         if self.s.age_action == "wait" and first is not None and self.planned() - first.v_submit >= self.s.max_age:
             return []
         eligible = [group for group in self.buffer if group.visible]
