@@ -164,6 +164,7 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "rounds": s.rounds,
         "rewarded": s.reward is not None,
         "slowed": s.decode is not None,
+        "rolling": s.rolling,
         "sync_time": s.sync_time,
         "token_time": s.token_time,
         "recent": s.recent,

@@ -42,7 +42,15 @@ LIMITS = {
     "window": 1,
     "max_age": 0,
 }
-_FLAGS = ("rounds", "reward_holds", "environment_holds", "trainer_waits", "generator_pauses", "failure_keeps")
+_FLAGS = (
+    "rounds",
+    "reward_holds",
+    "environment_holds",
+    "trainer_waits",
+    "generator_pauses",
+    "rolling",
+    "failure_keeps",
+)
 _REALS = {
     "accept": (0.0, 1.0),
     "prompt": (0.0, math.inf),
@@ -114,6 +122,8 @@ def _generator(s: Any) -> None:
         decode = checks.finite_array("decode", s.decode, (None,), "give the speed with 1, 2, ... active samples")
         checks.require(bool((decode > 0).all()), "decode", float(decode.min()), "positive", "let samples go on")
     checks.integer("servers", s.servers, 1, "give every server a place", rates.size)
+    if s.rolling:
+        _rolling(s)
     checks.require(
         s.turns == 1 or s.environment is not None,
         "environment",
@@ -128,6 +138,24 @@ def _generator(s: Any) -> None:
         "False in mode restart",
         "a restart throws tokens away that a failure would keep",
     )
+
+
+def _rolling(s: Any) -> None:
+    """Refuse a rolling install that has nothing to roll over, or that the next weights would always wait for."""
+    checks.integer("servers", s.servers, 2, "one server has no other to wait for; leave rolling out")
+    checks.real("sync_time", s.sync_time, "give the seconds of one server's install", 0.0, open_low=True)
+    remedy = "a drain stops all servers at once; choose keep, reprefill, restart or pin"
+    checks.require(s.mode != "drain", "mode", s.mode, "another where servers take weights in turn", remedy)
+    known = s.train_time is not None and not isinstance(s.train_time, Law) and s.token_time == 0.0
+    if not s.trainer_waits and known:
+        seconds, period = s.servers * s.sync_time, float(s.train_time) * s.batches_per_publish
+        checks.require(
+            seconds <= period,
+            "sync_time",
+            s.sync_time,
+            f"at most {period / s.servers:.6g}, so that {s.servers} servers are through before the next publish",
+            "the next weights would wait for every install; lower it, publish less often, or let the trainer wait",
+        )
 
 
 def _buffer(s: Any) -> None:

@@ -122,7 +122,7 @@ def _generation(s: Settings, batches: int, publishes: int, samples: int, sharp: 
         train = time + s.token_time * s.groups_per_batch * samples * _work(s)
     if not math.isfinite(train):
         return 0.0, 0.0
-    seconds = batches * train + publishes * s.sync_time
+    seconds = batches * train + publishes * s.sync_time * (s.servers if s.rolling else 1)
     return rate * seconds, seconds
 
 

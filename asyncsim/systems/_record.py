@@ -211,21 +211,25 @@ def _resources(
     ends = publishes["t_install"]
     pauses = system.sync_time > 0.0 and system.generator_pauses and ends.size > 0
 
-    def pause_before(time: np.ndarray) -> np.ndarray:
-        """Seconds for which generators stood still before each time."""
+    # Servers that take weights in turn pause one after the other, the last until the install.
+    turns = system.servers - 1 - groups["place"] % system.servers if system.rolling else np.zeros(len(done))
+
+    def pause_before(time: np.ndarray, turns: np.ndarray) -> np.ndarray:
+        """Seconds for which generators stood still before each time, theirs so many turns before the install."""
         if not pauses:
             return np.zeros_like(time)
+        time = time + turns * system.sync_time
         edges = np.sort(np.concatenate([ends - system.sync_time, ends]))
         return np.interp(time, edges, np.repeat(np.arange(ends.size + 1) * system.sync_time, 2)[1:-1])
 
     def sum_by_place(start: np.ndarray, end: np.ndarray) -> np.ndarray:
         if pauses:
-            start, end = start - pause_before(start), end - pause_before(end)
+            start, end = start - pause_before(start, turns), end - pause_before(end, turns)
         # Seconds inside a pause are equal but for rounding.
         return np.bincount(groups["place"], weights=np.maximum(end - start, 0.0), minlength=size)
 
     # Sum the states of the trainer.
-    pause = float(pause_before(np.array([seconds]))[0])
+    pause = float(pause_before(np.array([seconds]), np.zeros(1))[0])
     trainer = float(np.nansum(batches["t_end"] - batches["t_start"]))
     waiting = float((ends - publishes["t_snapshot"]).sum()) if system.trainer_waits else 0.0
     # Sum the states of every place.

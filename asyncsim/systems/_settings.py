@@ -89,6 +89,7 @@ class Settings(Source):
     sync_time: float = 0.0
     trainer_waits: bool = True
     generator_pauses: bool = True
+    rolling: bool = False
     prefill_speedup: float = math.inf
     failure_rate: float = 0.0
     restart_delay: float = 0.0

@@ -137,6 +137,11 @@ class Facts:
         return self.settings.get("permits")
 
     @property
+    def rolling(self) -> bool:
+        """Whether servers take weights one after the other; False in records from before they could."""
+        return bool(self.settings.get("rolling", False))
+
+    @property
     def rounds(self) -> bool:
         """Whether groups are generated round by round; False in records from before there were such."""
         return bool(self.settings.get("rounds", False))
@@ -177,6 +182,8 @@ class Facts:
         where `crowded`."""
         if self.mode == "restart":
             return "an install makes samples begin again, and their stamps with them"
+        if self.rolling:
+            return "servers take weights one after the other, so a start may be newer than its admission"
         if self.failure_rate and not self.failure_keeps:
             return "samples that fail begin again, and their stamps with them"
         return None if crowded else self.why_samples_wait()

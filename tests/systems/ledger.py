@@ -122,9 +122,9 @@ def versions(twin):
             stamps = [s.v_submit, *(version for _, version in s.breakpoints), *last, *trained]
             if stamps != sorted(stamps) or (s.breakpoints and s.breakpoints[0] != (0.0, s.v_start)):
                 return False
-            if s.t_end is not None and not installed(count, s.v_ready, s.t_end):
+            if s.t_end is not None and not installed(count, s.v_ready, s.t_end, twin.s.rolling):
                 return False
-            if s.t_start is not None and not installed(count, s.v_start, s.t_start):
+            if s.t_start is not None and not installed(count, s.v_start, s.t_start, twin.s.rolling):
                 return False
             if s.t_end is not None and twin.s.mode in ("drain", "restart") and s.v_end != s.v_start:
                 return False
@@ -133,10 +133,10 @@ def versions(twin):
     return True
 
 
-def installed(times, version, time):
-    """Whether `version` installs lie before `time`, or, of those at this very instant, some."""
+def installed(times, version, time, ahead=0):
+    """Whether `version` installs lie before `time`, or, of those at this very instant, some; or it is one `ahead`."""
     before = sum(t is not None and t < time for t in times)
-    return before <= version <= sum(t is not None and t <= time for t in times)
+    return before <= version <= sum(t is not None and t <= time for t in times) + ahead
 
 
 def work(twin):

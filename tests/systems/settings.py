@@ -154,6 +154,20 @@ def rounds(draw, found, exact):
     found["quantum"] = draw(st.integers(1, len(found["rates"])))
 
 
+def rolling(draw, found, exact):
+    places = len(found["rates"])
+    if places == 1:
+        found["rates"], places = found["rates"] * 2, 2
+        found.pop("offsets", None)
+    found["rolling"] = True
+    found["servers"] = draw(st.integers(2, min(3, places)))
+    found["sync_time"] = draw(some(0.125, 0.5, 2.0) if exact else some(0.3, 1.1))
+    found["trainer_waits"] = True
+    found["generator_pauses"] = draw(st.booleans())
+    if found["mode"] == "drain":
+        found["mode"] = draw(some("keep", "restart", "pin", "reprefill"))
+
+
 FEATURES = {
     "servers": servers,
     "offsets": offsets,
@@ -176,6 +190,7 @@ FEATURES = {
     "epochs": epochs,
     "permits": permits,
     "rounds": rounds,
+    "rolling": rolling,
 }
 """Parts of the model that an example may switch on; later ones read what earlier ones have set."""
 
@@ -194,6 +209,8 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
             feature(draw, found, exact)
     if found["mode"] not in modes:
         found["mode"] = modes[0]
+    if found["mode"] == "drain":
+        found.pop("rolling", None)
     if found.get("age_action") == "wait" and found["tickets"] is None:
         found["age_action"] = "drop"
     if found.get("accept", 1.0) < 1.0 and found.get("release_dropped") == "never":

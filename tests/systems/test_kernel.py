@@ -134,6 +134,7 @@ SETTINGS = [
     ("sync_time", 0.5, {}),
     ("trainer_waits", False, SYNCED),
     ("generator_pauses", False, SYNCED),
+    ("rolling", True, {**SYNCED, "servers": 3}),
     ("prefill_speedup", 4.0, {"mode": "reprefill", "prompt": 2.0}),
     ("failure_rate", 0.1, FAILING),
     ("restart_delay", 0.25, FAILING),

@@ -93,3 +93,12 @@ def test_a_filter_that_accepts_nothing_and_orders_that_wait_are_refused():
         rounds(order="version_strict")
     with pytest.raises(InputError, match="accept"):
         theory.claim("systems/dynamic-sampling").predict({"groups_per_batch": 2, "round": 2, "accept": 0.0})
+
+
+def test_the_recipe_of_a_synchronous_trainer_is_one_call():
+    recipe = {"rounds": True, "tickets": None, "accept": 0.5}
+    system = sim.systems.synchronous(8, length="lognormal:1.0:0.8", train_time=0.5, model=recipe)
+    found = system.summary(1000)
+    used = (1.0 - found["rejected_fraction"]) * (1.0 - found["dropped_fraction"])
+    point = {"groups_per_batch": 8, "round": 8, "accept": 0.5}
+    assert 1.0 / used == pytest.approx(theory.claim("systems/dynamic-sampling").predict(point)["generated"], rel=0.05)

@@ -275,13 +275,31 @@ class Twin(Buffer):
         if self.s.mode == "drain" and any(group.missing and group.stage != "left" for group in self.groups.values()):
             return False
         self.wanted = False
-        if self.s.sync_time == 0.0:
+        if self.s.rolling:
+            self.take_weights(self.servers[0])
+        elif self.s.sync_time == 0.0:
             self.install()
         else:
             if self.s.generator_pauses:
                 self.pause(True)
             self.after(self.s.sync_time, INSTALL, self.install)
         return True
+
+    def take_weights(self, server):
+        """One server loads the weights, paused or not; those after it write on with what they have."""
+        server.paused = self.s.generator_pauses
+        self.set_speed(server)
+        self.after(self.s.sync_time, INSTALL, self.loaded, server)
+
+    def loaded(self, server):
+        server.version += 1
+        server.paused = False
+        self.set_speed(server)
+        self.switch([server])
+        if server is self.servers[-1]:
+            self.install()
+        else:
+            self.take_weights(self.servers[server.number + 1])
 
     def levels(self):
         stages = [group.stage for group in self.groups.values()]
@@ -299,6 +317,9 @@ class Twin(Buffer):
         publish = self.publishes[-1]
         publish.t_install, publish.levels = self.now, self.levels()
         self.v_g += 1
+        if not self.s.rolling:
+            for server in self.servers:
+                server.version = self.v_g
         if self.s.release == "publish":
             self.tickets += self.s.groups_per_batch * self.s.batches_per_publish
         self.tickets, self.late_tickets = self.tickets + self.late_tickets, 0
@@ -307,6 +328,7 @@ class Twin(Buffer):
             group.visible = True
         self.pause(False)
         self.cut("publish")
-        self.switch()
+        if not self.s.rolling:
+            self.switch(self.servers)
         if self.waiting_snapshot:
             self.snapshot()

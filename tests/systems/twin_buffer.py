@@ -22,7 +22,7 @@ class Buffer(Servers):
             self.generated_all(group)
 
     def generated_all(self, group):
-        group.t_done, group.v_done, group.stage = self.now, self.v_g, "scoring"
+        group.t_done, group.v_done, group.stage = self.now, self.server(group).version, "scoring"
         may_block = self.s.capacity is not None and self.s.overflow == "block"
         if not self.s.reward_holds and not may_block:
             self.free_place(group)
