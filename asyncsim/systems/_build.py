@@ -40,6 +40,7 @@ def new_state(system: Settings, plan: Plan) -> State:
     run.point = k.ADMIT
     run.tickets = k.UNLIMITED if s.tickets is None else s.tickets
     run.first_row = run.last_row = -1
+    run.allowed = _limit(s.permits)
     run.supplied = -chunk
     run.rows = 0 if record else groups
     # Without a record tables of batches and publishes are rings: at most one publish is on its way.
@@ -165,6 +166,8 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "rewarded": s.reward is not None,
         "slowed": s.decode is not None,
         "rolling": s.rolling,
+        "adapts": s.target_staleness is not None,
+        "target_staleness": s.target_staleness or 0.0,
         "sync_time": s.sync_time,
         "token_time": s.token_time,
         "recent": s.recent,

@@ -271,6 +271,10 @@ def _admission(s: Any) -> None:
     )
     if s.rounds:
         _rounds(s)
+    if s.target_staleness is not None:
+        checks.real("target_staleness", s.target_staleness, "give a mean staleness in versions, or None", 0.0)
+        remedy = "concurrency adapts below a ceiling; give permits"
+        checks.require(s.permits is not None, "permits", None, "a number beside target_staleness", remedy)
     # Check epochs where groups can be lost.
     cuts = s.max_age is not None and s.age_action != "wait"
     loses = s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest")

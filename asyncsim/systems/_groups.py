@@ -107,10 +107,27 @@ def new_group(state, now):
 
 
 @compiled
+def permits_of(state):
+    """Samples that may be under way: the setting, or what its adaptation allows."""
+    return state.run.allowed if state.settings.adapts else state.settings.permits
+
+
+@compiled
+def adapt(state):
+    """One group more where what was trained since the last install was fresh enough, else half."""
+    settings, run = state.settings, state.run
+    if run.stale > settings.target_staleness * run.stale_groups:
+        run.allowed = max(1, run.allowed // 2)
+    else:
+        run.allowed = min(settings.permits, run.allowed + settings.samples)
+    run.stale = run.stale_groups = 0
+
+
+@compiled
 def dispatch(state, now):
     """The samples of the group that was admitted last go to their servers, as far as there are permits."""
-    settings, run = state.settings, state.run
-    while run.outside_from < run.outside_to and run.permitted < settings.permits:
+    run = state.run
+    while run.outside_from < run.outside_to and run.permitted < permits_of(state):
         code = run.outside_from
         run.outside_from = code + 1
         run.permitted += 1
@@ -153,7 +170,7 @@ def admit(state, now):
         if settings.lead < UNLIMITED and run.packs // settings.batches_per_publish - run.installed > settings.lead:
             break
         if (
-            run.permitted >= settings.permits
+            run.permitted >= permits_of(state)
             or run.ready >= settings.closes_at
             or (settings.epoch < UNLIMITED and epoch_is_full(state))
             or (settings.rounds and round_is_on(state))
@@ -271,6 +288,9 @@ def train(state, now):
             state.group[row].v_left, state.group[row].v_trained = run.installed, version
             run.gone += 1
             sums.trained_work += group_work
+        if settings.adapts:
+            run.stale += version - np.int64(state.group[row].v_head)
+            run.stale_groups += 1
         if number >= settings.warm_up:
             summarize(state, row, version)
         # Release rows that are used up.

@@ -30,7 +30,16 @@ from asyncsim.systems._engine import (
     target_of,
     write,
 )
-from asyncsim.systems._groups import admit, dispatch_rest, end_sample, finish_group, score_sample, train, unblock
+from asyncsim.systems._groups import (
+    admit,
+    dispatch_rest,
+    end_sample,
+    finish_group,
+    permits_of,
+    score_sample,
+    train,
+    unblock,
+)
 from asyncsim.systems._heaps import line_of, ring_put, timed_move, timed_sift
 from asyncsim.systems._leaving import cut
 from asyncsim.systems._state import (
@@ -331,7 +340,7 @@ def _settle(state, stop_started, stop_finished, now):
 def _admit(state, now):
     """Permits, then admission unless a publish closes it; STARTS where the caller has to supply work."""
     settings, run = state.settings, state.run
-    if run.outside_from < run.outside_to and run.permitted < settings.permits:
+    if run.outside_from < run.outside_to and run.permitted < permits_of(state):
         dispatch_rest(state, now)
     closed = run.paused or (settings.mode == DRAIN and (run.wanted or run.syncing))
     if not closed and admit(state, now):

@@ -71,6 +71,7 @@ class Settings(Source):
     lead: int | None = None
     epoch: int | None = None
     permits: int | None = None
+    target_staleness: float | None = None
     rounds: bool = False
     capacity: int | None = None
     overflow: str = "block"

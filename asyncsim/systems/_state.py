@@ -54,15 +54,16 @@ SETTINGS = _record(
     reaches_all age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
     generator_pauses failure_keeps instant external_work records stretched realization failure_key_0 failure_key_1
     choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits rounds rewarded
-    slowed rolling""",
-    reals="sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay",
+    slowed rolling adapts""",
+    reals="""sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay
+    target_staleness""",
 )
 """Constants of a run; counts without a limit are `UNLIMITED`, flags are 1 or 0."""
 PLAIN: dict[str, float] = {
     **dict.fromkeys(("turns", "servers", "quantum", "max_uses"), 1),
     **dict.fromkeys(("failure_rate", "failure_keeps", "instant", "external_work", "stretched", "interrupts"), 0),
     **dict.fromkeys(("cuts_at_pack", "cuts_at_install", "reaches_all", "age_waits", "requeues", "hides", "recent"), 0),
-    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest", "redundant", "rounds", "rolling"), 0),
+    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest", "redundant", "rounds", "rolling", "adapts"), 0),
     **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
 }
 """Settings of a plain system. The kernel is compiled for them apart, without what they leave out."""
@@ -80,7 +81,8 @@ RUN = _record(
     integers="""point snapshots installed wanted syncing due busy paused packs started finished tickets later_tickets
     admitted gone in_flight scoring blocked ready visible hidden entries free free_head rows blocked_head again
     again_head targets targets_head targeted pending timed serial first_row last_row untrained stretches supplied inline
-    idle_events active holding launch_due unstarted times_drawn permitted outside_from outside_to rolled""",
+    idle_events active holding launch_due unstarted times_drawn permitted outside_from outside_to rolled
+    allowed stale stale_groups""",
     reals="now train_end install_at",
 )
 """Where a run stands: clocks, counts, lengths and heads of queues."""

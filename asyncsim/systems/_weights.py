@@ -21,6 +21,7 @@ from asyncsim.systems._engine import (
     work_written,
     write,
 )
+from asyncsim.systems._groups import adapt
 from asyncsim.systems._heaps import line_of, sort, timed_heapify, timed_move
 from asyncsim.systems._leaving import cut
 from asyncsim.systems._state import EVENT_STEP, QUEUED, RESTART, UNSTARTED
@@ -234,6 +235,8 @@ def install(state, now):
         run.tickets += settings.groups_per_batch * settings.batches_per_publish
     run.tickets += run.later_tickets
     run.later_tickets = 0
+    if settings.adapts:
+        adapt(state)
     # Show groups that waited for the publish.
     for i in range(run.hidden):
         state.group[state.hidden[i]].v_visible = run.installed

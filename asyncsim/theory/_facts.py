@@ -137,6 +137,11 @@ class Facts:
         return self.settings.get("permits")
 
     @property
+    def adapts(self) -> bool:
+        """Whether permits follow a target of staleness; False in records from before they could."""
+        return self.settings.get("target_staleness") is not None
+
+    @property
     def rolling(self) -> bool:
         """Whether servers take weights one after the other; False in records from before they could."""
         return bool(self.settings.get("rolling", False))
@@ -218,6 +223,8 @@ class Facts:
 
     def why_closed(self) -> str | None:
         """Why a ticket may wait where places are free."""
+        if self.adapts:
+            return "the number of samples under way follows the staleness"
         if self.epoch is not None:
             return self._why_epochs()
         if self.overflow == "close" and self.capacity is not None and self.capacity < self.tickets:

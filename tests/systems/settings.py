@@ -146,11 +146,17 @@ def permits(draw, found, exact):
     found["permits"] = draw(st.integers(1, 6))
 
 
+def adapting(draw, found, exact):
+    found["permits"] = draw(st.integers(2, 12))
+    found["target_staleness"] = draw(some(0.0, 0.5, 1.0, 1.5))
+
+
 def rounds(draw, found, exact):
     found.update(rounds=True, tickets=None, capacity=None, max_age=None, age_action="drop", lead=None, prefetch=0)
     found.update(max_uses=1, visible="completion", window=None, recent=0.0, accept=draw(some(1.0, 0.7, 0.4)))
     found["order"] = draw(some("done", "oldest_start"))
-    found.pop("epoch", None), found.pop("permits", None)
+    for name in ("epoch", "permits", "target_staleness"):
+        found.pop(name, None)
     found["quantum"] = draw(st.integers(1, len(found["rates"])))
 
 
@@ -189,6 +195,7 @@ FEATURES = {
     "replay": replay,
     "epochs": epochs,
     "permits": permits,
+    "adapting": adapting,
     "rounds": rounds,
     "rolling": rolling,
 }

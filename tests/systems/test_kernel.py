@@ -116,6 +116,7 @@ SETTINGS = [
     ("capacity", 3, BUFFERED),
     ("epoch", 3, {}),
     ("permits", 5, {}),
+    ("target_staleness", 0.5, {"permits": 12}),
     ("rounds", True, {"tickets": None, "quantum": 3, "accept": 0.6, "load": 0.5, "train_time": None}),
     ("overflow", "drop_oldest", BUFFERED),
     ("overflow", "close", BUFFERED),

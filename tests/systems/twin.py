@@ -33,6 +33,7 @@ class Twin(Buffer):
         self.n = samples_per_group + system.redundant
         self.instant = system.token_time == 0.0 and not any(draws.train_times)
         self.v_t, self.started, self.trained, self.packings = 0, 0, 0, 0
+        self.allowed, self.stalenesses = INFINITE if system.permits is None else system.permits, []
         self.training = self.wanted = self.on_way = self.waiting_snapshot = False
         self.tickets = INFINITE if system.tickets is None else system.tickets
         self.late_tickets = self.entries = self.targets = 0
@@ -88,7 +89,7 @@ class Twin(Buffer):
         while not self.closed() and self.tickets >= q and len(self.free) >= q:
             if self.s.lead is not None and self.packings // self.s.batches_per_publish - self.v_g > self.s.lead:
                 return
-            if self.s.permits is not None and self.permitted >= self.s.permits:
+            if self.permitted >= self.allowed:
                 return
             if self.s.rounds and self.round_is_on():
                 return
@@ -188,7 +189,7 @@ class Twin(Buffer):
 
     def dispatch(self):
         """Samples go to their servers in the order of their numbers while there are permits."""
-        while self.outside and (self.s.permits is None or self.permitted < self.s.permits):
+        while self.outside and self.permitted < self.allowed:
             self.permitted += 1
             sample = self.outside.pop(0)
             sample.permit = True
@@ -235,6 +236,7 @@ class Twin(Buffer):
         self.training = True
         for group in taken:
             group.uses += 1
+            self.stalenesses.append(self.v_t - self.v_head(group))
             if group.fate == "unfinished":
                 group.fate, group.batch, group.stage = "trained", number, "left"
                 group.t_left, group.v_left = self.now, self.v_g
@@ -301,6 +303,16 @@ class Twin(Buffer):
         else:
             self.take_weights(self.servers[server.number + 1])
 
+    def adapt(self):
+        """Halve the samples under way where what was trained since the last install is too stale, else add a group."""
+        if self.s.target_staleness is None:
+            return
+        if sum(self.stalenesses) > self.s.target_staleness * len(self.stalenesses):
+            self.allowed = max(1, self.allowed // 2)
+        else:
+            self.allowed = min(self.s.permits, self.allowed + self.n)
+        self.stalenesses = []
+
     def levels(self):
         stages = [group.stage for group in self.groups.values()]
         names = {
@@ -317,6 +329,7 @@ class Twin(Buffer):
         publish = self.publishes[-1]
         publish.t_install, publish.levels = self.now, self.levels()
         self.v_g += 1
+        self.adapt()
         if not self.s.rolling:
             for server in self.servers:
                 server.version = self.v_g
