@@ -118,13 +118,17 @@ def _about(law: Mapping[str, Any]) -> str:
 
 
 def _costs(r: Mapping[str, Any]) -> list[str]:
+    size, redundant = r["system"]["samples_per_group"], r["system"]["redundant"]
+    shortest = f"; a group keeps the first {size} of its {size + redundant} samples" if redundant else ""
+    used = (1.0 - r["rejected_fraction"]) * (1.0 - r["dropped_fraction"])
+    filtered = f"; {1.0 / used:.4g} groups generated for each one trained" if r["system"]["accept"] < 1.0 else ""
     return [
         f"parts: in flight {r['in_flight']:.4g}, in queue {r['in_queue']:.4g}; of tokens {r['token_staleness']:.4g}, "
         f"of last tokens {r['newest']:.4g}",
         f"lost: {r['dropped_fraction']:.2%} of groups dropped, {r['rejected_fraction']:.2%} rejected, "
-        f"{r['wasted_token_fraction']:.2%} of tokens wasted",
+        f"{r['wasted_token_fraction']:.2%} of tokens wasted{filtered}",
         f"lengths: generated {r['mean_length_generated']:.4g}, trained on {r['mean_length_trained']:.4g}"
-        f"{_unit(r['system'])}",
+        f"{_unit(r['system'])}{shortest}",
         f"speed: {r['throughput']:.4g} groups a second, {r['seconds_per_update']:.4g} s an update; trainer busy "
         f"{r['trainer_utilization']:.1%}, generators busy {r['generator_utilization']:.1%}",
     ]

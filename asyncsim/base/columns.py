@@ -16,6 +16,8 @@ from asyncsim.base import checks
 
 FATES = ("unfinished", "trained", "dropped_age", "dropped_overflow", "rejected")
 """What became of a group."""
+CANCELLED = "cancelled"
+"""What became of a redundant sample: enough others of its group were in before it."""
 
 INTEGERS = {
     "samples": "sample group attempt place server v_submit v_start v_end v_ready batch",
@@ -55,8 +57,10 @@ def check_timeline(tables: Mapping[str, Table], header: Any) -> None:
     _publishes(publishes, batches, publish)
     _batches(batches, publishes, publish)
     _uses(tables["uses"], batches, groups)
-    _groups(groups, tables["uses"], batches, publishes, places)
-    _samples(tables["samples"], groups, batches, publishes)
+    # Where servers take weights in turn, one may be a version ahead of the install.
+    ahead = int(header.get("rolling") is True)
+    _groups(groups, tables["uses"], batches, publishes, places, ahead)
+    _samples(tables["samples"], groups, batches, publishes, ahead)
     _ends(tables["samples"], groups)
     _stretches(tables["stretches"], tables["samples"], publishes)
     for name, table in tables.items():
@@ -178,11 +182,11 @@ def _numbered(name: str, table: Table, column: str, first: int = 0) -> None:
     _same(name, table, column, first + np.arange(len(table[column])), f"counted from {first}")
 
 
-def _in_time(name: str, table: Table, version: str, time: str, events: np.ndarray) -> None:
-    """Refuse a version that is not the number of the events so far; what happens at one instant has either."""
+def _in_time(name: str, table: Table, version: str, time: str, events: np.ndarray, ahead: int = 0) -> None:
+    """Refuse a version that is not the number of the events so far; at one instant it is either, or `ahead`."""
     known = ~np.isnan(table[time])
     low, high = (np.searchsorted(events, table[time], side=side) for side in ("left", "right"))
-    right = ((low <= table[version]) & (table[version] <= high)) | ~known
+    right = ((low <= table[version]) & (table[version] <= high + ahead)) | ~known
     _hold(name, table, version, right & ((table[version] >= 0) | ~known), f"that of the instant {time}")
     _hold(name, table, version, known | (table[version] == -1), f"missing where {time} is")
 
@@ -244,7 +248,7 @@ def _uses(table: Table, batches: Table, groups: Table) -> None:
     _hold("uses", table, "group", inside[:rows], "ascending inside a batch")
 
 
-def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places: int) -> None:
+def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places: int, ahead: int) -> None:
     count = len(table["group"])
     _numbered("groups", table, "group")
     _same("groups", table, "uses", np.bincount(uses["group"], minlength=count), "how often it was used")
@@ -273,9 +277,10 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
     _rising("groups", table, "t_submit v_submit")
     for times in ("t_submit t_done t_ready t_left", "t_done t_free"):
         _ordered("groups", table, times)
-    _ordered("groups", table, "v_submit v_start v_done v_left", -1)
-    for version, time in (("v_submit", "t_submit"), ("v_done", "t_done"), ("v_left", "t_left")):
-        _in_time("groups", table, version, time, publishes["t_install"])
+    for versions in ("v_submit v_start v_done", "v_submit v_left") if ahead else ("v_submit v_start v_done v_left",):
+        _ordered("groups", table, versions, -1)
+    for version, time, more in (("v_submit", "t_submit", 0), ("v_done", "t_done", ahead), ("v_left", "t_left", 0)):
+        _in_time("groups", table, version, time, publishes["t_install"], more)
 
 
 def _entries(table: Table) -> np.ndarray:
@@ -287,7 +292,7 @@ def _entries(table: Table) -> np.ndarray:
     return entries
 
 
-def _samples(table: Table, groups: Table, batches: Table, publishes: Table) -> None:
+def _samples(table: Table, groups: Table, batches: Table, publishes: Table, ahead: int) -> None:
     count, rows = len(groups["group"]), len(table["sample"])
     # Lay samples out by group.
     size = rows // max(1, count)
@@ -296,8 +301,13 @@ def _samples(table: Table, groups: Table, batches: Table, publishes: Table) -> N
     group = np.repeat(np.arange(count), size)
     _same("samples", table, "group", group, "the groups in their order")
     # Compare columns with group, batch and place.
+    alone = table["fate"] == CANCELLED
+    own: dict[str, Any] = {"batch": -1, "fate": CANCELLED}
     for column in ("place", "batch", "t_submit", "t_ready", "v_submit", "fate"):
-        _same("samples", table, column, groups[column][group], "that of its group")
+        expected = groups[column][group]
+        if column in own:
+            expected = np.where(alone, own[column], expected)
+        _same("samples", table, column, expected, "that of its group")
     for column, time in (("t_pack", "t_pack"), ("t_train", "t_start")):
         _same("samples", table, column, np.append(batches[time], np.nan)[table["batch"]], "that of its batch")
     servers = sum(column.startswith("clock_") for column in publishes)
@@ -311,7 +321,7 @@ def _samples(table: Table, groups: Table, batches: Table, publishes: Table) -> N
     _ordered("samples", table, "t_submit t_start t_end t_scored t_ready t_pack t_train")
     _ordered("samples", table, "v_submit v_start v_ready", -1)
     for version, time in (("v_start", "t_start"), ("v_ready", "t_end")):
-        _in_time("samples", table, version, time, publishes["t_install"])
+        _in_time("samples", table, version, time, publishes["t_install"], ahead)
     # Accept either convention for the last version.
     ended = table["v_ready"] >= 0
     starts = np.where(ended, table["v_start"], -1)
@@ -331,11 +341,17 @@ def _ends(table: Table, groups: Table) -> None:
     """What a group has of its samples."""
     count = len(groups["group"])
     size = len(table["sample"]) // max(1, count)
-    end, version, begun = (table[name].reshape(count, size) for name in ("t_end", "v_ready", "v_start"))
-    _same("groups", groups, "t_done", end.max(axis=1, initial=-np.inf), "the last end of its samples")
+    names = ("t_end", "t_scored", "v_ready", "v_start", "fate")
+    end, scored, version, begun, fate = (table[name].reshape(count, size) for name in names)
+    # A group that cancels samples in generation is done when the last that it keeps is in.
+    alone = fate == CANCELLED
+    cancels = (alone & np.isnan(end)).any(axis=1)
+    enough = np.where(alone, -np.inf, scored).max(axis=1, initial=-np.inf)
+    done = np.where(cancels, enough, end.max(axis=1, initial=-np.inf))
+    _same("groups", groups, "t_done", done, "the last end of its samples")
     last = np.where((version >= 0).all(axis=1), version.max(axis=1, initial=-1), -1)
-    _same("groups", groups, "v_done", last, "the last of its samples")
-    head = np.where(begun >= 0, begun, checks.LARGEST).min(axis=1, initial=checks.LARGEST)
+    _same("groups", groups, "v_done", np.where(cancels, groups["v_done"], last), "the last of its samples")
+    head = np.where((begun >= 0) & ~alone, begun, checks.LARGEST).min(axis=1, initial=checks.LARGEST)
     _same("groups", groups, "v_start", np.where(head < checks.LARGEST, head, -1), "the least of its samples")
 
 

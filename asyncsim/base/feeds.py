@@ -43,10 +43,16 @@ class Source:
 
     Event systems, imposed laws and logs inherit it. `coupled`: whether lengths come from the policy, so that the loop
     has to step it. `mode`: what an install does to the samples in flight, None where they have one version each.
-    `tickets`: permits, the number of groups that may be outstanding, None where there is no known limit.
+    `tickets`: permits, the number of groups that may be outstanding, None where there is no known limit. `redundant`:
+    samples that a group starts and numbers beyond those that it keeps.
     """
 
     coupled = False
+
+    @property
+    def redundant(self) -> int:
+        """None: a group keeps what it starts."""
+        return 0
 
     @property
     def mode(self) -> str | None:

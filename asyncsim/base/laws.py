@@ -105,20 +105,31 @@ class Law:
         >>> round(exponential(1.0).expected_max(4), 6) == round(1 + 1/2 + 1/3 + 1/4, 6)
         True
         """
+        return self.expected_least(checks.integer("n", n, 1, "take the maximum of at least one draw"), n)
+
+    def expected_least(self, k: int, n: int) -> float:
+        """E[k-th smallest of n draws], the integral over x of P(fewer than k of n are at most x).
+
+        By quadrature; raises `InputError` where the mean is infinite and for k outside 1 .. n.
+
+        >>> round(exponential(1.0).expected_least(2, 4), 6) == round(1/4 + 1/3, 6)
+        True
+        """
         n = checks.integer("n", n, 1, "take the maximum of at least one draw")
+        k = checks.integer("k", k, 1, "count the draws from the smallest", n)
         if n == 1 or self.kind == "constant":
             return self.mean()
         if self.kind == "empirical":
-            steps = np.linspace(0.0, 1.0, len(self.parameters) + 1) ** n
+            steps = _share_below(np.linspace(0.0, 1.0, len(self.parameters) + 1), k, n)
             return float(np.dot(np.sort(self.parameters), np.diff(steps)))
         mean = self.mean()
         try:
-            integral = _integral_of_maximum(self, n)
+            integral = _integral_of_order(self, k, n)
         except (OverflowError, ValueError):
             integral = math.nan
         # A maximum below the mean says that the quadrature has lost the law's mass between its points.
         checks.require(
-            math.isfinite(integral) and integral >= mean * (1.0 - 1e-9),
+            math.isfinite(integral) and (k < n or integral >= mean * (1.0 - 1e-9)),
             "law",
             str(self),
             f"narrow enough for the mean of the largest of {n} draws",
@@ -478,14 +489,24 @@ MAKERS: dict[str, Callable[..., Law]] = {
 }
 
 
-def _integral_of_maximum(law: Law, n: int) -> float:
-    """E[max] in y = log x, where every law here is smooth and of bounded width, split at the median of the maximum."""
+def _share_below(below: np.ndarray, k: int, n: int) -> np.ndarray:
+    """P(k of n draws or more are below), where each of them is so with probability `below`."""
+    from scipy.special import betainc
+
+    return np.asarray(below**n if k == n else betainc(k, n - k + 1, below))
+
+
+def _integral_of_order(law: Law, k: int, n: int) -> float:
+    """E[k-th of n] in y = log x, where every law here is smooth and of bounded width, split at the median."""
     from scipy.integrate import quad
     from scipy.optimize import brentq
 
     # Invert the distribution of the maximum.
     def exceeds(y: float) -> float:
         tail = float(law.survival(math.exp(y)))
+        if k < n:
+            # Fewer than k are at most e^y: n - k + 1 or more are above it.
+            return float(_share_below(np.asarray(tail), n - k + 1, n))
         return -math.expm1(n * math.log1p(-tail)) if tail < 1.0 else 1.0
 
     def quantile(tail: float) -> float:

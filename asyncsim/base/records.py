@@ -351,6 +351,12 @@ class Schedule:
         """Settings of a `Spec` that the system which this schedule was taken from recommends."""
         return dict(self.header.get("recommended") or {})
 
+    @property
+    def redundant(self) -> int:
+        """Samples that each group numbers beyond those that it has here, as its system started them."""
+        number = self.header.get("redundant", 0)
+        return checks.integer("schedule.header.redundant", number, 0, "make the schedule again", checks.LARGEST)
+
     def staleness(self) -> np.ndarray:
         """Staleness of every token in versions, float `[M, B, G, N, T or 1]`; NaN where the version is unknown."""
         gap = self.train_version[None, :, None, None, None] - self.version.astype(np.float64)

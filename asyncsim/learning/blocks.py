@@ -51,7 +51,8 @@ class Block:
         if keeping and not self.unpackable:
             self.task = self.task.keeping()
             self.feed.keeping()
-        sampler = Sampler(self.task, policy, spec.samples_per_group, shared.seed, cut.replicates, cut.realization)
+        keys = (shared.seed, cut.replicates, cut.realization, spec.system.redundant)
+        sampler = Sampler(self.task, policy, spec.samples_per_group, *keys)
         self.source: Any = (COUPLED if self.coupled else DRAWING)[spec.drawn](sampler, self.feed, spec.sampling)
         fused.sampling(spec, self.source)
         self.method, self.update = (knobs.bind(part, cut.replicates) for part in (spec.method, spec.update))

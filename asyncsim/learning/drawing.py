@@ -5,6 +5,7 @@ All give the same bits for a policy that computes rows independently; they diffe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -181,7 +182,7 @@ class Ahead:
         """Trajectories of one realization; what was drawn before is kept up to the first token of another version."""
         whole = self.sampler
         rows = np.arange(m, m + 1)
-        one = Sampler(whole.task, whole.policy, whole.samples, whole.seed, whole.replicates[rows], np.zeros(1, int))
+        one = replace(whole, replicates=whole.replicates[rows], realization=np.zeros(1, int))
         trajectory = ids.reshape(1, 1, -1)
         changed, trajectories = np.ones(version.shape, dtype=bool), None
         # Find the tokens to draw anew.

@@ -68,7 +68,8 @@ class Trajectories:
 class Sampler:
     """Everything that sampling needs and that does not change during a block of replicates.
 
-    `replicates` and `realization`: int `[R]`; `samples`: N; `seed` of the run.
+    `replicates` and `realization`: int `[R]`; `samples`: N; `seed` of the run; `redundant`: samples that a group
+    numbers beyond N.
     """
 
     task: Task
@@ -77,6 +78,7 @@ class Sampler:
     seed: int
     replicates: np.ndarray
     realization: np.ndarray
+    redundant: int = 0
 
     @cached_property
     def outcomes(self) -> Outcomes:
@@ -102,7 +104,7 @@ class Sampler:
 
     def prompt_of(self, ids: Tensor) -> Tensor:
         """Prompt of trajectories with these ids, int64 `[R, G, N]`."""
-        return (ids // self.samples % self.task.prompts).expand(len(self.realization), -1, -1)
+        return (ids // (self.samples + self.redundant) % self.task.prompts).expand(len(self.realization), -1, -1)
 
     def installed(self, version: int, weights: Weights) -> Weights:
         """What the engine of every replicate makes of a published version."""

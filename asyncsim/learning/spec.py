@@ -118,6 +118,7 @@ class Spec:
         self._check_engine(policy, metrics)
         if self.rewards is not None:
             self.rewards.check(self, [metric.name for metric in metrics])
+        self._check_prompt(metrics)
         price = self.price(metrics)
         checks.memory(self._arrays(policy.size, len(metrics)) | price.arrays())
         _price.check(price)
@@ -218,6 +219,13 @@ class Spec:
         listing = sorted(refused & {metric.name for metric in metrics})
         bound = f"recorded without the policy's noise = {engine.noise}"
         checks.require(not listing, "diagnostics", ", ".join(listing), bound, "leave it out, or use noise=0")
+
+    def _check_prompt(self, metrics: Sequence[Any]) -> None:
+        """Refuse the exact variance where a batch alone does not say which prompt its group asked."""
+        listed = any(metric.name == "variance" for metric in metrics)
+        sure = self.task.prompts == 1 or self.system.redundant == 0
+        bound, remedy = "recorded without redundant samples, or with one prompt", "leave it out, or set redundant=0"
+        checks.require(sure or not listed, "diagnostics", "variance", bound, remedy)
 
     def _check_knobs(self) -> None:
         for part in (self.method, self.update):

@@ -127,7 +127,8 @@ class SteppedFeed:
         refuse_standstill(system, state, reason)
         if reason == k.STARTS:
             return [(m, np.sort(state.pending[: state.run.pending]), False)]
-        begun = np.flatnonzero(np.isin(state.sample.phase[: state.run.admitted * self.samples], _UNDERWAY))
+        numbers = state.run.admitted * state.settings.samples
+        begun = np.flatnonzero(np.isin(state.sample.phase[:numbers], _UNDERWAY))
         return [(m, begun, True)]
 
     def _ask(self, requests: list[tuple[int, np.ndarray, bool]], lengths_of: LengthsOf) -> None:
@@ -158,7 +159,7 @@ class SteppedFeed:
 
     def _batch(self, state: State, batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         group = np.sort(state.taken[batch].astype(np.int64))
-        code = group[:, None] * self.samples + np.arange(self.samples)
+        code = _record.kept_codes(state, group)
         version = self._versions(state, code)
         return version if self.staircase else version[..., :1], code, state.sample.work[code]
 

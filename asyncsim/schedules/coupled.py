@@ -79,6 +79,11 @@ class Coupled(Source):
         return self.system.batches_per_publish
 
     @property
+    def redundant(self) -> int:
+        """Samples that a group starts beyond those that it keeps."""
+        return self.system.redundant
+
+    @property
     def mode(self) -> str | None:
         """What an install does to the samples in flight."""
         return self.system.mode

@@ -13,6 +13,7 @@ from asyncsim.systems._heaps import heapify, line_of, ring_end, ring_put, sift_d
 from asyncsim.systems._state import (
     AT_END,
     AT_SUBMIT,
+    CANCELLED,
     DONE_FIRST,
     DROPPED_AGE,
     DROPPED_OVERFLOW,
@@ -112,7 +113,9 @@ def discard(state, row, fate, now):
         group.fate, group.v_left, state.moment[row].t_left = fate, run.installed, now
         run.gone += 1
         for code in range(row * settings.samples, (row + 1) * settings.samples):
-            sums.wasted_work += state.sample[code].done
+            # The work of a cancelled sample was wasted before.
+            if settings.redundant == 0 or state.sample[code].phase != CANCELLED:
+                sums.wasted_work += state.sample[code].done
         if run.started >= settings.warm_up:
             sums.dropped_age += fate == DROPPED_AGE
             sums.dropped_overflow += fate == DROPPED_OVERFLOW
@@ -248,7 +251,7 @@ def eligible(state, row, batch_index):
 def hopeless(state):
     """Whether no batch can be formed, known without trying."""
     settings, run = state.settings, state.run
-    if run.visible < settings.groups_per_batch:
+    if run.visible < settings.groups_per_batch or (settings.rounds and run.in_flight + run.scoring > 0):
         return True
     first = run.first_row
     if first < 0:
@@ -298,6 +301,16 @@ def choose(state):
             state.group[row].stage = IN_PACK
             run.ready -= 1
     return count == size
+
+
+@compiled
+def drop_rest(state, now):
+    """All groups leave the buffer: a round has more than its batch needs."""
+    run = state.run
+    while run.visible > 0:
+        row = state.picks[run.visible - 1]
+        take_out(state, run.visible - 1)
+        discard(state, row, DROPPED_OVERFLOW, now)
 
 
 @compiled

@@ -27,8 +27,8 @@ PATIENCE = 100_000
 def new_state(system: Settings, plan: Plan) -> State:
     """State at time 0 under version 0, before the first admission."""
     # Size the tables.
-    batches, samples, record = plan.batches, plan.samples, plan.record
     s, places = system, len(system.rates)
+    batches, samples, record = plan.batches, plan.samples + s.redundant, plan.record
     groups = _rows(system, batches, record)
     chunk = max(s.quantum, min(_rows(system, batches, True), max(1, DRAWN // samples)))
     room = -(-places // s.servers) * samples
@@ -40,6 +40,7 @@ def new_state(system: Settings, plan: Plan) -> State:
     run.point = k.ADMIT
     run.tickets = k.UNLIMITED if s.tickets is None else s.tickets
     run.first_row = run.last_row = -1
+    run.allowed = _limit(s.permits)
     run.supplied = -chunk
     run.rows = 0 if record else groups
     # Without a record tables of batches and publishes are rings: at most one publish is on its way.
@@ -112,7 +113,8 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
     cuts = s.max_age is not None and s.age_action != "wait"
     values = {
         "groups_per_batch": s.groups_per_batch,
-        "samples": samples,
+        "samples": samples + s.redundant,
+        "redundant": s.redundant,
         "batches_per_publish": s.batches_per_publish,
         "tickets_at_publish": s.release == "publish",
         "returns": names.RETURNS.index(s.release_dropped),
@@ -155,13 +157,17 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "choice_key_1": choice[1],
         "interrupts": s.mode in ("restart", "reprefill"),
         "warm_up": warm,
-        "patience": PATIENCE + 1000 * s.groups_per_batch * samples * s.turns,
+        "patience": PATIENCE + 1000 * s.groups_per_batch * (samples + s.redundant) * s.turns,
         "room": room,
         "batches": batches,
         "epoch": _limit(s.epoch),
         "permits": _limit(s.permits),
+        "rounds": s.rounds,
         "rewarded": s.reward is not None,
         "slowed": s.decode is not None,
+        "rolling": s.rolling,
+        "adapts": s.target_staleness is not None,
+        "target_staleness": s.target_staleness or 0.0,
         "sync_time": s.sync_time,
         "token_time": s.token_time,
         "recent": s.recent,
@@ -219,7 +225,7 @@ def _draw_times(system: Settings, state: State, seed: int) -> None:
     settings, run = state.settings, state.run
     first, total = int(run.times_drawn), int(settings.batches)
     count = min(len(state.batch), total - first)
-    samples, realization = int(settings.samples), int(settings.realization)
+    samples, realization = int(settings.samples - settings.redundant), int(settings.realization)
     state.batch.train_time[:count] = _draws.train_times(system, count, samples, realization, seed, first)
     drawn = first + count
     run.times_drawn = drawn if drawn < total else k.UNLIMITED
@@ -230,7 +236,7 @@ def _draw_groups(system: Settings, state: State, seed: int) -> None:
     samples, realization, first = int(settings.samples), int(settings.realization), int(run.admitted)
     drawn = not settings.external_work
     if drawn:
-        _limits.refuse_more(system, int(settings.batches), samples, first, int(run.finished))
+        _limits.refuse_more(system, int(settings.batches), samples - system.redundant, first, int(run.finished))
     run.supplied = first
     groups = np.arange(first, first + chunk)
     ids = np.arange(first * samples, (first + chunk) * samples)

@@ -42,7 +42,15 @@ LIMITS = {
     "window": 1,
     "max_age": 0,
 }
-_FLAGS = ("reward_holds", "environment_holds", "trainer_waits", "generator_pauses", "failure_keeps")
+_FLAGS = (
+    "rounds",
+    "reward_holds",
+    "environment_holds",
+    "trainer_waits",
+    "generator_pauses",
+    "rolling",
+    "failure_keeps",
+)
 _REALS = {
     "accept": (0.0, 1.0),
     "prompt": (0.0, math.inf),
@@ -69,7 +77,7 @@ def _values(s: Any) -> None:
         checks.one_of(name, getattr(s, name), allowed, remedy)
     for name in _COUNTS:
         checks.integer(name, getattr(s, name), 1, "count from one", checks.LARGEST)
-    for name in ("prefetch", "initial_fill"):
+    for name in ("prefetch", "initial_fill", "redundant"):
         checks.integer(name, getattr(s, name), 0, "count from zero", checks.LARGEST)
     for name, low in LIMITS.items():
         if getattr(s, name) is not None:
@@ -114,6 +122,8 @@ def _generator(s: Any) -> None:
         decode = checks.finite_array("decode", s.decode, (None,), "give the speed with 1, 2, ... active samples")
         checks.require(bool((decode > 0).all()), "decode", float(decode.min()), "positive", "let samples go on")
     checks.integer("servers", s.servers, 1, "give every server a place", rates.size)
+    if s.rolling:
+        _rolling(s)
     checks.require(
         s.turns == 1 or s.environment is not None,
         "environment",
@@ -128,6 +138,24 @@ def _generator(s: Any) -> None:
         "False in mode restart",
         "a restart throws tokens away that a failure would keep",
     )
+
+
+def _rolling(s: Any) -> None:
+    """Refuse a rolling install that has nothing to roll over, or that the next weights would always wait for."""
+    checks.integer("servers", s.servers, 2, "one server has no other to wait for; leave rolling out")
+    checks.real("sync_time", s.sync_time, "give the seconds of one server's install", 0.0, open_low=True)
+    remedy = "a drain stops all servers at once; choose keep, reprefill, restart or pin"
+    checks.require(s.mode != "drain", "mode", s.mode, "another where servers take weights in turn", remedy)
+    known = s.train_time is not None and not isinstance(s.train_time, Law) and s.token_time == 0.0
+    if not s.trainer_waits and known:
+        seconds, period = s.servers * s.sync_time, float(s.train_time) * s.batches_per_publish
+        checks.require(
+            seconds <= period,
+            "sync_time",
+            s.sync_time,
+            f"at most {period / s.servers:.6g}, so that {s.servers} servers are through before the next publish",
+            "the next weights would wait for every install; lower it, publish less often, or let the trainer wait",
+        )
 
 
 def _buffer(s: Any) -> None:
@@ -241,6 +269,12 @@ def _admission(s: Any) -> None:
         f"1 with permits = {s.permits}",
         "a group begins with the first permit that is free; admit one at a time",
     )
+    if s.rounds:
+        _rounds(s)
+    if s.target_staleness is not None:
+        checks.real("target_staleness", s.target_staleness, "give a mean staleness in versions, or None", 0.0)
+        remedy = "concurrency adapts below a ceiling; give permits"
+        checks.require(s.permits is not None, "permits", None, "a number beside target_staleness", remedy)
     # Check epochs where groups can be lost.
     cuts = s.max_age is not None and s.age_action != "wait"
     loses = s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest")
@@ -271,6 +305,27 @@ def _admission(s: Any) -> None:
         f"{s.quantum} leaves idle",
         "with fewer the run comes to a standstill; raise the tickets",
     )
+
+
+def _rounds(s: Any) -> None:
+    """Refuse beside rounds what would let groups in or out between them."""
+    alone = {
+        "tickets": None,
+        "capacity": None,
+        "epoch": None,
+        "permits": None,
+        "max_age": None,
+        "window": None,
+        "lead": None,
+        "max_uses": 1,
+        "prefetch": 0,
+        "visible": "completion",
+    }
+    for name, value in alone.items():
+        remedy = "a round ends with all of its groups; leave the other setting out, or rounds"
+        checks.require(getattr(s, name) == value, name, getattr(s, name), f"{value} in rounds", remedy)
+    first = ("done", "oldest_start")
+    checks.one_of("order", s.order, first, "a round has all of its groups; take the first of them")
 
 
 def _epoch(s: Any, loses: bool) -> None:

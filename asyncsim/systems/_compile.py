@@ -111,6 +111,7 @@ _SOURCES = (
     "_heaps",
     "_engine",
     "_buffer",
+    "_leaving",
     "_groups",
     "_weights",
     "_workers",

@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim.base.rng_compiled import uniform_at
 from asyncsim.systems._compile import compiled
-from asyncsim.systems._heaps import heapify, ring_next, ring_put, sift_down, sift_up, timed_push
+from asyncsim.systems._heaps import heapify, line_of, ring_next, ring_put, sift_down, sift_up, timed_push
 from asyncsim.systems._state import EVENT_REPAIR, KEEP, PIN, REPAIRING, STARTING, UNSTARTED, WRITING
 
 ROW_BITS = 31
@@ -38,10 +38,16 @@ def completion(state, s):
 
 
 @compiled
+def version_of(state, s):
+    """The version that a server writes with: the installed one, or where servers take it in turn its own."""
+    return state.server[s].version if state.settings.rolling else state.run.installed
+
+
+@compiled
 def set_speed(state, s, now):
     """Let the server's clock run as fast as its active samples and a pause allow."""
     run, server = state.run, state.server[s]
-    if run.paused:
+    if run.paused or (state.settings.rolling and server.paused):
         speed = 0.0
     elif state.decode.size == 0:
         speed = 1.0
@@ -119,11 +125,12 @@ def begin_stretch(state, code, s, base):
     """A stretch of writing begins at W = base with what is done."""
     settings, run, sample, server = state.settings, state.run, state.sample[code], state.server[s]
     sample.clock = base
-    sample.mark = server.area + run.installed * (base - server.area_to)
+    version = version_of(state, s)
+    sample.mark = server.area + version * (base - server.area_to)
     if settings.stretched:
         i = run.stretches
         state.stretch[i].clock, state.stretch[i].done = base, sample.done
-        state.stretch[i].sample, state.stretch[i].version = code, run.installed
+        state.stretch[i].sample, state.stretch[i].version = code, version
         run.stretches = i + 1
 
 
@@ -162,12 +169,13 @@ def stamp_start(state, code, now):
     again = sample.v_start >= 0
     sample.start = now
     sample.done = sample.versions = 0.0
-    sample.v_start = run.installed
+    version = version_of(state, server_of(state, code))
+    sample.v_start = version
     sample.turn = 1
     if settings.failure_rate > 0.0:
         sample.limit = failure_after(state, code, sample.attempt)
     if state.group[row].v_head < 0:
-        state.group[row].v_head = run.installed
+        state.group[row].v_head = version
         run.unstarted -= 1
     elif again:
         head = sample.v_start
@@ -210,13 +218,13 @@ def submit(state, code, s, now):
 @compiled
 def account(state, code, s, at, done):
     """Tokens written since the stretch began, `done` in all at W = at, and the versions they were written under."""
-    settings, run, sums, sample, server = state.settings, state.run, state.sums, state.sample[code], state.server[s]
+    settings, sums, sample, server = state.settings, state.sums, state.sample[code], state.server[s]
     speed = rate_of(state, code)
     if settings.mode == KEEP:
-        area = server.area + run.installed * (at - server.area_to)
+        area = server.area + version_of(state, s) * (at - server.area_to)
         sample.versions += (area - sample.mark) * speed
     else:
-        version = sample.v_start if settings.mode == PIN else run.installed
+        version = sample.v_start if settings.mode == PIN else version_of(state, s)
         sample.versions += version * (done - sample.done)
     sums.generated += done - sample.done
     sample.done = done
@@ -273,13 +281,12 @@ def resume(state, code, s, now):
 
 
 @compiled
-def areas_to(state, now):
-    """Bring the integrals of the installed version up to now, before it changes."""
-    settings, run = state.settings, state.run
-    for s in range(settings.servers):
-        at = clock(state, s, now)
-        state.server[s].area += run.installed * (at - state.server[s].area_to)
-        state.server[s].area_to = at
+def area_to(state, s, now):
+    """Bring a server's integral of its version up to now, before that changes, and note its clock."""
+    at = clock(state, s, now)
+    state.server[s].area += version_of(state, s) * (at - state.server[s].area_to)
+    state.server[s].area_to = at
+    state.marks[line_of(state.run.installed, len(state.marks)), s] = at
 
 
 @compiled

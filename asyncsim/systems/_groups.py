@@ -4,45 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.systems._buffer import cut_buffer, discard, drop_first_entered, enter, free_place, over_age, unlink
+from asyncsim.systems._buffer import discard, drop_first_entered, enter, free_place, unlink
 from asyncsim.systems._compile import compiled
-from asyncsim.systems._engine import (
-    ROW_MASK,
-    account,
-    clock,
-    put_event,
-    row_of,
-    serve,
-    server_of,
-    set_speed,
-    submit,
-    target_of,
-    work_written,
-)
-from asyncsim.systems._heaps import heapify, line_of, ring_next, ring_put, timed_heapify, timed_move
+from asyncsim.systems._engine import put_event, row_of, server_of, submit, version_of
+from asyncsim.systems._heaps import line_of, ring_next, ring_put
+from asyncsim.systems._leaving import cancel_rest, end_generation
 from asyncsim.systems._state import (
-    CUT_SAMPLE,
-    DROPPED_AGE,
-    EVENT_PLACE,
+    CANCELLED,
     EVENT_REWARD,
     IN_GENERATION,
     IN_PACK,
     IN_QUEUE,
-    IN_SCORING,
     LEFT,
     OUTSIDE,
     OVER_SAMPLE,
     PIN,
     REJECTED,
-    REPAIRING,
     REWARDED,
-    STARTING,
-    STEPPING,
     TARGETED_ORDER,
     TRAINED,
     UNLIMITED,
     UNSTARTED,
-    WRITING,
 )
 
 
@@ -84,7 +66,8 @@ def new_group(state, now):
     group.place = state.free[run.free_head]
     run.free_head = ring_next(state.free.shape[0], run.free_head)
     run.free -= 1
-    group.missing = group.unscored = settings.samples
+    group.missing = settings.samples
+    group.unscored = settings.samples - settings.redundant
     group.v_submit = run.installed
     group.v_head = group.v_done = group.after = -1
     group.fate = group.used = group.references = 0
@@ -124,10 +107,27 @@ def new_group(state, now):
 
 
 @compiled
+def permits_of(state):
+    """Samples that may be under way: the setting, or what its adaptation allows."""
+    return state.run.allowed if state.settings.adapts else state.settings.permits
+
+
+@compiled
+def adapt(state):
+    """One group more where what was trained since the last install was fresh enough, else half."""
+    settings, run = state.settings, state.run
+    if run.stale > settings.target_staleness * run.stale_groups:
+        run.allowed = max(1, run.allowed // 2)
+    else:
+        run.allowed = min(settings.permits, run.allowed + settings.samples)
+    run.stale = run.stale_groups = 0
+
+
+@compiled
 def dispatch(state, now):
     """The samples of the group that was admitted last go to their servers, as far as there are permits."""
-    settings, run = state.settings, state.run
-    while run.outside_from < run.outside_to and run.permitted < settings.permits:
+    run = state.run
+    while run.outside_from < run.outside_to and run.permitted < permits_of(state):
         code = run.outside_from
         run.outside_from = code + 1
         run.permitted += 1
@@ -153,6 +153,14 @@ def epoch_is_full(state):
 
 
 @compiled
+def round_is_on(state):
+    """Whether a round waits: for its groups, for their batch, or for the weights that come of it."""
+    run = state.run
+    waiting = run.in_flight + run.scoring > 0 or run.ready >= state.settings.groups_per_batch
+    return waiting or run.packs > run.finished or run.wanted or run.syncing or run.due
+
+
+@compiled
 def admit(state, now):
     """Admit groups while a quantum of tickets and of places is free and drawn; True where the draws or rows run out."""
     settings, run = state.settings, state.run
@@ -162,9 +170,10 @@ def admit(state, now):
         if settings.lead < UNLIMITED and run.packs // settings.batches_per_publish - run.installed > settings.lead:
             break
         if (
-            run.permitted >= settings.permits
+            run.permitted >= permits_of(state)
             or run.ready >= settings.closes_at
             or (settings.epoch < UNLIMITED and epoch_is_full(state))
+            or (settings.rounds and round_is_on(state))
         ):
             break
         # Ask for room or draws that are missing.
@@ -190,6 +199,8 @@ def finish_group(state, code, now):
     """The group of a sample is scored: rejected, into the buffer, or blocked."""
     settings, run = state.settings, state.run
     row = row_of(state, code)
+    if settings.redundant > 0:
+        cancel_rest(state, row, now)
     run.scoring -= 1
     if state.group[row].accepted and run.ready < settings.capacity:
         enter(state, row, now)
@@ -231,16 +242,11 @@ def end_sample(state, code, now):
     """A sample has all its tokens; True where its reward is there at once."""
     settings, run, sample = state.settings, state.run, state.sample[code]
     sample.end = now
-    sample.v_end = run.installed
+    sample.v_end = version_of(state, server_of(state, code))
     row = row_of(state, code)
     state.group[row].missing -= 1
     if state.group[row].missing == 0:
-        state.group[row].v_done, state.moment[row].t_done = run.installed, now
-        state.group[row].stage = IN_SCORING
-        run.in_flight -= 1
-        run.scoring += 1
-        if not settings.place_holds:
-            free_place(state, row, now)
+        end_generation(state, row, now)
     if sample.reward == 0.0 or not settings.reward_holds:
         run.permitted -= 1
     if sample.reward > 0.0:
@@ -262,135 +268,6 @@ def score_sample(state, code, now):
 
 
 @compiled
-def leave_server(state, code, now):
-    """A sample of a group that is cut gives up what it holds; heaps and queues are cleaned afterwards."""
-    settings, run, sample = state.settings, state.run, state.sample[code]
-    s, phase = server_of(state, code), sample.phase
-    holds = phase in (WRITING, STARTING, REPAIRING)
-    # Account for what it has written.
-    if phase in (WRITING, STARTING):
-        at = clock(state, s, now)
-        done = min(work_written(state, code, at), target_of(state, code))
-        if phase == WRITING:
-            account(state, code, s, at, done)
-        state.server[s].active -= 1
-        run.active -= 1
-    # Release its slot.
-    if (phase == STEPPING and settings.environment_holds) or (phase == REWARDED and settings.reward_holds):
-        holds = True
-    if holds:
-        state.server[s].held -= 1
-        run.holding -= 1
-    # Release its permit.
-    if phase == OUTSIDE:
-        # Only the group that was admitted last has samples outside.
-        run.outside_from = run.outside_to
-    elif phase < REWARDED or (phase == REWARDED and settings.reward_holds):
-        run.permitted -= 1
-    # Mark the sample as cut.
-    if phase != OVER_SAMPLE:
-        if phase != REWARDED:
-            sample.wasted += sample.done
-        sample.phase = CUT_SAMPLE
-
-
-@compiled
-def sweep(state):
-    """Take cut samples out of heaps and queues."""
-    settings, run = state.settings, state.run
-    for s in range(settings.servers):
-        o, end = s * settings.room, 0
-        # Compact the heap of completions.
-        for i in range(state.server[s].heap):
-            if state.sample[state.codes[o + i] & ROW_MASK].phase != CUT_SAMPLE:
-                state.keys[o + end], state.codes[o + end] = state.keys[o + i], state.codes[o + i]
-                end += 1
-        state.server[s].heap = end
-        heapify(state.keys, state.codes, o, end)
-        # Compact the queue for slots.
-        end = 0
-        for i in range(state.server[s].waiting):
-            code = state.queue[o + (state.server[s].waiting_head + i) % settings.room]
-            if state.sample[code].phase != CUT_SAMPLE:
-                state.scratch[end] = code
-                end += 1
-        for i in range(end):
-            state.queue[o + i] = state.scratch[i]
-        state.server[s].waiting, state.server[s].waiting_head = end, 0
-    # Compact samples that await their work.
-    end = 0
-    for i in range(run.pending):
-        if state.sample[state.pending[i]].phase != CUT_SAMPLE:
-            state.pending[end] = state.pending[i]
-            end += 1
-    run.pending = end
-    # Compact the events of the wall clock.
-    end = 0
-    for i in range(run.timed):
-        if state.timed[i].what & 3 == EVENT_PLACE or state.sample[state.timed[i].what >> 2].phase != CUT_SAMPLE:
-            timed_move(state.timed, end, i)
-            end += 1
-    run.timed = end
-    timed_heapify(state.timed, end)
-
-
-@compiled
-def cut_group(state, row, now):
-    """A group that has not entered the buffer is dropped for its age."""
-    settings, run, group = state.settings, state.run, state.group[row]
-    for code in range(row * settings.samples, (row + 1) * settings.samples):
-        leave_server(state, code, now)
-    stage = group.stage
-    if stage == IN_GENERATION or settings.place_holds:
-        free_place(state, row, now)
-    if stage == IN_GENERATION:
-        run.in_flight -= 1
-        run.unstarted -= group.v_head < 0
-    elif stage == IN_SCORING:
-        run.scoring -= 1
-    unlink(state, row)
-    discard(state, row, DROPPED_AGE, now)
-
-
-@compiled
-def cut(state, now):
-    """The age rule: groups older than the planned version allows are dropped; whether there are any."""
-    settings, run = state.settings, state.run
-    # Cut finished groups.
-    planned = run.packs // settings.batches_per_publish
-    changed = cut_buffer(state, planned, now)
-    if not settings.reaches_all:
-        return changed
-    # Cut groups blocked before the buffer.
-    dropped, waiting = 0, run.blocked
-    run.blocked = 0
-    for i in range(waiting):
-        row = state.blocked[(run.blocked_head + i) % state.blocked.shape[0]]
-        if over_age(state, row, planned):
-            cut_group(state, row, now)
-            dropped += 1
-        else:
-            ring_put(state.blocked, 0, state.blocked.shape[0], run.blocked_head, run.blocked, row)
-            run.blocked += 1
-    # Cut groups in generation and scoring.
-    row = run.first_row
-    while row >= 0:
-        after = state.group[row].after
-        if state.group[row].stage != IN_QUEUE and over_age(state, row, planned):
-            cut_group(state, row, now)
-            dropped += 1
-        row = after
-    if dropped == 0:
-        return changed
-    # Clean queues and serve the freed slots.
-    sweep(state)
-    for s in range(settings.servers):
-        set_speed(state, s, now)
-        serve(state, s, now)
-    return True
-
-
-@compiled
 def train(state, now):
     """The next packed batch starts to train; its seconds."""
     settings, run, sums = state.settings, state.run, state.sums
@@ -402,7 +279,8 @@ def train(state, now):
         row = state.taken[line, k]
         group_work = 0.0
         for j in range(samples):
-            group_work += state.sample[row * samples + j].work
+            if settings.redundant == 0 or state.sample[row * samples + j].phase != CANCELLED:
+                group_work += state.sample[row * samples + j].work
         work += group_work
         # Record the first use of a group.
         if state.group[row].fate != TRAINED:
@@ -410,6 +288,9 @@ def train(state, now):
             state.group[row].v_left, state.group[row].v_trained = run.installed, version
             run.gone += 1
             sums.trained_work += group_work
+        if settings.adapts:
+            run.stale += version - np.int64(state.group[row].v_head)
+            run.stale_groups += 1
         if number >= settings.warm_up:
             summarize(state, row, version)
         # Release rows that are used up.
@@ -438,9 +319,11 @@ def summarize(state, row, version):
     sums.staleness_in_flight += group.v_done - group.v_head
     sums.publish_lag += version - run.installed
     sums.groups += 1.0
-    sums.trained_samples += settings.samples
+    sums.trained_samples += settings.samples - settings.redundant
     for j in range(settings.samples):
         code = row * settings.samples + j
+        if settings.redundant > 0 and state.sample[code].phase == CANCELLED:
+            continue
         sums.token_staleness += version * state.sample[code].work - state.sample[code].versions
         sums.tokens += state.sample[code].work
         newest = state.sample[code].v_start if settings.mode == PIN else state.sample[code].v_end

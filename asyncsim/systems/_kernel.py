@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.systems import _engine
-from asyncsim.systems._buffer import choose
+from asyncsim.systems._buffer import choose, drop_rest
 from asyncsim.systems._compile import compiled, digest, entry_point, plain_entry_point, workers_entry_point
 from asyncsim.systems._engine import (
     ROW_MASK,
@@ -30,8 +30,18 @@ from asyncsim.systems._engine import (
     target_of,
     write,
 )
-from asyncsim.systems._groups import admit, cut, dispatch_rest, end_sample, finish_group, score_sample, train, unblock
+from asyncsim.systems._groups import (
+    admit,
+    dispatch_rest,
+    end_sample,
+    finish_group,
+    permits_of,
+    score_sample,
+    train,
+    unblock,
+)
 from asyncsim.systems._heaps import line_of, ring_put, timed_move, timed_sift
+from asyncsim.systems._leaving import cut
 from asyncsim.systems._state import (
     ADMIT,
     DONE_RUN,
@@ -57,7 +67,7 @@ from asyncsim.systems._state import (
     State,
 )
 from asyncsim.systems._tables import state_at
-from asyncsim.systems._weights import install, pause, train_end
+from asyncsim.systems._weights import begin_roll, install, pause, roll, train_end
 from asyncsim.systems._workers import run_workers
 
 OVER = 2
@@ -92,13 +102,16 @@ def _next_time(state):
 @compiled
 def _integrate_to(state, now):
     """Integrate what is summed over time up to now."""
-    run, sums = state.run, state.sums
+    settings, run, sums = state.settings, state.run, state.sums
     seconds = now - run.now
     sums.in_flight += run.in_flight * seconds
     sums.outstanding += (run.admitted - run.gone) * seconds
     sums.busy += run.busy * seconds
     if not run.paused:
-        sums.active += run.active * seconds
+        active = run.active
+        if settings.rolling and run.syncing and state.server[run.rolled].paused:
+            active -= state.server[run.rolled].active
+        sums.active += active * seconds
         sums.running += run.in_flight * seconds
     sums.seconds += seconds
     run.now = now
@@ -245,18 +258,21 @@ def _run_events(state, now):
 
 @compiled
 def _synchronize(state, now):
-    """Begin a wanted publish; install it where its seconds have passed. True after an install."""
+    """Begin a wanted publish; install it where its seconds have passed. True after an install, be it on one server."""
     settings, run = state.settings, state.run
     if run.wanted and not run.syncing and (settings.mode != DRAIN or run.in_flight == 0):
         run.wanted = 0
         run.syncing = OVER
-        if settings.sync_time > 0.0:
+        if settings.rolling:
+            begin_roll(state, 0, now)
+        elif settings.sync_time > 0.0:
             run.syncing = 1
             run.install_at = now + settings.sync_time
             if settings.generator_pauses:
                 pause(state, 1, now)
     if run.syncing == OVER:
-        install(state, now)
+        if not settings.rolling or not roll(state, now):
+            install(state, now)
         return True
     return False
 
@@ -274,6 +290,8 @@ def _pack(state, can_train, now):
         run.packs += 1
         if not settings.tickets_at_publish:
             run.tickets += settings.groups_per_batch
+        if settings.rounds:
+            drop_rest(state, now)
         changed = True
     return changed
 
@@ -322,7 +340,7 @@ def _settle(state, stop_started, stop_finished, now):
 def _admit(state, now):
     """Permits, then admission unless a publish closes it; STARTS where the caller has to supply work."""
     settings, run = state.settings, state.run
-    if run.outside_from < run.outside_to and run.permitted < settings.permits:
+    if run.outside_from < run.outside_to and run.permitted < permits_of(state):
         dispatch_rest(state, now)
     closed = run.paused or (settings.mode == DRAIN and (run.wanted or run.syncing))
     if not closed and admit(state, now):

@@ -77,6 +77,7 @@ def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Siz
     Lengths enter by their means. With `sharp` false the rate is that of groups of one sample.
     """
     # Count the groups generated.
+    started = samples + s.redundant
     publishes = batches // s.batches_per_publish
     uses = math.inf if s.max_uses is None else s.max_uses
     required = batches * s.groups_per_batch / s.accept / uses
@@ -87,12 +88,12 @@ def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Siz
     outstanding = min(groups, _outstanding(s, generated / max(publishes, 1)) + scoring)
     # Count the events.
     events_per_sample = 2 * s.turns - 1 + (s.reward is not None)
-    restarts = publishes * len(s.rates) * samples if s.mode in ("restart", "reprefill") else 0
-    events = groups * samples * events_per_sample + _failures(s, groups, samples, seconds) + restarts + 2 * batches
+    restarts = publishes * len(s.rates) * started if s.mode in ("restart", "reprefill") else 0
+    events = groups * started * events_per_sample + _failures(s, groups, started, seconds) + restarts + 2 * batches
     # Count the bytes.
-    row = samples * (k.SAMPLE.itemsize + 8 * (s.turns - 1)) + k.GROUP.itemsize + k.MOMENT.itemsize + 40
-    recorded = groups * (row + _STRETCH * samples) + batches * 150.0
-    tables = recorded + groups * (_TABLES * samples + 184.0) + batches * 136.0
+    row = started * (k.SAMPLE.itemsize + 8 * (s.turns - 1)) + k.GROUP.itemsize + k.MOMENT.itemsize + 40
+    recorded = groups * (row + _STRETCH * started) + batches * 150.0
+    tables = recorded + groups * (_TABLES * started + 184.0) + batches * 136.0
     return Size(groups, outstanding, events, recorded, outstanding * row, tables)
 
 
@@ -121,12 +122,15 @@ def _generation(s: Settings, batches: int, publishes: int, samples: int, sharp: 
         train = time + s.token_time * s.groups_per_batch * samples * _work(s)
     if not math.isfinite(train):
         return 0.0, 0.0
-    seconds = batches * train + publishes * s.sync_time
+    seconds = batches * train + publishes * s.sync_time * (s.servers if s.rolling else 1)
     return rate * seconds, seconds
 
 
 def _held_back(s: Settings, publishes: int) -> float:
     """Groups admitted beyond those needed, at most; infinite where no ticket, full buffer or lead stops admission."""
+    if s.rounds:
+        # A batch needs a whole number of rounds.
+        return float(s.quantum * s.batches_per_publish * (publishes + 1))
     ahead = 1 + s.prefetch // s.batches_per_publish + (not s.trainer_waits)
     out = math.inf if s.tickets is None else float(s.tickets)
     if s.capacity is not None and s.overflow != "drop_oldest":
@@ -159,6 +163,8 @@ def _window(s: Settings) -> float:
 def _outstanding(s: Settings, generated: float) -> float:
     """Groups outstanding at most, with those that wait packed; `made` between two publishes."""
     places, packed = len(s.rates), s.groups_per_batch * (s.prefetch + 2)
+    if s.rounds:
+        return places + packed
     if s.tickets is not None:
         return s.tickets + places + packed
     if s.capacity is not None:

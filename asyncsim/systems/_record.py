@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import records
+from asyncsim.base.columns import CANCELLED
 from asyncsim.systems import _state as k
 from asyncsim.systems import _tokens
 from asyncsim.systems._columns import columns_of
 from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
 
-FATES = np.array(k.FATES)
+FATES = np.array((*k.FATES, CANCELLED))
+"""Fates of groups, and the one that a sample may have alone."""
 
 
 class Trained(NamedTuple):
@@ -28,7 +30,7 @@ class Trained(NamedTuple):
 
 def trained(state: State, tokens: int) -> Trained:
     """Trained samples of a finished state, by id inside every batch; one token column where versions agree."""
-    code = codes_of(state, groups_of_batches(state))
+    code = kept_codes(state, groups_of_batches(state))
     start, end = state.sample.v_start[code], state.sample.v_end[code]
     work = state.sample.work[code]
     moving = state.settings.mode in (k.KEEP, k.REPREFILL)
@@ -64,6 +66,15 @@ def codes_of(state: State, groups: np.ndarray) -> np.ndarray:
     return groups[..., None] * samples + np.arange(samples)
 
 
+def kept_codes(state: State, groups: np.ndarray) -> np.ndarray:
+    """Rows of the samples that finished groups keep, by number, with one axis more."""
+    code = codes_of(state, groups)
+    if state.settings.redundant == 0:
+        return code
+    kept = state.sample.phase[code] != k.CANCELLED
+    return code[kept].reshape(*groups.shape, -1)
+
+
 def head_staleness(state: State) -> np.ndarray:
     """Staleness of the head of every trained group, float64 `[B, G]`."""
     head = state.group.v_head[groups_of_batches(state)]
@@ -93,8 +104,12 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
     def shared(name: str) -> np.ndarray:
         return groups[name] if size == 1 else np.repeat(groups[name], size)
 
-    # Look up places, servers and times.
+    # Look up places, servers, times and fates.
     place, batch, v_start, v_ready = shared("place"), shared("batch"), sample["v_start"], sample["v_end"]
+    fate = shared("fate")
+    if state.settings.redundant > 0:
+        alone = sample["phase"] == k.CANCELLED
+        batch, fate = np.where(alone, -1, batch), np.where(alone, CANCELLED, fate)
     rate, servers = state.rate.take(place), int(state.settings.servers)
     server = place % servers if servers > 1 else np.zeros_like(place)
     # Batch -1 (not trained) selects the NaN at the end.
@@ -121,7 +136,7 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
         "v_end": np.where(v_ready < 0, -1, v_start) if state.settings.mode == k.PIN else v_ready,
         "v_ready": v_ready,
         "batch": batch,
-        "fate": shared("fate"),
+        "fate": fate,
         "clock": sample["clock"],
     }
 
@@ -196,21 +211,25 @@ def _resources(
     ends = publishes["t_install"]
     pauses = system.sync_time > 0.0 and system.generator_pauses and ends.size > 0
 
-    def pause_before(time: np.ndarray) -> np.ndarray:
-        """Seconds for which generators stood still before each time."""
+    # Servers that take weights in turn pause one after the other, the last until the install.
+    turns = system.servers - 1 - groups["place"] % system.servers if system.rolling else np.zeros(len(done))
+
+    def pause_before(time: np.ndarray, turns: np.ndarray) -> np.ndarray:
+        """Seconds for which generators stood still before each time, theirs so many turns before the install."""
         if not pauses:
             return np.zeros_like(time)
+        time = time + turns * system.sync_time
         edges = np.sort(np.concatenate([ends - system.sync_time, ends]))
         return np.interp(time, edges, np.repeat(np.arange(ends.size + 1) * system.sync_time, 2)[1:-1])
 
     def sum_by_place(start: np.ndarray, end: np.ndarray) -> np.ndarray:
         if pauses:
-            start, end = start - pause_before(start), end - pause_before(end)
+            start, end = start - pause_before(start, turns), end - pause_before(end, turns)
         # Seconds inside a pause are equal but for rounding.
         return np.bincount(groups["place"], weights=np.maximum(end - start, 0.0), minlength=size)
 
     # Sum the states of the trainer.
-    pause = float(pause_before(np.array([seconds]))[0])
+    pause = float(pause_before(np.array([seconds]), np.zeros(1))[0])
     trainer = float(np.nansum(batches["t_end"] - batches["t_start"]))
     waiting = float((ends - publishes["t_snapshot"]).sum()) if system.trainer_waits else 0.0
     # Sum the states of every place.

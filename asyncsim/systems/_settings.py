@@ -49,6 +49,7 @@ class Settings(Source):
     batches_per_publish: int = 1
     difficulty: Law | None = None
     accept: float = 1.0
+    redundant: int = 0
     prompt: float = 0.0
     servers: int = 1
     slots: int | None = None
@@ -70,6 +71,8 @@ class Settings(Source):
     lead: int | None = None
     epoch: int | None = None
     permits: int | None = None
+    target_staleness: float | None = None
+    rounds: bool = False
     capacity: int | None = None
     overflow: str = "block"
     visible: str = "completion"
@@ -87,6 +90,7 @@ class Settings(Source):
     sync_time: float = 0.0
     trainer_waits: bool = True
     generator_pauses: bool = True
+    rolling: bool = False
     prefill_speedup: float = math.inf
     failure_rate: float = 0.0
     restart_delay: float = 0.0
@@ -181,21 +185,35 @@ class Settings(Source):
         time = self.train_time.mean() if isinstance(self.train_time, Law) else float(self.train_time or 0.0)
         if self.token_time == 0.0:
             return time
-        return time + self.token_time * self.groups_per_batch * samples_per_group * self.mean_work()
+        return time + self.token_time * self.groups_per_batch * self.kept_work(samples_per_group)
 
     def mean_work(self) -> float:
         """Mean work of a sample, difficulty included."""
         return self.length.mean() * (1.0 if self.difficulty is None else self.difficulty.mean())
+
+    def kept_work(self, samples_per_group: int) -> float:
+        """Mean work of the N samples that a group keeps: of N + E, the shortest N."""
+        if self.redundant == 0:
+            return samples_per_group * self.mean_work()
+        started = samples_per_group + self.redundant
+        shortest = sum(self.length.expected_least(k, started) for k in range(1, samples_per_group + 1))
+        return shortest * (1.0 if self.difficulty is None else self.difficulty.mean())
+
+    def _last_work(self, samples_per_group: int) -> float:
+        """Mean work of the longest of the N samples that a group keeps."""
+        last = self.length.expected_least(samples_per_group, samples_per_group + self.redundant)
+        return last * (1.0 if self.difficulty is None else self.difficulty.mean())
 
     def generation_rate(self, samples_per_group: int) -> float:
         """Groups a second when no place and no slot ever waits, at full concurrency.
 
         Places: the sum over them of 1 / (E[max of N works] / speed + seconds of environment and, if it holds the place,
         of reward); slots and permits: as many x mean speed / (N E[work]), the smallest of all. With fewer tickets than
-        places the first so many places count.
+        places the first so many places count. With E redundant samples the maximum is the N-th of N + E works, and a
+        group writes the N shortest and so much of each of the others.
         """
         busy = len(self.rates) if self.tickets is None else min(len(self.rates), self.tickets)
-        active = busy * samples_per_group / self.servers
+        active = busy * (samples_per_group + self.redundant) / self.servers
         limits = [math.inf if self.slots is None else float(self.slots)]
         limits += [math.inf if self.permits is None else self.permits / self.servers]
         writing = min(active, *limits)
@@ -204,12 +222,14 @@ class Settings(Source):
         if writing == active:
             return by_places
         rate = float(sum(self.rates[:busy])) / busy * speed
-        return min(by_places, self.servers * writing * rate / (samples_per_group * self.mean_work()))
+        written = self.kept_work(samples_per_group)
+        if self.redundant > 0:
+            written += self.redundant * self._last_work(samples_per_group)
+        return min(by_places, self.servers * writing * rate / written)
 
     def _by_places(self, samples_per_group: int, places: Mapping[float, int], speed: float) -> float:
         """Groups a second of so many places of each rate, none of which ever waits."""
-        scale = 1.0 if self.difficulty is None else self.difficulty.mean()
-        work = self.length.expected_max(samples_per_group) * scale
+        work = self._last_work(samples_per_group)
         environment = 0.0 if self.environment is None else (self.turns - 1) * self.environment.mean()
         reward = self.reward.mean() if self.reward_holds and self.reward is not None else 0.0
         return sum(count / (work / (rate * speed) + environment + reward) for rate, count in places.items())

@@ -36,7 +36,7 @@ def start(system: Settings, plan: Plan) -> State:
 
 
 def _check_divergence(s: Settings, samples_per_group: int) -> None:
-    bounded = s.tickets is not None or s.capacity is not None or s.lead is not None
+    bounded = s.tickets is not None or s.capacity is not None or s.lead is not None or s.rounds
     if bounded or s.max_age is not None or s.max_uses != 1:
         return
     generated, seconds = s.generation_rate(samples_per_group), s.mean_train_time(samples_per_group)

@@ -24,7 +24,9 @@ def _names(count: int) -> range:
 
 
 # Phases of a sample.
-(OUTSIDE, UNSTARTED, STARTING, WRITING, QUEUED, STEPPING, REPAIRING, REWARDED, OVER_SAMPLE, CUT_SAMPLE) = _names(10)
+(OUTSIDE, UNSTARTED, STARTING, WRITING, QUEUED, STEPPING, REPAIRING, REWARDED, OVER_SAMPLE) = _names(9)
+# Out before they were over: with their group, for its age; alone, since enough others of their group were in.
+CUT_SAMPLE, CANCELLED = 9, 10
 # Stages and fates of a group.
 IN_GENERATION, IN_SCORING, IN_QUEUE, IN_BUFFER, IN_PACK, LEFT = _names(6)
 UNFINISHED, TRAINED, DROPPED_AGE, DROPPED_OVERFLOW, REJECTED = _names(5)
@@ -47,19 +49,21 @@ def _record(integers: str = "", reals: str = "", small: str = "") -> Any:
 
 
 SETTINGS = _record(
-    integers="""groups_per_batch samples batches_per_publish tickets_at_publish returns quantum lead capacity
+    integers="""groups_per_batch samples redundant batches_per_publish tickets_at_publish returns quantum lead capacity
     drops_oldest hides initial_fill max_uses order window max_age age_waits requeues cuts_at_pack cuts_at_install
     reaches_all age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
     generator_pauses failure_keeps instant external_work records stretched realization failure_key_0 failure_key_1
-    choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits rewarded slowed""",
-    reals="sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay",
+    choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits rounds rewarded
+    slowed rolling adapts""",
+    reals="""sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay
+    target_staleness""",
 )
 """Constants of a run; counts without a limit are `UNLIMITED`, flags are 1 or 0."""
 PLAIN: dict[str, float] = {
     **dict.fromkeys(("turns", "servers", "quantum", "max_uses"), 1),
     **dict.fromkeys(("failure_rate", "failure_keeps", "instant", "external_work", "stretched", "interrupts"), 0),
     **dict.fromkeys(("cuts_at_pack", "cuts_at_install", "reaches_all", "age_waits", "requeues", "hides", "recent"), 0),
-    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest"), 0),
+    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest", "redundant", "rounds", "rolling", "adapts"), 0),
     **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
 }
 """Settings of a plain system. The kernel is compiled for them apart, without what they leave out."""
@@ -77,7 +81,8 @@ RUN = _record(
     integers="""point snapshots installed wanted syncing due busy paused packs started finished tickets later_tickets
     admitted gone in_flight scoring blocked ready visible hidden entries free free_head rows blocked_head again
     again_head targets targets_head targeted pending timed serial first_row last_row untrained stretches supplied inline
-    idle_events active holding launch_due unstarted times_drawn permitted outside_from outside_to""",
+    idle_events active holding launch_due unstarted times_drawn permitted outside_from outside_to rolled
+    allowed stale stale_groups""",
     reals="now train_end install_at",
 )
 """Where a run stands: clocks, counts, lengths and heads of queues."""
@@ -94,7 +99,9 @@ GROUP = _record(
     small="""number place missing unscored v_submit v_head v_done v_left v_trained fate batch prompt target entry
     v_visible used references stage before after accepted"""
 )
-SERVER = _record(reals="t_zero w_zero speed area area_to", integers="active held heap waiting waiting_head")
+SERVER = _record(
+    reals="t_zero w_zero speed area area_to", integers="active held heap waiting waiting_head version paused"
+)
 NODE = _record(reals="key", integers="code")
 TIMED = _record(reals="time", integers="order what")
 MOMENT = _record(reals="t_submit t_done t_ready t_left t_free factor")

@@ -73,6 +73,12 @@ def stretches_of(
     return first, clock[in_last_attempt], done[in_last_attempt]
 
 
+def versions_of_servers(state: State) -> np.ndarray:
+    """The version that each server has, int32 `[servers]`."""
+    versions = state.server.version if state.settings.rolling else np.full(len(state.server), state.run.installed)
+    return versions.astype(np.int32)
+
+
 def writing_of(state: State, code: np.ndarray) -> Writing:
     """How the samples of the given rows are written; those in flight as if no install followed."""
     row = code // state.settings.samples
@@ -88,7 +94,7 @@ def writing_of(state: State, code: np.ndarray) -> Writing:
         place % int(state.settings.servers),
         state.rate[place],
         first,
-        np.where(last < 0, np.int32(state.run.installed), last),
+        np.where(last < 0, versions_of_servers(state)[place % int(state.settings.servers)], last),
         *stretches,
         state.marks,
     )

@@ -6,7 +6,7 @@ from asyncsim.systems._buffer import show
 from asyncsim.systems._compile import compiled
 from asyncsim.systems._engine import (
     ROW_MASK,
-    areas_to,
+    area_to,
     begin_stretch,
     clock,
     heap_code,
@@ -16,12 +16,14 @@ from asyncsim.systems._engine import (
     set_speed,
     stamp_start,
     submit,
+    version_of,
     waste,
     work_written,
     write,
 )
-from asyncsim.systems._groups import cut
+from asyncsim.systems._groups import adapt
 from asyncsim.systems._heaps import line_of, sort, timed_heapify, timed_move
+from asyncsim.systems._leaving import cut
 from asyncsim.systems._state import EVENT_STEP, QUEUED, RESTART, UNSTARTED
 from asyncsim.systems._tables import clear
 
@@ -36,12 +38,12 @@ def begin_again(state, code, s, now, at):
 
 
 @compiled
-def leave_steps(state):
-    """Take all samples out of their environment steps; how many, and their heap codes in order in `scratch`."""
+def leave_steps(state, first, last):
+    """Take all samples of servers out of their environment steps; how many, and their heap codes in `scratch`."""
     run = state.run
     count = end = 0
     for i in range(run.timed):
-        if state.timed[i].what & 3 == EVENT_STEP:
+        if state.timed[i].what & 3 == EVENT_STEP and first <= server_of(state, state.timed[i].what >> 2) < last:
             state.scratch[count] = heap_code(state, state.timed[i].what >> 2)
             count += 1
         else:
@@ -54,10 +56,10 @@ def leave_steps(state):
 
 
 @compiled
-def restart(state, now):
-    """Mode restart at an install: whoever has begun begins again."""
+def restart(state, first, last, now):
+    """Mode restart at an install on servers: whoever has begun there begins again."""
     settings, run, sums = state.settings, state.run, state.sums
-    for s in range(settings.servers):
+    for s in range(first, last):
         at = clock(state, s, now)
         # Restart samples that write.
         for i in range(state.server[s].heap):
@@ -77,10 +79,11 @@ def restart(state, now):
     for i in range(run.pending):
         code = state.pending[i]
         s = server_of(state, code)
-        begin_again(state, code, s, now, clock(state, s, now))
+        if first <= s < last:
+            begin_again(state, code, s, now, clock(state, s, now))
     rekey(state, now)
     # Restart samples in environment steps.
-    for i in range(leave_steps(state)):
+    for i in range(leave_steps(state, first, last)):
         code = state.scratch[i] & ROW_MASK
         waste(state, code)
         state.sample[code].attempt += 1
@@ -103,23 +106,23 @@ def read_again(state, code, s, at):
 
 
 @compiled
-def prefill_again(state, now):
-    """Mode reprefill at an install: active samples read their prompt and tokens again before they go on."""
+def prefill_again(state, first, last, now):
+    """Mode reprefill at an install on servers: active samples read prompt and tokens again before they go on."""
     settings, run, sums = state.settings, state.run, state.sums
-    for s in range(settings.servers):
+    for s in range(first, last):
         at = clock(state, s, now)
         for i in range(state.server[s].heap):
             code = state.codes[s * settings.room + i] & ROW_MASK
             done = work_written(state, code, at)
             sums.generated += done - state.sample[code].done
             # The version has just changed: these tokens are of the one before.
-            state.sample[code].versions += (run.installed - 1) * (done - state.sample[code].done)
+            state.sample[code].versions += (version_of(state, s) - 1) * (done - state.sample[code].done)
             state.sample[code].done = done
             read_again(state, code, s, at)
     for i in range(run.pending):
         s = server_of(state, state.pending[i])
-        at = clock(state, s, now)
-        read_again(state, state.pending[i], s, at)
+        if first <= s < last:
+            read_again(state, state.pending[i], s, clock(state, s, now))
     rekey(state, now)
 
 
@@ -176,16 +179,52 @@ def note_levels(state):
 
 
 @compiled
+def switch(state, first, last, now):
+    """What an install on servers does to their samples in flight."""
+    if state.settings.mode == RESTART:
+        restart(state, first, last, now)
+    else:
+        prefill_again(state, first, last, now)
+
+
+@compiled
+def begin_roll(state, s, now):
+    """The weights are on their way to one server, which may pause for them."""
+    settings, run = state.settings, state.run
+    run.rolled, run.syncing = s, 1
+    run.install_at = now + settings.sync_time
+    if settings.generator_pauses:
+        state.server[s].paused = 1
+        set_speed(state, s, now)
+
+
+@compiled
+def roll(state, now):
+    """The next server takes over the trainer's weights; whether others are left."""
+    settings, s = state.settings, state.run.rolled
+    area_to(state, s, now)
+    state.server[s].version += 1
+    state.server[s].paused = 0
+    set_speed(state, s, now)
+    if settings.interrupts:
+        switch(state, s, s + 1, now)
+    if s + 1 == settings.servers:
+        return False
+    begin_roll(state, s + 1, now)
+    return True
+
+
+@compiled
 def install(state, now):
-    """The generators take over the trainer's weights."""
+    """The generators have taken over the trainer's weights."""
     settings, run = state.settings, state.run
     # Record the install.
     version = run.installed
     state.publish[line_of(version, len(state.publish))].t_install = now
     note_levels(state)
-    areas_to(state, now)
-    for s in range(settings.servers):
-        state.marks[line_of(version, len(state.marks)), s] = state.server[s].area_to
+    if not settings.rolling:
+        for s in range(settings.servers):
+            area_to(state, s, now)
     # Move to the new version.
     run.installed = version + 1
     run.syncing = 0
@@ -196,6 +235,8 @@ def install(state, now):
         run.tickets += settings.groups_per_batch * settings.batches_per_publish
     run.tickets += run.later_tickets
     run.later_tickets = 0
+    if settings.adapts:
+        adapt(state)
     # Show groups that waited for the publish.
     for i in range(run.hidden):
         state.group[state.hidden[i]].v_visible = run.installed
@@ -204,11 +245,8 @@ def install(state, now):
     # Apply the age rule and the mode.
     if settings.cuts_at_install:
         cut(state, now)
-    if settings.interrupts:
-        if settings.mode == RESTART:
-            restart(state, now)
-        else:
-            prefill_again(state, now)
+    if settings.interrupts and not settings.rolling:
+        switch(state, 0, settings.servers, now)
     # Take the snapshot that waited.
     if run.due:
         snapshot(state, now)

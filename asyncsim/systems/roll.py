@@ -84,11 +84,12 @@ def roll_environment_groups(
     Every environment group plays its episodes one after the other, and a batch takes T of each in their order. No
     episode overtakes another (`systems/hard-bounds`); targets of whole batches model this. An episode is stamped with
     the step that created it. It is cut when that is more than a steps ago, at the install and at the dequeue, running
-    or ready. With whole batches that never happens.
+    or ready. With whole batches that never happens. With a redundancy so many samples more are started, and the first
+    that are in are kept (`systems/first-k-length-bias`). In ROLL the others run on in vain, here they are cancelled.
 
     Arguments: `num_env_groups` E; `max_traj_per_env` T, episodes of an environment in a batch; `async_generation_ratio`
-    a >= 1 in whole steps; `group_size_redundancy`, 0, since a group of this model waits for all of its samples. Source:
-    ROLL Flash (2510.11345).
+    a >= 1 in whole steps; `group_size_redundancy`, samples of an episode beyond those of a group. Source: ROLL Flash
+    (2510.11345).
 
     >>> roll_environment_groups(3, 1, 2, length=1.0, train_time=3.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -96,12 +97,12 @@ def roll_environment_groups(
     groups = count("num_env_groups", num_env_groups)
     episodes = count("max_traj_per_env", max_traj_per_env, 1, "count episodes")
     ratio = count("async_generation_ratio", async_generation_ratio, 1, "0 is synchronous; give whole steps ahead")
-    checks.integer("group_size_redundancy", group_size_redundancy, 0, "leave it out, or draw shorter lengths", 0)
+    extra = count("group_size_redundancy", group_size_redundancy, 0, "count samples beyond those of a group")
     knobs = {
         "num_env_groups": groups,
         "max_traj_per_env": episodes,
         "async_generation_ratio": ratio,
-        "group_size_redundancy": 0,
+        "group_size_redundancy": extra,
     }
     return System(
         "roll_environment_groups",
@@ -109,6 +110,7 @@ def roll_environment_groups(
         as_law("length", length),
         alike("num_env_groups", groups, groups),
         groups_per_batch=groups * episodes,
+        redundant=extra,
         tickets=(ratio + 1) * groups * episodes,
         release="publish",
         order="target",

@@ -137,6 +137,31 @@ class Facts:
         return self.settings.get("permits")
 
     @property
+    def adapts(self) -> bool:
+        """Whether permits follow a target of staleness; False in records from before they could."""
+        return self.settings.get("target_staleness") is not None
+
+    @property
+    def rolling(self) -> bool:
+        """Whether servers take weights one after the other; False in records from before they could."""
+        return bool(self.settings.get("rolling", False))
+
+    @property
+    def rounds(self) -> bool:
+        """Whether groups are generated round by round; False in records from before there were such."""
+        return bool(self.settings.get("rounds", False))
+
+    @property
+    def redundant(self) -> int:
+        """Samples that a group starts beyond those that it keeps; 0 in records from before there were such."""
+        return int(self.settings.get("redundant", 0))
+
+    @property
+    def started(self) -> int:
+        """Samples that a group starts."""
+        return self.samples + self.redundant
+
+    @property
     def law(self) -> Law:
         """Law of the work of a sample, without the prompt's factor."""
         return Law.parse(self.length)
@@ -150,11 +175,11 @@ class Facts:
         """Why a sample may begin later than its group is admitted."""
         groups = math.ceil(self.places / self.servers)
         groups = groups if self.tickets is None else min(groups, int(self.tickets))
-        if self.slots is not None and self.slots < groups * self.samples:
-            return f"{groups} groups of {self.samples} samples wait for {self.slots} slots of a server"
+        if self.slots is not None and self.slots < groups * self.started:
+            return f"{groups} groups of {self.started} samples wait for {self.slots} slots of a server"
         groups = self.places if self.tickets is None else min(self.places, int(self.tickets))
-        if self.permits is not None and self.permits < groups * self.samples:
-            return f"{groups} groups of {self.samples} samples wait for {self.permits} permits"
+        if self.permits is not None and self.permits < groups * self.started:
+            return f"{groups} groups of {self.started} samples wait for {self.permits} permits"
         return None
 
     def why_stamps_move(self, crowded: bool = False) -> str | None:
@@ -162,6 +187,8 @@ class Facts:
         where `crowded`."""
         if self.mode == "restart":
             return "an install makes samples begin again, and their stamps with them"
+        if self.rolling:
+            return "servers take weights one after the other, so a start may be newer than its admission"
         if self.failure_rate and not self.failure_keeps:
             return "samples that fail begin again, and their stamps with them"
         return None if crowded else self.why_samples_wait()
@@ -175,7 +202,7 @@ class Facts:
         seconds = (self.period or 0.0) * self.batches
         readable = speedup * min(rates) * seconds - self.prompt
         constant = self.difficulty is None and readable > 0.0
-        if constant and self.samples * float(self.law.survival(readable)) <= _RARE:
+        if constant and self.started * float(self.law.survival(readable)) <= _RARE:
             return None
         return "a long sample may be read again for a whole publish period"
 
@@ -196,6 +223,8 @@ class Facts:
 
     def why_closed(self) -> str | None:
         """Why a ticket may wait where places are free."""
+        if self.adapts:
+            return "the number of samples under way follows the staleness"
         if self.epoch is not None:
             return self._why_epochs()
         if self.overflow == "close" and self.capacity is not None and self.capacity < self.tickets:

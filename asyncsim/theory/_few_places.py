@@ -136,11 +136,12 @@ def _why_not(s: Facts) -> str | None:
         "tickets wait for places while weights are on their way and training goes on": not s.follows,
         "tickets wait for places that differ": s.rate is None,
         "tickets wait for places while a drain closes admission": s.mode == "drain",
-        "tickets wait for places that hold groups for more than their work": bool(
+        "tickets wait for places that hold groups for other than their work": bool(
             s.difficulty
             or s.environment
             or s.rate_curve
             or s.failure_rate
+            or s.redundant
             or (s.reward and s.reward_holds)
             or (s.mode == "reprefill" and s.prefill_speedup is not None)
         ),

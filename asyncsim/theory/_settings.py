@@ -52,6 +52,9 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
     """See `theory.predicted_staleness`."""
     samples = checks.integer("samples_per_group", samples_per_group, 1, "a group has at least one sample")
     s = Facts(settings, samples)
+    if s.rounds:
+        text = f"rounds of {s.quantum} groups, all of a batch under the version that it trains"
+        return PredictedStaleness("systems/dynamic-sampling", 0.0, (0, 0), (1.0,), reason=text)
     # Use tickets: a known mean, then bounds.
     bound = min(_bounded.bounds(s), key=lambda each: (each.largest, not each.sorted), default=None)
     why_no_mean = _bounded.why_no_mean(s)
@@ -123,7 +126,7 @@ def _stragglers(s: Facts) -> dict[int, float] | None:
     oldest = s.order == "oldest_start" and s.window is None and s.age_action != "wait"
     roomy = s.places >= s.tickets and s.capacity is None
     running = s.mode in ("keep", "pin", "reprefill") and s.batches == 1 and s.quantum == 1 and s.visible == "completion"
-    if not (plain and oldest and roomy and running and s.period and s.rate):
+    if not (plain and oldest and roomy and running and s.period and s.rate) or s.redundant:
         return None
     first = math.ceil(s.tickets / s.batch + (s.release == "dequeue"))
     point = {

@@ -49,6 +49,8 @@ def _why_not(s: Facts) -> str | None:
     if s.accept < 1.0 or s.max_uses != 1:
         return s.why_dropped()
     reasons = {
+        "the number of samples under way follows the staleness": s.adapts,
+        f"a group ends with {s.samples} of its {s.started} samples": s.redundant > 0,
         f"every epoch of {s.epoch} batches begins and ends with nothing outstanding": s.epoch is not None,
         "an install stops generation for a while": s.mode == "drain" or s.sync_time > 0.0,
         "groups wait for their reward outside the places": s.reward is not None and not s.reward_holds,

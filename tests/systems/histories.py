@@ -26,10 +26,10 @@ def of_twin(twin):
             s.v_end,
             s.v_ready,
             g.t_ready,
-            g.t_pack,
-            twin.batches[g.batch].t_start if g.uses else None,
-            g.batch,
-            g.fate,
+            g.t_pack if not s.cancelled else None,
+            twin.batches[g.batch].t_start if g.uses and not s.cancelled else None,
+            g.batch if not s.cancelled else -1,
+            g.fate if not s.cancelled else "cancelled",
         )
         for g in groups
         for s in g.samples

@@ -81,17 +81,24 @@ def batches(twin):
     for batch in twin.batches:
         if len(set(batch.taken)) != size or len(batch.taken) != size:
             return False
-        scored = [s.t_scored for number in batch.taken for s in twin.groups[number].samples]
-        if any(time is None or time > batch.t_pack for time in scored):
+        groups = [[s.t_scored for s in kept(twin.groups[number])] for number in batch.taken]
+        if any(len(scored) != twin.kept for scored in groups):
+            return False
+        if any(time is None or time > batch.t_pack for scored in groups for time in scored):
             return False
     return most is None or all(group.uses <= most for group in twin.groups.values())
+
+
+def kept(group):
+    """The samples of a group that are not cancelled."""
+    return [sample for sample in group.samples if not sample.cancelled]
 
 
 def instants(twin):
     """Submitted, started, ended, scored, ready, packed, trained: in this order, as far as a group came."""
     for group in twin.groups.values():
         trained = [twin.batches[group.batch].t_start] if group.fate == "trained" else []
-        for s in group.samples:
+        for s in kept(group):
             times = [s.t_submit, s.t_start, s.t_end, s.t_scored, group.t_ready, group.t_pack]
             known = [time for time in times if time is not None] + trained
             if known != sorted(known) or (trained and None in times):
@@ -115,9 +122,9 @@ def versions(twin):
             stamps = [s.v_submit, *(version for _, version in s.breakpoints), *last, *trained]
             if stamps != sorted(stamps) or (s.breakpoints and s.breakpoints[0] != (0.0, s.v_start)):
                 return False
-            if s.t_end is not None and not installed(count, s.v_ready, s.t_end):
+            if s.t_end is not None and not installed(count, s.v_ready, s.t_end, twin.s.rolling):
                 return False
-            if s.t_start is not None and not installed(count, s.v_start, s.t_start):
+            if s.t_start is not None and not installed(count, s.v_start, s.t_start, twin.s.rolling):
                 return False
             if s.t_end is not None and twin.s.mode in ("drain", "restart") and s.v_end != s.v_start:
                 return False
@@ -126,10 +133,10 @@ def versions(twin):
     return True
 
 
-def installed(times, version, time):
-    """Whether `version` installs lie before `time`, or, of those at this very instant, some."""
+def installed(times, version, time, ahead=0):
+    """Whether `version` installs lie before `time`, or, of those at this very instant, some; or it is one `ahead`."""
     before = sum(t is not None and t < time for t in times)
-    return before <= version <= sum(t is not None and t <= time for t in times)
+    return before <= version <= sum(t is not None and t <= time for t in times) + ahead
 
 
 def work(twin):
@@ -140,8 +147,8 @@ def work(twin):
         for s in group.samples:
             written["thrown"] += s.wasted
             if s.t_end is not None:
-                written[kind] += s.work
-            elif group.fate == "unfinished":
+                written["thrown" if s.cancelled else kind] += s.work
+            elif group.fate == "unfinished" and not s.cancelled:
                 written[kind] += twin.done(s)
     return abs(sum(written.values()) - twin.generated) <= 1e-9 * max(twin.generated, 1.0)
 

@@ -153,8 +153,9 @@ def samples(c):
     """Groups miss the samples that are not over; timed events are those of the samples that wait for them."""
     size = int(c.settings.samples)
     phase = c.phase.reshape(-1, size)
+    # A group that has enough cancels the others.
     missing = (phase < k.REWARDED).sum(axis=1)
-    unscored = (phase < k.OVER_SAMPLE).sum(axis=1)
+    unscored = size - int(c.settings.redundant) - (phase == k.OVER_SAMPLE).sum(axis=1)
     alive = c.stage != k.LEFT
     told = c.state.group[c.rows]
     kinds = ((k.EVENT_REWARD, k.REWARDED), (k.EVENT_STEP, k.STEPPING), (k.EVENT_REPAIR, k.REPAIRING))
@@ -219,7 +220,8 @@ def targets(c):
 def work(c):
     """Generated = trained + wasted + what unfinished groups hold, of the stretches that are over."""
     sums = c.sums
-    kept = c.state.sample.done[c.codes[np.repeat(c.fate == k.UNFINISHED, c.settings.samples)]].sum()
+    held = np.repeat(c.fate == k.UNFINISHED, c.settings.samples) & (c.phase != k.CANCELLED)
+    kept = c.state.sample.done[c.codes[held]].sum()
     return abs(sums.generated - sums.trained_work - sums.wasted_work - kept) <= 1e-9 * max(sums.generated, 1.0)
 
 

@@ -41,6 +41,10 @@ def work(draw, found, exact):
     found["accept"] = draw(some(1.0, 0.7, 0.4))
 
 
+def redundant(draw, found, exact):
+    found["redundant"] = draw(st.integers(1, 3))
+
+
 def rewards(draw, found, exact):
     found["reward"] = draw(SECONDS if exact else SMOOTH)
     found["reward_holds"] = draw(st.booleans())
@@ -142,10 +146,39 @@ def permits(draw, found, exact):
     found["permits"] = draw(st.integers(1, 6))
 
 
+def adapting(draw, found, exact):
+    found["permits"] = draw(st.integers(2, 12))
+    found["target_staleness"] = draw(some(0.0, 0.5, 1.0, 1.5))
+
+
+def rounds(draw, found, exact):
+    found.update(rounds=True, tickets=None, capacity=None, max_age=None, age_action="drop", lead=None, prefetch=0)
+    found.update(max_uses=1, visible="completion", window=None, recent=0.0, accept=draw(some(1.0, 0.7, 0.4)))
+    found["order"] = draw(some("done", "oldest_start"))
+    for name in ("epoch", "permits", "target_staleness"):
+        found.pop(name, None)
+    found["quantum"] = draw(st.integers(1, len(found["rates"])))
+
+
+def rolling(draw, found, exact):
+    places = len(found["rates"])
+    if places == 1:
+        found["rates"], places = found["rates"] * 2, 2
+        found.pop("offsets", None)
+    found["rolling"] = True
+    found["servers"] = draw(st.integers(2, min(3, places)))
+    found["sync_time"] = draw(some(0.125, 0.5, 2.0) if exact else some(0.3, 1.1))
+    found["trainer_waits"] = True
+    found["generator_pauses"] = draw(st.booleans())
+    if found["mode"] == "drain":
+        found["mode"] = draw(some("keep", "restart", "pin", "reprefill"))
+
+
 FEATURES = {
     "servers": servers,
     "offsets": offsets,
     "work": work,
+    "redundant": redundant,
     "rewards": rewards,
     "turns": turns,
     "trainer": trainer,
@@ -162,6 +195,9 @@ FEATURES = {
     "replay": replay,
     "epochs": epochs,
     "permits": permits,
+    "adapting": adapting,
+    "rounds": rounds,
+    "rolling": rolling,
 }
 """Parts of the model that an example may switch on; later ones read what earlier ones have set."""
 
@@ -180,6 +216,8 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
             feature(draw, found, exact)
     if found["mode"] not in modes:
         found["mode"] = modes[0]
+    if found["mode"] == "drain":
+        found.pop("rolling", None)
     if found.get("age_action") == "wait" and found["tickets"] is None:
         found["age_action"] = "drop"
     if found.get("accept", 1.0) < 1.0 and found.get("release_dropped") == "never":

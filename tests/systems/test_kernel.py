@@ -94,6 +94,7 @@ SETTINGS = [
     ("batches_per_publish", 2, {}),
     ("difficulty", lognormal(1.0, 0.3), {}),
     ("accept", 0.6, {}),
+    ("redundant", 1, {}),
     ("prompt", 3.0, {"mode": "reprefill", "prefill_speedup": 4.0}),
     ("servers", 2, {"slots": 3}),
     ("slots", 4, {}),
@@ -115,6 +116,8 @@ SETTINGS = [
     ("capacity", 3, BUFFERED),
     ("epoch", 3, {}),
     ("permits", 5, {}),
+    ("target_staleness", 0.5, {"permits": 12}),
+    ("rounds", True, {"tickets": None, "quantum": 3, "accept": 0.6, "load": 0.5, "train_time": None}),
     ("overflow", "drop_oldest", BUFFERED),
     ("overflow", "close", BUFFERED),
     ("visible", "publish", {**SHOWN, "visible": "completion"}),
@@ -132,6 +135,7 @@ SETTINGS = [
     ("sync_time", 0.5, {}),
     ("trainer_waits", False, SYNCED),
     ("generator_pauses", False, SYNCED),
+    ("rolling", True, {**SYNCED, "servers": 3}),
     ("prefill_speedup", 4.0, {"mode": "reprefill", "prompt": 2.0}),
     ("failure_rate", 0.1, FAILING),
     ("restart_delay", 0.25, FAILING),
@@ -210,7 +214,11 @@ def conserved_groups(system, timeline, batches, samples):
     assert (np.bincount(uses["group"], minlength=len(trained)) == g["uses"]).all()
     assert ((g["uses"] > 0) == trained).all() and ((g["batch"] >= 0) == trained).all()
     assert g["uses"].max(initial=0) <= (system.max_uses or batches)
-    assert (np.bincount(s["group"]) == samples).all() and (s["fate"] == np.repeat(g["fate"], samples)).all()
+    started = samples + system.redundant
+    cancelled = s["fate"] == "cancelled"
+    assert (np.bincount(s["group"]) == started).all()
+    assert (s["fate"] == np.repeat(g["fate"], started))[~cancelled].all()
+    assert (np.bincount(s["group"][~cancelled])[trained] == samples).all()
 
 
 def conserved_times(system, timeline, samples):

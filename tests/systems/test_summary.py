@@ -27,6 +27,13 @@ def test_rows_that_are_used_again_change_nothing(system, batches, samples, seed)
     assert lean == full
 
 
+def kept_codes(record, system, group, samples):
+    """Rows of the samples that trained groups keep, `[groups, samples]`."""
+    started = samples + system.redundant
+    code = group[:, None] * started + np.arange(started)
+    return code[record.samples["fate"][code] == "trained"].reshape(-1, samples)
+
+
 @settings(max_examples=60)
 @given(
     system=systems(exact=False),
@@ -51,7 +58,7 @@ def test_the_summary_is_what_the_record_says(system, batches, samples, warm, see
     flight = groups["v_done"][group] - groups["v_start"][group]
     assert found["in_flight"] == pytest.approx(flight.mean())
     assert found["in_queue"] == pytest.approx((stale - flight).mean())
-    code = group[:, None] * samples + np.arange(samples)
+    code = kept_codes(record, system, group, samples)
     work = record.samples["work"][code]
     assert found["mean_length_trained"] == pytest.approx(work.mean())
     assert warm or found["mean_length_generated"] == pytest.approx(record.samples["work"].mean())
@@ -77,7 +84,7 @@ def test_token_staleness_is_the_mean_over_many_tokens(mode):
             reject()
         tokens = 400
         versions = token_versions(record, tokens)
-        code = record.uses["group"][:, None] * samples + np.arange(samples)
+        code = kept_codes(record, system, record.uses["group"], samples)
         stale = record.batches["version"][record.uses["batch"]][:, None] - versions[code].mean(axis=-1)
         work = record.samples["work"][code]
         crossed.append(bool((versions[code, -1] > versions[code, 0]).any()))

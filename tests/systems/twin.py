@@ -29,9 +29,11 @@ class Twin(Buffer):
 
     def __init__(self, system, samples_per_group, draws):
         super().__init__(system, draws)
-        self.n, self.target_batches = samples_per_group, 0
+        self.kept, self.target_batches = samples_per_group, 0
+        self.n = samples_per_group + system.redundant
         self.instant = system.token_time == 0.0 and not any(draws.train_times)
         self.v_t, self.started, self.trained, self.packings = 0, 0, 0, 0
+        self.allowed, self.stalenesses = INFINITE if system.permits is None else system.permits, []
         self.training = self.wanted = self.on_way = self.waiting_snapshot = False
         self.tickets = INFINITE if system.tickets is None else system.tickets
         self.late_tickets = self.entries = self.targets = 0
@@ -87,7 +89,9 @@ class Twin(Buffer):
         while not self.closed() and self.tickets >= q and len(self.free) >= q:
             if self.s.lead is not None and self.packings // self.s.batches_per_publish - self.v_g > self.s.lead:
                 return
-            if self.s.permits is not None and self.permitted >= self.s.permits:
+            if self.permitted >= self.allowed:
+                return
+            if self.s.rounds and self.round_is_on():
                 return
             if self.s.overflow == "close" and self.s.capacity is not None and len(self.buffer) >= self.s.capacity:
                 return
@@ -97,6 +101,12 @@ class Twin(Buffer):
             places = [self.free.pop(0) for _ in range(q)]
             for place in places:
                 self.admit_group(place)
+
+    def round_is_on(self):
+        """A round is generated, scored, large enough, packed, in training, or its weights are not installed."""
+        going = any(group.stage in ("generation", "scoring") for group in self.groups.values())
+        enough = len(self.buffer) >= self.s.groups_per_batch
+        return going or enough or self.packings > self.trained or self.v_t > self.v_g or self.waiting_snapshot
 
     def asked(self):
         """Groups admitted that are not lost."""
@@ -124,7 +134,7 @@ class Twin(Buffer):
             t_submit=self.now,
             v_submit=self.v_g,
             missing=self.n,
-            unscored=self.n,
+            unscored=self.kept,
             t_done=None,
             v_done=-1,
             t_ready=None,
@@ -166,6 +176,7 @@ class Twin(Buffer):
                 v_start=-1,
                 v_end=-1,
                 v_ready=-1,
+                cancelled=False,
                 breakpoints=[],
                 timer=None,
             )
@@ -178,7 +189,7 @@ class Twin(Buffer):
 
     def dispatch(self):
         """Samples go to their servers in the order of their numbers while there are permits."""
-        while self.outside and (self.s.permits is None or self.permitted < self.s.permits):
+        while self.outside and self.permitted < self.allowed:
             self.permitted += 1
             sample = self.outside.pop(0)
             sample.permit = True
@@ -206,6 +217,9 @@ class Twin(Buffer):
         self.packings += 1
         if self.s.release == "dequeue":
             self.tickets += self.s.groups_per_batch
+        if self.s.rounds:
+            for group in list(self.buffer):
+                self.drop(group, "dropped_overflow")
         return True
 
     def can_start(self):
@@ -222,6 +236,7 @@ class Twin(Buffer):
         self.training = True
         for group in taken:
             group.uses += 1
+            self.stalenesses.append(self.v_t - self.v_head(group))
             if group.fate == "unfinished":
                 group.fate, group.batch, group.stage = "trained", number, "left"
                 group.t_left, group.v_left = self.now, self.v_g
@@ -237,7 +252,7 @@ class Twin(Buffer):
                 self.dispatch()
                 self.admit()
         else:
-            work = sum(sample.work for group in taken for sample in group.samples)
+            work = sum(sample.work for group in taken for sample in group.samples if not sample.cancelled)
             self.after(self.draws.train_times[number] + self.s.token_time * work, TRAIN_END, self.train_end)
         return True
 
@@ -262,13 +277,41 @@ class Twin(Buffer):
         if self.s.mode == "drain" and any(group.missing and group.stage != "left" for group in self.groups.values()):
             return False
         self.wanted = False
-        if self.s.sync_time == 0.0:
+        if self.s.rolling:
+            self.take_weights(self.servers[0])
+        elif self.s.sync_time == 0.0:
             self.install()
         else:
             if self.s.generator_pauses:
                 self.pause(True)
             self.after(self.s.sync_time, INSTALL, self.install)
         return True
+
+    def take_weights(self, server):
+        """One server loads the weights, paused or not; those after it write on with what they have."""
+        server.paused = self.s.generator_pauses
+        self.set_speed(server)
+        self.after(self.s.sync_time, INSTALL, self.loaded, server)
+
+    def loaded(self, server):
+        server.version += 1
+        server.paused = False
+        self.set_speed(server)
+        self.switch([server])
+        if server is self.servers[-1]:
+            self.install()
+        else:
+            self.take_weights(self.servers[server.number + 1])
+
+    def adapt(self):
+        """Halve the samples under way where what was trained since the last install is too stale, else add a group."""
+        if self.s.target_staleness is None:
+            return
+        if sum(self.stalenesses) > self.s.target_staleness * len(self.stalenesses):
+            self.allowed = max(1, self.allowed // 2)
+        else:
+            self.allowed = min(self.s.permits, self.allowed + self.n)
+        self.stalenesses = []
 
     def levels(self):
         stages = [group.stage for group in self.groups.values()]
@@ -286,6 +329,10 @@ class Twin(Buffer):
         publish = self.publishes[-1]
         publish.t_install, publish.levels = self.now, self.levels()
         self.v_g += 1
+        self.adapt()
+        if not self.s.rolling:
+            for server in self.servers:
+                server.version = self.v_g
         if self.s.release == "publish":
             self.tickets += self.s.groups_per_batch * self.s.batches_per_publish
         self.tickets, self.late_tickets = self.tickets + self.late_tickets, 0
@@ -294,6 +341,7 @@ class Twin(Buffer):
             group.visible = True
         self.pause(False)
         self.cut("publish")
-        self.switch()
+        if not self.s.rolling:
+            self.switch(self.servers)
         if self.waiting_snapshot:
             self.snapshot()

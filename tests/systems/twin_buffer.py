@@ -19,16 +19,33 @@ class Buffer(Servers):
         group = self.groups[sample.group]
         group.missing -= 1
         if group.missing == 0:
-            group.t_done, group.v_done, group.stage = self.now, self.v_g, "scoring"
-            may_block = self.s.capacity is not None and self.s.overflow == "block"
-            if not self.s.reward_holds and not may_block:
-                self.free_place(group)
+            self.generated_all(group)
+
+    def generated_all(self, group):
+        group.t_done, group.v_done, group.stage = self.now, self.server(group).version, "scoring"
+        may_block = self.s.capacity is not None and self.s.overflow == "block"
+        if not self.s.reward_holds and not may_block:
+            self.free_place(group)
+
+    def cancel(self, group):
+        """Enough samples are in: the others leave, and those that wait for their slots start."""
+        for sample in group.samples:
+            if sample.state != "scored":
+                self.remove(sample)
+                sample.cancelled = True
+        if group.missing:
+            group.missing = 0
+            self.generated_all(group)
+        for server in self.servers:
+            self.set_speed(server)
+            self.fill(server)
 
     def reward_over(self, sample):
         group = self.groups[sample.group]
         group.unscored -= 1
         if group.unscored:
             return
+        self.cancel(group)
         if not self.draws.accepted(group.number):
             self.leave(group, "rejected")
         elif self.has_room() and not self.blocked:
@@ -78,7 +95,8 @@ class Buffer(Servers):
         if group in self.blocked:
             self.blocked.remove(group)
         for sample in group.samples:
-            self.remove(sample)
+            if not sample.cancelled:
+                self.remove(sample)
         self.leave(group, fate)
         if fate == "dropped_age" and self.s.age_action == "requeue":
             self.requeued.append(group.prompt)
@@ -94,7 +112,7 @@ class Buffer(Servers):
         return self.v_head(group)
 
     def v_head(self, group):
-        return min((s.v_start for s in group.samples if s.t_start is not None), default=None)
+        return min((s.v_start for s in group.samples if s.t_start is not None and not s.cancelled), default=None)
 
     def over_age(self, group):
         stamp = self.stamp(group)
@@ -125,6 +143,8 @@ class Buffer(Servers):
     def choose(self):
         """The groups of the next batch, or none."""
         p, first = self.s.groups_per_batch, self.first_missing()
+        if self.s.rounds and any(group.stage in ("generation", "scoring") for group in self.groups.values()):
+            return []
         if self.s.age_action == "wait" and first is not None and self.planned() - first.v_submit >= self.s.max_age:
             return []
         eligible = [group for group in self.buffer if group.visible]

@@ -20,7 +20,16 @@ class Servers:
         self.generated = 0.0  # summed over time, beside the books that samples keep
         self.servers = [
             SimpleNamespace(
-                number=n, speed=self.curve(0), t_0=0.0, w_0=0.0, known=(0.0, 0.0), active=[], queue=[], held=0
+                number=n,
+                speed=self.curve(0),
+                t_0=0.0,
+                w_0=0.0,
+                known=(0.0, 0.0),
+                active=[],
+                queue=[],
+                held=0,
+                version=0,
+                paused=False,
             )
             for n in range(system.servers)
         ]
@@ -67,7 +76,7 @@ class Servers:
         return value if time == self.now else server.w_0 + (self.now - server.t_0) * server.speed
 
     def set_speed(self, server):
-        speed = 0.0 if self.paused else self.curve(len(server.active))
+        speed = 0.0 if self.paused or server.paused else self.curve(len(server.active))
         if speed != server.speed:
             server.w_0 = self.clock(server)
             server.t_0, server.speed = self.now, speed
@@ -142,8 +151,9 @@ class Servers:
             self.join(sample)
 
     def end(self, sample):
-        sample.t_end, sample.v_ready = self.now, self.v_g
-        sample.v_end = sample.v_start if self.s.mode == "pin" else self.v_g
+        version = self.server(sample).version
+        sample.t_end, sample.v_ready = self.now, version
+        sample.v_end = sample.v_start if self.s.mode == "pin" else version
         sample.state = "scoring"
         seconds = self.draws.reward(sample.number) if self.s.reward is not None else 0.0
         if not self.s.reward_holds:
@@ -189,8 +199,8 @@ class Servers:
         """Write on, or, where nothing is written, start."""
         if sample.fresh:
             sample.fresh = False
-            sample.t_start, sample.v_start = self.now, self.v_g
-            sample.breakpoints = [(0.0, self.v_g)]
+            sample.t_start, sample.v_start = self.now, self.server(sample).version
+            sample.breakpoints = [(0.0, sample.v_start)]
             self.new_attempt(sample)
         self.activate(sample)
 
@@ -220,13 +230,15 @@ class Servers:
     def in_flight(self):
         return [sample for sample in self.samples.values() if sample.state not in ("scoring", "scored", "gone")]
 
-    def switch(self):
-        """What an install does to samples in flight."""
+    def switch(self, servers):
+        """What an install on servers does to their samples in flight."""
         for sample in self.in_flight():
+            if self.server(sample) not in servers:
+                continue
             if self.s.mode == "restart":
                 self.restart(sample)
             elif self.s.mode in ("keep", "reprefill") and not sample.fresh:
-                sample.breakpoints.append((self.done(sample), self.v_g))
+                sample.breakpoints.append((self.done(sample), self.server(sample).version))
                 if self.s.mode == "reprefill" and sample.state == "active":
                     done = self.done(sample)
                     self.stretch(sample, done, (self.s.prompt + done) / self.s.prefill_speedup)

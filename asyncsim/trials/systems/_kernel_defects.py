@@ -141,3 +141,26 @@ def dropped_counted_as_trained(system: Mistaken, state: State) -> None:
     batch = np.minimum(np.searchsorted(starts, state.moment.t_left[rows]), starts.size - 1)
     group.fate[rows], group.batch[rows] = k.TRAINED, batch
     group.v_trained[rows] = state.batch.version[batch]
+
+
+@_plant(when=1.0)
+def keeps_any(system: Mistaken, state: State) -> None:
+    """The record says of every group that the samples of smallest number were kept, whichever were in first."""
+    phase = state.sample.phase[: state.run.admitted * state.settings.samples].reshape(-1, state.settings.samples)
+    finished = (phase == k.CANCELLED).any(axis=1)
+    first = np.arange(state.settings.samples) < state.settings.samples - state.settings.redundant
+    phase[finished] = np.where(first, k.OVER_SAMPLE, k.CANCELLED)
+
+
+@_plant(when=1.0)
+def cancelled_counted_as_trained(system: Mistaken, state: State) -> None:
+    """The record says of cancelled samples what became of their groups."""
+    cancelled = state.sample.phase == k.CANCELLED
+    state.sample.phase[cancelled] = k.OVER_SAMPLE
+
+
+@_plant(when=1.0)
+def cancelled_run_on(system: Mistaken, state: State) -> None:
+    """Cancelled samples are written to their end before they are thrown away."""
+    cancelled = state.sample.phase == k.CANCELLED
+    state.sample.wasted[cancelled] = state.sample.work[cancelled]

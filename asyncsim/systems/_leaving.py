@@ -1,0 +1,213 @@
+"""Samples and groups that leave before they are over, compiled: cancelled samples, and groups cut for their age."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim.systems._buffer import cut_buffer, discard, free_place, over_age, unlink
+from asyncsim.systems._compile import compiled
+from asyncsim.systems._engine import (
+    ROW_MASK,
+    account,
+    clock,
+    serve,
+    server_of,
+    set_speed,
+    target_of,
+    version_of,
+    work_written,
+)
+from asyncsim.systems._heaps import heapify, ring_put, timed_heapify, timed_move
+from asyncsim.systems._state import (
+    CANCELLED,
+    CUT_SAMPLE,
+    DROPPED_AGE,
+    EVENT_PLACE,
+    IN_GENERATION,
+    IN_QUEUE,
+    IN_SCORING,
+    OUTSIDE,
+    OVER_SAMPLE,
+    REPAIRING,
+    REWARDED,
+    STARTING,
+    STEPPING,
+    WRITING,
+)
+
+
+@compiled
+def end_generation(state, row, now):
+    """All samples of a group have ended, or as many as it needs are in."""
+    settings, run, group = state.settings, state.run, state.group[row]
+    group.v_done = version_of(state, server_of(state, row * settings.samples))
+    state.moment[row].t_done = now
+    group.stage = IN_SCORING
+    run.in_flight -= 1
+    run.scoring += 1
+    if not settings.place_holds:
+        free_place(state, row, now)
+
+
+@compiled
+def leave_server(state, code, now):
+    """A sample of a group that is cut gives up what it holds; heaps and queues are cleaned afterwards."""
+    settings, run, sample = state.settings, state.run, state.sample[code]
+    s, phase = server_of(state, code), sample.phase
+    holds = phase in (WRITING, STARTING, REPAIRING)
+    # Account for what it has written.
+    if phase in (WRITING, STARTING):
+        at = clock(state, s, now)
+        done = min(work_written(state, code, at), target_of(state, code))
+        if phase == WRITING:
+            account(state, code, s, at, done)
+        state.server[s].active -= 1
+        run.active -= 1
+    # Release its slot.
+    if (phase == STEPPING and settings.environment_holds) or (phase == REWARDED and settings.reward_holds):
+        holds = True
+    if holds:
+        state.server[s].held -= 1
+        run.holding -= 1
+    # Release its permit.
+    if phase == OUTSIDE:
+        # Only the group that was admitted last has samples outside.
+        run.outside_from = run.outside_to
+    elif phase < REWARDED or (phase == REWARDED and settings.reward_holds):
+        run.permitted -= 1
+    # Mark the sample as cut.
+    if phase < OVER_SAMPLE:
+        if phase != REWARDED:
+            sample.wasted += sample.done
+        sample.phase = CUT_SAMPLE
+
+
+@compiled
+def sweep_server(state, s):
+    """Take samples that are out, cut or cancelled, out of a server's heap and queue."""
+    settings, server = state.settings, state.server[s]
+    o, end = s * settings.room, 0
+    # Compact the heap of completions.
+    for i in range(server.heap):
+        if state.sample[state.codes[o + i] & ROW_MASK].phase < CUT_SAMPLE:
+            state.keys[o + end], state.codes[o + end] = state.keys[o + i], state.codes[o + i]
+            end += 1
+    server.heap = end
+    heapify(state.keys, state.codes, o, end)
+    # Compact the queue for slots.
+    end = 0
+    for i in range(server.waiting):
+        code = state.queue[o + (server.waiting_head + i) % settings.room]
+        if state.sample[code].phase < CUT_SAMPLE:
+            state.scratch[end] = code
+            end += 1
+    for i in range(end):
+        state.queue[o + i] = state.scratch[i]
+    server.waiting, server.waiting_head = end, 0
+
+
+@compiled
+def sweep_clock(state):
+    """Take samples that are out from among those that await their work, and out of the wall clock's events."""
+    run = state.run
+    # Compact samples that await their work.
+    end = 0
+    for i in range(run.pending):
+        if state.sample[state.pending[i]].phase < CUT_SAMPLE:
+            state.pending[end] = state.pending[i]
+            end += 1
+    run.pending = end
+    # Compact the events of the wall clock.
+    end = 0
+    for i in range(run.timed):
+        if state.timed[i].what & 3 == EVENT_PLACE or state.sample[state.timed[i].what >> 2].phase < CUT_SAMPLE:
+            timed_move(state.timed, end, i)
+            end += 1
+    run.timed = end
+    timed_heapify(state.timed, end)
+
+
+@compiled
+def cancel_rest(state, row, now):
+    """As many samples of a group as it needs are in: the others leave, what they wrote is wasted."""
+    settings, sums, group = state.settings, state.sums, state.group[row]
+    timed, head = 0, state.run.snapshots
+    for code in range(row * settings.samples, (row + 1) * settings.samples):
+        sample = state.sample[code]
+        phase = sample.phase
+        if phase == OVER_SAMPLE:
+            head = min(head, np.int64(sample.v_start))
+        else:
+            leave_server(state, code, now)
+            sums.wasted_work += sample.done
+            sample.phase = CANCELLED
+            timed += phase >= STEPPING or phase == STARTING
+    # The group has the head of those that it keeps.
+    group.v_head = head
+    if group.missing > 0:
+        group.missing = 0
+        end_generation(state, row, now)
+    # Clean the queues they stood in and serve the freed slots.
+    s = np.int64(group.place) % settings.servers
+    sweep_server(state, s)
+    if timed > 0:
+        sweep_clock(state)
+    set_speed(state, s, now)
+    serve(state, s, now)
+
+
+@compiled
+def cut_group(state, row, now):
+    """A group that has not entered the buffer is dropped for its age."""
+    settings, run, group = state.settings, state.run, state.group[row]
+    for code in range(row * settings.samples, (row + 1) * settings.samples):
+        leave_server(state, code, now)
+    stage = group.stage
+    if stage == IN_GENERATION or settings.place_holds:
+        free_place(state, row, now)
+    if stage == IN_GENERATION:
+        run.in_flight -= 1
+        run.unstarted -= group.v_head < 0
+    elif stage == IN_SCORING:
+        run.scoring -= 1
+    unlink(state, row)
+    discard(state, row, DROPPED_AGE, now)
+
+
+@compiled
+def cut(state, now):
+    """The age rule: groups older than the planned version allows are dropped; whether there are any."""
+    settings, run = state.settings, state.run
+    # Cut finished groups.
+    planned = run.packs // settings.batches_per_publish
+    changed = cut_buffer(state, planned, now)
+    if not settings.reaches_all:
+        return changed
+    # Cut groups blocked before the buffer.
+    dropped, waiting = 0, run.blocked
+    run.blocked = 0
+    for i in range(waiting):
+        row = state.blocked[(run.blocked_head + i) % state.blocked.shape[0]]
+        if over_age(state, row, planned):
+            cut_group(state, row, now)
+            dropped += 1
+        else:
+            ring_put(state.blocked, 0, state.blocked.shape[0], run.blocked_head, run.blocked, row)
+            run.blocked += 1
+    # Cut groups in generation and scoring.
+    row = run.first_row
+    while row >= 0:
+        after = state.group[row].after
+        if state.group[row].stage != IN_QUEUE and over_age(state, row, planned):
+            cut_group(state, row, now)
+            dropped += 1
+        row = after
+    if dropped == 0:
+        return changed
+    # Clean queues and serve the freed slots.
+    sweep_clock(state)
+    for s in range(settings.servers):
+        sweep_server(state, s)
+        set_speed(state, s, now)
+        serve(state, s, now)
+    return True

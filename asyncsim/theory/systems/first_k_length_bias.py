@@ -1,0 +1,109 @@
+r"""A group that keeps the first k of its n samples keeps short ones: the k smallest of n works.
+
+All n start together, each is written by itself, and the n - k that are left are cancelled when the k-th ends. With
+X_(1) <= ... <= X_(n) the works in order: mean length of a trained sample (1/k) sum_{j<=k} E X_(j), work of the group's
+end E X_(k), and of what is written the share (n - k) E X_(k) / (sum_{j<=k} E X_(j) + (n - k) E X_(k)) wasted.
+Derivation: a sample of work x is kept iff fewer than k of the n - 1 others are shorter. So the sum is n E[X P(Bin(n -
+1, F(X)) < k)]; a cancelled one has written X_(k). Quantiles turn both into integrals over u = F(x). Values that tie are
+kept by number, which changes no length. Exponential of mean mu: E X_(j) = mu (1/n + 1/(n-1) + ... + 1/(n-j+1)).
+Domain: k <= n; a slot for every sample from the start, one speed, rewards at once. Any law of finite mean, with prompts
+that all have one difficulty. Second route: the exponential's closed form, else the integral of P(X_(j) > x) for each j.
+Source: derived; order statistics are textbook.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import bdtr, betainc, betaln
+
+from asyncsim.base import checks
+from asyncsim.base.laws import Law
+from asyncsim.theory import _engines, _work
+from asyncsim.theory._declared import Count
+from asyncsim.theory._stated import stated
+
+_MOST = 256
+_STEP = 1.0 / 64.0
+"""Spacing of the trapezoidal rule in the log odds of u: the integrand is analytic, so only rounding remains."""
+
+
+class _Setting(_engines.Engines):
+    length = _engines.work(example="lognormal:1.0:0.8")
+    started = Count(1, _MOST, typical=(2, 12), example=12, unit="samples", doc="n, samples that a group starts")
+    kept = Count(1, _MOST, typical=(1, 12), example=8, unit="samples", doc="k, samples that it waits for and keeps")
+
+    def joint(self) -> None:
+        """A group cannot keep more samples than it starts."""
+        checks.integer("kept", self.kept, 1, "start more samples than are kept, or as many", self.started)
+
+    @classmethod
+    def drawn(cls, draw: _engines.Draw) -> dict[str, object]:
+        """As many kept as are started, or fewer."""
+        point = super().drawn(draw)
+        return point | {"kept": min(point["kept"], point["started"])}
+
+
+def _quantities(n: int, k: int, total: float, last: float) -> dict[str, float]:
+    """From the mean sum of the k smallest and the mean of the k-th."""
+    cancelled = (n - k) * last
+    return {"mean_length": total / k, "last": last, "wasted": cancelled / (total + cancelled)}
+
+
+def _predict(s: _Setting) -> dict[str, float]:
+    n, k, law = s.started, s.kept, s.length
+    if law.kind in ("constant", "empirical"):
+        return _quantities(n, k, *_of_values(law, n, k))
+    # Far out a Pareto law's quantile grows as a power of the odds.
+    decay = 1.0 - 1.0 / law.parameters[1] if law.kind == "pareto" and k == n else 1.0
+    odds = np.arange(-42.0, 42.0 / decay, _STEP)
+    above = 1.0 / (1.0 + np.exp(odds))
+    below = 1.0 / (1.0 + np.exp(-odds))
+    x = _work.exceeded(law, above) * below * above * _STEP
+    is_kept = betainc(n - k, k, above) if k < n else np.ones_like(above)
+    is_last = np.exp((k - 1) * np.log(below) + (n - k) * np.log(above) - betaln(k, n - k + 1))
+    return _quantities(n, k, float(n * (x @ is_kept)), float(x @ is_last))
+
+
+def _of_values(law: Law, n: int, k: int) -> tuple[float, float]:
+    """Sum of the k smallest and the k-th, from the gaps between values: P(X_(j) > v) for each j."""
+    values = np.concatenate([[0.0], np.unique(law.parameters)])
+    below = 1.0 - law.survival(values[:-1])
+    beyond = np.diff(values) @ np.stack([bdtr(j - 1, n, below) for j in range(1, k + 1)], axis=1)
+    return float(beyond.sum()), float(beyond[-1])
+
+
+def _cross_check(s: _Setting) -> dict[str, float]:
+    n, k, law = s.started, s.kept, s.length
+    if law.kind == "exponential":
+        each = law.mean() * np.cumsum(1.0 / (n - np.arange(k)))
+    else:
+        each = np.array([law.expected_least(j, n) for j in range(1, k + 1)])
+    return _quantities(n, k, float(each.sum()), float(each[-1]))
+
+
+def _runs_on(s: _Setting) -> dict[str, float]:
+    right = _predict(s)
+    whole = s.started * s.length.mean()
+    return right | {"wasted": 1.0 - s.kept * right["mean_length"] / whole}
+
+
+def _of_kept(s: _Setting) -> dict[str, float]:
+    law, k = s.length, s.kept
+    return _quantities(s.started, k, k * law.mean(), law.expected_max(k))
+
+
+claim = stated(
+    id="systems/first-k-length-bias",
+    statement="a group that ends with the first k of its n samples keeps the k shortest: their mean, end and waste",
+    kind="expectation",
+    status="exact",
+    point=_Setting,
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: order statistics",
+    formula_defects={
+        "lengths taken to be unbiased": lambda s: _predict(s) | {"mean_length": s.length.mean()},
+        "the longest of k instead of the k-th of n": _of_kept,
+        "cancelled samples written to their end": _runs_on,
+    },
+)
