@@ -103,6 +103,7 @@ class Spec:
         policy = self.trained_policy
         self._check_device(policy)
         self._check_drawing()
+        self._check_cache(policy)
         sizes = (self.system.groups_per_batch, self.samples_per_group, self.task.horizon)
         minibatches.check(
             self.parts, self.cut_between, self.advantages_from, sizes, self.method.advantage, self.sampling
@@ -178,6 +179,14 @@ class Spec:
             "late for a task that pays by token",
             "its worlds cannot be taken up again; use drawing='late'",
         )
+
+    def _check_cache(self, policy: Policy) -> None:
+        """Refuse old keys and values where no sample goes on under new weights, or where it reads its text again."""
+        mode = getattr(self.system, "mode", None)
+        bound = f"'reread' where installs {mode} samples in flight"
+        remedy = "use a system whose mode is 'keep', or an imposed schedule"
+        fits = mode in (None, "keep") or getattr(policy, "cache", "reread") == "reread"
+        checks.require(fits, "policy.cache", "keep", bound, remedy)
 
     def _check_outputs(self, policy: Policy) -> None:
         lacking = {*self.method.outputs, *self.method.advantage.outputs} - set(policy.outputs)

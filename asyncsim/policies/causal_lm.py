@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.learning.batch import Batch, Draws
+from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._policy import Act, Forward, Plain, count
 
@@ -35,6 +36,7 @@ class CausalLM(Plain):
     train_layers: int | None
     micro_batch: int | None
     recipe: Recipe | None
+    cache: str = "reread"
 
     outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy")
     together: ClassVar[int | None] = 1
@@ -48,6 +50,14 @@ class CausalLM(Plain):
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
         """Whether it samples with other numerics than it is trained with.
+
+        A kept cache counts as such: it samples from what no weights alone would say.
+        """
+        return self.rounds or self.cache == "keep"
+
+    @property
+    def rounds(self) -> bool:
+        """Whether sampler and trainer round differently.
 
         In bfloat16 always: token by token from a cache it rounds otherwise than in one pass over the whole text.
         """
@@ -84,26 +94,27 @@ class CausalLM(Plain):
 
     def remember(self, seen: Tensor) -> Memory:
         """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for the tokens to come."""
+        from asyncsim.policies._language_keeping import Kept
         from asyncsim.policies._language_prompts import lay_out
         from asyncsim.policies._language_sampling import Memory
 
         ids = seen.reshape(-1, seen.shape[-1])
-        return Memory(lay_out(ids, self.context), self.context, ids.new_zeros(ids.shape[0], 0))
+        kept = Kept(len(ids)) if self.cache == "keep" else None
+        return Memory(lay_out(ids, self.context), self.context, ids.new_zeros(ids.shape[0], 0), kept)
 
     def recall(self, memory: Memory, row: int) -> Memory:
         """What is remembered of one sample alone."""
         return memory.cut(row)
 
     def packed(self, memory: Memory) -> dict[str, Any]:
-        """Prompts and actions; caches are made again with the next weights."""
-        return {"prompts": asdict(memory.prompts), "actions": memory.actions}
+        """Prompts, actions and kept caches; others are made again with the next weights."""
+        return memory.packed()
 
     def unpacked(self, tree: dict[str, Any]) -> Memory:
-        """The memory that `packed` wrote, without caches."""
-        from asyncsim.policies._language_prompts import Prompts
+        """The memory that `packed` wrote."""
         from asyncsim.policies._language_sampling import Memory
 
-        return Memory(Prompts(**tree["prompts"]), self.context, tree["actions"])
+        return Memory.unpacked(tree, self.context)
 
     def act(
         self,
@@ -116,23 +127,32 @@ class CausalLM(Plain):
     ) -> Act:
         """Tokens by inverse CDF, int64 `[R, G, N]`, and `log_prob` of the distribution that they were drawn from.
 
-        Where weights change inside a response, it is read again with the new ones: pi_v(a | everything before).
+        Where weights change inside a response, it is read again with the new ones: pi_v(a | everything before). With
+        cache="keep" it goes on with the old entries, and `stale_cache` says of which tokens that is so.
         """
         from asyncsim.policies._language_sampling import draw
 
         memory = self.remember(seen) if memory is None else memory
         active = torch.ones(seen.shape[:3], dtype=torch.bool) if active is None else active
         with torch.no_grad():
-            action, log_prob = draw(self.model, self._distribution, self.sampler, view, memory, draws, token, active)
-        return Act(action, {"log_prob": log_prob})
+            return Act(*draw(self.model, self._distribution, self.sampler, view, memory, draws, token, active))
 
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
-        from asyncsim.policies._language_scoring import widened
+        return self._log_prob(self.compute, view, batch)
 
-        with torch.no_grad():
-            log_prob = self._scoring(view, batch, ("log_prob",)).values()["log_prob"]
-        return widened(log_prob, tuple(batch.action.shape))
+    def compared(self, view: View, batch: Batch) -> Outputs:
+        """Log-probs of the trainer, `scored_log_prob`; where caches are kept `reread_log_prob` as well.
+
+        These are the sampler's own after a reread. Tokens that saw no old entry have the sampled log-prob, to the bit.
+        """
+        if self.cache == "reread":
+            return super().compared(view, batch)
+        reread, stale = batch.behavior["log_prob"], (batch.behavior["stale_cache"] > 0) & (batch.mask > 0)
+        if bool(stale.any()):
+            there = dataclasses.replace(batch, mask=stale.to(batch.mask.dtype))
+            reread = torch.where(stale, self._log_prob(self.sampler, view, there), reread)
+        return {"scored_log_prob": self.score(view, batch) if self.rounds else reread, "reread_log_prob": reread}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
@@ -143,12 +163,12 @@ class CausalLM(Plain):
 
         names = tuple(checks.one_of("policy output", n, self.outputs, "use a policy that offers it") for n in names)
         with torch.no_grad():
-            return forward(self._scoring(view, batch, names), tuple(batch.action.shape))
+            return forward(self._scoring(self.compute, view, batch, names), tuple(batch.action.shape))
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
-        chosen = {name: getattr(self, name) for name in settings}
+        chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -174,14 +194,23 @@ class CausalLM(Plain):
         network, tokenizer, context, header = _hub.load(self.name, torch.float32)
         return Model(network, lambda: network, self.train_layers), tokenizer, context, header
 
-    def _scoring(self, view: View, batch: Batch, names: tuple[str, ...]) -> Any:
+    def _log_prob(self, form: str, view: View, batch: Batch) -> Tensor:
+        """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`."""
+        from asyncsim.policies._language_scoring import widened
+
+        with torch.no_grad():
+            log_prob = self._scoring(form, view, batch, ("log_prob",)).values()["log_prob"]
+        return widened(log_prob, tuple(batch.action.shape))
+
+    def _scoring(self, form: str, view: View, batch: Batch, names: tuple[str, ...]) -> Any:
         from asyncsim.policies._language_scoring import prepare
 
-        return prepare(self.model, self._distribution, self.compute, self.context, view, batch, names, self.micro_batch)
+        return prepare(self.model, self._distribution, form, self.context, view, batch, names, self.micro_batch)
 
 
 _SAMPLERS = ("float32", "bfloat16", "int8", "float64")
 _TRAINERS = ("float32", "bfloat16", "float64")
+_CACHES = ("reread", "keep")
 
 
 def causal_lm(
@@ -194,6 +223,7 @@ def causal_lm(
     train_layers: int | None = None,
     micro_batch: int | None = None,
     recipe: Mapping[str, Any] | None = None,
+    cache: str = "reread",
 ) -> CausalLM:
     """Causal language model: pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized.
 
@@ -204,7 +234,10 @@ def causal_lm(
     row); `compute`, format of the trainer (bfloat16 rounds otherwise token by token than in one pass over a text, which
     counts as mismatch); `train_layers`, how many of the last blocks are trained, with the final norm
     (default: every weight); `micro_batch`, most sequences in one pass of the trainer (default: all); `recipe`, fields
-    of the "char" model's shape and pretraining (`steps=0`: random weights). Prompts are ids `[R, G, N, L]` padded with
+    of the "char" model's shape and pretraining (`steps=0`: random weights); `cache`, what becomes of keys and values
+    when weights change inside a response: "reread" reads it again with the new ones; "keep" goes on with the old
+    entries, 2 numbers a layer, token and unit of width for every response in flight, in systems whose samples go on
+    under new weights (mode "keep"). Prompts are ids `[R, G, N, L]` padded with
     -1 on the left. Returns a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats,
     `[R, G, N, T]`. Raises `InputError` for settings outside these ranges. Source: textbook.
 
@@ -219,12 +252,13 @@ def causal_lm(
     checks.integer("top_k", top_k, 0, "0 keeps every token", checks.LARGEST)
     checks.one_of("sampler", sampler, _SAMPLERS, "choose a number format")
     checks.one_of("compute", compute, _TRAINERS, "choose a number format")
+    checks.one_of("cache", cache, _CACHES, "say what an install does to keys and values")
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
     checked = _recipe(model, recipe)
     return CausalLM(
-        model, float(temperature), float(top_p), top_k, sampler, compute, train_layers, micro_batch, checked
+        model, float(temperature), float(top_p), top_k, sampler, compute, train_layers, micro_batch, checked, cache
     )
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 import asyncsim as sim
-from tests.contracts.measuring import FROZEN, measure, on
+from tests.contracts.measuring import FROZEN, cached, measure, on
 
 
 def flat(level, N=5, T=1):
@@ -98,6 +98,9 @@ ENDS = {
     "staleness_span": ends_of_ages([(OLD, 0.0), (MIXED, 4.0)]),
     "staleness_max": ends_of_ages([(FRESH, 0.0), ([[7, 7], [2, 7]], 5.0)]),
     "mixed_versions": ends_of_ages([(OLD, 0.0), (MIXED, 1.0)]),
+    "cache_stale": lambda n: (cached(n, 0.0, 0.0), 0.0, cached(n, 0.0, 1.0), 1.0),
+    "cache_gap": lambda n: (cached(n, 0.0, 1.0), 0.0, cached(n, -3.0, 1.0), 3.0),
+    "cache_kl": lambda n: (cached(n, -3.0, 1.0), -6.0, cached(n, 2.0, 1.0), 4.0),
     "update_staleness": lambda n: (measure(n)[0], 0.0, measure(n, system=FROZEN, updates=6)[5], 5.0),
 }
 
@@ -112,6 +115,7 @@ def batches():
     yield {"log_ratio": ALONE * 60.0}
     yield {"log_ratio": ALONE.swapaxes(2, 3)}
     yield {"log_ratio": flat(0.3), "reward": 0.0}
+    yield {"log_ratio": flat(0.0), "stale": 1.0}
     for version in (FRESH, OLD, MIXED):
         yield {"log_ratio": flat(0.0, 2, 2), "version": [[version]]}
 
