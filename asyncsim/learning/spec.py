@@ -33,7 +33,7 @@ _REMEDIES = {
     "value": "use a policy with a critic: policies.mlp(critic=True)",
     "action_value": "use policies.mlp(critic='action')",
     "action_values": "use policies.mlp(critic='action')",
-    "log_probs": "use policies.tabular or policies.mlp with a finite number of actions",
+    "log_probs": "use a policy with a finite number of actions",
     "reference": "use policies.tabular(reference=...)",
     "log_prob": "the quadratic goes with methods.gradient()",
     "loss": "the quadratic goes with methods.gradient()",
@@ -41,6 +41,8 @@ _REMEDIES = {
 """Where an output that a method reads can be had."""
 ELEMENTS = 1 << 22
 """Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
+WIDE = 6
+"""Numbers that a batch holds for each action of each token where a part reads whole distributions."""
 ARRAYS = 10
 """Numbers of 8 bytes that a batch holds for each token at one time."""
 
@@ -116,7 +118,7 @@ class Spec:
         metrics, _ = chosen(self.diagnostics, policy)
         self._check_engine(policy, metrics)
         price = self.price(metrics)
-        checks.memory(self._arrays(policy.size, len(metrics)) | price.arrays())
+        checks.memory(self._arrays(policy.size, len(metrics)) | self._wide_arrays(policy, metrics) | price.arrays())
         _price.check(price)
         self._check_outputs(policy)
         self._check_knobs()
@@ -347,6 +349,18 @@ class Spec:
                 f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
             )
         return sizes
+
+    def _wide_arrays(self, policy: Policy, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
+        """Bytes of whole distributions, where a part asks for them."""
+        asked = {*self.method.outputs, *self.method.advantage.outputs}
+        asked |= {name for part in (*metrics, *self.update.links) for name in getattr(part, "outputs", ())}
+        recorded = getattr(policy, "distributions", False)
+        if not recorded and not {"log_probs", "reference_log_probs"} & asked & set(policy.outputs):
+            return {}
+        tokens = self.together * self.system.groups_per_batch * self.samples_per_group * self.task.horizon
+        each = (8 if self.precision == "float64" else 4) * WIDE * int(getattr(policy, "actions", 1))
+        lower = f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or the vocabulary"
+        return {"log_probs [R, G, N, T, A]": (each * tokens, lower + ", or leave out the parts that read log_probs")}
 
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""

@@ -69,6 +69,13 @@ class Model:
         return [(n, s) for n, s in named if _layer(n) >= first or _last_norm(n)]
 
     @cached_property
+    def vocabulary(self) -> int:
+        """V, the tokens that have a logit."""
+        shape: Any = self.shape
+        head = shape.get_output_embeddings() if hasattr(shape, "get_output_embeddings") else shape.embedding
+        return int(head.weight.shape[0])
+
+    @cached_property
     def size(self) -> int:
         """P."""
         return sum(shape.numel() for _, shape in self.trained)

@@ -296,10 +296,12 @@ def draw(
     draws: Draws,
     token: int,
     active: Tensor,
+    whole: bool = False,
 ) -> tuple[Tensor, Outputs]:
     """Tokens int64 `[R, G, N]` of the active rows and what is recorded of them; 0 elsewhere.
 
-    `log_prob` in nats; where caches are kept `stale_cache`, 1 where the model read an entry that other weights wrote.
+    `log_prob` in nats, and with `whole` that of every token, `log_probs` `[R, G, N, V]`; where caches are kept
+    `stale_cache`, 1 where the model read an entry that other weights wrote.
     """
     shape = active.shape
     uniform, active = draws.uniform(token, 0).reshape(-1), active.reshape(-1)
@@ -307,6 +309,7 @@ def draw(
     action = torch.zeros_like(owner)
     log_prob = torch.zeros(owner.shape, dtype=view.weights["flat"].dtype)
     stale = torch.zeros_like(log_prob)
+    every = log_prob.new_zeros(len(owner), model.vocabulary if whole else 0)
     for one in torch.unique(owner[active]).tolist():
         rows = (active & (owner == one)).nonzero()[:, 0]
         lane = memory.lane(model, view, one, form, rows)
@@ -315,8 +318,11 @@ def draw(
         chosen = choose(log_probs, uniform[rows], which)
         action[rows] = chosen
         log_prob[rows] = log_probs[which, chosen].to(log_prob.dtype)
+        if whole:
+            every[rows] = log_probs[which].to(log_prob.dtype)
         if memory.kept is not None:
             stale[rows] = memory.kept.note(token, rows, lane.number).to(stale.dtype)
         memory.note(token, rows, chosen)
     recorded = {"log_prob": log_prob} | ({} if memory.kept is None else {"stale_cache": stale})
-    return action.reshape(shape), {name: value.reshape(shape) for name, value in recorded.items()}
+    recorded |= {"log_probs": every} if whole else {}
+    return action.reshape(shape), {name: x.reshape(*shape, *x.shape[1:]) for name, x in recorded.items()}

@@ -37,8 +37,9 @@ class CausalLM(Plain):
     micro_batch: int | None
     recipe: Recipe | None
     cache: str = "reread"
+    distributions: bool = False
 
-    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy")
+    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "log_probs")
     together: ClassVar[int | None] = 1
     whole: ClassVar[bool] = True
     drawing: ClassVar[str] = "early"
@@ -67,6 +68,11 @@ class CausalLM(Plain):
     def size(self) -> int:
         """P, the trained weights."""
         return self.model.size
+
+    @property
+    def actions(self) -> int:
+        """V, the tokens of the vocabulary."""
+        return self.model.vocabulary
 
     @property
     def tokenizer(self) -> Any:
@@ -135,7 +141,8 @@ class CausalLM(Plain):
         memory = self.remember(seen) if memory is None else memory
         active = torch.ones(seen.shape[:3], dtype=torch.bool) if active is None else active
         with torch.no_grad():
-            return Act(*draw(self.model, self._distribution, self.sampler, view, memory, draws, token, active))
+            about = (self.model, self._distribution, self.sampler, view, memory, draws, token, active)
+            return Act(*draw(*about, self.distributions))
 
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
@@ -157,7 +164,8 @@ class CausalLM(Plain):
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
 
-        A token outside the nucleus has log-prob -inf and no gradient.
+        `log_probs` of the whole vocabulary are `[R, G, N, T, V]`. A token outside the nucleus has log-prob -inf and no
+        gradient.
         """
         from asyncsim.policies._language_scoring import forward
 
@@ -224,6 +232,7 @@ def causal_lm(
     micro_batch: int | None = None,
     recipe: Mapping[str, Any] | None = None,
     cache: str = "reread",
+    distributions: bool = False,
 ) -> CausalLM:
     """Causal language model: pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized.
 
@@ -237,9 +246,11 @@ def causal_lm(
     of the "char" model's shape and pretraining (`steps=0`: random weights); `cache`, what becomes of keys and values
     when weights change inside a response: "reread" reads it again with the new ones; "keep" goes on with the old
     entries, 2 numbers a layer, token and unit of width for every response in flight, in systems whose samples go on
-    under new weights (mode "keep"). Prompts are ids `[R, G, N, L]` padded with
-    -1 on the left. Returns a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats,
-    `[R, G, N, T]`. Raises `InputError` for settings outside these ranges. Source: textbook.
+    under new weights (mode "keep"); `distributions`, whether the sampler records the log-probs of its whole vocabulary
+    with every token, for parts that compare distributions where no weights are kept. Prompts are ids `[R, G, N, L]`
+    padded with -1 on the left. Returns a policy of P trained weights with the outputs `log_prob` and `entropy` per
+    token in nats, `[R, G, N, T]`, and where a part asks for it `log_probs` of the vocabulary, `[R, G, N, T, V]`. Raises
+    `InputError` for settings outside these ranges. Source: textbook.
 
     >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})
     >>> policy.size, policy.tokenizer.encode("1+2=")
@@ -256,10 +267,10 @@ def causal_lm(
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
+    checks.boolean("distributions", distributions, "say whether the sampler records whole distributions")
     checked = _recipe(model, recipe)
-    return CausalLM(
-        model, float(temperature), float(top_p), top_k, sampler, compute, train_layers, micro_batch, checked, cache
-    )
+    settings = (sampler, compute, train_layers, micro_batch, checked, cache, distributions)
+    return CausalLM(model, float(temperature), float(top_p), top_k, *settings)
 
 
 def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:
