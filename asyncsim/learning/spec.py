@@ -30,7 +30,7 @@ FORMAT = 1
 DTYPES = ("float64", "float32")
 DEVICES = ("cpu", "cuda")
 _REMEDIES = {
-    "value": "use a policy with a critic: policies.mlp(critic=True)",
+    "value": "use a policy with a critic: policies.mlp(critic=True), policies.causal_lm(critic=True)",
     "action_value": "use policies.mlp(critic='action')",
     "action_values": "use policies.mlp(critic='action')",
     "log_probs": "use a policy with a finite number of actions",

@@ -300,29 +300,31 @@ def draw(
 ) -> tuple[Tensor, Outputs]:
     """Tokens int64 `[R, G, N]` of the active rows and what is recorded of them; 0 elsewhere.
 
-    `log_prob` in nats, and with `whole` that of every token, `log_probs` `[R, G, N, V]`; where caches are kept
-    `stale_cache`, 1 where the model read an entry that other weights wrote.
+    `log_prob` in nats, with `whole` that of every token, `log_probs` `[R, G, N, V]`; `value` of what was read, where
+    there is a critic; where caches are kept `stale_cache`, 1 where the model read an entry that other weights wrote.
     """
     shape = active.shape
     uniform, active = draws.uniform(token, 0).reshape(-1), active.reshape(-1)
     owner = owners(view, (*shape, 1)).reshape(-1)
     action = torch.zeros_like(owner)
     log_prob = torch.zeros(owner.shape, dtype=view.weights["flat"].dtype)
-    stale = torch.zeros_like(log_prob)
+    stale, value = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
     every = log_prob.new_zeros(len(owner), model.vocabulary if whole else 0)
     for one in torch.unique(owner[active]).tolist():
         rows = (active & (owner == one)).nonzero()[:, 0]
         lane = memory.lane(model, view, one, form, rows)
         logits, which = lane.logits(rows, memory.actions[:, :token])
-        log_probs = distribution.log_prob(logits)
+        log_probs = distribution.log_prob(logits[:, : model.vocabulary])
         chosen = choose(log_probs, uniform[rows], which)
         action[rows] = chosen
         log_prob[rows] = log_probs[which, chosen].to(log_prob.dtype)
+        if model.critic:
+            value[rows] = logits[which, -1].to(value.dtype)
         if whole:
             every[rows] = log_probs[which].to(log_prob.dtype)
         if memory.kept is not None:
             stale[rows] = memory.kept.note(token, rows, lane.number).to(stale.dtype)
         memory.note(token, rows, chosen)
     recorded = {"log_prob": log_prob} | ({} if memory.kept is None else {"stale_cache": stale})
-    recorded |= {"log_probs": every} if whole else {}
+    recorded |= ({"value": value} if model.critic else {}) | ({"log_probs": every} if whole else {})
     return action.reshape(shape), {name: x.reshape(*shape, *x.shape[1:]) for name, x in recorded.items()}

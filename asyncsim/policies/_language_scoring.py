@@ -59,10 +59,11 @@ class Scoring:
         prompts, action = self.prompts.rows(piece.rows), self.action[piece.rows, :T]
         first, which = prompts.alike(action)
         action = action[first]
-        log_probs = self.law.log_prob(teacher_forced(network, prompts.rows(first), action))
+        raw = teacher_forced(network, prompts.rows(first), action)
+        log_probs, value_of = self.law.log_prob(raw[..., : self.vocabulary]), raw[..., self.vocabulary :]
         outputs: Outputs = {}
         for name in self.names:
-            value = _output(name, log_probs, action)[which]
+            value = (value_of[..., 0] if name == "value" else _output(name, log_probs, action))[which]
             chosen = piece.chosen[:, :T].reshape(*value.shape[:2], *(1,) * (value.ndim - 2))
             value = torch.where(chosen, value, torch.zeros((), dtype=value.dtype))
             outputs[name] = nn.functional.pad(value, (*(0, 0) * (value.ndim - 2), 0, self.action.shape[1] - T))

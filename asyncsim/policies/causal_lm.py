@@ -38,8 +38,8 @@ class CausalLM(Plain):
     recipe: Recipe | None
     cache: str = "reread"
     distributions: bool = False
+    has_critic: bool = False
 
-    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "log_probs")
     together: ClassVar[int | None] = 1
     whole: ClassVar[bool] = True
     drawing: ClassVar[str] = "early"
@@ -47,6 +47,11 @@ class CausalLM(Plain):
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     # A second thread gains little, and loses tenfold where another process holds its core.
     threads: ClassVar[int] = 1
+
+    @property
+    def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What it can compute."""
+        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs")
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
@@ -144,6 +149,18 @@ class CausalLM(Plain):
             about = (self.model, self._distribution, self.sampler, view, memory, draws, token, active)
             return Act(*draw(*about, self.distributions))
 
+    def value(self, view: View, seen: Tensor) -> Tensor:
+        """Values of prompts `[R, G, N, L]` in the trainer's numerics, `[R, G, N]`."""
+        if not self.has_critic:
+            return super().value(view, seen)
+        R, G, N = shape = seen.shape[:3]
+        first, nothing = seen.new_zeros(*shape, 1), torch.zeros(shape)
+        ids, version = np.zeros((1, G, N), dtype=np.int64), np.zeros((1, 1, 1, 1), dtype=np.int32)
+        about = (np.zeros(R, dtype=np.int64), ids)
+        mask = torch.ones(*shape, 1)
+        batch = Batch(first, seen.unsqueeze(3), mask, nothing, nothing, N, {}, None, version, 0, *about)
+        return self.forward(view, batch, ("value",)).outputs["value"][..., 0]
+
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
         return self._log_prob(self.compute, view, batch)
@@ -177,6 +194,7 @@ class CausalLM(Plain):
         """Header of a run."""
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
         chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
+        chosen |= {"critic": True} if self.has_critic else {}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -194,13 +212,14 @@ class CausalLM(Plain):
         if self.recipe is not None:
             recipe = self.recipe
             shape = recipe.network()
-            model = Model(shape, lambda: pretraining.pretrained(recipe), self.train_layers)
             header = {"architecture": type(shape).__name__, "model_parameters": weights_of(shape)}
+            model = Model(shape, lambda: pretraining.pretrained(recipe), self.train_layers, critic=self.has_critic)
             return model, Characters(), recipe.context, {**header, "recipe": asdict(recipe)}
         from asyncsim.policies import _hub
 
         network, tokenizer, context, header = _hub.load(self.name, torch.float32)
-        return Model(network, lambda: network, self.train_layers), tokenizer, context, header
+        model = Model(network, lambda: network, self.train_layers, critic=self.has_critic)
+        return model, tokenizer, context, header
 
     def _log_prob(self, form: str, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`."""
@@ -233,6 +252,7 @@ def causal_lm(
     recipe: Mapping[str, Any] | None = None,
     cache: str = "reread",
     distributions: bool = False,
+    critic: bool = False,
 ) -> CausalLM:
     """Causal language model: pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized.
 
@@ -247,9 +267,11 @@ def causal_lm(
     when weights change inside a response: "reread" reads it again with the new ones; "keep" goes on with the old
     entries, 2 numbers a layer, token and unit of width for every response in flight, in systems whose samples go on
     under new weights (mode "keep"); `distributions`, whether the sampler records the log-probs of its whole vocabulary
-    with every token, for parts that compare distributions where no weights are kept. Prompts are ids `[R, G, N, L]`
-    padded with -1 on the left. Returns a policy of P trained weights with the outputs `log_prob` and `entropy` per
-    token in nats, `[R, G, N, T]`, and where a part asks for it `log_probs` of the vocabulary, `[R, G, N, T, V]`. Raises
+    with every token, for parts that compare distributions where no weights are kept; `critic`, whether there is a value
+    head: a linear map of the states that the logits are made from, 0 at first, whose loss trains the network too.
+    Prompts are ids `[R, G, N, L]` padded with -1 on the left. Returns a policy of P trained weights with the outputs
+    `log_prob` and `entropy` per token in nats, with a critic `value` of everything before the token, in units of
+    reward, each `[R, G, N, T]`, and where a part asks for it `log_probs` of the vocabulary, `[R, G, N, T, V]`. Raises
     `InputError` for settings outside these ranges. Source: textbook.
 
     >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})
@@ -268,8 +290,9 @@ def causal_lm(
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
     checks.boolean("distributions", distributions, "say whether the sampler records whole distributions")
+    checks.boolean("critic", critic, "say whether there is a value head")
     checked = _recipe(model, recipe)
-    settings = (sampler, compute, train_layers, micro_batch, checked, cache, distributions)
+    settings = (sampler, compute, train_layers, micro_batch, checked, cache, distributions, critic)
     return CausalLM(model, float(temperature), float(top_p), top_k, *settings)
 
 

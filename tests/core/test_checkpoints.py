@@ -73,7 +73,7 @@ def normalized():
 
 
 def language(system, **changes):
-    settings = {n: changes.pop(n) for n in ("cache", "sampler", "compute", "micro_batch") if n in changes}
+    settings = {n: changes.pop(n) for n in ("cache", "sampler", "compute", "micro_batch", "critic") if n in changes}
     policy = sim.policies.causal_lm("char", recipe=LANGUAGE, **settings)
     links = (sim.updates.adam(0.01),)
     sizes = {"updates": 5, "replicates": 1, "samples_per_group": 2, "policy": policy, **changes}
@@ -148,7 +148,9 @@ KINDS = {
     "language, reread": lambda: language(interrupted(), updates=8),
     "language, kept": lambda: language(interrupted(), cache="keep", updates=8, samples_per_group=4),
     "language, kept, coupled": lambda: language(sim.schedules.coupled(interrupted()), cache="keep", updates=8),
-    "language, bfloat16": lambda: language(interrupted(), cache="keep", sampler="bfloat16", updates=8, epochs=2),
+    "language, bfloat16": lambda: language(
+        interrupted(), cache="keep", sampler="bfloat16", critic=True, method=sim.methods.a2c(), updates=8, epochs=2
+    ),
     "language, int8": lambda: language(
         interrupted(), sampler="int8", compute="bfloat16", micro_batch=2, minibatches=2, updates=6
     ),
