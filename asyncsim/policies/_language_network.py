@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from asyncsim.base import checks
+from asyncsim.policies._rounding import levels
 
 FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32, "float64": torch.float64}
 """Number formats and the type in which each of them computes."""
@@ -126,8 +127,7 @@ class Model:
 def rounded(weight: Tensor, form: str) -> Tensor:
     """A weight in a number format; int8: each row of a matrix to 255 levels, symmetric about 0, as float32 again."""
     if form == "int8" and weight.ndim == 2:
-        scale = weight.float().abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny) / 127.0
-        return (weight.float() / scale).round() * scale
+        return levels(weight.float(), 1)
     return weight.to(FORMATS[form])
 
 
