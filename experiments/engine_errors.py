@@ -24,6 +24,7 @@ from asyncsim.base import uncertainty
 from asyncsim.learning import versions
 from asyncsim.learning.step import Step
 
+DEVICES = ("cpu", "cuda")
 COLUMNS = [
     "sampler", "replicates", "tokens", "noise", "low", "high", "kurtosis", "degrees",
     "mean", "sd", "extreme", "neighbors", "versions",
@@ -65,7 +66,7 @@ class Errors:
 
     def result(self) -> dict[str, np.ndarray]:
         """All of it, one replicate."""
-        return {name: torch.cat(each).numpy()[..., None] for name, each in self.found.items() if each}
+        return {name: torch.cat(each).cpu().numpy()[..., None] for name, each in self.found.items() if each}
 
 
 def gaps(sampled: Tensor, trained: Tensor) -> Tensor:
