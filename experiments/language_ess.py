@@ -58,32 +58,16 @@ _CHARACTERS = {
     "seed": 1000,
 }
 _ROUNDED = {**_CHARACTERS, "levels": (16,), "replicates": 6, "base": 8, "window": 0}
-_WORDS = {
-    **_CHARACTERS,
-    "model": "smollm2",
-    "sampler": "bfloat16",
-    "shots": 4,
-    "prompts": 2000,
-    "groups": 8,
-    "step": 1.5e-2,
-    "levels": (4,),
-    "measured": 1,
-    "base": 2,
-    "window": 0,
-    "replicates": 5,
-}
 SETTINGS = [
     _CHARACTERS,
     {**_CHARACTERS, "judge": "answer", "step": 5e-4, "levels": (4, 16), "replicates": 6},
     {**_ROUNDED, "sampler": "bfloat16"},
     {**_ROUNDED, "sampler": "int8"},
-    _WORDS,
 ]
 _FEW = {"prompts": 64, "groups": 4, "levels": (2,), "measured": 2, "base": 4, "replicates": 2}
 QUICK = [
     {**_CHARACTERS, **_FEW, "recipe": TINY, "window": 2},
     {**_CHARACTERS, **_FEW, "recipe": TINY, "window": 0, "sampler": "bfloat16"},
-    {**_WORDS, **_FEW, "base": 1, "measured": 1, "groups": 2},
 ]
 
 

@@ -15,7 +15,6 @@ EXPERIMENTS = ("language_ess",)
 CHARACTERS = ("char", "coin", "float32")
 SERIES = {
     CHARACTERS: ("characters, a coin rewards", "measured", "o"),
-    ("smollm2", "coin", "bfloat16"): ("SmolLM2 in bfloat16, a coin rewards", "held", "s"),
     ("char", "answer", "float32"): ("characters, right answers reward", "contrast", "D"),
 }
 """Label, color and marker of a model, its judge and its sampler."""
@@ -103,7 +102,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """ESS of whole answers beside its prediction: of the coin inside the law's domain, and what lies outside."""
     own = {key: series(rows, *key) for key in SERIES}
     whole = {key: one[one.tokens == one.tokens.max()] for key, one in own.items()}
-    coin, words, answer = (whole[key] for key in SERIES)
+    coin, answer = (whole[key] for key in SERIES)
     inside = coin[coin.inside]
     met = inside[(inside.low <= 1.1 * inside.predicted_ess) & (inside.high >= 0.9 * inside.predicted_ess)]
     held = inside[(inside.low <= inside.predicted_ess) & (inside.high >= inside.predicted_ess)]
@@ -122,20 +121,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "met": f"{len(met)}",
         "held": f"{len(held)}",
         **{f"numerics_{name}": f"{mixed.get(name, math.nan):.4f}" for name in ("bfloat16", "int8")},
-        **_words(words),
         "ratio": _script.listed(f"{row.variance / row.predicted_variance:.1f} at {row.staleness}" for row in
                                 off.itertuples()),
     }  # fmt: skip
-
-
-def _words(rows: Any) -> dict[str, str]:
-    """The larger model: what numerics leave, and the whole beside its prediction at the largest staleness."""
-    row = rows.loc[rows.staleness.idxmax()]
-    return {
-        "words_numerics": f"{row.ess_mismatch:.3f}",
-        "words_staleness": f"{row.staleness}",
-        "words_ess": f"{row.ess:.3f} ({row.low:.3f} to {row.high:.3f})",
-        "words_predicted": f"{row.predicted_ess:.3f} ({row.predicted_low:.2f} to {row.predicted_high:.2f})",
-        "words_batches": f"{int(row.replicates)}",
-        "words_answers": f"{int(row.samples)}",
-    }

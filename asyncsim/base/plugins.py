@@ -249,8 +249,8 @@ class Namespace(ModuleType):
 def expose(package: str, before: Mapping[str, str] | None = None, beside: Mapping[str, str] | None = None) -> None:
     """Turn the package that is being imported into a `Namespace`: all that a plug-in `__init__` does.
 
-    `before`: arguments that its functions once had, each with what is written today. `beside`: functions that make a
-    part from what a user writes, each with its private module; they need an argument, so no list has them.
+    `before`: arguments that its functions once had, each with what is written today. `beside`: what is no
+    plug-in, each with its private module, as functions that make a part from what a user writes; no list has them.
     """
     module = sys.modules[package]
     vars(module)["_before"], vars(module)["_beside"] = before or {}, beside or {}

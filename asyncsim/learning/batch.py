@@ -107,9 +107,11 @@ class Batch:
     `action`: int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`. `state`: what the policy read, an int64 row of a table
     or an observation with a trailing axis; T = 1 where it does not change, as a prompt. `mask`: 1 on generated tokens.
     `reward`: `[R, G, N]`. `mass`: `[R or 1, G, N]`, sums to 1 inside a group. `size`: samples that the mass stands for,
-    infinity for a population. `behavior`: outputs recorded when the data was generated, the policy's own and two more.
+    infinity for a population. `behavior`: outputs recorded when the data was generated, the policy's own and others.
     There `successor_value` is the critic's value of what follows a token behind which the future was cut off, else 0.
-    There `scored_log_prob` is the trainer's numerics at the behavior weights. `view`: behavior weights, where kept.
+    There `scored_log_prob` is the trainer's numerics at the behavior weights. Where an engine keeps old cache entries,
+    `stale_cache` is 1 on tokens that read one, and `reread_log_prob` what it would have said without. `view`: behavior
+    weights, where kept.
     `version`: int32 `[M, G, N, T or 1]`; `train_version`. `trajectory`: ids, int64 `[M, G, N]`. `index`: cell of the
     policy's table that each token reads, filled by tabular policies. `realization`: `[R]`. `token_reward`:
     `[R, G, N, T]` where the task pays token by token. `ended`: bool `[R, G, N, T]`, an episode ended here. `finished`:

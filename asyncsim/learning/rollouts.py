@@ -117,7 +117,7 @@ class Sampler:
         """
         batch = self.unrewarded(view, trajectories)
         if self.policy.mismatched:
-            outputs = {**self.policy.record(view, batch), "scored_log_prob": self.policy.score(view, batch)}
+            outputs = {**self.policy.record(view, batch), **self.policy.compared(view, batch)}
         else:
             outputs = self.policy.forward(view, batch, self.policy.outputs[:1]).outputs
         trajectories.index = batch.index
@@ -320,7 +320,7 @@ def _complete(sampler: Sampler, trajectories: Trajectories, view: View, where: T
     trajectories.index = None
     fresh: Outputs = sampler.record(view, trajectories) if silent else {}
     if sampler.policy.mismatched and not silent:
-        fresh["scored_log_prob"] = sampler.policy.score(view, sampler.unrewarded(view, trajectories))
+        fresh |= sampler.policy.compared(view, sampler.unrewarded(view, trajectories))
     for name, value in fresh.items():
         known = trajectories.outputs.get(name)
         earlier = torch.zeros_like(value) if known is None else known

@@ -30,10 +30,10 @@ FORMAT = 1
 DTYPES = ("float64", "float32")
 DEVICES = ("cpu", "cuda")
 _REMEDIES = {
-    "value": "use a policy with a critic: policies.mlp(critic=True)",
+    "value": "use a policy with a critic: policies.mlp(critic=True), policies.causal_lm(critic=True)",
     "action_value": "use policies.mlp(critic='action')",
     "action_values": "use policies.mlp(critic='action')",
-    "log_probs": "use policies.tabular or policies.mlp with a finite number of actions",
+    "log_probs": "use a policy with a finite number of actions",
     "reference": "use policies.tabular(reference=...)",
     "log_prob": "the quadratic goes with methods.gradient()",
     "loss": "the quadratic goes with methods.gradient()",
@@ -41,6 +41,8 @@ _REMEDIES = {
 """Where an output that a method reads can be had."""
 ELEMENTS = 1 << 22
 """Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
+WIDE = 6
+"""Numbers that a batch holds for each action of each token where a part reads whole distributions."""
 ARRAYS = 10
 """Numbers of 8 bytes that a batch holds for each token at one time."""
 
@@ -105,6 +107,7 @@ class Spec:
         policy = self.trained_policy
         self._check_device(policy)
         self._check_drawing()
+        self._check_cache(policy)
         sizes = (self.groups, self.samples_per_group, self.task.horizon)
         minibatches.check(
             self.parts, self.cut_between, self.advantages_from, sizes, self.method.advantage, self.sampling
@@ -120,7 +123,7 @@ class Spec:
             self.rewards.check(self, [metric.name for metric in metrics])
         self._check_prompt(metrics)
         price = self.price(metrics)
-        checks.memory(self._arrays(policy.size, len(metrics)) | price.arrays())
+        checks.memory(self._arrays(policy.size, len(metrics)) | self._wide_arrays(policy, metrics) | price.arrays())
         _price.check(price)
         self._check_outputs(policy)
         self._check_knobs()
@@ -186,6 +189,16 @@ class Spec:
             "late for a task that pays by token",
             "its worlds cannot be taken up again; use drawing='late'",
         )
+
+    def _check_cache(self, policy: Policy) -> None:
+        """Refuse old keys and values where no sample goes on under new weights, or where it reads its text again."""
+        mode = getattr(self.system, "mode", None)
+        bound = f"'reread' where installs {mode} samples in flight"
+        remedy = "use a system whose mode is 'keep', or an imposed schedule"
+        keeps = getattr(policy, "cache", "reread") == "keep"
+        checks.require(mode in (None, "keep") or not keeps, "policy.cache", "keep", bound, remedy)
+        remedy = "use cache='reread': behind a tool's reply a model reads its text again"
+        checks.require(not (keeps and self.task.tools), "policy.cache", "keep", "'reread' for tasks with tools", remedy)
 
     def _check_outputs(self, policy: Policy) -> None:
         lacking = {*self.method.outputs, *self.method.advantage.outputs} - set(policy.outputs)
@@ -360,6 +373,18 @@ class Spec:
                 f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
             )
         return sizes
+
+    def _wide_arrays(self, policy: Policy, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
+        """Bytes of whole distributions, where a part asks for them."""
+        asked = {*self.method.outputs, *self.method.advantage.outputs}
+        asked |= {name for part in (*metrics, *self.update.links) for name in getattr(part, "outputs", ())}
+        recorded = getattr(policy, "distributions", False)
+        if not recorded and not {"log_probs", "reference_log_probs"} & asked & set(policy.outputs):
+            return {}
+        tokens = self.together * self.system.groups_per_batch * self.samples_per_group * self.task.horizon
+        each = (8 if self.precision == "float64" else 4) * WIDE * int(getattr(policy, "actions", 1))
+        lower = f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or the vocabulary"
+        return {"log_probs [R, G, N, T, A]": (each * tokens, lower + ", or leave out the parts that read log_probs")}
 
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""

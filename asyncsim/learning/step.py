@@ -246,8 +246,9 @@ class Step:
         if name in self.behavior:
             return self.behavior[name]
         if self.policy is None or self.batch.view is None:
+            more = ", or policy.distributions=True" if hasattr(self.policy, "distributions") else ""
             raise checks.InputError(
-                f"behavior {name}", None, "recorded or computable", "use drawing='late', which keeps weights"
+                f"behavior {name}", None, "recorded or computable", "use drawing='late', which keeps weights" + more
             )
         output: Tensor = self.policy.forward(self.batch.view, self.batch, (name,)).outputs[name]
         return output

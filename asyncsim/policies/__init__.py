@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.base import plugins
 
-plugins.expose(__name__, beside={"module": "_module"})
+plugins.expose(__name__, beside={"module": "_module", "engines": "_engines"})
 
 if TYPE_CHECKING:
 

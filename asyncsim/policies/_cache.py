@@ -80,6 +80,12 @@ class Columns:
         """The cache of some rows, int64 `[b]`."""
         return Columns([(k[rows], v[rows]) for k, v in self.layers])
 
+    def resized(self, columns: int) -> Columns:
+        """The first columns alone, or zeros behind the last one."""
+        return Columns(
+            [(_longer(k[:, :, :columns], columns), _longer(v[:, :, :columns], columns)) for k, v in self.layers]
+        )
+
     def concatenate(self, other: Columns) -> Columns:
         """This cache with the rows of another behind it."""
         width = max(cache.layers[0][0].shape[2] for cache in (self, other))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,9 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from asyncsim.base import checks
+from asyncsim.policies._rounding import levels
 
 FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32, "float64": torch.float64}
 """Number formats and the type in which each of them computes."""
+
+CRITIC = "asyncsim_critic"
+"""Name of the value head inside a network."""
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|blocks|h)\.(\d+)\.")
 
@@ -38,13 +43,19 @@ class Model:
     """A network and where its trained weights stand in a flat vector `[P]`.
 
     `shape` is a network of the right shape; `load` gives the one with weights, which is called once, when they are
-    needed; `train_layers` is how many of the last blocks are trained (None: everything).
+    needed; `train_layers` is how many of the last blocks are trained (None: everything). With `critic` there is a value
+    head as well, always trained.
     """
 
     shape: nn.Module
     load: Callable[[], nn.Module]
     train_layers: int | None = None
     frozen: dict[tuple[str, torch.device], nn.Module] = field(default_factory=dict)
+    critic: bool = False
+
+    def __post_init__(self) -> None:
+        if self.critic:
+            self.shape.add_module(CRITIC, value_head(self.shape))
 
     @cached_property
     def network(self) -> nn.Module:
@@ -52,6 +63,8 @@ class Model:
         network: Any = self.load().eval().requires_grad_(False)
         if hasattr(network, "set_output_embeddings"):
             network.set_output_embeddings(Head(network.get_output_embeddings()))
+        if self.critic:
+            network.add_module(CRITIC, value_head(network))
         return network
 
     @cached_property
@@ -66,7 +79,12 @@ class Model:
         remedy = "train fewer layers, or leave train_layers out to train everything"
         checks.integer("train_layers", self.train_layers, 1, remedy, layers)
         first = layers - self.train_layers
-        return [(n, s) for n, s in named if _layer(n) >= first or _last_norm(n)]
+        return [(n, s) for n, s in named if _layer(n) >= first or _last_norm(n) or n.startswith(CRITIC)]
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """V, the tokens that have a logit."""
+        return _embedding(self.shape).shape[0]
 
     @cached_property
     def size(self) -> int:
@@ -109,8 +127,7 @@ class Model:
 def rounded(weight: Tensor, form: str) -> Tensor:
     """A weight in a number format; int8: each row of a matrix to 255 levels, symmetric about 0, as float32 again."""
     if form == "int8" and weight.ndim == 2:
-        scale = weight.float().abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny) / 127.0
-        return (weight.float() / scale).round() * scale
+        return levels(weight.float(), 1)
     return weight.to(FORMATS[form])
 
 
@@ -148,8 +165,50 @@ def weights_of(network: nn.Module) -> int:
     return sum(weight.numel() for weight in network.parameters())
 
 
+def _embedding(network: Any) -> Tensor:
+    """Weights `[V, W]` that map the last hidden states to logits."""
+    head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else network.embedding
+    weight: Tensor = head.weight
+    return weight
+
+
+def value_head(network: nn.Module) -> nn.Linear:
+    """A linear map of the last hidden states, which says 0 at first."""
+    with torch.device("cpu"):
+        head = nn.Linear(_embedding(network).shape[1], 1).requires_grad_(False)
+    for weight in head.parameters():
+        nn.init.zeros_(weight)
+    return head
+
+
+@contextmanager
+def _hidden(network: Any) -> Iterator[list[Tensor]]:
+    """The states that the head of a network reads while it is called, `[B, K, W]`."""
+    seen: list[Tensor] = []
+    if hasattr(network, "get_output_embeddings"):
+        hook = network.get_output_embeddings().register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    else:
+        hook = network.norm.register_forward_hook(lambda *about: seen.append(about[2]))
+    try:
+        yield seen
+    finally:
+        hook.remove()
+
+
 def read(network: nn.Module, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
-    """Logits of the last `kept` positions, `[B, kept, V]`; `mask` `[B, 1, L, C]` says which columns may be seen."""
+    """Logits of the last `kept` positions, `[B, kept, V]`; `mask` `[B, 1, L, C]` says which columns may be seen.
+
+    Of a network with a critic `[B, kept, V + 1]`, its values behind them.
+    """
+    critic = getattr(network, CRITIC, None)
+    if critic is None:
+        return _read(network, ids, place, mask, cache, count)
+    with _hidden(network) as seen:
+        logits = _read(network, ids, place, mask, cache, count)
+    return torch.cat([logits, critic(seen[-1]).to(logits.dtype)], -1)
+
+
+def _read(network: nn.Module, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
     dtype = next(network.parameters()).dtype
     bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
     scores = network(
@@ -160,4 +219,5 @@ def read(network: nn.Module, ids: Tensor, place: Tensor, mask: Tensor, cache: An
         logits_to_keep=count,
         use_cache=False,
     )
-    return scores.logits
+    logits: Tensor = scores.logits
+    return logits

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from asyncsim.learning.batch import Draws
+from asyncsim.learning.batch import Draws, Outputs
 from asyncsim.learning.versions import View
 from asyncsim.policies._cache import Columns, Pair
+from asyncsim.policies._language_keeping import Kept
 from asyncsim.policies._language_network import Model, read
 from asyncsim.policies._language_prompts import Prompts, alike, common, joined, read_through, refuse_long
 
@@ -60,21 +64,41 @@ class Lane:
     """The cache of the rows that one set of weights is reading; rows that are alike so far share one place in it.
 
     `place` int64 `[B]`: position of a row of the batch in the cache (-1: absent). `rows`: one row of each position.
-    `upto` int64 `[B]`: tokens of its response in the cache; reading one again removes those behind it.
+    `upto` int64 `[B]`: tokens of its response in the cache; reading one again removes those behind it. With `kept` a
+    row that leaves takes its columns along, and goes on with them instead of being read again; `number` is that of the
+    weights there.
     """
 
-    def __init__(self, network: nn.Module, prompts: Prompts) -> None:
-        self.network, self.prompts = network, prompts
-        self.shared: list[Pair] | None = common(network, prompts)
+    def __init__(self, network: nn.Module, prompts: Prompts, kept: Kept | None = None, number: int = 0) -> None:
+        self.network: nn.Module | None = network
+        self.prompts, self.kept, self.number = prompts, kept, number
         self.cache: Columns | None = None
         self.rows = torch.zeros(0, dtype=torch.int64)
         self.place = torch.full(prompts.length.shape, -1)
         self.upto = torch.zeros_like(prompts.length)
 
+    @cached_property
+    def shared(self) -> list[Pair] | None:
+        """Keys and values of what all prompts share."""
+        return common(self._live, self.prompts)
+
+    @property
+    def _live(self) -> nn.Module:
+        assert self.network is not None
+        return self.network
+
+    def rest(self) -> None:
+        """Let the weights go and keep the cache; it is read no more, but its rows can leave."""
+        self.network = None
+        self.__dict__.pop("shared", None)
+
     def logits(self, rows: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Logits `[b, V]` of the token behind `actions` int64 `[B, t]`, and which of them each of some rows has."""
         t = actions.shape[1]
         ready = (self.place[rows] >= 0) & (self.upto[rows] >= t - 1) & (t > 0)
+        if self.kept is not None and t > 0 and not bool(ready.all()):
+            self._resume(rows[~ready], actions, self.kept)
+            ready = torch.ones_like(ready)
         if bool(ready.all()):
             return self._step(rows, actions)
         if not bool(ready.any()):
@@ -85,11 +109,32 @@ class Lane:
         which[ready], which[~ready] = known, len(stepped) + new
         return torch.cat([stepped, fresh]), which
 
+    def _resume(self, rows: Tensor, actions: Tensor, kept: Kept) -> None:
+        """Seat rows with the columns that they bring along; those that are alike and were written alike sit together.
+
+        Columns are cut to those that are read, so that bits depend on nothing else.
+        """
+        t = actions.shape[1]
+        past = torch.cat([actions[rows], kept.writer[rows, :t]], 1)
+        first, which = self.prompts.rows(rows).alike(past)
+        leaders = rows[first]
+        self._admit(rows, which, leaders, kept.copy(leaders).resized(self.prompts.width + t))
+        kept.drop(rows)
+
+    def leave(self, rows: Tensor) -> None:
+        """Give up the places of rows; with `kept` their columns go along."""
+        if self.kept is not None and self.cache is not None:
+            held = rows[self.place[rows] >= 0]
+            self.kept.put(held, self.cache.select(self.place[held]))
+        self.place[rows] = -1
+
     def _prefill(self, rows: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Read prompts and responses from the beginning."""
+        if self.kept is not None:
+            self.kept.drop(rows)
         first, which = self.prompts.rows(rows).alike(actions[rows])
         leaders = rows[first]
-        logits, layers = read_through(self.network, self.prompts.rows(leaders), actions[leaders], self.shared, 1)
+        logits, layers = read_through(self._live, self.prompts.rows(leaders), actions[leaders], self.shared, 1)
         self._admit(rows, which, leaders, Columns(joined(self.shared, layers, torch.arange(len(leaders)))))
         self.upto[rows] = actions.shape[1]
         return logits[:, 0], which
@@ -120,7 +165,7 @@ class Lane:
         prompts = self.prompts.rows(self.rows)
         self.cache.point(prompts.width + t - 1, None if everyone else places)
         ids, place = actions[self.rows, t - 1 :], (prompts.length + t - 1).unsqueeze(1)
-        logits = read(self.network, ids, place, prompts.occupied(t)[:, None, None], self.cache, 1)[:, 0]
+        logits = read(self._live, ids, place, prompts.occupied(t)[:, None, None], self.cache, 1)[:, 0]
         self.upto[rows] = t
         return logits[places], which
 
@@ -131,13 +176,15 @@ class Lane:
         """
         assert self.cache is not None
         places = self.place[leaders]
+        others = self.place >= 0
+        others[rows] = False
         if len(torch.unique(places)) < len(places) or 4 * len(places) <= 3 * len(self.rows):
+            self.leave(others.nonzero()[:, 0])
             self.cache, self.rows = self.cache.select(places), leaders
-            self.place.fill_(-1)
             self.place[rows] = which
             return
         # Rows that are not read on lose a place whose columns go on without them.
-        self.place[torch.isin(self.place, places)] = -1
+        self.leave((others & torch.isin(self.place, places)).nonzero()[:, 0])
         self.place[rows] = places[which]
         self.rows[places] = leaders
 
@@ -146,27 +193,44 @@ class Lane:
 class Memory:
     """Prompts, actions int64 `[B, t]`, and a lane for each set of weights that is reading.
 
-    Lanes are forgotten with the weights that they belong to; they are then read again from prompts and actions.
+    Lanes are forgotten with the weights that they belong to; they are then read again from prompts and actions. With
+    `kept` what they hold stays instead, and the lanes of other weights go on with it.
     """
 
     prompts: Prompts
     context: int
     actions: Tensor
+    kept: Kept | None = None
     lanes: dict[int, Lane] = field(default_factory=dict)
     origin: weakref.ref[Tensor] | None = None
     edition: int = -1
 
-    def lane(self, model: Model, view: View, owner: int, form: str) -> Lane:
-        """The lane of a (slot, replicate), numbered slot R + replicate."""
+    def lane(self, model: Model, view: View, owner: int, form: str, rows: Tensor) -> Lane:
+        """The lane of a (slot, replicate), numbered slot R + replicate, for rows int64 `[b]` to be read there."""
         weights = view.weights["flat"]
         if self.origin is None or self.origin() is not weights or self.edition != weights._version:
+            if self.kept is not None:
+                self._leave(list(self.lanes.values()))
             self.lanes = lanes = dict[int, Lane]()
-            # Caches are large: they go as soon as the weights that they belong to do.
-            self.origin, self.edition = weakref.ref(weights, lambda _: lanes.clear()), weights._version
+            # Caches are large: they go as soon as the weights that they belong to do. Kept ones let the weights go.
+            gone = _rest if self.kept is not None else dict[int, Lane].clear
+            self.origin, self.edition = weakref.ref(weights, lambda _: gone(lanes)), weights._version
         if owner not in self.lanes:
             flat = weights.reshape(-1, weights.shape[-1])[owner]
-            self.lanes[owner] = Lane(model.bound(flat, form)[0], self.prompts)
-        return self.lanes[owner]
+            number = 0 if self.kept is None else self.kept.number(flat)
+            self.lanes[owner] = Lane(model.bound(flat, form)[0], self.prompts, self.kept, number)
+        lane = self.lanes[owner]
+        if self.kept is not None:
+            self._leave([other for other in self.lanes.values() if other is not lane], rows)
+        return lane
+
+    def _leave(self, lanes: Iterable[Lane], rows: Tensor | None = None) -> None:
+        """Rows (default: all) leave these lanes with their columns."""
+        for lane in lanes:
+            held = lane.place >= 0
+            if rows is not None:
+                held &= torch.zeros_like(held).index_fill(0, rows, True)
+            lane.leave(held.nonzero()[:, 0])
 
     def note(self, token: int, rows: Tensor, action: Tensor) -> None:
         """Note the actions int64 `[b]` of some rows at a token."""
@@ -176,9 +240,45 @@ class Memory:
         self.actions[rows, token] = action
 
     def cut(self, row: int) -> Memory:
-        """The memory of one row alone, without caches."""
+        """The memory of one row alone, without caches but kept ones."""
         rows = torch.tensor([row])
-        return Memory(self.prompts.rows(rows), self.context, self.actions[rows].clone())
+        kept = None if self.kept is None else self.kept.cut(rows, self.held(rows)[1])
+        return Memory(self.prompts.rows(rows), self.context, self.actions[rows].clone(), kept)
+
+    def held(self, rows: Tensor) -> tuple[Tensor, Columns | None]:
+        """Copies of the kept columns of rows int64 `[b]`, as long as their responses, and which rows have any."""
+        assert self.kept is not None
+        away = rows[self.kept.piece[rows] >= 0]
+        parts = [(away, self.kept.copy(away))] if len(away) else []
+        for lane in self.lanes.values():
+            here = rows[lane.place[rows] >= 0]
+            if lane.cache is not None and len(here):
+                parts.append((here, lane.cache.select(lane.place[here])))
+        if not parts:
+            return rows[:0], None
+        columns = parts[0][1]
+        for _, part in parts[1:]:
+            columns = columns.concatenate(part)
+        width = self.prompts.width + self.actions.shape[1]
+        return torch.cat([part for part, _ in parts]), columns.resized(width)
+
+    def packed(self) -> dict[str, Any]:
+        """Prompts, actions and kept columns in plain containers; other caches are made again with the next weights."""
+        tree = {"prompts": asdict(self.prompts), "actions": self.actions, "kept": None}
+        if self.kept is not None:
+            tree["kept"] = self.kept.packed(*self.held(torch.arange(len(self.actions))))
+        return tree
+
+    @classmethod
+    def unpacked(cls, tree: dict[str, Any], context: int) -> Memory:
+        """The memory that `packed` wrote."""
+        kept = None if tree["kept"] is None else Kept.unpacked(tree["kept"])
+        return cls(Prompts(**tree["prompts"]), context, tree["actions"], kept)
+
+
+def _rest(lanes: dict[int, Lane]) -> None:
+    for lane in lanes.values():
+        lane.rest()
 
 
 def owners(view: View, shape: tuple[int, int, int, int]) -> Tensor:
@@ -196,19 +296,35 @@ def draw(
     draws: Draws,
     token: int,
     active: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Tokens int64 `[R, G, N]` of the active rows and their log-probs in nats; 0 elsewhere."""
+    whole: bool = False,
+) -> tuple[Tensor, Outputs]:
+    """Tokens int64 `[R, G, N]` of the active rows and what is recorded of them; 0 elsewhere.
+
+    `log_prob` in nats, with `whole` that of every token, `log_probs` `[R, G, N, V]`; `value` of what was read, where
+    there is a critic; where caches are kept `stale_cache`, 1 where the model read an entry that other weights wrote.
+    """
     shape = active.shape
     uniform, active = draws.uniform(token, 0).reshape(-1), active.reshape(-1)
     owner = owners(view, (*shape, 1)).reshape(-1)
     action = torch.zeros_like(owner)
     log_prob = torch.zeros(owner.shape, dtype=view.weights["flat"].dtype)
+    stale, value = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
+    every = log_prob.new_zeros(len(owner), model.vocabulary if whole else 0)
     for one in torch.unique(owner[active]).tolist():
         rows = (active & (owner == one)).nonzero()[:, 0]
-        logits, which = memory.lane(model, view, one, form).logits(rows, memory.actions[:, :token])
-        log_probs = distribution.log_prob(logits)
+        lane = memory.lane(model, view, one, form, rows)
+        logits, which = lane.logits(rows, memory.actions[:, :token])
+        log_probs = distribution.log_prob(logits[:, : model.vocabulary])
         chosen = choose(log_probs, uniform[rows], which)
         action[rows] = chosen
         log_prob[rows] = log_probs[which, chosen].to(log_prob.dtype)
+        if model.critic:
+            value[rows] = logits[which, -1].to(value.dtype)
+        if whole:
+            every[rows] = log_probs[which].to(log_prob.dtype)
+        if memory.kept is not None:
+            stale[rows] = memory.kept.note(token, rows, lane.number).to(stale.dtype)
         memory.note(token, rows, chosen)
-    return action.reshape(shape), log_prob.reshape(shape)
+    recorded = {"log_prob": log_prob} | ({} if memory.kept is None else {"stale_cache": stale})
+    recorded |= ({"value": value} if model.critic else {}) | ({"log_probs": every} if whole else {})
+    return action.reshape(shape), {name: x.reshape(*shape, *x.shape[1:]) for name, x in recorded.items()}

@@ -26,13 +26,19 @@ class Piece:
     chosen: Tensor
 
 
+WIDE = ("log_probs",)
+"""Outputs with one number for every token of the vocabulary."""
+
 Graph = tuple[Piece, Outputs, list[nn.Parameter]]
 """A piece with its differentiable outputs and the weights that they depend on."""
 
 
 @dataclass
 class Scoring:
-    """Responses int64 `[B, T]` behind prompts, to be scored in `form` by rows in `pieces`."""
+    """Responses int64 `[B, T]` behind prompts, to be scored in `form` by rows in `pieces`.
+
+    Outputs are `[B, T]`, log-probs of the whole vocabulary `[B, T, V]`.
+    """
 
     model: Model
     law: Distribution
@@ -42,9 +48,10 @@ class Scoring:
     action: Tensor
     pieces: list[Piece]
     names: tuple[str, ...]
+    vocabulary: int
 
     def outputs(self, network: nn.Module, piece: Piece) -> Outputs:
-        """Outputs by name `[b, T]`, 0 where another owner's weights are read; differentiable in live weights.
+        """Outputs by name, 0 where another owner's weights are read; differentiable in live weights.
 
         Equal responses to equal prompts go through the network once.
         """
@@ -52,20 +59,25 @@ class Scoring:
         prompts, action = self.prompts.rows(piece.rows), self.action[piece.rows, :T]
         first, which = prompts.alike(action)
         action = action[first]
-        log_probs = self.law.log_prob(teacher_forced(network, prompts.rows(first), action))
+        raw = teacher_forced(network, prompts.rows(first), action)
+        log_probs, value_of = self.law.log_prob(raw[..., : self.vocabulary]), raw[..., self.vocabulary :]
         outputs: Outputs = {}
         for name in self.names:
-            if name == "log_prob":
-                value = log_probs.gather(2, action.clamp(min=0).unsqueeze(2)).squeeze(2)
-            else:
-                value = -(log_probs.exp() * log_probs.masked_fill(log_probs == -torch.inf, 0.0)).sum(2)
-            value = torch.where(piece.chosen[:, :T], value[which], torch.zeros((), dtype=value.dtype))
-            outputs[name] = nn.functional.pad(value, (0, self.action.shape[1] - T))
+            value = (value_of[..., 0] if name == "value" else _output(name, log_probs, action))[which]
+            chosen = piece.chosen[:, :T].reshape(*value.shape[:2], *(1,) * (value.ndim - 2))
+            value = torch.where(chosen, value, torch.zeros((), dtype=value.dtype))
+            outputs[name] = nn.functional.pad(value, (*(0, 0) * (value.ndim - 2), 0, self.action.shape[1] - T))
         return outputs
 
+    def empty(self) -> Outputs:
+        """Outputs of zeros."""
+        shape = tuple(self.action.shape)
+        wide = {name: (*shape, self.vocabulary) if name in WIDE else shape for name in self.names}
+        return {name: torch.zeros(each, dtype=self.flat.dtype) for name, each in wide.items()}
+
     def values(self) -> Outputs:
-        """All outputs, detached, `[B, T]`."""
-        totals = {name: torch.zeros(self.action.shape, dtype=self.flat.dtype) for name in self.names}
+        """All outputs, detached."""
+        totals = self.empty()
         for piece, network, _ in self._bound(False):
             for name, value in self.outputs(network, piece).items():
                 totals[name][piece.rows] += value.to(self.flat.dtype)
@@ -73,8 +85,7 @@ class Scoring:
 
     def live(self) -> tuple[Outputs, list[Graph]]:
         """All outputs, detached, and those of every piece with its graph."""
-        totals = {name: torch.zeros(self.action.shape, dtype=self.flat.dtype) for name in self.names}
-        graphs = []
+        totals, graphs = self.empty(), []
         for piece, network, leaves in self._bound(True):
             with torch.enable_grad():
                 value = self.outputs(network, piece)
@@ -84,7 +95,7 @@ class Scoring:
         return totals, graphs
 
     def pull(self, cotangents: Outputs, graphs: list[Graph] | None) -> Tensor:
-        """Gradient `[R, P]` of the sum of outputs times cotangents `[B, T]`; graphs that were not kept are made again.
+        """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are made again.
 
         Each owner's gradient goes to its replicate: owner modulo R.
         """
@@ -120,6 +131,15 @@ class Scoring:
             yield piece, network, leaves
 
 
+def _output(name: str, log_probs: Tensor, action: Tensor) -> Tensor:
+    """An output of responses int64 `[b, T]` from the log-probs of every token `[b, T, V]`."""
+    if name == "log_probs":
+        return log_probs
+    if name == "log_prob":
+        return log_probs.gather(2, action.clamp(min=0).unsqueeze(2)).squeeze(2)
+    return -(log_probs.exp() * log_probs.masked_fill(log_probs == -torch.inf, 0.0)).sum(2)
+
+
 def prepare(
     model: Model,
     distribution: Distribution,
@@ -145,17 +165,21 @@ def prepare(
         rows = chosen.any(1).nonzero()[:, 0]
         pieces += [Piece(one, part, chosen[part]) for part in rows.split(micro_batch or len(rows))]
     flat = view.weights["flat"]
-    return Scoring(model, distribution, form, flat, prompts, batch.action.reshape(-1, T)[:, :longest], pieces, names)
+    action, V = batch.action.reshape(-1, T)[:, :longest], model.vocabulary
+    return Scoring(model, distribution, form, flat, prompts, action, pieces, names, V)
 
 
 def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
-    """Outputs `[R, G, N, T]` and their pullback; with several pieces the pullback computes each of them again."""
+    """Outputs `[R, G, N, T, ...]` and their pullback; with several pieces the pullback computes each of them again."""
     keep = len(scoring.pieces) == 1
     outputs, graphs = scoring.live() if keep else (scoring.values(), None)
     T = scoring.action.shape[1]
 
     def pullback(cotangents: Outputs) -> Tensor:
-        flat = {name: c.expand(shape)[..., :T].reshape(-1, T) for name, c in cotangents.items()}
+        flat = {}
+        for name, each in cotangents.items():
+            wide = each.expand(*shape, *each.shape[4:])
+            flat[name] = wide[:, :, :, :T].reshape(-1, T, *each.shape[4:])
         if set(flat) <= set(scoring.names):
             return scoring.pull(flat, graphs)
         # Outputs that nobody asked for here: those of a gradient at the behavior weights are computed elsewhere.
@@ -165,5 +189,6 @@ def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
 
 
 def widened(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Numbers `[B, t]` of the first t tokens as `[R, G, N, T]`, 0 behind them."""
-    return nn.functional.pad(value, (0, shape[-1] - value.shape[1])).reshape(shape)
+    """Numbers `[B, t, ...]` of the first t tokens as `[R, G, N, T, ...]`, 0 behind them."""
+    behind = (*(0, 0) * (value.ndim - 2), 0, shape[-1] - value.shape[1])
+    return nn.functional.pad(value, behind).reshape(*shape, *value.shape[2:])

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import rng
+from asyncsim.policies._rounding import rounded
 
 Layers = list[tuple[Tensor, Tensor]]
 """Weights `[R, inputs, outputs]` and biases `[R, outputs]` of each layer, from the input on."""
@@ -73,6 +74,16 @@ class Layout:
         """Views of the running mean and variance, `[R, D]`, and of the count of observations, `[R, 1]`."""
         mean, variance, count = flat[:, self.trained :].split((self.observation, self.observation, 1), dim=1)
         return mean, variance, count
+
+    def rounded(self, flat: Tensor, form: str) -> Tensor:
+        """The same parameters with the policy network in a number format; int8 has a scale for each unit's inputs."""
+        out = flat.clone()
+        for weight, bias in self.actor(out):
+            weight.copy_(rounded(weight, form, 1))
+            bias.copy_(rounded(bias, form, None))
+        spread = self.log_std(out)
+        spread.copy_(rounded(spread, form, None))
+        return out
 
     def _layers(self, flat: Tensor, begin: int, outputs: int) -> Layers:
         layers = []

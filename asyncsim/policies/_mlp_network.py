@@ -93,13 +93,13 @@ Pass = tuple[Tensor, Tensor | None]
 """Weights `[R, P]`, and which rows `[R, n]` read them (None: all)."""
 
 
-def passes(view: View, shape: tuple[int, ...]) -> list[Pass]:
+def passes(view: View, shape: tuple[int, ...], name: str = "parameters") -> list[Pass]:
     """What to run so that every row of `shape` (`[R, G, N, T]`) is evaluated at its own weights.
 
     One pass per distinct version of the replicate that has most of them. Every pass evaluates all rows: the rounding of
     a product depends on its shape, and must not depend on which version the other rows read.
     """
-    stack = view.weights["parameters"]
+    stack = view.weights[name]
     if view.single:
         return [(stack[int(view.slot.flat[0])], None)]
     table = _distinct(view.slot.reshape(view.slot.shape[0], -1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,7 +19,8 @@ from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._mlp_heads import HEADS
 from asyncsim.policies._mlp_network import merged, passes
-from asyncsim.policies._policy import Act, Forward, Plain
+from asyncsim.policies._policy import Act, Forward, Keys, Plain
+from asyncsim.policies._rounding import checked, rounded
 
 _HEAD = HEADS["categorical"]
 _TRIAL = 3
@@ -34,6 +35,7 @@ class Module(Plain):
     observation: int
     actions: int
     has_critic: bool
+    sampler: str | None = None
 
     head: ClassVar[str] = "categorical"
     threads: ClassVar[int] = 1
@@ -49,6 +51,11 @@ class Module(Plain):
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """What it can compute."""
         return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs")
+
+    @property
+    def mismatched(self) -> bool:  # type: ignore[override]
+        """Whether actions are drawn from rounded weights."""
+        return self.sampler is not None
 
     @property
     def size(self) -> int:
@@ -67,12 +74,30 @@ class Module(Plain):
         """The parameters are what is published."""
         return {"parameters": parameters}
 
+    def install(self, weights: Weights, keys: Keys | None) -> Weights:
+        """Published parameters, and those that actions are drawn from; int8 has a scale for each row of a matrix."""
+        if self.sampler is None:
+            return weights
+        parts = []
+        for part, each in self._parts(weights["parameters"]):
+            along = tuple(range(2, part.ndim)) if each.ndim > 1 else None
+            parts.append(rounded(part, self.sampler, along).flatten(1))
+        return {**weights, "sampled": torch.cat(parts, 1)}
+
+    def score(self, view: View, batch: Batch) -> Tensor:
+        """Log-probs of the policy itself at the behavior weights, `[R, G, N, T]`."""
+        return self.forward(view, batch, ("log_prob",)).outputs["log_prob"]
+
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
         """Actions of one token position, int64 `[R, G, N]`, with log-probs and state values."""
         shape = seen.shape[:3]
-        raw, value = self._evaluated(passes(view, (*shape, 1)), seen.flatten(1, 2))
+        name = "sampled" if self.mismatched else "parameters"
+        raw, value = self._evaluated(passes(view, (*shape, 1), name), seen.flatten(1, 2))
+        if self.mismatched and value is not None:
+            # The trainer values what the sampler has seen.
+            _, value = self._evaluated(passes(view, (*shape, 1)), seen.flatten(1, 2))
         action = _HEAD.draw(raw, _spread(raw), draws, token)
         outputs = {"log_prob": _HEAD.log_prob(raw, _spread(raw), action.flatten(1, 2)).unflatten(1, shape[1:])}
         if value is not None:
@@ -117,13 +142,20 @@ class Module(Plain):
         values = [(value, chosen) for (_, value), chosen in evaluated if value is not None]
         return raw, merged(values) if values else None
 
+    def _parts(self, parameters: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each parameter of the module, of every replicate `[R, ...]` and of the template; a number is `[R, 1]`."""
+        start = 0
+        for each in self.template.parameters():
+            yield parameters[:, start : start + each.numel()].unflatten(1, each.shape or (1,)), each
+            start += each.numel()
+
     def _call(self, parameters: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """The module with each replicate's parameters `[R, P]` on its rows."""
-        named, start = {}, 0
-        for name, each in self.template.named_parameters():
-            named[name] = parameters[:, start : start + each.numel()].unflatten(1, each.shape or (1,))
-            named[name] = named[name].squeeze(-1) if each.ndim == 0 else named[name]
-            start += each.numel()
+        names = [name for name, _ in self.template.named_parameters()]
+        named = {
+            name: part.squeeze(-1) if each.ndim == 0 else part
+            for name, (part, each) in zip(names, self._parts(parameters), strict=True)
+        }
         # Buffers are as they were made, in float32 on the CPU; integers stay integers.
         buffers = {
             name: each.to(parameters.device, parameters.dtype if each.is_floating_point() else each.dtype)
@@ -142,6 +174,7 @@ class Module(Plain):
             "actions": self.actions,
             "critic": self.has_critic,
             "parameters": self.size,
+            **({"sampler": self.sampler} if self.sampler else {}),
         }
 
 
@@ -166,17 +199,18 @@ def _output(name: str, raw: Tensor, value: Tensor | None, action: Tensor) -> Ten
     return _HEAD.log_prob(raw, _spread(raw), action) if name == "log_prob" else _HEAD.entropy(raw, _spread(raw))
 
 
-def module(make: Any, observation: int, actions: int, critic: bool = False) -> Module:
+def module(make: Any, observation: int, actions: int, critic: bool = False, sampler: str | None = None) -> Module:
     """Any torch module as a policy over a finite number of actions: pi(a | s) = softmax(module(s))_a.
 
     Replicates are one call of the module by `torch.func.vmap`, gradients are autograd's. The module runs in eval mode.
 
     Arguments: `make`, a function that makes the `nn.Module`, called once for each replicate with a seed of its own (a
     module itself: all replicates start from its parameters); it maps observations `[n, D]` to logits `[n, A]`, or with
-    `critic` to logits and values `[n]` or `[n, 1]`; `observation` D; `actions` A. Returns a policy with outputs
-    `log_prob`, `entropy`, `log_probs` and, with a critic, `value`. Raises `InputError` for a module of other shapes,
-    without parameters, or one that `vmap` cannot run. Assumes that the module does not change its buffers.
-    Source: this package.
+    `critic` to logits and values `[n]` or `[n, 1]`; `observation` D; `actions` A; `sampler`, format that the weights
+    actions are drawn from are rounded to, "bfloat16" or "int8" (a scale for each row of a matrix), None for the
+    trainer's own. Returns a policy with outputs `log_prob`, `entropy`, `log_probs` and, with a critic, `value`. Raises
+    `InputError` for a module of other shapes, without parameters, or one that `vmap` cannot run. Assumes that the
+    module does not change its buffers. Source: this package.
 
     >>> policy = module(lambda: nn.Linear(4, 2), observation=4, actions=2)
     >>> policy.size, policy.outputs
@@ -194,7 +228,7 @@ def module(make: Any, observation: int, actions: int, critic: bool = False) -> M
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         raise checks.InputError("make", text, "a function of no arguments", "write lambda: nn.Linear(...)") from error
     checks.require(isinstance(made, nn.Module), "make", made, "a function of a module", "write lambda: nn.Linear(...)")
-    policy = Module(make, observation, actions, critic)
+    policy = Module(make, observation, actions, critic, checked(sampler))
     remedy = f"let it map [n, {observation}] to [n, {actions}]" + (" and values [n]" if critic else "")
     frozen = [name for name, each in policy.template.named_parameters() if not each.requires_grad]
     checks.require(not frozen, "frozen parameters", ", ".join(frozen), "none", "register them as buffers")

@@ -51,7 +51,8 @@ class Policy(Protocol):
     its tokens cannot be taken apart (absent: it does not); `devices` are those it can run on; `drawing` is when its
     trajectories are drawn and `precision` the type of its parameters unless a spec says otherwise; `critic` says
     whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
-    (then `score` gives the trainer's log-probs). `prepare` turns parameters into the weights that are published;
+    (then `score` gives the trainer's log-probs, and `compared` what is recorded beside those sampled). `prepare` turns
+    parameters into the weights that are published;
     `install` is what the engine makes of them (without keys: where outcomes are listed outside of a run); `record` what
     it says of a batch that it did not score while acting, `misreport` what it says wrongly of drawn samples, and `law`
     the log-probs that it drew from;
@@ -119,6 +120,8 @@ class Policy(Protocol):
     def value(self, view: View, seen: Tensor) -> Tensor: ...
 
     def score(self, view: View, batch: Batch) -> Tensor: ...
+
+    def compared(self, view: View, batch: Batch) -> Outputs: ...
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward: ...
 
@@ -190,6 +193,10 @@ class Plain:
     def score(self, view: View, batch: Batch) -> Tensor:
         """The sampler is the trainer: its log-probs are the recorded ones."""
         return batch.behavior["log_prob"]
+
+    def compared(self, view: View, batch: Batch) -> Outputs:
+        """The trainer's log-probs, `scored_log_prob`."""
+        return {"scored_log_prob": self.score(view, batch)}
 
     def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
         """No buffers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.learning.batch import Batch, Draws
+from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._policy import Act, Forward, Plain, count
 
@@ -35,8 +36,10 @@ class CausalLM(Plain):
     train_layers: int | None
     micro_batch: int | None
     recipe: Recipe | None
+    cache: str = "reread"
+    distributions: bool = False
+    has_critic: bool = False
 
-    outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy")
     together: ClassVar[int | None] = 1
     whole: ClassVar[bool] = True
     drawing: ClassVar[str] = "early"
@@ -46,8 +49,21 @@ class CausalLM(Plain):
     threads: ClassVar[int] = 1
 
     @property
+    def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What it can compute."""
+        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs")
+
+    @property
     def mismatched(self) -> bool:  # type: ignore[override]
         """Whether it samples with other numerics than it is trained with.
+
+        A kept cache counts as such: it samples from what no weights alone would say.
+        """
+        return self.rounds or self.cache == "keep"
+
+    @property
+    def rounds(self) -> bool:
+        """Whether sampler and trainer round differently.
 
         In bfloat16 always: token by token from a cache it rounds otherwise than in one pass over the whole text.
         """
@@ -57,6 +73,11 @@ class CausalLM(Plain):
     def size(self) -> int:
         """P, the trained weights."""
         return self.model.size
+
+    @property
+    def actions(self) -> int:
+        """V, the tokens of the vocabulary."""
+        return self.model.vocabulary
 
     @property
     def tokenizer(self) -> Any:
@@ -84,26 +105,27 @@ class CausalLM(Plain):
 
     def remember(self, seen: Tensor) -> Memory:
         """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for the tokens to come."""
+        from asyncsim.policies._language_keeping import Kept
         from asyncsim.policies._language_prompts import lay_out
         from asyncsim.policies._language_sampling import Memory
 
         ids = seen.reshape(-1, seen.shape[-1])
-        return Memory(lay_out(ids, self.context), self.context, ids.new_zeros(ids.shape[0], 0))
+        kept = Kept(len(ids)) if self.cache == "keep" else None
+        return Memory(lay_out(ids, self.context), self.context, ids.new_zeros(ids.shape[0], 0), kept)
 
     def recall(self, memory: Memory, row: int) -> Memory:
         """What is remembered of one sample alone."""
         return memory.cut(row)
 
     def packed(self, memory: Memory) -> dict[str, Any]:
-        """Prompts and actions; caches are made again with the next weights."""
-        return {"prompts": asdict(memory.prompts), "actions": memory.actions}
+        """Prompts, actions and kept caches; others are made again with the next weights."""
+        return memory.packed()
 
     def unpacked(self, tree: dict[str, Any]) -> Memory:
-        """The memory that `packed` wrote, without caches."""
-        from asyncsim.policies._language_prompts import Prompts
+        """The memory that `packed` wrote."""
         from asyncsim.policies._language_sampling import Memory
 
-        return Memory(Prompts(**tree["prompts"]), self.context, tree["actions"])
+        return Memory.unpacked(tree, self.context)
 
     def act(
         self,
@@ -116,15 +138,28 @@ class CausalLM(Plain):
     ) -> Act:
         """Tokens by inverse CDF, int64 `[R, G, N]`, and `log_prob` of the distribution that they were drawn from.
 
-        Where weights change inside a response, it is read again with the new ones: pi_v(a | everything before).
+        Where weights change inside a response, it is read again with the new ones: pi_v(a | everything before). With
+        cache="keep" it goes on with the old entries, and `stale_cache` says of which tokens that is so.
         """
         from asyncsim.policies._language_sampling import draw
 
         memory = self.remember(seen) if memory is None else memory
         active = torch.ones(seen.shape[:3], dtype=torch.bool) if active is None else active
         with torch.no_grad():
-            action, log_prob = draw(self.model, self._distribution, self.sampler, view, memory, draws, token, active)
-        return Act(action, {"log_prob": log_prob})
+            about = (self.model, self._distribution, self.sampler, view, memory, draws, token, active)
+            return Act(*draw(*about, self.distributions))
+
+    def value(self, view: View, seen: Tensor) -> Tensor:
+        """Values of prompts `[R, G, N, L]` in the trainer's numerics, `[R, G, N]`."""
+        if not self.has_critic:
+            return super().value(view, seen)
+        R, G, N = shape = seen.shape[:3]
+        first, nothing = seen.new_zeros(*shape, 1), torch.zeros(shape)
+        ids, version = np.zeros((1, G, N), dtype=np.int64), np.zeros((1, 1, 1, 1), dtype=np.int32)
+        about = (np.zeros(R, dtype=np.int64), ids)
+        mask = torch.ones(*shape, 1)
+        batch = Batch(first, seen.unsqueeze(3), mask, nothing, nothing, N, {}, None, version, 0, *about)
+        return self.forward(view, batch, ("value",)).outputs["value"][..., 0]
 
     def hear(self, memory: Memory, token: int, action: Tensor, rows: Tensor) -> None:
         """Note a token that the environment wrote; it is read in front of the next one that is drawn."""
@@ -134,27 +169,38 @@ class CausalLM(Plain):
 
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
-        from asyncsim.policies._language_scoring import widened
+        return self._log_prob(self.compute, view, batch)
 
-        with torch.no_grad():
-            log_prob = self._scoring(view, batch, ("log_prob",)).values()["log_prob"]
-        return widened(log_prob, tuple(batch.action.shape))
+    def compared(self, view: View, batch: Batch) -> Outputs:
+        """Log-probs of the trainer, `scored_log_prob`; where caches are kept `reread_log_prob` as well.
+
+        These are the sampler's own after a reread. Tokens that saw no old entry have the sampled log-prob, to the bit.
+        """
+        if self.cache == "reread":
+            return super().compared(view, batch)
+        reread, stale = batch.behavior["log_prob"], (batch.behavior["stale_cache"] > 0) & (batch.mask > 0)
+        if bool(stale.any()):
+            there = dataclasses.replace(batch, mask=stale.to(batch.mask.dtype))
+            reread = torch.where(stale, self._log_prob(self.sampler, view, there), reread)
+        return {"scored_log_prob": self.score(view, batch) if self.rounds else reread, "reread_log_prob": reread}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
 
-        A token outside the nucleus has log-prob -inf and no gradient.
+        `log_probs` of the whole vocabulary are `[R, G, N, T, V]`. A token outside the nucleus has log-prob -inf and no
+        gradient.
         """
         from asyncsim.policies._language_scoring import forward
 
         names = tuple(checks.one_of("policy output", n, self.outputs, "use a policy that offers it") for n in names)
         with torch.no_grad():
-            return forward(self._scoring(view, batch, names), tuple(batch.action.shape))
+            return forward(self._scoring(self.compute, view, batch, names), tuple(batch.action.shape))
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
-        chosen = {name: getattr(self, name) for name in settings}
+        chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
+        chosen |= {"critic": True} if self.has_critic else {}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -172,22 +218,32 @@ class CausalLM(Plain):
         if self.recipe is not None:
             recipe = self.recipe
             shape = recipe.network()
-            model = Model(shape, lambda: pretraining.pretrained(recipe), self.train_layers)
             header = {"architecture": type(shape).__name__, "model_parameters": weights_of(shape)}
+            model = Model(shape, lambda: pretraining.pretrained(recipe), self.train_layers, critic=self.has_critic)
             return model, Characters(), recipe.context, {**header, "recipe": asdict(recipe)}
         from asyncsim.policies import _hub
 
         network, tokenizer, context, header = _hub.load(self.name, torch.float32)
-        return Model(network, lambda: network, self.train_layers), tokenizer, context, header
+        model = Model(network, lambda: network, self.train_layers, critic=self.has_critic)
+        return model, tokenizer, context, header
 
-    def _scoring(self, view: View, batch: Batch, names: tuple[str, ...]) -> Any:
+    def _log_prob(self, form: str, view: View, batch: Batch) -> Tensor:
+        """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`."""
+        from asyncsim.policies._language_scoring import widened
+
+        with torch.no_grad():
+            log_prob = self._scoring(form, view, batch, ("log_prob",)).values()["log_prob"]
+        return widened(log_prob, tuple(batch.action.shape))
+
+    def _scoring(self, form: str, view: View, batch: Batch, names: tuple[str, ...]) -> Any:
         from asyncsim.policies._language_scoring import prepare
 
-        return prepare(self.model, self._distribution, self.compute, self.context, view, batch, names, self.micro_batch)
+        return prepare(self.model, self._distribution, form, self.context, view, batch, names, self.micro_batch)
 
 
 _SAMPLERS = ("float32", "bfloat16", "int8", "float64")
 _TRAINERS = ("float32", "bfloat16", "float64")
+_CACHES = ("reread", "keep")
 
 
 def causal_lm(
@@ -200,6 +256,9 @@ def causal_lm(
     train_layers: int | None = None,
     micro_batch: int | None = None,
     recipe: Mapping[str, Any] | None = None,
+    cache: str = "reread",
+    distributions: bool = False,
+    critic: bool = False,
 ) -> CausalLM:
     """Causal language model: pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized.
 
@@ -210,9 +269,16 @@ def causal_lm(
     row); `compute`, format of the trainer (bfloat16 rounds otherwise token by token than in one pass over a text, which
     counts as mismatch); `train_layers`, how many of the last blocks are trained, with the final norm
     (default: every weight); `micro_batch`, most sequences in one pass of the trainer (default: all); `recipe`, fields
-    of the "char" model's shape and pretraining (`steps=0`: random weights). Prompts are ids `[R, G, N, L]` padded with
-    -1 on the left. Returns a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats,
-    `[R, G, N, T]`. Raises `InputError` for settings outside these ranges. Source: textbook.
+    of the "char" model's shape and pretraining (`steps=0`: random weights); `cache`, what becomes of keys and values
+    when weights change inside a response: "reread" reads it again with the new ones; "keep" goes on with the old
+    entries, 2 numbers a layer, token and unit of width for every response in flight, in systems whose samples go on
+    under new weights (mode "keep"); `distributions`, whether the sampler records the log-probs of its whole vocabulary
+    with every token, for parts that compare distributions where no weights are kept; `critic`, whether there is a value
+    head: a linear map of the states that the logits are made from, 0 at first, whose loss trains the network too.
+    Prompts are ids `[R, G, N, L]` padded with -1 on the left. Returns a policy of P trained weights with the outputs
+    `log_prob` and `entropy` per token in nats, with a critic `value` of everything before the token, in units of
+    reward, each `[R, G, N, T]`, and where a part asks for it `log_probs` of the vocabulary, `[R, G, N, T, V]`. Raises
+    `InputError` for settings outside these ranges. Source: textbook.
 
     >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})
     >>> policy.size, policy.tokenizer.encode("1+2=")
@@ -225,13 +291,15 @@ def causal_lm(
     checks.integer("top_k", top_k, 0, "0 keeps every token", checks.LARGEST)
     checks.one_of("sampler", sampler, _SAMPLERS, "choose a number format")
     checks.one_of("compute", compute, _TRAINERS, "choose a number format")
+    checks.one_of("cache", cache, _CACHES, "say what an install does to keys and values")
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
+    checks.boolean("distributions", distributions, "say whether the sampler records whole distributions")
+    checks.boolean("critic", critic, "say whether there is a value head")
     checked = _recipe(model, recipe)
-    return CausalLM(
-        model, float(temperature), float(top_p), top_k, sampler, compute, train_layers, micro_batch, checked
-    )
+    settings = (sampler, compute, train_layers, micro_batch, checked, cache, distributions, critic)
+    return CausalLM(model, float(temperature), float(top_p), top_k, *settings)
 
 
 def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:

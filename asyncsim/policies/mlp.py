@@ -16,7 +16,8 @@ from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._mlp_heads import HEADS, Head, log_softmax
 from asyncsim.policies._mlp_layout import Layout
 from asyncsim.policies._mlp_network import Evaluation, merged, passes
-from asyncsim.policies._policy import Act, Forward, Plain
+from asyncsim.policies._policy import Act, Forward, Keys, Plain
+from asyncsim.policies._rounding import checked
 
 _WIDE = ("log_probs", "action_values")
 """Outputs with one number for each action."""
@@ -37,6 +38,7 @@ class Mlp(Plain):
     log_std: float
     gain: float
     by_action: bool = False
+    sampler: str | None = None
 
     # A second thread gains a factor below 2 and loses one of 10 where another process holds its core.
     threads: ClassVar[int] = 1
@@ -49,6 +51,11 @@ class Mlp(Plain):
         values = ("action_value", "action_values") if self.by_action else ("value",)
         every = ("log_probs",) if self.head == "categorical" else ()
         return ("log_prob", "entropy", *(values if self.has_critic else ()), *every)
+
+    @property
+    def mismatched(self) -> bool:  # type: ignore[override]
+        """Whether actions are drawn from rounded weights."""
+        return self.sampler is not None
 
     @property
     def critic(self) -> bool:
@@ -76,16 +83,31 @@ class Mlp(Plain):
         """The parameters are what is published, the normalizer with them."""
         return {"parameters": parameters}
 
+    def install(self, weights: Weights, keys: Keys | None) -> Weights:
+        """Published parameters, and those that actions are drawn from."""
+        if self.sampler is None:
+            return weights
+        return {**weights, "sampled": self.layout.rounded(weights["parameters"], self.sampler)}
+
+    def score(self, view: View, batch: Batch) -> Tensor:
+        """Log-probs of the policy itself at the behavior weights, `[R, G, N, T]`."""
+        return self.forward(view, batch, ("log_prob",)).outputs["log_prob"]
+
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
         """Actions of one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and state values."""
         shape, results = seen.shape[:3], []
-        for weights, chosen in passes(view, (*shape, 1)):
-            at = Evaluation(self.layout, weights, seen.flatten(1, 2))
+        own = passes(view, (*shape, 1))
+        sampled = passes(view, (*shape, 1), "sampled") if self.mismatched else own
+        for (weights, chosen), (drawn_from, _) in zip(own, sampled, strict=True):
+            critic = at = Evaluation(self.layout, drawn_from, seen.flatten(1, 2))
+            if self.mismatched:
+                # The trainer values what the sampler has seen.
+                critic = Evaluation(self.layout, weights, seen.flatten(1, 2))
             action = self._head.draw(at.actor.outputs, at.log_std, draws, token).flatten(1, 2)
             parts = [action, self._head.log_prob(at.actor.outputs, at.log_std, action)]
-            results.append(([*parts, at.value] if "value" in self.outputs else parts, chosen))
+            results.append(([*parts, critic.value] if "value" in self.outputs else parts, chosen))
         names = ("action", "log_prob", "value")
         columns = zip(*(parts for parts, _ in results), strict=True)
         each = {
@@ -196,6 +218,7 @@ class Mlp(Plain):
             "normalize": self.normalize,
             "log_std": self.log_std,
             "gain": self.gain,
+            **({"sampler": self.sampler} if self.sampler else {}),
         }
 
     @property
@@ -261,6 +284,7 @@ def mlp(
     normalize: bool = False,
     log_std: float = 0.0,
     gain: float = 0.01,
+    sampler: str | None = None,
 ) -> Mlp:
     """Perceptron policy: h_0 = s, h_l = tanh(W_l h_(l-1) + b_l), raw = W h_L + b; values from a network of their own.
 
@@ -273,10 +297,12 @@ def mlp(
     output `value` (True or False), or "action": a network with one value Q(s, a) for each action, whose state value is
     sum_a pi(a|s) Q(s, a); `normalize`: observations become (s - mean) / sqrt(variance + 1e-8), cut to +-10, with the
     moments of all batches trained so far; they are the last 2 D + 1 parameters, move by no gradient, and are published
-    with the weights; `log_std`, initial log of the spread in units of the action; `gain` >= 0. Returns a policy of P
-    parameters with the outputs `log_prob` and `entropy` in nats and `value` (or `action_value`, Q of the action taken)
-    in units of reward, each `[R, G, N, T]`, and of all choices `log_probs` (and `action_values`), `[R, G, N, T, A]`.
-    Raises `InputError` for sizes below 1 (2 choices), an unknown head or critic, or numbers that are not finite.
+    with the weights; `log_std`, initial log of the spread in units of the action; `gain` >= 0; `sampler`, format that
+    the weights actions are drawn from are rounded to, "bfloat16" or "int8" (a scale for each unit), None for the
+    trainer's own. Returns a policy of P parameters with the outputs `log_prob` and `entropy` in nats and `value` (or
+    `action_value`, Q of the action taken) in units of reward, each `[R, G, N, T]`, and of all choices `log_probs` (and
+    `action_values`), `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 choices), an unknown head or critic,
+    or numbers that are not finite.
     Source: 1707.06347, section 6.1 (shape of the networks); orthogonal weights 1312.6120.
 
     >>> policy = mlp(observation=4, actions=2)
@@ -303,5 +329,14 @@ def mlp(
     checks.real("gain", gain, "use 0.01, or 0 for a policy that begins uniform", 0.0)
     widths = tuple(int(width) for width in hidden)
     return Mlp(
-        observation, actions, head, widths, bool(critic), bool(normalize), float(log_std), float(gain), by_action
+        observation,
+        actions,
+        head,
+        widths,
+        bool(critic),
+        bool(normalize),
+        float(log_std),
+        float(gain),
+        by_action,
+        checked(sampler),
     )

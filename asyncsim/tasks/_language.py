@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -47,6 +48,8 @@ class LanguageTask(Simple):
 
     enumerable = False
     still = True
+    speaker: ClassVar[str] = "char"
+    """Model that the texts are written for."""
 
     @property
     def prompts(self) -> int:
@@ -61,11 +64,18 @@ class LanguageTask(Simple):
         """The right answer to a prompt as solved lines in front of a prompt write it, without the line break."""
         return self.answers[prompt]
 
-    def policy(self) -> Policy:
-        """The character model, pretrained on sums."""
-        from asyncsim.policies.causal_lm import causal_lm
+    def policy(self, **settings: Any) -> Policy:
+        """The model that the texts are written for (by default the character model); arguments as in `causal_lm`.
 
-        return causal_lm("char")
+        >>> import asyncsim as sim
+        >>> sim.tasks.arithmetic().policy(cache="keep").describe()["cache"]
+        'keep'
+        """
+        make = plugins.load("asyncsim.policies", "causal_lm", "policy")
+        for name in settings:
+            checks.one_of("policy argument", name, inspect.signature(make).parameters, "see policies.causal_lm")
+        policy: Policy = make(**{"model": self.speaker, **settings})
+        return policy
 
     def fit(self: Bound, policy: Any) -> Bound:
         """The task in the policy's tokens; refuses a policy without text, and prompts or answers that are too long."""

@@ -47,12 +47,11 @@ class Calculator(LanguageTask):
         """The right answer with a call for every sign."""
         return _dialog(self.texts[prompt].rpartition("\n")[2])
 
-    def policy(self) -> Policy:
+    def policy(self, **settings: Any) -> Policy:
         """The character model, pretrained on such sums of two operands, of which it asks for a fifth."""
-        from asyncsim.policies.causal_lm import causal_lm
-
         sign = OPERATIONS[self.operation][0]
-        return causal_lm("char", recipe={"operations": sign, "high": 10**self.digits - 1, "calls": 0.2})
+        recipe = {"operations": sign, "high": 10**self.digits - 1, "calls": 0.2}
+        return super().policy(**{"model": "char", "recipe": recipe, **settings})
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from asyncsim.base import checks
+from asyncsim.base import checks, plugins
 from asyncsim.learning import versions
 from asyncsim.learning.batch import Draws
 from asyncsim.policies._policy import Policy
@@ -40,11 +41,18 @@ class Gym(Simple):
         """Whether a trajectory goes on where the one before it in its slot stopped."""
         return self.trajectory == "segment"
 
-    def policy(self) -> Policy:
-        """The default policy: two networks of two hidden layers of 64, one for actions and one for values."""
-        from asyncsim.policies.mlp import mlp
+    def policy(self, **settings: Any) -> Policy:
+        """The default policy: two networks of two hidden layers of 64, one for actions and one for values.
 
-        return mlp(self.surface.observation, self.surface.actions, self.surface.head)
+        Arguments are those of `policies.mlp` that the environment does not fix, as `sampler`.
+        """
+        make = plugins.load("asyncsim.policies", "mlp", "policy")
+        fixed = (self.surface.observation, self.surface.actions, self.surface.head)
+        free = list(inspect.signature(make).parameters)[len(fixed) :]
+        for name in settings:
+            checks.one_of("policy argument", name, free, "observation, actions and head are the environment's own")
+        policy: Policy = make(*fixed, **settings)
+        return policy
 
     def check(self, policy: Any) -> None:
         """Refuse a policy that reads or gives something else."""

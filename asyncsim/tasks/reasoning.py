@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from asyncsim.base import checks, rng
-from asyncsim.policies._policy import Policy
 from asyncsim.tasks._language import LanguageTask, chosen, few_shot
 
 
@@ -22,6 +21,8 @@ class Reasoning(LanguageTask):
     marker: Any = field(default=None, compare=False, repr=False)
     entries: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
+    speaker: ClassVar[str] = "smollm2"  # the questions are written in words
+
     def score(self, prompt: int, text: str) -> float:
         """1 where the dataset gives full marks to the answer without the white space around it, else 0.
 
@@ -32,12 +33,6 @@ class Reasoning(LanguageTask):
     def spoken(self, prompt: int) -> str:
         """The right answer with the space that stands in front of it in solved problems."""
         return f" {self.answers[prompt]}"
-
-    def policy(self) -> Policy:
-        """SmolLM2: the questions are written in words."""
-        from asyncsim.policies.causal_lm import causal_lm
-
-        return causal_lm("smollm2")
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""

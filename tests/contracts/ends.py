@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import asyncsim as sim
-from tests.contracts.measuring import FROZEN, measure, on
+from tests.contracts.measuring import FROZEN, cached, measure, on
 
 
 def flat(level, N=5, T=1):
@@ -108,6 +108,9 @@ ENDS = {
     "mixed_versions": ends_of_ages([(OLD, 0.0), (MIXED, 1.0)]),
     # A token and a reply by turns; a reply in front of all.
     "turns": lambda n: (turned(n, [0.0, 0.0, 1.0, 1.0]), 1.0, turned(n, [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), 3.0),
+    "cache_stale": lambda n: (cached(n, 0.0, 0.0), 0.0, cached(n, 0.0, 1.0), 1.0),
+    "cache_gap": lambda n: (cached(n, 0.0, 1.0), 0.0, cached(n, -3.0, 1.0), 3.0),
+    "cache_kl": lambda n: (cached(n, -3.0, 1.0), -6.0, cached(n, 2.0, 1.0), 4.0),
     "update_staleness": lambda n: (measure(n)[0], 0.0, measure(n, system=FROZEN, updates=6)[5], 5.0),
 }
 
@@ -122,6 +125,7 @@ def batches():
     yield {"log_ratio": ALONE * 60.0}
     yield {"log_ratio": ALONE.swapaxes(2, 3)}
     yield {"log_ratio": flat(0.3), "reward": 0.0}
+    yield {"log_ratio": flat(0.0), "stale": 1.0}
     for version in (FRESH, OLD, MIXED):
         yield {"log_ratio": flat(0.0, 2, 2), "version": [[version]]}
 

@@ -81,6 +81,14 @@ def parted(name, stale=0.0, rounded=0.0):
     return told(name, trial, behavior={"log_prob": scored - rounded * uneven, "scored_log_prob": scored})
 
 
+def cached(name, gap, stale):
+    """Two samples of two tokens, sampled `gap` nats off what a reread would say, every token or none of them stale."""
+    trial = case(G=1, N=2, T=2, ragged=False)
+    reread = trial.batch.behavior["log_prob"]
+    flags = torch.full_like(reread, stale)
+    return told(name, trial, behavior={"log_prob": reread + gap, "reread_log_prob": reread, "stale_cache": flags})
+
+
 def ending(name, ended, finished):
     """Two replicates of 40 paid tokens, of which every one or none ends an episode."""
     shape = (2, 2, 5, 4)
@@ -88,7 +96,9 @@ def ending(name, ended, finished):
     return told(name, acting(), **changes)
 
 
-def step_with(log_ratio, *, mask=None, reward=1.0, mass=None, size=None, version=None, method=None, train_version=7):
+def step_with(
+    log_ratio, *, mask=None, reward=1.0, mass=None, size=None, version=None, method=None, train_version=7, stale=None
+):
     """A step whose token log ratios pi/mu are the given ones, `[R, G, N, T]`; the anchor is the behavior policy."""
     log_ratio = torch.as_tensor(np.array(log_ratio, dtype=np.float64))
     R, G, N, T = log_ratio.shape
@@ -97,6 +107,8 @@ def step_with(log_ratio, *, mask=None, reward=1.0, mass=None, size=None, version
     batch.mask = batch.mask if mask is None else torch.as_tensor(np.array(mask, dtype=np.float64)).expand(R, G, N, T)
     now = trial.policy.forward(batch.view, batch, ("log_prob",)).outputs["log_prob"]
     batch.behavior = {"log_prob": now - log_ratio}
+    if stale is not None:
+        batch.behavior["stale_cache"] = torch.full_like(now, stale)
     batch.reward = torch.as_tensor(np.asarray(reward, dtype=np.float64)).expand(R, G, N).clone()
     batch.mass = batch.mass if mass is None else torch.as_tensor(np.array(mass, dtype=np.float64)).reshape(1, G, N)
     batch.size = N if size is None else size

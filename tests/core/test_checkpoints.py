@@ -81,10 +81,18 @@ def tools(system):
 
 
 def language(system, task=None, **changes):
-    policy = sim.policies.causal_lm("char", recipe=LANGUAGE)
+    settings = {n: changes.pop(n) for n in ("cache", "sampler", "compute", "micro_batch", "critic") if n in changes}
+    policy = sim.policies.causal_lm("char", recipe=LANGUAGE, **settings)
     links = (sim.updates.adam(0.01),)
     sizes = {"updates": 5, "replicates": 1, "samples_per_group": 2, "policy": policy, **changes}
+    # Random weights earn nothing; an offset moves them all the same.
+    sizes = {"method": sim.methods.reinforce(sim.advantages.offset(1.0)), **sizes}
     return spec(task or sim.tasks.arithmetic(horizon=4), system, links, **sizes)
+
+
+def interrupted():
+    """Weights change inside responses, and samples in flight go on with their old cache."""
+    return sim.systems.areal(2, 2, 3, length=4.0, train_time=2.3, model={"mode": "keep"})
 
 
 def replayed():
@@ -150,6 +158,15 @@ KINDS = {
     "tools, compiled": lambda: spec(TOOL, compiled=True),
     "calculator, early": lambda: language(sim.systems.areal(2, 2, 3, **AREAL), task=CALCULATOR),
     "calculator, coupled": lambda: language(sim.schedules.coupled(sim.systems.areal(1, 1, 2, **AREAL)), CALCULATOR),
+    "language, reread": lambda: language(interrupted(), updates=8),
+    "language, kept": lambda: language(interrupted(), cache="keep", updates=8, samples_per_group=4),
+    "language, kept, coupled": lambda: language(sim.schedules.coupled(interrupted()), cache="keep", updates=8),
+    "language, bfloat16": lambda: language(
+        interrupted(), cache="keep", sampler="bfloat16", critic=True, method=sim.methods.a2c(), updates=8, epochs=2
+    ),
+    "language, int8": lambda: language(
+        interrupted(), sampler="int8", compute="bfloat16", micro_batch=2, minibatches=2, updates=6
+    ),
 }
 
 
@@ -182,8 +199,11 @@ def test_a_killed_run_goes_on_to_the_same_bits(kind, place, tmp_path):
     assert sim.run(made, seed=SEED, resume=tmp_path / "c.npz", callback=killer(update)) == trace
 
 
+TWICE = ("coupled, early", "random, blocks", "carts", "links, epochs", "language, kept")
+
+
 @settings(max_examples=20)
-@given(kind=st.sampled_from(["coupled, early", "random, blocks", "carts", "links, epochs"]), draw=st.data())
+@given(kind=st.sampled_from(TWICE), draw=st.data())
 def test_it_may_be_killed_twice_at_any_batch(kind, draw, tmp_path_factory):
     made, trace = whole(kind)
     blocks, path = -(-made.replicates // made.together), tmp_path_factory.mktemp("killed") / "c.npz"
@@ -264,6 +284,12 @@ def _redraw(tree):
     tree["source"]["pending"] = {}
 
 
+def _spoil_caches(tree):
+    for drawn in tree["source"]["pending"].values():
+        for key, _ in drawn["memory"]["kept"]["layers"]:
+            key.zero_()
+
+
 @pytest.mark.parametrize(
     ("kind", "plant"),
     [
@@ -275,6 +301,7 @@ def _redraw(tree):
         ("coupled, late", _forget_answers),
         ("accumulated, every", _forget_ring),
         ("event system, early", _redraw),
+        ("language, kept", _spoil_caches),
     ],
 )
 def test_what_is_not_brought_back_is_seen(kind, plant, tmp_path, monkeypatch):

@@ -109,16 +109,21 @@ def plain_logits(made, flat, tokens):
     return torch.func.functional_call(made.model.network, {**frozen, **parts}, inputs).logits[0]
 
 
-def reference(made, flat, seen, action, mask=None):
-    """`log_prob` and `entropy` `[G N, T]` of every token, one text at a time."""
+def rows_of(made, flat, seen, action):
+    """Log-probs of the whole vocabulary at every token, `[G N, T, V]`, one text at a time."""
     every = []
     for row, said in zip(seen.reshape(-1, seen.shape[-1]), action.reshape(-1, action.shape[-1]), strict=True):
         prompt = row[row >= 0].tolist()
-        law = (plain_logits(made, flat, prompt + said.tolist())[len(prompt) - 1 : -1] / made.temperature).log_softmax(
-            -1
-        )
-        every.append(torch.stack([law.gather(1, said.unsqueeze(1))[:, 0], -(law.exp() * law).sum(1)]))
-    found = torch.stack(every, 1)
+        logits = plain_logits(made, flat, prompt + said.tolist())[len(prompt) - 1 : -1]
+        every.append((logits / made.temperature).log_softmax(-1))
+    return torch.stack(every)
+
+
+def reference(made, flat, seen, action, mask=None):
+    """`log_prob` and `entropy` `[G N, T]` of every token."""
+    law = rows_of(made, flat, seen, action)
+    said = action.reshape(-1, action.shape[-1], 1)
+    found = torch.stack([law.gather(2, said)[..., 0], -(law.exp() * law).sum(2)])
     return found if mask is None else found * mask.reshape(-1, mask.shape[-1])
 
 
@@ -376,15 +381,16 @@ def test_outputs_and_pullback_are_autograds(micro_batch, train_layers, texts):
     action, _ = drawn(made, view, seen)
     mask = masked(action.shape)
     live = flat[0].clone().requires_grad_()
-    expected = reference(made, live, seen, action, mask)
+    expected = [*reference(made, live, seen, action, mask)]
+    expected.append(rows_of(made, live, seen, action) * mask.reshape(-1, T, 1))
     forward = made.forward(view, batch_of(seen, action, mask), made.outputs)
     random = torch.Generator().manual_seed(3)
     cotangents, total = {}, 0.0
     for name, value in zip(made.outputs, expected, strict=True):
-        shaped = value.detach().reshape(action.shape)
+        shaped = value.detach().reshape(*action.shape, *value.shape[2:])
         torch.testing.assert_close(forward.outputs[name], shaped, rtol=0, atol=1e-11)
         assert not forward.outputs[name].requires_grad
-        cotangents[name] = torch.randn(action.shape, generator=random, dtype=torch.float64)
+        cotangents[name] = torch.randn(shaped.shape, generator=random, dtype=torch.float64)
         total = total + (cotangents[name].reshape(value.shape) * value).sum()
     (gradient,) = torch.autograd.grad(total, live)
     for _ in range(2):
@@ -402,15 +408,19 @@ def test_tokens_of_two_versions_are_pulled_back_at_their_own_weights():
     action, _ = drawn(made, view_of(made, flats[0]), seen)
     mask = masked(action.shape)
     cotangent = torch.randn(action.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    forward = made.forward(view, batch_of(seen, action, mask), ("log_prob",))
-    values, gradient = torch.zeros(action.shape, dtype=torch.float64), 0.0
+    wide = torch.randn((*action.shape, made.actions), generator=torch.Generator().manual_seed(1)).double()
+    forward = made.forward(view, batch_of(seen, action, mask), ("log_prob", "log_probs"))
+    values, rows, gradient = torch.zeros_like(cotangent), torch.zeros_like(wide), 0.0
     for version, flat in enumerate(flats):
         live, here = flat[0].clone().requires_grad_(), torch.from_numpy(slot == version)[None]
         value = reference(made, live, seen, action, mask * here)[0].reshape(action.shape)
-        values += value.detach()
-        gradient = gradient + torch.autograd.grad((value * cotangent).sum(), live)[0]
+        every = rows_of(made, live, seen, action).reshape(wide.shape) * (mask * here).unsqueeze(-1)
+        values, rows = values + value.detach(), rows + every.detach()
+        gradient = gradient + torch.autograd.grad((value * cotangent).sum() + (every * wide).sum(), live)[0]
     torch.testing.assert_close(forward.outputs["log_prob"], values, rtol=0, atol=1e-11)
-    torch.testing.assert_close(forward.pullback({"log_prob": cotangent}), gradient[None], rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(forward.outputs["log_probs"], rows, rtol=0, atol=1e-11)
+    pulled = forward.pullback({"log_prob": cotangent, "log_probs": wide})
+    torch.testing.assert_close(pulled, gradient[None], rtol=1e-9, atol=1e-10)
 
 
 def test_truncation_scores_what_it_draws_and_refuses_the_rest():
@@ -433,6 +443,12 @@ def test_truncation_scores_what_it_draws_and_refuses_the_rest():
     assert (forward.pullback({"log_prob": cotangent}) == 0).all()
     cotangent[0, 0, 0, 0] = 1.0
     assert torch.isfinite(forward.pullback({"log_prob": cotangent})).all()
+    every = made.forward(view, batch_of(seen, outside), ("log_probs",))
+    rows = every.outputs["log_probs"]
+    assert (rows.exp().sum(-1) - 1.0).abs().max() < 1e-12 and (rows == -torch.inf).any()
+    assert torch.isfinite(
+        every.pullback({"log_probs": torch.full_like(rows, torch.inf).where(rows.isinf(), rows)})
+    ).all()
 
 
 def _inside(made, view, seen, action, token):
