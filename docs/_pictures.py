@@ -21,7 +21,8 @@ WIDTH = 5.5
 COLORS = _style.COLORS
 NOISE, CAP, BATCH = 0.0283, 2.0, 256
 """Noise of logits that gives the log ratio of two equal actions a standard deviation of 2 %; cap of the weights."""
-LENGTH = "lognormal:600:1.0"
+LENGTH, KEPT = "lognormal:600:1.0", 8
+"""Distribution of responses, and samples that a group keeps."""
 
 
 def panels(count: int, height: float = 2.3) -> tuple[Figure, list[Axes]]:
@@ -134,6 +135,36 @@ def more_generators(found: Results) -> Figure:
     say(ax, 192, 690, "at most 4 versions", "contrast")
     ax.set(ylim=(0, 900), xlabel="generator slots", ylabel="groups an hour", xticks=[64, 128, 192, 256])
     ax.set_title("At a tight bound more generators wait for permits")
+    return figure
+
+
+def first_of_many(found: Results) -> Figure:
+    """Groups an hour and tokens wasted against the samples that a group starts beyond those it keeps."""
+    figure, (left, right) = panels(2)
+    swept(left, found[2], "groups_per_hour", "measured")
+    extra = swept(right, found[2], "wasted_tokens", "contrast", scale=100.0)
+    claim, kept = theory.claim("systems/first-k-length-bias"), KEPT
+    points_ = [{"length": LENGTH, "started": kept + int(more), "kept": kept} for more in extra]
+    right.plot(extra, [100.0 * claim.predict(point)["wasted"] for point in points_], **_style.PREDICTED)
+    left.set(xlabel="redundant samples of a group", ylabel="groups an hour", ylim=(0, None), xticks=extra)
+    right.set(xlabel="redundant samples of a group", ylabel="tokens wasted (%)", ylim=(-4, 100), xticks=extra)
+    left.set_title("Redundant samples save waiting, and waste tokens")
+    return figure
+
+
+def kept_cache(found: Results) -> Figure:
+    """Gap to rereading, and ESS of fresh data, against the learning rate."""
+    figure, (left, right) = panels(2)
+    rates = swept(left, found[0], "cache_gap", "measured")
+    swept(right, found[0], "ess_mismatch", "measured")
+    for ax in (left, right):
+        ax.set(xscale="log", xlabel="learning rate of Adam", xticks=rates)
+        ax.set_xticks([], minor=True)
+        ax.set_xticklabels([f"{rate:g}" for rate in rates])
+    left.set(ylabel="gap to rereading (nats a token)", ylim=(0, None))
+    right.set(ylabel="ESS/N against a reread", ylim=(0, 1.05))
+    right.axhline(1.0, **_style.REFERENCE)
+    left.set_title("A kept cache is another sampler than its weights")
     return figure
 
 

@@ -13,6 +13,7 @@ VERL = (
     "asyncsim timeline verl_fully_async --set ppo_mini_batch_size=64 --set staleness_threshold={threshold} "
     "--set trigger_parameter_sync_step=1"
 )
+ROLL = f"asyncsim timeline roll_environment_groups --set num_env_groups=64 {LONG} --set train_time=1800 --samples 8"
 SPEED = ("lost:", "speed:")
 STALENESS = ("staleness in versions", "  ", *SPEED)
 TABLE = ("",)
@@ -150,6 +151,22 @@ def generators(found: Results) -> str:
     )
 
 
+def first(found: Results) -> str:
+    """What redundant samples buy, and what they cost."""
+    usual, some, swept = found
+    extra, hours, *_ = column(swept, "groups_per_hour")
+    gain = [each / hours[0] for each in hours]
+    early = held(gain[2] - 1.0 > 0.7 * (gain[-1] - 1.0) > 0.0, "Most of the gain comes with the first few")
+    short = held(some["mean_length_trained"] < some["mean_length_generated"], "a bias against long answers")
+    return (
+        f"No group waits for its longest responses: with {knob(some, 'group_size_redundancy')} more samples "
+        f"{some['throughput'] / usual['throughput']:.2g} times as many groups are trained. But "
+        f"{share(some['wasted_token_fraction'])} of tokens are thrown away. Kept responses are "
+        f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones: {short}. "
+        f"{early}: {gain[2]:.2g} times as many groups with {extra[2]:.0f}."
+    )
+
+
 def miles(count: int) -> str:
     """The system with so many steps on a rollout."""
     return (
@@ -275,6 +292,18 @@ QUESTIONS = [
         "Dashed: the bound that slots, trainer and permits set (`systems/ticket-throughput`), never fitted. "
         "Bars: 95 % intervals over 8 realizations, smaller than the marks.",
     ),
-    # Slot: "First k of n: which samples are lost?" A command for each k, and a picture of trained lengths.
-    # Slot: "Keep the KV cache after new weights, or read again?" (slime #1694, SkyRL #979, NeMo-RL #4018).
+    Question(
+        "First k of n: what do redundant samples buy, and which are lost?",
+        "ROLL Flash, `group_size_redundancy`",
+        [
+            f"{ROLL} --set group_size_redundancy=0 --updates 400",
+            f"{ROLL} --set group_size_redundancy=4 --updates 400",
+            f"{ROLL} --sweep group_size_redundancy=0,1,2,4,8 --realizations 8 --updates 60",
+        ],
+        ("lost:", "lengths:", "speed:", "group_size", "      "),
+        first,
+        _pictures.first_of_many,
+        "A group keeps the first 8 of its samples. Dashed: the waste that order statistics predict "
+        "(`systems/first-k-length-bias`). Bars: 95 % intervals over 8 realizations.",
+    ),
 ]
