@@ -104,7 +104,7 @@ def draw_arrival(ax: Axes, own: Any) -> None:
     ax.text(0.1, 0.53, "quadratic", fontsize=7)
     ax.text(0.1, 0.17, "bandit", fontsize=7)
     ax.set_xlabel("mean staleness (updates)")
-    ax.set_title("Random delays:\nhalf of the bound")
+    ax.set_title("Random delays:\nat most half of it")
 
 
 def draw(rows: Any) -> Figure:

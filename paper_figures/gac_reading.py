@@ -91,7 +91,7 @@ def draw_passed(ax: Axes, rows: Any) -> None:
         ax.plot([0.0, row.value], [-line, -line], color=color, linewidth=2.0)
         ax.errorbar(row.value, -line, xerr=reach, **{**_style.MEASURED, "color": color, "capsize": 0})
     names = list(NAMES)
-    ax.text(0.9, -names.index(FOOLED) + 0.15, "wrong readings", fontsize=7, ha="right", color=_style.COLORS["violated"])
+    ax.text(0.9, -names.index(FOOLED) + 0.25, "wrong readings", fontsize=7, ha="right", color=_style.COLORS["violated"])
     ax.text(0.9, -names.index("stale") - 0.5, "right readings", fontsize=7, ha="right", va="center",
             color=_style.COLORS["held"])  # fmt: skip
     ax.set(xlim=(-0.02, 1.02), ylim=(0.5 - len(NAMES), 0.6), xlabel="share of replicates that pass the checks")
