@@ -116,14 +116,14 @@ CLAIMS = (
         "{gac_alignment:near_gaussian_8} at {gac_alignment:near} of the limit, {gac_alignment:deep_gaussian} at "
         "{gac_alignment:deep}",
         "gac_alignment",
-        when="constant staleness, plain steps, near the stability limit",
+        when="constant staleness, plain descent, settled, near the stability limit",
         rebuilt=False,
     ),
     _gac(
         "Alignment is the signature of staleness",
         "not reproduced",
-        "synchronous gradients reach {gac_alignment:far_batch_256_0}",
-        "gac_alignment",
+        "synchronous gradients reach {gac_causes:far_batch_256_0}",
+        "gac_causes",
         rebuilt=False,
     ),
     _gac(
@@ -137,10 +137,9 @@ CLAIMS = (
     _gac(
         "Control keeps training stable",
         "under conditions",
-        "step × curvature {gac_projection:edge_raw} instead of {gac_projection:edge_none} at staleness "
-        "{gac_projection:largest}",
+        "limit {gac_projection:edge_raw} instead of {gac_projection:edge_none} at staleness {gac_projection:largest}",
         "gac_projection",
-        when="plain descent, far from the optimum",
+        when="stability limit of plain descent, far from the optimum",
     ),
     _gac(
         "It matches synchronous training",
@@ -154,6 +153,7 @@ CLAIMS = (
         "plain descent: at most {gac_bound:tight_late} of our bound",
         "gac_bound",
         when="the bound is ours and speaks of plain descent",
+        rebuilt=False,
     ),
     Claim(
         "delay theory",

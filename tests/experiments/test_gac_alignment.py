@@ -15,7 +15,8 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from asyncsim import theory
 from experiments import _gac, gac_alignment
-from paper_figures import _gac_nulls, _gac_reading
+from paper_figures import _gac_alignment as known
+from paper_figures import _gac_reading, gac_causes, gac_reading
 from paper_figures import gac_alignment as figure
 
 BAND = 8.0
@@ -30,10 +31,10 @@ def rows():
 
 def test_three_tasks_meet_the_closed_form_at_their_optimum(rows):
     own = rows[rows.part == "steady"]
-    expected = [figure.steady(row.task, int(row.staleness), row.fraction) for row in own.itertuples()]
+    expected = [known.steady(row.task, int(row.staleness), row.fraction) for row in own.itertuples()]
     assert len(own) == 12 and (np.abs(own.value - expected) < BAND * own.error).all()
     stale = own[(own.staleness == LATE) & (own.task == "gaussian")]
-    fresh = [figure.steady("gaussian", 0, row.fraction) for row in stale.itertuples()]
+    fresh = [known.steady("gaussian", 0, row.fraction) for row in stale.itertuples()]
     assert (np.abs(stale.value - fresh) > BAND * stale.error).any()
 
 
@@ -41,8 +42,8 @@ def test_modes_of_one_curvature_are_the_linear_model():
     modes, _ = gac_alignment.curvatures("token")
     assert len(modes) == 2 and len(gac_alignment.curvatures("softmax")[0]) == 3
     edge = 0.8 * _gac.boundary("fixed", LATE)
-    assert figure.steady("gaussian", LATE, 0.8) == pytest.approx(_gac_reading.correlations(LATE, edge, 1)[1], rel=1e-9)
-    assert figure.steady("softmax", LATE, 0.8) < figure.steady("gaussian", LATE, 0.8)
+    assert known.steady("gaussian", LATE, 0.8) == pytest.approx(_gac_reading.correlations(LATE, edge, 1)[1], rel=1e-9)
+    assert known.steady("softmax", LATE, 0.8) < known.steady("gaussian", LATE, 0.8)
 
 
 def test_curvatures_are_those_of_the_tasks_exact_gradient():
@@ -59,10 +60,10 @@ def test_curvatures_are_those_of_the_tasks_exact_gradient():
 
 def test_causes_meet_their_predictions_and_a_forgotten_batch_size_would_not(rows):
     own = rows[(rows.part == "causes") & (rows.condition != "momentum")]
-    expected = [figure.causes(row.condition, int(row.staleness)) for row in own.itertuples()]
+    expected = [known.causes(row.condition, int(row.staleness)) for row in own.itertuples()]
     assert len(own) == 10 and (np.abs(own.value - expected) < BAND * own.error).all()
     far = own[own.condition == "far, batch 256"].iloc[0]
-    assert abs(far.value - figure.signal(gac_alignment.START, 16)) > BAND * far.error
+    assert abs(far.value - known.signal(gac_alignment.START, 16)) > BAND * far.error
     again = own[own.condition == "batch used 4 times"].iloc[0]
     assert abs(again.value - 0.75) > BAND * again.error
 
@@ -99,9 +100,9 @@ def test_noise_of_the_bandit_is_that_of_drawn_gradients():
         gradient = np.einsum("bn,bnd->bd", reward - reward.mean(1, keepdims=True), z) / (n - 1)
         squares.append(((gradient + gac_alignment.START) ** 2).sum(-1))
     found = np.concatenate(squares)
-    right = d * figure.noise(d * gac_alignment.START**2, n) ** 2 / n
+    right = d * known.noise(d * gac_alignment.START**2, n) ** 2 / n
     assert abs(found.mean() - right) < 5 * found.std() / np.sqrt(len(found))
-    assert abs(found.mean() - d * figure.noise(0.0, n) ** 2 / n) > 5 * found.std() / np.sqrt(len(found))
+    assert abs(found.mean() - d * known.noise(0.0, n) ** 2 / n) > 5 * found.std() / np.sqrt(len(found))
 
 
 def test_constant_staleness_is_read_right_as_often_as_predicted(rows):
@@ -122,7 +123,7 @@ def test_a_reading_names_no_staleness_where_there_is_no_single_one(rows):
     """Nor does it name a wrong one where there is; the largest drop alone always names one."""
     own = rows[rows.part == "nulls"].set_index(["condition", "quantity"]).value
     for name in gac_alignment.NULLS:
-        if name == _gac_nulls.FOOLED:
+        if name == gac_reading.FOOLED:
             assert own[name, "wrong"] > 0.9
             continue
         assert own[name, "wrong"] < 0.02
@@ -180,39 +181,50 @@ def test_bartlett_of_white_noise_is_the_identity():
     np.testing.assert_allclose(_gac_reading.covariance(known, 6), np.eye(6), atol=1e-12)
 
 
-def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
-    drawn = figure.draw(rows)
-    training, steady, correlogram, reading, causes, nulls = drawn.axes
-    for ax, part, scale in ((steady, "steady", 1.0), (reading, "reading", 100.0)):
-        own = rows[(rows.part == part) & rows.quantity.isin(["correlation"] if part == "steady" else ["right"])]
-        # Staleness that a few updates tell is not drawn.
-        own = own[(part == "steady") | (own.staleness >= 4)]
-        found = np.concatenate([box[0].get_ydata().astype(float) for box in ax.containers if len(box[0].get_ydata())])
-        np.testing.assert_allclose(np.sort(found), np.sort(scale * own.value), rtol=1e-9, atol=1e-12)
-    own = rows[rows.part == "causes"]
-    found = np.concatenate([box[0].get_xdata().astype(float) for box in causes.containers if len(box[0].get_xdata())])
-    np.testing.assert_allclose(np.sort(found), np.sort(own.value), rtol=1e-12)
-    own = rows[(rows.part == "nulls") & rows.quantity.isin(["wrong", "unchecked"])]
-    found = np.concatenate([box[0].get_xdata().astype(float) for box in nulls.containers])
-    np.testing.assert_allclose(np.sort(found), np.sort(100 * own.value), rtol=1e-12)
-    assert all(box.has_xerr for box in nulls.containers) and nulls.get_xlabel()
-    for ax in drawn.axes[:-1]:
-        assert any(line.is_dashed() for line in ax.lines) and ax.get_xlabel()
+def drawn(ax, axis="y"):
+    """Measured values of a panel, in order of size."""
+    boxes = [box[0].get_ydata() if axis == "y" else box[0].get_xdata() for box in ax.containers]
+    return np.sort(np.concatenate([np.asarray(each, dtype=float) for each in boxes]))
+
+
+def test_the_figure_draws_training_and_optimum_on_dashed_predictions(rows):
+    training, steady = figure.draw(rows).axes
+    own = rows[rows.part == "steady"]
+    np.testing.assert_allclose(drawn(steady), np.sort(own.value), rtol=1e-9, atol=1e-12)
     late = rows[(rows.part == "training") & (rows.fraction == 0.9) & (rows.quantity == "correlation")]
-    curves = [line.get_ydata() for line in training.lines if line.get_linestyle() == "-"]
-    assert [list(curve) for curve in curves] == [list(late[late.staleness == tau].value) for tau in (0, LATE)]
-    assert len(training.collections) == 2 and len(correlogram.containers) == 3
+    curves = [list(line.get_ydata()) for line in training.lines if len(line.get_ydata()) > 2]
+    assert curves == [list(late[late.staleness == tau].value) for tau in (0, LATE)]
+    assert len(training.collections) == 2 and all(box.has_yerr for box in steady.containers)
+    assert all(any(line.is_dashed() for line in ax.lines) and ax.get_xlabel() for ax in (training, steady))
+
+
+def test_causes_are_drawn_with_their_intervals_on_dashed_predictions(rows):
+    (ax,) = gac_causes.draw(rows).axes
+    own = rows[rows.part == "causes"]
+    np.testing.assert_allclose(drawn(ax, "x"), np.sort(own.value), rtol=1e-12)
+    assert sum(line.is_dashed() for line in ax.lines) == len(own) - 1 and all(box.has_xerr for box in ax.containers)
+
+
+def test_readings_are_drawn_and_what_passes_is_what_was_not_refused(rows):
+    correlogram, reading, passing = gac_reading.draw(rows).axes
+    own = rows[(rows.part == "reading") & (rows.quantity == "right") & (rows.staleness >= 4)]
+    np.testing.assert_allclose(drawn(reading), np.sort(own.value), atol=1e-12)
     own = rows[(rows.part == "reading") & (rows.quantity == "correlation")]
     for row, (box, tau) in enumerate(zip(correlogram.containers, (1, 4, 16), strict=True)):
         one = own[own.staleness == tau]
-        known = _gac_reading.correlations(tau, float(one.step.iloc[0]), gac_alignment.LAGS)[1:]
+        right = _gac_reading.correlations(tau, float(one.step.iloc[0]), gac_alignment.LAGS)[1:]
         scaled = box[0].get_ydata().astype(float) + 2.3 * row
-        np.testing.assert_allclose(scaled * np.abs(known).max(), one.value, atol=1e-12)
+        np.testing.assert_allclose(scaled * np.abs(right).max(), one.value, atol=1e-12)
+    nulls = rows[rows.part == "nulls"]
+    none = nulls[nulls.quantity == "none"]
+    assert set(none.condition) == set(gac_alignment.NULLS)
+    np.testing.assert_allclose(drawn(passing, "x"), np.sort(1.0 - none.value), atol=1e-12)
 
 
-def test_numbers_are_texts_that_come_from_the_rows(rows):
-    found = figure.numbers(rows)
+@pytest.mark.parametrize("script", [figure, gac_causes, gac_reading])
+def test_numbers_are_texts_that_come_from_the_rows(rows, script):
+    found = script.numbers(rows)
     assert all(isinstance(text, str) and text and name.isidentifier() for name, text in found.items())
-    raised = figure.numbers(rows.assign(value=rows.value + 0.5, low=rows.low + 0.5, high=rows.high + 0.5))
-    moved = ("early_", "end_", "near_", "deep_", "far_", "large_step", "worst_", "wrong_", "momentum_0")
+    raised = script.numbers(rows.assign(value=rows.value + 0.5, low=rows.low + 0.5, high=rows.high + 0.5))
+    moved = ("early_s", "end_", "near_", "deep_", "far_", "large_step", "worst", "wrong_", "momentum_0")
     assert all(found[name] != raised[name] for name in found if name.startswith(moved))

@@ -127,7 +127,7 @@ def test_choosing_and_reporting_replicates_differ(rows):
 
 def test_the_figure_draws_the_rows_on_dashed_limits(every, rows):
     panels = figure.draw(every).axes
-    assert len(panels) == 9
+    assert len(panels) == 3
     task, top = "fixed", panels[0]
     drawn = np.concatenate([box[0].get_ydata() for box in top.containers])
     for rule in ("none", "project", "skip"):
@@ -149,11 +149,11 @@ def test_predicted_limits_shrink_with_staleness_and_scale_with_prompts():
         assert limits[0] / limits[1] == pytest.approx(2.0, rel=1e-12)
 
 
-def test_longer_runs_are_apart_and_compared_in_the_figure(every, rows):
+def test_longer_runs_are_apart_and_quoted(every, rows):
     longer = figure.parted(every)[1]
     assert set(rows.updates) == {200} and set(longer.updates) == {600} and set(longer.task) == {"fixed", "stiff"}
-    texts = [text.get_text() for text in figure.draw(every).axes[6].texts]
-    assert any(figure.against(longer, "fixed", 16)[2:] in text and "after 600 updates" in text for text in texts)
+    found = figure.numbers(every)
+    assert found["fixed_gain_long"].startswith(f"{figure.against(longer[longer.task == 'fixed'], 'fixed', 16):.2f} (")
 
 
 def test_no_two_settings_of_a_task_share_a_seed():
@@ -177,9 +177,11 @@ def test_grids_are_fine_around_the_limits():
 def test_numbers_are_those_of_the_rows(every, rows):
     found = figure.numbers(every)
     step = figure.best(rows, "random", 0, "none")
-    none = figure.shown(figure.row(rows, "random", 16, "none", step))
-    assert found["last"] == "16" and found["random_none"] == none.replace("-", "−")
-    assert found["stiff_none"] == "diverges" and found["stiff_none_behinds"].endswith("diverges")
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found["by_task"].splitlines()]
+    assert found["last"] == "16" and cells[1][2] == figure.shown(figure.row(rows, "random", 16, "none", step))
+    assert cells[2][2] == "diverges" and all(len(line) == 8 for line in cells)
     ratios = [figure.behind(rows, "random", age, "project") for age in (4, 16)]
-    assert found["random_project_behinds"] == " and ".join(f"{ratio:.2f}" for ratio in ratios)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found["by_age"].splitlines()]
+    assert [line[0] for line in cells] == ["4", "16"] and [line[2] for line in cells] == [f"{r:.2f}" for r in ratios]
+    assert [line[6] for line in cells] == [f"{figure.against(rows, 'random', age):.2f}" for age in (4, 16)]
     assert found["random_project_matches"] == ("0" if ratios[0] > 1.1 else "4" if ratios[1] > 1.1 else "16")

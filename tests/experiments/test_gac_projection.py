@@ -17,9 +17,10 @@ import pytest
 from asyncsim.base.checks import InputError
 from experiments import gac_projection as experiment
 from paper_figures import _gac_projection as kept
+from paper_figures import gac_adam, gac_tuned
 from paper_figures import gac_projection as figure
 
-ENTRY = Path(__file__).resolve().parents[2] / "paper_figures" / "entries" / "gac_projection.md"
+ENTRIES = Path(__file__).resolve().parents[2] / "paper_figures" / "entries"
 FLUCTUATION = 1.2e-2
 """What the quick runs' short second moment, in which the first gradient stays, may add to a share, relative."""
 
@@ -108,11 +109,12 @@ def test_staleness_at_a_tuned_step_costs_nothing_that_control_could_win_back(row
         assert behind.low > 1.5 * none[tau].high
     cost, reach = kept.less(none[16], none[0])
     assert cost < reach
-    assert kept.room_numbers(rows)["cost"] == kept.room_numbers(rows)["cost_most"] == kept.signed(cost, reach)
+    told = gac_tuned.numbers(rows)
+    assert told["cost"] == told["cost_most"] == kept.signed(cost, reach)
     costly = rows.copy()
     costly.loc[(costly.arm == "none") & (costly.staleness == 16), ["value", "low", "high"]] *= 3.0
     width = np.hypot(3.0 * (none[16].high - none[16].low), none[0].high - none[0].low) / 2
-    assert kept.room_numbers(costly)["cost"] == kept.signed(3.0 * none[16].value - none[0].value, width)
+    assert gac_tuned.numbers(costly)["cost"] == kept.signed(3.0 * none[16].value - none[0].value, width)
 
 
 def test_the_step_is_chosen_by_other_replicates_than_those_reported(rows):
@@ -149,33 +151,43 @@ def among(own, arms):
     return own[own.arm.isin(arms)]
 
 
-def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
-    axes = figure.draw(rows).axes
-    drawn = [np.sort(np.concatenate([box[0].get_ydata() for box in ax.containers])) for ax in axes]
+def measured(ax):
+    assert all(box.has_yerr for box in ax.containers) and ax.get_xlabel()
+    return np.sort(np.concatenate([box[0].get_ydata() for box in ax.containers]).astype(float))
+
+
+def test_boundaries_are_drawn_on_dashed_predictions(rows):
+    (ax,) = figure.draw(rows).axes
+    own = among(kept.only(rows, "boundary"), ("none", "raw", "applied"))
+    np.testing.assert_allclose(measured(ax), np.sort(own.value.astype(float)), rtol=1e-12)
+    # With projection the claim begins at one update of staleness, and so do its lines.
+    assert sorted(min(line.get_xdata()) for line in ax.lines if line.is_dashed()) == [0, 1, 1]
+
+
+def test_shares_are_drawn_on_dashed_predictions(rows):
     after, spread = kept.BEHIND + kept.PLAIN, kept.only(rows, "shrinkage").dimension.max()
-    usual, plain = ("none", "before", "behind"), "none" + kept.PLAIN
     known = kept.only(rows, "shrinkage", reference="known")
     shown = (
         known[(known.arm == "before") | ((known.arm == after) & (known.dimension == spread))],
         among(kept.only(rows, "shrinkage", reference="previous"), (after, "behind")),
-        among(kept.only(rows, "boundary"), ("none", "raw", "applied")),
-        among(kept.only(rows, "amplitude"), (*usual, plain)),
     )
-    for values, own in zip(drawn, shown, strict=False):
-        np.testing.assert_allclose(values, np.sort(own.value.astype(float)), rtol=1e-12)
-    assert drawn[5].tolist() == sorted(kept.table(rows, usual).value.astype(float))
-    for ax in axes[:4]:
+    for ax, own in zip(gac_adam.draw(rows).axes, shown, strict=True):
+        np.testing.assert_allclose(measured(ax), np.sort(own.value.astype(float)), rtol=1e-12)
         dashed = [line for line in ax.lines if line.is_dashed()]
         assert dashed and all(np.isfinite(line.get_ydata()).all() for line in dashed)
-    # What is expected of a swing with momentum begins where its gradients drown the noise.
-    assert sorted(min(line.get_xdata()) for line in axes[3].lines if line.is_dashed()) == [0, 1]
-    assert not any(line.get_linestyle() == "--" for ax in axes[4:] for line in ax.lines)
-    assert all(box.has_yerr for ax in axes for box in ax.containers) and all(ax.get_xlabel() for ax in axes)
-    # With projection the claim begins at one update of staleness, and so do its lines.
-    assert sorted(min(line.get_xdata()) for line in axes[2].lines if line.is_dashed()) == [0, 1, 1]
 
 
-def test_the_entry_quotes_every_number_and_no_other(rows):
-    quoted = set(re.findall(r"\{(\w+)\}", ENTRY.read_text(encoding="utf-8")))
-    found = figure.numbers(rows)
+def test_regrets_are_drawn_without_predictions(rows):
+    over, tuned = gac_tuned.draw(rows).axes
+    own = kept.only(rows, "regret")
+    own = own[((own.arm == "none") & (own.staleness == 0)) | ((own.staleness == 16) & own.arm.isin(gac_tuned.NAMES))]
+    np.testing.assert_allclose(measured(over), np.sort(own.value.astype(float)), rtol=1e-12)
+    assert measured(tuned).tolist() == sorted(kept.table(rows, tuple(gac_tuned.NAMES)).value.astype(float))
+    assert not any(line.is_dashed() for ax in (over, tuned) for line in ax.lines)
+
+
+@pytest.mark.parametrize("name", ["gac_projection", "gac_adam", "gac_tuned"])
+def test_entries_quote_every_number_and_no_other(rows, name):
+    quoted = set(re.findall(r"\{(\w+)\}", (ENTRIES / f"{name}.md").read_text(encoding="utf-8")))
+    found = {"gac_projection": figure, "gac_adam": gac_adam, "gac_tuned": gac_tuned}[name].numbers(rows)
     assert quoted == set(found) and not any("nan" in value for value in found.values())

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import _store, cartpole_parity, cartpole_staleness, gradient_alignment, pendulum_tails
+from experiments import _store, cartpole_parity, cartpole_staleness, pendulum_tails
 from paper_figures import cartpole
-from paper_figures import gradient_alignment as alignment
 from paper_figures import pendulum_tails as tails
 
 LEVEL = 0.90
@@ -137,23 +136,9 @@ def test_ess_falls_with_horizon_and_staleness_on_pendulum():
     assert checked >= 5 and len(pendulum_tails.SETTINGS) == len(table)
 
 
-def test_stale_gradients_align_on_the_bandit_as_predicted():
-    rows = _store.read("gradient_alignment")
-    own = rows[(rows.tier == "bandit") & (rows["update"] > 400)]
-    for staleness, part in own.groupby("staleness"):
-        seeds = part.groupby("seed").cosine.mean()
-        error = seeds.std(ddof=1) / math.sqrt(len(seeds))
-        expected = alignment.predicted(float(part.step.iloc[0]), int(staleness))
-        # Six standard errors, and 1/D for the ratio of averages that a mean of cosines is not.
-        assert abs(seeds.mean() - expected) < 6 * error + 2.0 / gradient_alignment.DIMENSION
-        wrong = alignment.predicted(float(part.step.iloc[0]), int(staleness) + 1)
-        assert staleness == 0 or abs(seeds.mean() - wrong) > abs(seeds.mean() - expected)
-
-
 FIGURES = {
     "cartpole": lambda: cartpole.draw(*map(_store.read, cartpole.EXPERIMENTS)),
     "pendulum_tails": lambda: tails.draw(_store.read("pendulum_tails")),
-    "gradient_alignment": lambda: alignment.draw(_store.read("gradient_alignment")),
 }
 
 
@@ -179,7 +164,3 @@ def test_numbers_of_the_gallery_are_those_of_the_rows(parity, staleness):
     mean = pendulum.groupby(["staleness", "horizon"]).mean(numeric_only=True)
     shown = [f"{mean.loc[(level, 200)].ess:.3f}" for level in (1, 4, 8, 16)]
     assert tails.numbers(pendulum)["ess"] == ", ".join(shown[:3]) + f" and {shown[3]}"
-    aligned = _store.read("gradient_alignment")
-    late = aligned[(aligned.tier == "bandit") & (aligned["update"] > 400)].groupby("staleness").cosine.mean()
-    told = alignment.numbers(aligned)
-    assert (told["bandit_fresh"], told["bandit_stale"]) == (f"{late[0]:+.3f}", f"{late[8]:+.3f}")

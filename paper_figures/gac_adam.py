@@ -1,0 +1,104 @@
+"""What projection before Adam, and after it, leaves of the step along a constant mean gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from paper_figures._gac_points import points
+from paper_figures._gac_projection import BEHIND, MOMENTUM, PLAIN, only, shrunk, swing, written
+
+EXPERIMENTS = ("gac_projection",)
+AFTER = BEHIND + PLAIN
+DARK, LIGHT = _style.COLORS["controlled"], _style.COLORS["partial"]
+"""Colors of projection before Adam and after it."""
+
+
+def draw_shares(ax: Axes, own: Any, arms: dict[str, dict[str, Any]], dashed: tuple[str, ...]) -> None:
+    """Measured shares of the step of each arm with its look, on their predictions, over the signal."""
+    signals = np.geomspace(own.signal.min(), own.signal.max(), 60)
+    curves = shrunk(own, signals)
+    for arm in dashed:
+        ax.plot(signals, curves[arm], **_style.PREDICTED)
+    for arm, look in arms.items():
+        mine = own[own.arm == arm]
+        points(ax, mine.signal, mine, markersize=3.6, **look)
+    ax.set_xscale("log")
+    ax.set_xlabel("energy of mean gradient / of noise")
+
+
+def draw_known(ax: Axes, rows: Any) -> None:
+    """Half of a known direction removed: what Adam undoes, and where that ends."""
+    own = only(rows, "shrinkage", reference="known")
+    spread = int(own.dimension.max())
+    draw_shares(ax, own[own.dimension == 1], {"before": {"color": DARK, "marker": "v"}}, ("before",))
+    looks = {"before": {"color": DARK, "marker": "s"}, AFTER: {"color": LIGHT, "marker": "D"}}
+    draw_shares(ax, own[own.dimension == spread], looks, ("before", AFTER))
+    ax.set(ylim=(0.0, 1.12), ylabel="share left of the step")
+    ax.text(0.009, 1.05, "before, one coordinate", color=DARK, fontsize=7)
+    ax.text(2.5, 0.8, f"before,\n{spread} coordinates", color=DARK, fontsize=7, ha="right", va="center")
+    ax.text(0.009, 0.42, "after Adam", color=LIGHT, fontsize=7)
+    ax.set_title("Half removed: Adam undoes it\nwhere the signal is strong")
+
+
+def draw_previous(ax: Axes, rows: Any) -> None:
+    """All of what is parallel to the step before removed after Adam, with and without momentum."""
+    own = only(rows, "shrinkage", reference="previous")
+    looks = {AFTER: {"color": LIGHT, "marker": "D"}, BEHIND: {"color": LIGHT, "marker": "D", "mfc": "white"}}
+    draw_shares(ax, own, looks, (AFTER,))
+    ax.set(yscale="log", ylim=(2e-4, 2.0))
+    ax.text(0.012, 0.45, "without momentum", color=LIGHT, fontsize=7)
+    ax.text(0.012, 0.012, f"momentum {MOMENTUM}", color=LIGHT, fontsize=7)
+    ax.set_title("All removed after Adam: with\nmomentum, little is left")
+
+
+def draw(rows: Any) -> Figure:
+    """Two panels: half of a known direction, all of the last one."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        first, second = figure.subplots(1, 2)
+        draw_known(first, rows)
+        draw_previous(second, rows)
+    return figure
+
+
+def swings(rows: Any) -> str:
+    """Lines of a table: oscillation under Adam at the largest staleness, with the expected one without control."""
+    sizes, lines = only(rows, "amplitude"), []
+    tau = int(sizes.staleness.max())
+    end = {row.arm: row for row in sizes[sizes.staleness == tau].itertuples()}
+    for name, beta, suffix in ((f"{MOMENTUM}", MOMENTUM, ""), ("none", 0.0, PLAIN)):
+        cells = [written(end[arm + suffix], 2) for arm in ("none", "before", BEHIND)]
+        lines.append("| " + " | ".join([name, f"{swing(tau, beta):.2f}", *cells]) + " |")
+    return "\n".join(lines)
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """What is left of the step, how far from the prediction, and the oscillations."""
+    own, gaps = only(rows, "shrinkage"), []
+    for _, part in own.groupby(["reference", "dimension"]):
+        for arm, predicted in shrunk(part, sorted(set(part.signal))).items():
+            mine = part[part.arm == arm].sort_values("signal")
+            gaps.append(np.abs(mine.value.astype(float) / predicted - 1.0).max())
+    known, full = own[own.reference == "known"], own[own.reference == "previous"]
+    spread = known[(known.dimension == known.dimension.max()) & (known.arm == "before")].sort_values("signal")
+    single = known[(known.dimension == 1) & (known.arm == "before")]
+    even = full.signal.iloc[int(np.abs(np.log(full.signal.astype(float))).argmin())]
+    middle = {arm: full[(full.arm == arm) & (full.signal == even)].iloc[0] for arm in (AFTER, BEHIND)}
+    return {
+        "spread": f"{known.dimension.max():.0f}",
+        "single": f"{single.value.min():.3f}",
+        "weak": written(spread.iloc[0]),
+        "weak_signal": f"{spread.signal.iloc[0]:g}",
+        "strong": written(spread.iloc[-1]),
+        "strong_signal": f"{spread.signal.iloc[-1]:g}",
+        "after": written(middle[AFTER]),
+        "after_momentum": written(middle[BEHIND]),
+        "off": f"{100.0 * max(gaps):.1f}",
+        "swing_lag": f"{int(only(rows, 'amplitude').staleness.max())}",
+        "swings": swings(rows),
+    }

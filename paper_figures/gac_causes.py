@@ -1,0 +1,85 @@
+"""What aligns consecutive gradients without staleness: signal, batches used again, momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from asyncsim import theory
+from asyncsim.plotting import _style
+from experiments import gac_alignment as made
+from paper_figures._gac_alignment import causes
+from paper_figures._gac_points import ramp, written
+
+EXPERIMENTS = ("gac_alignment",)
+CAUSES = {
+    "far, batch 16": "far from optimum, batch 16",
+    "far, batch 256": "far from optimum, batch 256",
+    "batch used 4 times": "batches used 4 times",
+    "momentum": "momentum 0.9",
+    "small step": "0.3 of the stability limit",
+    "large step": "0.9 of the stability limit",
+}
+"""Names of the conditions; all but the first two are at the optimum."""
+RANDOM = "large step, random"
+"""Drawn in the row of the large step."""
+KINDS: dict[str, tuple[Any, str, float]] = {
+    "synchronous": (ramp(0, made.LATE), "o", 0.2),
+    "stale": (ramp(made.LATE, made.LATE), "s", -0.2),
+    "random": (_style.COLORS["random"], "X", -0.2),
+}
+"""Color, mark and height of each kind of staleness."""
+LABELS = {
+    "synchronous": (-0.14, -5.0, "synchronous"),
+    "stale": (0.56, -5.28, f"staleness {made.LATE}"),
+    "random": (0.12, -5.28, f"random 0–{made.LATE}"),
+}
+
+
+def kind_of(row: Any) -> str:
+    """Concept of a row's staleness."""
+    return "random" if row.condition == RANDOM else "stale" if row.staleness else "synchronous"
+
+
+def draw(rows: Any) -> Figure:
+    """A line a condition, with and without staleness; predictions are dashes."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        ax = figure.subplots()
+        for row in rows[rows.part == "causes"].itertuples():
+            kind = kind_of(row)
+            line = list(CAUSES).index("large step" if kind == "random" else row.condition)
+            color, marker, aside = KINDS[kind]
+            height, reach = aside - line, [[row.value - row.low], [row.high - row.value]]
+            look = {**_style.MEASURED, "marker": marker, "color": color, "capsize": 0}
+            ax.errorbar(row.value, height, xerr=reach, **look)
+            known = causes(row.condition, int(row.staleness))
+            if known is not None:
+                ax.plot([known] * 2, [height - 0.22, height + 0.22], zorder=4, **_style.PREDICTED)
+        for kind, (x, y, name) in LABELS.items():
+            ax.text(x, y, name, color=KINDS[kind][0], fontsize=7, ha="right" if x < 0 else "left", va="center")
+        ax.text(-0.97, 0.0, "dashes: predicted", fontsize=7, va="center")
+        for line in range(len(CAUSES) - 1):
+            ax.axhline(-line - 0.5, color=_style.COLORS["effect"], linewidth=0.6, zorder=0)
+        ax.axvline(0.0, color=_style.COLORS["muted"], linewidth=0.6, zorder=0)
+        ax.set(
+            xlim=(-1.0, 1.0),
+            ylim=(0.5 - len(CAUSES), 0.5),
+            xticks=[-1.0, -0.5, 0.0, 0.5, 1.0],
+            xlabel="correlation of consecutive gradients",
+        )
+        ax.set_yticks([-line for line in range(len(CAUSES))], list(CAUSES.values()))
+        ax.set_title("Signal, reused batches and momentum\nalign gradients without staleness")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Correlation under each condition, and the learning rate with momentum in shares of its limit."""
+    rolling = made.CONDITIONS["momentum"]
+    point = {"staleness": 0, "curvatures": (1.0,), "momentum": rolling["momentum"]}
+    limit = theory.claim("staleness/heavy-ball").predict(point)
+    found = {"momentum_share": f"{rolling['step'] / limit['step']:.2f}", "late": str(made.LATE)}
+    for row in rows[rows.part == "causes"].itertuples():
+        found[f"{row.condition.replace(',', '').replace(' ', '_')}_{int(row.staleness)}"] = written(row)
+    return found

@@ -1,0 +1,107 @@
+"""Regret of a bandit under Adam: what staleness costs at tuned learning rates, and what projection changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from asyncsim.plotting import _style
+from paper_figures._gac_points import points
+from paper_figures._gac_projection import BEHIND, at, best, delays, gain, less, only, over, signed, table, written
+
+EXPERIMENTS = ("gac_projection",)
+LOOK: dict[str, dict[str, Any]] = {
+    "synchronous": {"color": _style.COLORS["synchronous"], "marker": "*"},
+    "none": {"color": _style.COLORS["stale"], "marker": "o"},
+    "before": {"color": _style.COLORS["controlled"], "marker": "s"},
+    BEHIND: {"color": _style.COLORS["partial"], "marker": "D"},
+}
+NAMES = {"none": "no control", "before": "before Adam", BEHIND: "after Adam"}
+ASIDE = {"none": -0.1, "before": 0.1, BEHIND: 0.0}
+"""Marks that would cover each other stand side by side."""
+
+
+def draw_regret(ax: Axes, rows: Any) -> None:
+    """Final regret against the learning rate at the largest staleness, beside synchronous."""
+    own = only(rows, "regret")
+    ax.set_xscale("log", base=2)
+    ax.set(yscale="log", ylim=(2.5e-3, 80.0), xlabel="Adam's learning rate", ylabel="final regret / initial")
+    shown = {"synchronous": own[(own.arm == "none") & (own.staleness == 0)]}
+    shown |= {arm: own[(own.arm == arm) & (own.staleness == delays(rows)[-1])] for arm in NAMES}
+    for arm, mine in shown.items():
+        points(ax, mine.step, mine, joined=True, **LOOK[arm])
+    places = {"synchronous": (1.2, 3.2e-3), "none": (0.05, 12.0), "before": (0.5, 12.0), BEHIND: (0.0065, 2.0)}
+    for arm, (x, y) in places.items():
+        side = "left" if arm in ("before", BEHIND) else "right"
+        ax.text(x, y, {"synchronous": "synchronous", **NAMES}[arm], color=LOOK[arm]["color"], fontsize=7, ha=side)
+    ax.set_title(f"At staleness {delays(rows)[-1]}, projection helps only\nlearning rates that are too large")
+
+
+def draw_tuned(ax: Axes, rows: Any) -> None:
+    """Regret against staleness at the best learning rate of each arm."""
+    tuned = table(rows, tuple(NAMES))
+    ages = sorted({int(age) for age in tuned.staleness})
+    fresh = tuned[(tuned.arm == "none") & (tuned.staleness == 0)].iloc[0]
+    green = _style.COLORS["synchronous"]
+    ax.axhspan(float(fresh.low), float(fresh.high), color=green, alpha=0.18, linewidth=0.0)
+    for arm, aside in ASIDE.items():
+        mine = tuned[tuned.arm == arm]
+        points(ax, [ages.index(age) + aside for age in mine.staleness], mine, joined=True, **LOOK[arm])
+    last = len(ages) - 1
+    for arm, (x, y) in {"none": (last, 0.0035), "before": (last - 0.3, 0.0125), BEHIND: (last, 0.0265)}.items():
+        ax.text(x, y, NAMES[arm], color=LOOK[arm]["color"], fontsize=7, ha="right")
+    ax.text(-0.2, 0.0048, "synchronous", color=green, fontsize=7)
+    ax.set(ylim=(0.0, 1.2 * float(tuned.high.max())), xticks=range(len(ages)), xticklabels=ages)
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel("staleness (updates)")
+    ax.set_title("At tuned ones staleness costs nothing,\nand projection cannot help")
+
+
+def draw(rows: Any) -> Figure:
+    """Two panels: over learning rates at one staleness, and over staleness at the best ones."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        first, second = figure.subplots(1, 2)
+        draw_regret(first, rows)
+        draw_tuned(second, rows)
+    return figure
+
+
+def tuned_lines(rows: Any) -> str:
+    """Lines of a table: regret of each arm at the synchronous learning rate, four times that, and its own best."""
+    own, largest = only(rows, "regret"), delays(rows)[-1]
+    step, grid = best(rows, "none", 0), np.unique(own.step.astype(float))
+    large = float(grid[np.abs(np.log(grid / (4.0 * step))).argmin()])
+    lines = []
+    for arm, name in NAMES.items():
+        cells = [written(at(rows, arm, largest, s), 3) for s in (step, large, best(rows, arm, largest))]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """What staleness costs at tuned learning rates, which is all that a control can win back, and what control does."""
+    largest = delays(rows)[-1]
+
+    def tuned(arm: str, tau: int) -> Any:
+        return at(rows, arm, tau, best(rows, arm, tau))
+
+    costs = {tau: less(tuned("none", tau), tuned("none", 0)) for tau in delays(rows)}
+    most = max(costs, key=lambda tau: costs[tau])
+    return {
+        "largest": f"{largest}",
+        "synchronous": written(tuned("none", 0), 4),
+        "cost": signed(*costs[largest]),
+        "cost_most": signed(*costs[most]),
+        "cost_lag": f"{most}",
+        "harm_before": signed(*less(tuned("before", largest), tuned("none", largest))),
+        "worse": over(tuned(BEHIND, largest), tuned("none", largest)),
+        "fresh_worse": over(tuned(BEHIND, 0), tuned("none", 0)),
+        "times": f"{best(rows, BEHIND, largest) / best(rows, 'none', largest):.0f}",
+        **gain(rows, ("before", "before, default", BEHIND, BEHIND + " without momentum")),
+        "lines": tuned_lines(rows),
+    }
