@@ -20,7 +20,7 @@ PANELS: dict[str, tuple[str, str, str, dict[int, tuple[float, float]]]] = {
     "ess": ("ess", "ESS / number of samples", "Fewer samples count",
             {4: (90.0, 0.45), 16: (50.0, 0.45), 64: (5.0, 0.55)}),
     "largest_share": ("share", "weight of the heaviest sample", "One sample outweighs the rest",
-                      {4: (140.0, 0.14), 16: (82.0, 0.2), 64: (12.0, 0.45)}),
+                      {4: (140.0, 0.14), 16: (82.0, 0.26), 64: (12.0, 0.45)}),
 }  # fmt: skip
 """What is drawn: the prediction's field, labels of axis and panel, and where the labels of lengths stand."""
 
