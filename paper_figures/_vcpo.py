@@ -48,7 +48,7 @@ def shares(ax: Axes) -> None:
 def value(row: Any, sign: str = "") -> str:
     """A mean with half of its interval."""
     reach = (row.high - row.low) / 2
-    digits = 2 if reach >= 0.005 else 3
+    digits = 2 if reach >= 0.005 else 3 if reach >= 0.0005 else 4
     return f"{row.value:{sign}.{digits}f} ± {reach:.{digits}f}".replace("-", "−")
 
 
