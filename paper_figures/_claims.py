@@ -76,14 +76,14 @@ CLAIMS = (
     _vcpo(
         "Its step rule must read the batch",
         "not reproduced",
-        "gain over a constant rate: {vcpo_controls:late_learning}",
-        "vcpo_controls",
+        "gain over a constant rate: {vcpo_timing:late_learning}",
+        "vcpo_timing",
     ),
     _vcpo(
         "Prior stabilizers fail where VCPO does not",
         "under conditions",
-        "at best rates {vcpo_controls:high_both} against {vcpo_controls:high_tuned}; later "
-        "{vcpo_controls:late_both} against {vcpo_controls:late_tuned}",
+        "at best rates {vcpo_controls:high_vcpo_tuned} against {vcpo_controls:high_tis_tuned}; later "
+        "{vcpo_controls:late_vcpo_tuned} against {vcpo_controls:late_tis_tuned}",
         "vcpo_controls",
         when="truncated IS in short runs; its baseline alone does it; masks not raced",
     ),

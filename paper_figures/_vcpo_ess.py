@@ -1,4 +1,4 @@
-"""Predictions beside the rows of `vcpo_ess`, and the numbers that its entry quotes."""
+"""Predictions beside the rows of `vcpo_ess`, and the numbers that its entries quote."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import integrate, stats
 
 from asyncsim import theory
 
 LENGTHS = (4, 16, 64)
 """Tokens of the runs that go on into training."""
 LONGEST = 64
+NAMES = ("old", "older", "oldest")
+"""Of the levels of staleness whose ESS is quoted."""
 
 
 class Expected(NamedTuple):
@@ -95,18 +96,35 @@ def readings(rows: Any, own: Any) -> list[Any]:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """What the gallery quotes."""
-    return {**_setting(rows), **_law_numbers(rows), **_exact_numbers(rows), **_tail_numbers(rows)}
+    """What the entry on ESS quotes."""
+    ess, share, hill, spread = (
+        own[own.length == LONGEST].sort_values("staleness")
+        for own in (means(rows, "training", name) for name in ("ess", "largest_share", "inverse_tail", "spread"))
+    )
+    least, most = share.iloc[0], share.iloc[-1]
+    found = {"batch": str(int(rows.batch.iloc[0])), "replicates": str(int(ess.samples.iloc[0]))}
+    last = ess.iloc[[max(0, len(ess) - back) for back in (3, 2, 1)]]
+    for name, (_, row), part in zip(NAMES, last.iterrows(), readings(rows, last), strict=True):
+        predicted = realized(part)
+        found |= {
+            f"{name}_staleness": str(int(row.staleness)),
+            f"{name}_ess": f"{100 * row.value:.1f} ± {100 * (row.high - row.low) / 2:.1f} %",
+            f"{name}_predicted": f"{100 * np.mean([each.ess for each in predicted]):.1f} %",
+            f"{name}_limit": f"{percent(float(np.mean([each.limit for each in predicted])))} %",
+        }
+    return found | {
+        "longest": str(LONGEST),
+        "share_least": f"{100 * least.value:.1f}",
+        "share_most": f"{100 * most.value:.0f} ± {100 * (most.high - most.low) / 2:.0f}",
+        "hill_first": index(hill.value.iloc[0]),
+        "hill_last": index(hill.value.iloc[-1]),
+        "spread": f"{spread.value.iloc[-1]:.0f}",
+    }
 
 
-def _setting(rows: Any) -> dict[str, str]:
-    training = means(rows, "training", "ess")
-    return {"batch": str(int(rows.batch.iloc[0])), "replicates": str(int(training.samples.iloc[0]))}
-
-
-def _law_numbers(rows: Any) -> dict[str, str]:
-    """The law of the first update against the batches that the initial policy wrote, and amid learning."""
-    found: dict[str, str] = {}
+def drift(rows: Any) -> dict[str, str]:
+    """What the entry on drift quotes: the law of the first update against batches of the initial policy, and late."""
+    found = {"batch": str(int(rows.batch.iloc[0]))}
     for reward in ("tokens", "chance"):
         own = means(rows, "start", "log_variance", reward)
         own = own[own.staleness > 1]
@@ -121,8 +139,6 @@ def _law_numbers(rows: Any) -> dict[str, str]:
     found["chance_staleness"] = str(int(wide.staleness))
     found["chance_ess"] = f"{100 * wide.value:.0f}"
     found["chance_law"] = percent(math.exp(-wide.length * law(rows, "chance", float(wide.staleness))))
-    first = rows[(rows.part == "update") & (rows.reward == "tokens")].set_index("quantity").value
-    found["tokens_drift"] = f"{100 * first.drift / (first.drift + first.noise):.0f}"
     late = means(rows, "training", "log_variance")
     late = late[late.length == 16]
     off = late.value / late.length / law(rows, "tokens", late.staleness.to_numpy(dtype=float))
@@ -147,117 +163,6 @@ def _law_numbers(rows: Any) -> dict[str, str]:
         "beyond_staleness": str(int(worst.staleness)),
         "beyond_length": str(int(worst.length)),
     }
-
-
-def compared(rows: Any, quantity: str) -> list[tuple[int, int, float, float, float]]:
-    """Length, staleness, measured and predicted mean, and the standard error of their paired difference."""
-    found = []
-    for length in LENGTHS:
-        own = means(rows, "training", quantity)
-        own = own[own.length == length]
-        for staleness, part in zip(own.staleness, readings(rows, own), strict=True):
-            single = (
-                part[part.replicate.notna() & (part.quantity == quantity)].sort_values("replicate").value.to_numpy()
-            )
-            name = {"ess": "ess", "largest_share": "share"}[quantity]
-            predicted = np.array([getattr(each, name) for each in realized(part)])
-            error = float((single - predicted).std(ddof=1)) / math.sqrt(len(single))
-            found.append((length, int(staleness), float(single.mean()), float(predicted.mean()), error))
-    return found
-
-
-def _exact_numbers(rows: Any) -> dict[str, str]:
-    """Batches amid training against what the policies that realized say."""
-    ess, share = compared(rows, "ess"), compared(rows, "largest_share")
-    worst = max(abs(value - predicted) / error for _, _, value, predicted, error in ess + share)
-    freedom = int(means(rows, "training", "ess").samples.iloc[0]) - 1
-    count = len(ess) + len(share)
-    longest = [each for each in ess if each[0] == LONGEST]
-    _, oldest, value, _, _ = longest[-1]
-    own = means(rows, "training", "ess")
-    last = readings(rows, own[own.length == LONGEST])[-1]
-    limit = float(np.mean([each.limit for each in realized(last)]))
-    return {
-        "longest": str(LONGEST),
-        "exact_readings": str(count),
-        "exact_errors": f"{worst:.1f}",
-        "exact_expected": f"{furthest(count, freedom):.1f}",
-        "exact_chance": f"{100 * (1.0 - within(worst, freedom) ** count):.0f}",
-        "ess_stalenesses": _listed([str(each[1]) for each in longest]),
-        "ess_longest": _listed([f"{100 * each[2]:.1f}" for each in longest]),
-        "ess_predicted": _listed([f"{100 * each[3]:.1f}" for each in longest]),
-        "last_staleness": str(oldest),
-        "last_ess": f"{100 * value:.1f}",
-        "last_limit": percent(limit),
-    }
-
-
-def within(errors: float, freedom: int) -> float:
-    """Chance that a right prediction is missed by no more than so many standard errors."""
-    return float(2.0 * stats.t.cdf(errors, freedom) - 1.0)
-
-
-def furthest(count: int, freedom: int) -> float:
-    """Expected standard errors of the furthest of several independent right predictions."""
-    return float(integrate.quad(lambda errors: 1.0 - within(errors, freedom) ** count, 0.0, 40.0)[0])
-
-
-class Shape(NamedTuple):
-    """Log ratio of a sequence, exactly, beside a normal variable of its mean and variance.
-
-    gap: largest difference of the two distribution functions; top: largest possible value, in deviations above the
-    mean; source: where the second moment of the log-normal ratio would come from; limit: ESS/N of infinitely many.
-    """
-
-    gap: float
-    top: float
-    source: float
-    limit: float
-
-
-def shape(length: int, behavior: Any, current: Any) -> Shape:
-    """Over all counts of three kinds of tokens."""
-    counts = np.array([(a, b, length - a - b) for a in range(length + 1) for b in range(length + 1 - a)])
-    prob, ratio = np.exp(behavior), np.asarray(current) - np.asarray(behavior)
-    mean = float(prob @ ratio)
-    deviation = math.sqrt(length * float(prob @ (ratio - mean) ** 2))
-    score = (counts @ ratio - length * mean) / deviation
-    order = np.argsort(score)
-    mass = stats.multinomial.pmf(counts, length, prob / prob.sum())[order]
-    normal = stats.norm.cdf(score[order])
-    gap = max(np.abs(mass.cumsum() - shift - normal).max() for shift in (0.0, mass))
-    # Weights exp(2 x) move a normal variable by twice its variance.
-    return Shape(float(gap), float(score.max()), 2.0 * deviation, math.exp(-(deviation**2)))
-
-
-def shapes(rows: Any) -> Shape:
-    """Means over the replicates of the longest sequences at the largest staleness."""
-    own = means(rows, "training", "ess")
-    pairs = policies(readings(rows, own[own.length == LONGEST])[-1])
-    return Shape(*np.mean([shape(LONGEST, *pair) for pair in pairs], axis=0))
-
-
-def _tail_numbers(rows: Any) -> dict[str, str]:
-    """The heaviest sample and Hill's index of the longest sequences."""
-    share, hill, spread = (means(rows, "training", name) for name in ("largest_share", "inverse_tail", "spread"))
-    share, hill, spread = (each[each.length == LONGEST] for each in (share, hill, spread))
-    least, most = share.iloc[0], share.iloc[-1]
-    last = shapes(rows)
-    return {
-        "bulk_gap": f"{100 * last.gap:.0f}",
-        "normal_source": f"{last.source:.1f}",
-        "top": f"{last.top:.1f}",
-        "normal_limit": percent(last.limit),
-        "share_least": f"{100 * least.value:.1f}",
-        "share_most": f"{100 * most.value:.0f} ± {100 * (most.high - most.low) / 2:.0f}",
-        "hill_first": index(hill.value.iloc[0]),
-        "hill_last": index(hill.value.iloc[-1]),
-        "spread": f"{spread.value.iloc[-1]:.0f}",
-    }
-
-
-def _listed(words: list[str]) -> str:
-    return ", ".join(words)
 
 
 def percent(share: float) -> str:

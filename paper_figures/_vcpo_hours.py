@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -36,15 +37,26 @@ def hours_of(rows: Any, place: dict[str, Any], step: float) -> np.ndarray:
     return pick(rows, "hours", step=step, **place).sort_values("replicate").value.to_numpy(dtype=float)
 
 
-def gain(rows: Any, place: dict[str, Any], step: float | None = None, trainer: float = 1.0) -> tuple[float, ...] | None:
+def gain(
+    rows: Any, place: dict[str, Any], step: float | None = None, trainer: float = 1.0, draws: int = 1000
+) -> tuple[float, ...] | None:
     """Ratio of median hours, synchronous at its chosen step over this arm at its own (or `step`), with its interval."""
     base = {**machine(place["sigma"], place["train"]), "staleness": 0, "method": "tis", "trainer": trainer}
     own, reference = (step_of(rows, place) if step is None else step), step_of(rows, base)
-    before, after = hours_of(rows, base, reference), hours_of(rows, place, own)
-    found = racing.speed_up(before, after) if len(before) and len(before) == len(after) else None
-    if found is None:
+    return ratio_of(hours_of(rows, base, reference), hours_of(rows, place, own), draws)
+
+
+def ratio_of(before: np.ndarray, after: np.ndarray, draws: int = 1000) -> tuple[float, ...] | None:
+    """Ratio of median hours on the same realizations with its interval; None where too few arrive."""
+    if not 0 < len(before) == len(after):
         return None
-    return spread(found)
+    return _ratio_of(before.tobytes(), after.tobytes(), draws)
+
+
+@functools.lru_cache(maxsize=256)
+def _ratio_of(before: bytes, after: bytes, draws: int) -> tuple[float, ...] | None:
+    found = racing.speed_up(np.frombuffer(before), np.frombuffer(after), draws)
+    return None if found is None else spread(found)
 
 
 def spread(found: Any) -> tuple[float, ...]:
@@ -65,6 +77,7 @@ def throughput(rows: Any, sigma: float, train: float, staleness: int) -> tuple[f
     return ratio, ratio * math.exp(-half), ratio * math.exp(half)
 
 
+@functools.lru_cache(maxsize=256)
 def predicted(sigma: float, train: float) -> float:
     """Ratio of throughputs when nothing limits how far generation runs ahead; NaN outside the domain of the laws."""
     each = vcpo_hours.GROUPS * vcpo_hours.SAMPLES

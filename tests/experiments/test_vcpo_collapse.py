@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -203,41 +206,30 @@ def test_too_few_collapses_are_a_reason_and_not_a_number():
     assert pick(found, quantity="auc").value.isna().all()
 
 
-def test_the_figure_draws_the_rows_with_intervals_and_chance_dashed(rows):
+def test_the_figure_draws_the_rows_with_intervals_and_chance_dotted(rows):
     drawn = figure.draw(rows)
-    aligned, areas = drawn.axes[:3], drawn.axes[3:5]
-    for ax, statistic in zip(aligned, figure.SHOWN, strict=True):
+    for ax, statistic in zip(drawn.axes[:2], figure.SHOWN, strict=True):
         own = pick(rows, regime="chain", quantity="aligned", statistic=statistic, group="collapsing")
         line = ax.containers[0].lines[0]
         np.testing.assert_allclose(line.get_ydata().astype(float), own.sort_values("lead").value)
         assert len(ax.containers) == 2 and all(bars.has_yerr for bars in ax.containers)
-    for ax, regime in zip(areas, vcpo_collapse.REGIMES, strict=True):
-        assert len(ax.containers) == len(figure.ALARMS) and all(bars.has_yerr for bars in ax.containers)
-        dashed = [line for line in ax.lines if line.is_dashed()]
-        # On the chain a dotted line as well: the time of learning alone.
-        assert [set(line.get_ydata()) for line in dashed][:1] == [{0.5}] and len(dashed) == 1 + (regime == "chain")
+    for ax, regime in zip(drawn.axes[2:], vcpo_collapse.REGIMES, strict=True):
+        assert len(ax.containers) == len(figure.SCORES) and all(bars.has_yerr for bars in ax.containers)
+        assert [set(line.get_ydata()) for line in ax.lines if line.get_linestyle() == ":"] == [{0.5}]
         own = pick(rows, regime=regime, quantity="auc", group="healthy", statistic="ess").sort_values("lead")
-        drawn_ess = ax.containers[list(figure.ALARMS).index("ess")].lines[0]
+        drawn_ess = ax.containers[list(figure.SCORES).index("ess")].lines[0]
         np.testing.assert_allclose(drawn_ess.get_ydata().astype(float), own.value)
-    for ax, regime in zip(drawn.axes[5:], vcpo_collapse.REGIMES, strict=True):
-        own = pick(rows, regime=regime, quantity="announced", group="collapsing")
-        own = own[own.lead.isin(figure.AHEAD)].sort_values("lead")
-        assert own.lead.nunique() > 2 and len(ax.containers) == len(figure.ALARMS)
-        for bars, name in zip(ax.containers, figure.ALARMS, strict=True):
-            drawn_share = bars.lines[0].get_ydata().astype(float)
-            np.testing.assert_allclose(drawn_share, 100 * pick(own, statistic=name).value)
-        assert all(bars.has_yerr for bars in ax.containers)
-    assert all(ax.get_xlabel() and (ax.get_ylabel() or ax.get_shared_y_axes()) for ax in drawn.axes)
+    assert all(ax.get_xlabel() for ax in drawn.axes)
 
 
-def test_numbers_are_those_of_the_rows(rows):
+def test_numbers_are_those_of_the_rows_and_the_entry_quotes_them(rows):
     said = figure.numbers(rows)
     share = pick(rows, regime="tokens", quantity="share", statistic="collapsed").value.iloc[0]
-    assert said["tokens_collapsed"] == f"{100 * share:.0f}"
-    back = pick(rows, regime="chain", quantity="auc", group="recovered", statistic="ess").sort_values("lead").value
-    assert said["chain_ess_against_recovered"] == figure.by_lead(figure.areas_of(rows, "chain", "recovered"), "ess")
-    assert all(f"{one:.2f}" in said["chain_ess_against_recovered"] for one in back.dropna())
-    assert all(isinstance(text, str) and text for text in said.values())
+    assert said["tokens_collapsed"] == f"{100 * share:.0f} %"
+    far = pick(rows, regime="chain", quantity="auc", group="recovered", statistic="ess", lead=40).value.iloc[0]
+    assert said["chain_ess_recovered"].startswith(f"{far:.2f} (")
+    text = (Path(figure.__file__).parent / "entries" / "vcpo_collapse.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\{(\w+)\}", text)) == set(said)
 
 
 def test_synchronous_runs_that_never_learn_are_not_counted_as_collapsed():

@@ -9,14 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib import colors
 
 import asyncsim as sim
-from asyncsim.plotting import _style
 from experiments import _vcpo, vcpo_controls
 from paper_figures import vcpo_controls as figure
+from paper_figures import vcpo_timing
 
-ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_controls.md"
 SMALL = {**vcpo_controls.QUICK[0], "horizons": [40], "replicates": 6}
 
 
@@ -135,22 +133,29 @@ def test_retuned_steps_are_the_best_of_their_grid(rows):
 
 
 def test_the_figure_draws_the_rows(rows):
-    drawn = figure.draw(rows)
     places = [(8, 60), (128, 60), (128, 90)]
     assert figure.ends(rows) == places
-    for ax, (staleness, horizon) in zip(drawn.axes, places, strict=False):
-        own = rows[(rows.staleness == staleness) & (rows.horizon == horizon) & (rows.quantity == "final")]
-        own = own.set_index(["baseline", "arm"])
+    for ax, arm in zip(figure.draw(rows).axes, (1, 2), strict=True):
+        right = [
+            figure.of(rows, each[arm], "final", *place).value.iloc[0]
+            for each in figure.ARMS.values()
+            for place in places[1:]
+        ]
         points = [float(box[0].get_xdata()[0]) for box in ax.containers]
-        np.testing.assert_allclose(points, [own.value[key] for key in figure.ARMS], rtol=1e-12)
+        np.testing.assert_allclose(points, right, rtol=1e-12)
         assert all(box.has_xerr for box in ax.containers)
+
+
+def test_the_figure_of_timing_draws_the_differences(rows):
+    (ax,) = vcpo_timing.draw(rows).axes
     own = rows[(rows.baseline == "opob") & (rows.quantity == "difference")]
-    for box, (against, (_, color, _)) in zip(drawn.axes[-1].containers, figure.AGAINST.items(), strict=True):
-        right = own[own.against == against].sort_values(["staleness", "horizon"]).value
-        np.testing.assert_allclose(box[0].get_ydata().astype(float), right, rtol=1e-12)
-        assert box.has_yerr and colors.to_rgba(box[0].get_color()) == colors.to_rgba(_style.COLORS[color])
+    right = [own[own.against == against].sort_values(["staleness", "horizon"]).value for against in vcpo_timing.AGAINST]
+    points = [float(box[0].get_xdata()[0]) for box in ax.containers]
+    np.testing.assert_allclose(points, np.concatenate(right), rtol=1e-12)
+    assert all(box.has_xerr for box in ax.containers)
 
 
-def test_the_entry_quotes_the_numbers(rows):
-    text = ENTRY.read_text(encoding="utf-8")
-    assert set(re.findall(r"\{(\w+)\}", text)) == set(figure.numbers(rows))
+@pytest.mark.parametrize("script", [figure, vcpo_timing])
+def test_the_entries_quote_the_numbers(rows, script):
+    text = (Path(script.__file__).parent / "entries" / f"{script.__name__.split('.')[-1]}.md").read_text("utf-8")
+    assert set(re.findall(r"\{(\w+)\}", text)) == set(script.numbers(rows))

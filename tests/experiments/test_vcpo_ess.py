@@ -11,13 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import kstest
 
 from experiments import vcpo_ess
-from paper_figures import _vcpo_ess
+from paper_figures import _vcpo_ess, vcpo_drift
 from paper_figures import vcpo_ess as figure
 
-ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_ess.md"
 ERRORS = 6.0
 
 
@@ -52,10 +50,12 @@ def paired(rows, quantity, name, change=lambda mu, pi, length: (mu, pi, length))
 
 
 def test_batches_amid_training_follow_the_exact_law_of_their_two_policies(quick):
-    for quantity in ("ess", "largest_share"):
-        found = _vcpo_ess.compared(quick, quantity)
-        assert len(found) == 7
-        assert all(abs(value - predicted) < ERRORS * error + 1e-12 for _, _, value, predicted, error in found)
+    for quantity, name in (("ess", "ess"), ("largest_share", "share")):
+        cells = quick[(quick.part == "training") & quick.length.isin(_vcpo_ess.LENGTHS)].groupby(
+            ["length", "staleness"]
+        )
+        found = [paired(part, quantity, name) for _, part in cells]
+        assert len(found) == 7 and max(map(abs, found)) < ERRORS
 
 
 def test_other_policies_other_lengths_and_a_large_batch_would_not_pass(pairs):
@@ -131,30 +131,6 @@ def test_the_forecast_policies_have_the_variance_that_they_are_asked_for(quick):
         assert told == pytest.approx(weight.mean() ** 2 / (weight**2).mean())
 
 
-def test_the_furthest_of_many_right_predictions_is_known():
-    """One: mean of |z|, sqrt(2 / pi); many: 4000 draws, at 6 standard errors."""
-    assert _vcpo_ess.furthest(1, 10**6) == pytest.approx(np.sqrt(2.0 / np.pi), rel=1e-5)
-    drawn = np.abs(np.random.default_rng(3).standard_t(15, (4000, 46))).max(1)
-    told = _vcpo_ess.furthest(46, 15)
-    assert abs(drawn.mean() - told) < ERRORS * drawn.std() / np.sqrt(4000)
-    assert abs(drawn.mean() - _vcpo_ess.furthest(23, 15)) > ERRORS * drawn.std() / np.sqrt(4000)
-    chance = 1.0 - _vcpo_ess.within(3.0, 15) ** 46
-    assert abs((drawn > 3.0).mean() - chance) < ERRORS * np.sqrt(chance * (1.0 - chance) / 4000)
-
-
-def test_the_log_ratio_of_long_sequences_is_normal_in_the_bulk_with_a_lighter_bounded_tail():
-    """Against 100,000 sequences drawn token by token: the largest gap errs by 0.003 in mean, at 4 times that."""
-    mu, pi = (np.log(each) for each in ([0.5, 0.3, 0.2], [0.8, 0.1, 0.1]))
-    told = _vcpo_ess.shape(64, mu, pi)
-    drawn = np.random.default_rng(4).multinomial(64, np.exp(mu), 100_000) @ (pi - mu)
-    mean, deviation = 64 * np.exp(mu) @ (pi - mu), np.sqrt(-np.log(told.limit))
-    assert drawn.std() == pytest.approx(deviation, rel=0.02) and told.source == pytest.approx(2.0 * deviation)
-    assert told.top == pytest.approx((64 * (pi - mu).max() - mean) / deviation)
-    gap = kstest((drawn - mean) / deviation, "norm").statistic
-    assert abs(gap - told.gap) < 0.012 and told.gap < 0.1 < _vcpo_ess.shape(4, mu, pi).gap
-    assert told.limit < 0.5 * _vcpo_ess.expected(64, 64, tuple(mu), tuple(pi)).limit
-
-
 def test_rows_have_intervals_or_a_replicate(quick):
     assert list(quick.columns) == vcpo_ess.COLUMNS and np.isfinite(quick.value).all()
     single = quick.replicate.notna()
@@ -162,37 +138,43 @@ def test_rows_have_intervals_or_a_replicate(quick):
     assert (quick[quick.quantity == "ess"].value <= 1.0 + 1e-12).all()
 
 
-def test_the_figure_draws_the_rows_with_intervals_on_dashed_predictions_inside_their_domain(quick):
-    picture = figure.draw(quick)
-    for ax in picture.axes:
-        assert any(line.is_dashed() for line in ax.lines) and ax.get_xlabel() and ax.get_ylabel()
-        assert ax.containers and all(box.has_yerr for box in ax.containers)
-    stale, share, drift, law = picture.axes
-    for ax, quantity in ((stale, "ess"), (share, "largest_share")):
-        drawn = np.concatenate([box[0].get_ydata() for box in ax.containers])
+def test_the_figure_draws_the_rows_with_intervals_on_dashed_predictions(quick):
+    for ax, (quantity, (field, *_)) in zip(figure.draw(quick).axes, figure.PANELS.items(), strict=True):
+        drawn = np.concatenate([box[0].get_ydata() for box in ax.containers]).astype(float)
         rows = _vcpo_ess.means(quick, "training", quantity)
-        np.testing.assert_allclose(sorted(drawn.astype(float)), sorted(rows.value), rtol=1e-12)
+        np.testing.assert_allclose(sorted(drawn), sorted(rows.value), rtol=1e-12)
+        dashed = np.concatenate([line.get_ydata() for line in ax.lines if line.get_linestyle() == "--"])
+        told = [
+            np.mean([getattr(each, field) for each in _vcpo_ess.realized(part)])
+            for length in figure.MARKERS
+            for part in _vcpo_ess.readings(quick, rows[rows.length == length].sort_values("staleness"))
+        ]
+        np.testing.assert_allclose(dashed, told, rtol=1e-12)
+        assert all(box.has_yerr for box in ax.containers)
+
+
+def test_the_figure_of_drift_draws_the_rows_on_the_forecast_inside_its_domain(quick):
+    drift, law = vcpo_drift.draw(quick).axes
     start = quick[(quick.part == "start") & quick.replicate.isna()]
     drawn = np.concatenate([box[0].get_ydata() for box in drift.containers]).astype(float)
-    rows = start[(start.quantity == "log_variance") & (start.length == 16)]
+    rows = start[(start.quantity == "log_variance") & (start.length == vcpo_drift.LENGTH)]
     np.testing.assert_allclose(sorted(drawn), sorted(rows.value / rows.length), rtol=1e-12)
     rows = start[(start.quantity == "ess") & (start.reward == "tokens") & start.length.isin(figure.MARKERS)]
     expected = [
         (row.length * float(_vcpo_ess.law(quick, "tokens", row.staleness)), row.value) for row in rows.itertuples()
     ]
     drawn = [tuple(map(float, pair)) for box in law.containers for pair in zip(*box[0].get_data(), strict=True)]
-    np.testing.assert_allclose(sorted(drawn), sorted(pair for pair in expected if pair[0] >= figure.LEAST), rtol=1e-12)
-    assert len(drawn) >= 6
-    dashed, dotted = ([line for line in law.lines if line.get_linestyle() == kind] for kind in ("--", ":"))
-    assert len(dashed) == len(dotted) == 1
-    length = int(rows.length.max())
-    for line, name in ((dashed[0], "ess"), (dotted[0], "limit")):
-        told = _vcpo_ess.forecast(quick, length, line.get_xdata())
-        np.testing.assert_allclose(line.get_ydata(), [getattr(each, name) for each in told], rtol=1e-12)
-        assert line.get_xdata().max() == pytest.approx(
-            max(pair[0] for pair in expected if pair[1] in set(rows[rows.length == length].value))
-        )
+    shown = sorted(pair for pair in expected if pair[0] >= vcpo_drift.LEAST)
+    np.testing.assert_allclose(sorted(drawn), shown, rtol=1e-12)
+    assert len(drawn) >= 6 and all(box.has_yerr for ax in (drift, law) for box in ax.containers)
+    (dashed,) = [line for line in law.lines if line.get_linestyle() == "--"]
+    told = _vcpo_ess.forecast(quick, int(rows.length.max()), dashed.get_xdata())
+    np.testing.assert_allclose(dashed.get_ydata(), [each.ess for each in told], rtol=1e-12)
+    longest = set(rows[rows.length == rows.length.max()].value)
+    assert dashed.get_xdata().max() == pytest.approx(max(pair[0] for pair in expected if pair[1] in longest))
 
 
-def test_numbers_are_those_that_the_entry_quotes(quick):
-    assert set(figure.numbers(quick)) == set(re.findall(r"\{(\w+)\}", ENTRY.read_text(encoding="utf-8")))
+@pytest.mark.parametrize("script", [figure, vcpo_drift])
+def test_numbers_are_those_that_the_entries_quote(quick, script):
+    text = (Path(script.__file__).parent / "entries" / f"{script.__name__.split('.')[-1]}.md").read_text("utf-8")
+    assert set(re.findall(r"\{(\w+)\}", text)) == set(script.numbers(quick))

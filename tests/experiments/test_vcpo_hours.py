@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -169,27 +171,20 @@ def test_missing_hours_have_a_reason(rows):
 
 
 def test_the_figure_draws_the_rows_with_intervals_and_predictions_dashed(rows):
-    drawn = figure.draw(rows)
-    curves, steps, levels, never, *machines = drawn.axes
+    levels, *machines = figure.draw(rows).axes
     at = [figure.gain(rows, {**MAIN, "staleness": s, "method": "tis"}) for s in (2, 16)]
     np.testing.assert_allclose(levels.containers[1].lines[0].get_ydata(), [one[0] for one in at if one])
-    median = figure.pick(rows, "median", staleness=2, method="tis", **MAIN).sort_values("step")
-    np.testing.assert_allclose(steps.containers[1].lines[0].get_ydata(), median.value.dropna())
-    own = figure.pick(rows, "never", step=figure.boldest(rows), method="tis", **MAIN)
-    share = 100 * own[own.staleness > 0].value
-    np.testing.assert_allclose(never.containers[0].lines[0].get_ydata(), share, atol=1e-9)
-    for ax in (steps, levels, never):
-        assert ax.containers and all(bars.has_yerr for bars in ax.containers)
-    dashed = [line for line in levels.lines if line.is_dashed()]
-    assert figure.predicted(*vcpo_hours.MAIN) in dashed[0].get_ydata()
+    dashed = [line for line in levels.lines if line.get_linestyle() == "--"]
+    assert [set(line.get_ydata()) for line in dashed] == [{figure.predicted(*vcpo_hours.MAIN)}]
     value = figure.throughput(rows, *vcpo_hours.MAIN, 16)[0]
     assert value == pytest.approx(levels.containers[0].lines[0].get_ydata()[-1])
-    assert len(curves.collections) == 3
-    assert all(any(line.is_dashed() for line in ax.lines) for ax in machines)
-    assert all(ax.get_xlabel() for ax in drawn.axes)
+    assert len(machines) == len(vcpo_hours.TRAINS)
+    for ax in (levels, *machines):
+        assert ax.get_xlabel() and ax.containers and all(bars.has_yerr for bars in ax.containers)
 
 
-def test_numbers_are_those_of_the_rows(rows):
+def test_numbers_are_those_that_the_entry_quotes(rows):
     said = figure.numbers(rows)
-    assert said["sync_step"] == "0.085" and said["limit"] == f"{figure.predicted(*vcpo_hours.MAIN):.2f}"
-    assert all(isinstance(text, str) and text for text in said.values())
+    assert said["limit"] == f"{figure.predicted(*vcpo_hours.MAIN):.2f}" and said["bold_step"] == "0.085"
+    text = (Path(figure.__file__).parent / "entries" / "vcpo_hours.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\{(\w+)\}", text)) == set(said)

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import torch
 from matplotlib import colors
-from matplotlib.figure import Figure
 from scipy import stats
 
 from asyncsim.base import uncertainty
@@ -18,9 +17,8 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.rng import Stream
 from asyncsim.plotting import _style
 from experiments import _store, _vcpo, vcpo_training
+from paper_figures import _vcpo_training, vcpo_rates
 from paper_figures import vcpo_training as figure
-
-ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_training.md"
 
 
 @pytest.fixture(scope="module")
@@ -199,10 +197,10 @@ def containers(ax, color):
 
 
 def test_the_figure_draws_the_rows(rows):
-    drawn = figure.draw(rows)
+    curves, *below = figure.draw(rows).axes
     ends = rows[(rows.part == "end") & (rows.problem == "graded") & (rows.optimizer == "adam") & (rows.factor == 1.0)]
-    assert [ax.get_ylabel() for ax in drawn.axes[8:10]] == ["return at the end", "share that collapses"]
-    for ax, quantity in ((drawn.axes[8], "final"), (drawn.axes[9], "collapsed")):
+    assert [ax.get_ylabel() for ax in below] == ["return at the end", "runs that collapse"]
+    for ax, quantity in zip(below, ("final", "collapsed"), strict=True):
         for arm, color in (("truncated", "stale"), ("vcpo", "controlled")):
             right = ends[(ends.arm == arm) & (ends.quantity == quantity)].sort_values("staleness")
             early, late = containers(ax, color)
@@ -210,39 +208,25 @@ def test_the_figure_draws_the_rows(rows):
                 np.testing.assert_allclose(box[0].get_ydata().astype(float), own.value, rtol=1e-12)
                 assert box.has_yerr
             assert late[0].get_markerfacecolor() == "white" != early[0].get_markerfacecolor()
-    ess = next(ax for ax in drawn.axes if ax.get_ylabel().startswith("ESS"))
-    (floor,) = [line for line in ess.lines if set(line.get_ydata()) == {1 / _vcpo.SAMPLES}]
-    assert floor.is_dashed() and floor.get_color() == _style.COLORS["predicted"]
-    # A band around every curve, and the rows in it: the last panel of eight is the gradient norm's.
-    assert all(len(ax.collections) == 3 for ax in drawn.axes[:8])
-    for ax, (arm, (color, _)) in ((drawn.axes[0], each) for each in figure.ARMS.items()):
-        right = figure.arm_rows(rows[rows.part == "curve"], "graded", arm)
+    # A band around every curve, and the rows in it.
+    assert len(curves.collections) == 3
+    lines = [line for line in curves.lines if line.get_linewidth() > 1 and line.get_marker() != "None"]
+    for line, arm in zip(lines, figure.ARMS, strict=True):
+        right = figure.arm_rows(rows[rows.part == "curve"], arm)
         right = right[(right.quantity == "return") & (right.replicate < 0)].sort_values("update")
-        drawn_here = [line.get_ydata() for line in ax.lines if line.get_color() == _style.COLORS[color]]
-        np.testing.assert_allclose(drawn_here[0], right.value, rtol=1e-12)
+        np.testing.assert_allclose(line.get_ydata(), right.value, rtol=1e-12)
 
 
 def test_multiples_of_the_step_are_drawn_from_the_last_end_of_each(rows):
-    ax = Figure().subplots()
-    figure.draw_factors(ax, rows[rows.part == "end"])
     last = {0.5: 30, 1.0: 90, 2.0: 30, 4.0: 30}
     ends = rows[(rows.part == "end") & (rows.quantity == "final") & (rows.optimizer == "adam")]
     ends = ends[(ends.staleness == 128) & (ends.horizon == ends.factor.map(last))].sort_values("factor")
-    for arm, color in (("truncated", "stale"), ("vcpo", "controlled")):
-        boxes = containers(ax, color)
-        assert len(boxes) == 2 and all(box.has_yerr for box in boxes)
-        for box, problem in zip(boxes, ("graded", "noisy"), strict=True):
+    for ax, problem in zip(vcpo_rates.draw(rows).axes, ("graded", "noisy"), strict=True):
+        for arm, color in (("truncated", "stale"), ("vcpo", "controlled")):
+            (box,) = containers(ax, color)
             right = ends[(ends.arm == arm) & (ends.problem == problem)]
-            assert list(right.factor) == [0.5, 1.0, 2.0, 4.0]
+            assert list(right.factor) == [0.5, 1.0, 2.0, 4.0] and box.has_yerr
             np.testing.assert_allclose(box[0].get_ydata().astype(float), right.value, rtol=1e-12)
-
-
-def test_a_curve_of_the_norm_ends_where_half_of_the_runs_have_none(rows):
-    curve = rows[(rows.part == "curve") & (rows.problem == "graded") & (rows.quantity == "gradient_norm")].copy()
-    curve.loc[curve["update"] >= 40, ["value", "low", "high"]] = 1e-19
-    ax = Figure().subplots()
-    figure.draw_curves(ax, curve, "gradient_norm")
-    assert [line.get_xdata().max() for line in ax.lines] == [36, 36, 36]
 
 
 def test_the_norm_around_a_collapse_is_that_of_the_rows():
@@ -257,14 +241,9 @@ def test_the_norm_around_a_collapse_is_that_of_the_rows():
         ]
     )
     few = bodies.assign(staleness=128, value=7.0)
-    ax = Figure().subplots()
-    figure.draw_anatomy(ax, figure.seen(pd.concat([few, bodies])), 256)
-    drawn = {tuple(box[0].get_ydata()) for box in ax.containers}
-    assert drawn == {(9e3, 0.1), (5e2, 1.0)} and all(box.has_yerr for box in ax.containers)
-    said = " ".join(text.get_text() for text in ax.texts)
-    parts = ("59 of 66 collapsed runs", "(7 fell in first or last 32 updates)", "190 that do not")
-    assert all(part in said for part in parts)
-    assert figure.FAR == vcpo_training.FAR
+    found = _vcpo_training._anatomy(_vcpo_training.seen(pd.concat([few, bodies])))
+    assert found["fallen"] == "59" and found["spike_collapsed"] == "9,000 (4,500 to 18,000)"
+    assert found["after_others"] == "1 (0.5 to 2)"
 
 
 def test_the_run_shown_as_a_collapse_is_one(rows):
@@ -278,6 +257,7 @@ def test_the_run_shown_as_a_collapse_is_one(rows):
     assert figure.collapsing(pd.DataFrame(kept)).empty
 
 
-def test_the_entry_quotes_the_numbers(rows):
-    text = ENTRY.read_text(encoding="utf-8")
-    assert set(re.findall(r"\{(\w+)\}", text)) == set(figure.numbers(rows))
+@pytest.mark.parametrize("script", [figure, vcpo_rates])
+def test_the_entries_quote_the_numbers(rows, script):
+    text = (Path(script.__file__).parent / "entries" / f"{script.__name__.split('.')[-1]}.md").read_text("utf-8")
+    assert set(re.findall(r"\{(\w+)\}", text)) == set(script.numbers(rows))

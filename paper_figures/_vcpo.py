@@ -1,0 +1,64 @@
+"""What the figures on VCPO share: the looks of its arms, points with intervals, and numbers as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
+
+from asyncsim.plotting import _style
+
+COLOR, INK = _style.COLORS, _style.INK
+SYNCHRONOUS: dict[str, Any] = {"color": COLOR["synchronous"], "marker": "s"}
+TRUNCATED: dict[str, Any] = {"color": COLOR["stale"], "marker": "o"}
+VCPO: dict[str, Any] = {"color": COLOR["controlled"], "marker": "^"}
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white"}
+CONNECTED: dict[str, Any] = {"linestyle": "solid", "linewidth": 0.9}
+LETTERS: dict[str, Any] = {"fontsize": 7.0}
+
+
+def points(ax: Axes, x: Any, own: Any, sideways: bool = False, scale: Any = 1.0, **look: Any) -> Any:
+    """Values of rows with their intervals, at these places."""
+    value, reach = own.value * scale, [(own.value - own.low) * scale, (own.high - own.value) * scale]
+    style = {**_style.MEASURED, **look}
+    if sideways:
+        return ax.errorbar(value, x, xerr=reach, **style)
+    return ax.errorbar(x, value, yerr=reach, **style)
+
+
+def say(ax: Axes, x: Any, y: float, text: str, color: str = INK, **more: Any) -> None:
+    """A label at a place of the data."""
+    ax.text(x, y, text, color=color, **{**LETTERS, "va": "center", **more})
+
+
+def ticks(axis: Any, places: Any, labels: Any = None) -> None:
+    """These ticks and no others."""
+    axis.set_major_locator(FixedLocator(list(places)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_ticklabels([f"{place:g}" for place in places] if labels is None else labels)
+
+
+def shares(ax: Axes) -> None:
+    """The whole range of a share, in percent."""
+    ax.set(ylim=(-0.03, 1.05), yticks=[0, 0.25, 0.5, 0.75, 1])
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+
+
+def value(row: Any, sign: str = "") -> str:
+    """A mean with half of its interval."""
+    reach = (row.high - row.low) / 2
+    digits = 2 if reach >= 0.005 else 3 if reach >= 0.0005 else 4
+    return f"{row.value:{sign}.{digits}f} ± {reach:.{digits}f}".replace("-", "−")
+
+
+def share(row: Any) -> str:
+    """A share in percent with its interval."""
+    low, high = 100 * row.low, 100 * row.high
+    digits = 0 if high - low >= 4 else 1
+    return f"{100 * row.value:.{digits}f} % ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def spread(row: Any, digits: int = 2) -> str:
+    """A value with the ends of its interval."""
+    return f"{row.value:.{digits}f} ({row.low:.{digits}f} to {row.high:.{digits}f})"

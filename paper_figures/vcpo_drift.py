@@ -1,0 +1,71 @@
+"""What the first update alone forecasts: how far policies drift apart, and the ESS of stale batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from paper_figures import _vcpo as look
+from paper_figures._vcpo_ess import drift as numbers
+from paper_figures._vcpo_ess import forecast, law, means
+from paper_figures.vcpo_ess import MARKERS
+
+__all__ = ["EXPERIMENTS", "draw", "numbers"]
+
+EXPERIMENTS = ("vcpo_ess",)
+REWARDS = {"tokens": {"color": look.COLOR["measured"], "marker": "s"},
+           "chance": {"color": look.COLOR["contrast"], "marker": "D"}}  # fmt: skip
+LENGTH = 16
+"""Tokens of the runs whose drift is drawn; that of other lengths coincides."""
+LEAST = 0.01
+"""Variance of the log ratio below which every sample counts."""
+
+
+def draw_drift(ax: Axes, rows: Any) -> None:
+    """Variance of a token's log ratio against staleness, with the law of one update."""
+    every = np.geomspace(1.0, 128.0, 60)
+    for reward, style in REWARDS.items():
+        ax.plot(every, law(rows, reward, every), **_style.PREDICTED)
+        own = means(rows, "start", "log_variance", reward)
+        own = own[own.length == LENGTH].sort_values("staleness")
+        look.points(ax, own.staleness, own, scale=1.0 / LENGTH, **style)
+    ax.set_xscale("log", base=2)
+    look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
+    ax.set(yscale="log", ylim=(8e-6, 2.0), xlabel="staleness (updates)", title="The first update forecasts the drift …")
+    ax.set_ylabel("variance of a token's\nlog ratio (nats²)")
+
+
+def draw_law(ax: Axes, rows: Any) -> None:
+    """ESS of batches of the initial policy against the variance that the first update forecasts."""
+    ess = means(rows, "start", "ess")
+    longest = int(ess[ess.length.isin(MARKERS)].length.max())
+    oldest = float(ess[ess.length == longest].staleness.max())
+    variance = np.geomspace(LEAST, longest * float(law(rows, "tokens", oldest)), 30)
+    ax.plot(variance, [each.ess for each in forecast(rows, longest, variance)], **_style.PREDICTED)
+    for length, marker in MARKERS.items():
+        own = ess[ess.length == length].sort_values("staleness")
+        variance = length * law(rows, "tokens", own.staleness.to_numpy(dtype=float))
+        shown = variance >= LEAST
+        look.points(ax, variance[shown], own[shown], color=look.COLOR["measured"], marker=marker)
+    ax.set(xscale="log", xlabel="forecast variance of a sequence's\nlog ratio (nats²)", title="… and with it the ESS")
+    look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
+    look.shares(ax)
+    ax.set_ylabel("ESS / number of samples")
+
+
+def draw(rows: Any) -> Figure:
+    """Drift and ESS of batches that were generated before training."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.6)
+        drift, shares = figure.subplots(1, 2)
+        draw_drift(drift, rows)
+        draw_law(shares, rows)
+        look.say(drift, 1.0, 0.6, "dashed: forecast")
+        look.say(drift, 1.1, 5e-3, "random rewards", look.COLOR["contrast"])
+        look.say(drift, 9.0, 6e-4, "reward for\nright tokens", look.COLOR["measured"])
+        look.say(shares, 0.011, 0.12, "● 4   ■ 16   ▲ 64 tokens", look.COLOR["measured"])
+    return figure
