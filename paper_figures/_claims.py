@@ -173,8 +173,8 @@ CLAIMS = (
         "asyncsim",
         "Asynchrony raises throughput",
         "under conditions",
-        "{system_frontier:open_loop_quick} times on long tails",
-        "system_frontier",
+        "{system_spread:open_loop_quick} times on long tails",
+        "system_spread",
         when="long-tailed lengths; even lengths gain little",
     ),
     Claim(

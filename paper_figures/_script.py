@@ -43,6 +43,17 @@ def caption(figure: Figure, *lines: str) -> None:
     figure.suptitle(text, x=0.01, ha="left", fontsize=8)
 
 
+def apart(places: Iterable[float], gap: float) -> list[float]:
+    """Heights of labels in rising order, moved so that none is closer than `gap` to the next."""
+    found = sorted(places)
+    for _ in range(50):
+        for i in range(len(found) - 1):
+            lack = gap - (found[i + 1] - found[i])
+            if lack > 0:
+                found[i], found[i + 1] = found[i] - lack / 2, found[i + 1] + lack / 2
+    return found
+
+
 def listed(words: Iterable[str]) -> str:
     """Words in a sentence: "1, 2 and 3"."""
     words = list(words)
