@@ -196,7 +196,7 @@ CLAIMS = (
         "asyncsim",
         "ESS falls as exp(-variance × length)",
         "under conditions",
-        "predicted {pendulum_tails:law}",
+        "ESS {pendulum_tails:ess}, predicted {pendulum_tails:law}",
         "pendulum_tails",
         when="Pendulum, early training",
     ),

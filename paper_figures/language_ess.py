@@ -36,8 +36,8 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     ax.fill_between(known.staleness, known.predicted_low, known.predicted_high, color=color, alpha=0.12, linewidth=0)
     reach = [own.ess - own.low, own.high - own.ess]
     ax.errorbar(own.staleness, own.ess, yerr=reach, color=color, **_style.MEASURED)
-    middle = known.iloc[len(known) // 2]
-    ax.text(1.1 * middle.staleness, middle.predicted_ess + 0.03, "predicted")
+    for middle in known.iloc[len(known) // 2 :].head(1).itertuples():
+        ax.text(1.1 * middle.staleness, middle.predicted_ess + 0.03, "predicted")
     ax.set_xscale("log", base=2)
     levels = sorted(own.staleness.unique())
     ax.set(xlabel="staleness (updates)", ylabel="ESS / answers", ylim=(0.0, 1.06), xticks=levels)

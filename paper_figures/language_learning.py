@@ -12,8 +12,8 @@ from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 
 EXPERIMENTS = ("language_learning",)
-ARMS = {0: ("synchronous", "o"), 8: ("stale", "s")}
-"""Color and marker by staleness."""
+ARMS = {False: ("synchronous", "o"), True: ("stale", "s")}
+"""Color and marker of synchronous and of stale runs."""
 
 
 def curve(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -37,7 +37,8 @@ def curve(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def draw_model(ax: Axes, rows: Any) -> Axes:
     """Batches as a line with a band; problems held out as points at both ends."""
-    for staleness, (color, marker) in ARMS.items():
+    for staleness in sorted(rows.staleness.unique()):
+        color, marker = ARMS[bool(staleness > 0)]
         own, shade = rows[rows.staleness == staleness], _style.COLORS[color]
         updates, mean, half = curve(own[own.quantity == "trained"])
         ax.plot(updates, mean, color=shade)
