@@ -175,7 +175,7 @@ CLAIMS = (
         "under conditions",
         "{system_spread:open_loop_quick} times on long tails",
         "system_spread",
-        when="long-tailed lengths; even lengths gain little",
+        when="long-tailed lengths; even lengths gain one half at most",
     ),
     Claim(
         "asyncsim",
