@@ -4,5 +4,5 @@ Scripts stand here, modules with an underscore help them; `entries/` is written 
 generated. `python -m paper_figures [NAME ...]` writes pictures/NAME.png and NAME.pdf, and README.md from
 entries/_gallery.md and entries/NAME.md. A script has a docstring and three names: EXPERIMENTS, whose rows it reads;
 draw(*tables) -> Figure and numbers(*tables) -> dict of formatted numbers by name, both with one table for each
-experiment, in order.
+experiment, in order. It may have a fourth: page(*tables) -> all rows as HTML, which is written to NAME.html.
 """

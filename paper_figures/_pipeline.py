@@ -24,12 +24,16 @@ ROWS, SCRIPT, LOOKS = "asyncsim rows", "asyncsim script", "asyncsim looks"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with what its entry may quote, and notes: digests of what it was made from, and how it looks."""
+    """A figure with what its entry may quote, and notes: digests of what it was made from, and how it looks.
+
+    `page`: all of its rows as HTML, where the script has a function `page`.
+    """
 
     name: str
     figure: Figure
     numbers: dict[str, str]
     origin: dict[str, str]
+    page: str = ""
 
 
 def names() -> dict[str, str]:
@@ -96,15 +100,24 @@ def drawn(name: str, quick: bool = False) -> Drawn:
     if quick:
         figure.text(0.998, 0.002, "QUICK: few samples", ha="right", va="bottom", fontsize=7, color="#c22f2f")
     notes = origin(name, quick) | {LOOKS: "; ".join(_looks.faults(figure)) or "well"}
-    return Drawn(name.replace("-", "_"), figure, numbers(name, rows), notes)
+    return Drawn(name.replace("-", "_"), figure, numbers(name, rows), notes, page(name, rows))
+
+
+def page(name: str, rows: list[Any]) -> str:
+    """A page of HTML beside the figure, if its script writes one."""
+    written = getattr(script(name), "page", None)
+    return written(*rows) if written else ""
 
 
 def write(picture: Drawn, where: Path) -> list[Path]:
-    """Write NAME.png, which says what it was drawn from, and NAME.pdf, each whole or not; returns their paths."""
+    """Write NAME.png, which says what it was drawn from, NAME.pdf and its page, each whole or not; returns paths."""
     data = {kind: _style.encode(picture.figure, kind, picture.origin if kind == "png" else None)
             for kind in _gallery.KINDS}  # fmt: skip
     paths = []
     for kind, content in data.items():
         paths.append(where / _gallery.PICTURES / f"{picture.name}.{kind}")
         files.write_atomically(paths[-1], lambda file, content=content: file.write(content))
+    if picture.page:
+        paths.append(where / f"{picture.name}.html")
+        files.write_atomically(paths[-1], lambda file: file.write(picture.page.encode()))
     return paths

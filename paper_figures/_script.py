@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from asyncsim.base import uncertainty
+from asyncsim.plotting import _style
 
 LETTERS = 16.0
 """Letters of the text above the panels that fit into an inch."""
@@ -23,9 +23,11 @@ def interval(values: Any) -> tuple[float, float]:
 
 
 def shades(values: Any) -> list[tuple[int, Any]]:
-    """The distinct levels of a column in order, each with its shade."""
+    """The distinct levels of staleness in a column, each with its color."""
     levels = sorted(int(value) for value in set(values))
-    return list(zip(levels, colormaps["viridis"](np.linspace(0.0, 0.88, len(levels))), strict=True))
+    return [
+        (level, _style.staleness(share)) for level, share in zip(levels, np.linspace(0, 1, len(levels)), strict=True)
+    ]
 
 
 def pick(rows: Any, **place: Any) -> Any:
@@ -39,6 +41,17 @@ def caption(figure: Figure, *lines: str) -> None:
     """What is varied, measured and predicted, in small type above the panels, filled to the figure's width."""
     text = textwrap.fill(" ".join(lines), int(LETTERS * figure.get_size_inches()[0]))
     figure.suptitle(text, x=0.01, ha="left", fontsize=8)
+
+
+def apart(places: Iterable[float], gap: float) -> list[float]:
+    """Heights of labels in rising order, moved so that none is closer than `gap` to the next."""
+    found = sorted(places)
+    for _ in range(50):
+        for i in range(len(found) - 1):
+            lack = gap - (found[i + 1] - found[i])
+            if lack > 0:
+                found[i], found[i + 1] = found[i] - lack / 2, found[i + 1] + lack / 2
+    return found
 
 
 def listed(words: Iterable[str]) -> str:

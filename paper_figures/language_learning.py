@@ -1,4 +1,4 @@
-"""Exact match over updates: a character model, synchronous and stale, and SmolLM2."""
+"""Exact match over updates of a character model, synchronous and stale."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
-from paper_figures import _script
 
 EXPERIMENTS = ("language_learning",)
-PANELS = {
-    "char": "Character model, 0.9 M weights: two-digit sums",
-    "smollm2": "SmolLM2, last 6 of 30 layers: one-digit sums",
-}
-COLORS = {False: "measured", True: "contrast"}
-"""Of synchronous and of stale curves."""
+ARMS = {False: ("synchronous", "o"), True: ("stale", "s")}
+"""Color and marker of synchronous and of stale runs."""
 
 
 def curve(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -41,48 +35,43 @@ def curve(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return updates, mean, half
 
 
-def draw_model(ax: Axes, rows: Any, model: str) -> Axes:
+def draw_model(ax: Axes, rows: Any) -> Axes:
     """Batches as a line with a band; problems held out as points at both ends."""
-    for staleness in sorted(rows[rows.model == model].staleness.unique()):
-        own = rows[(rows.model == model) & (rows.staleness == staleness)]
-        color = _style.COLORS[COLORS[bool(staleness > 0)]]
-        name = "synchronous" if staleness == 0 else f"staleness {staleness}"
+    for staleness in sorted(rows.staleness.unique()):
+        color, marker = ARMS[bool(staleness > 0)]
+        own, shade = rows[rows.staleness == staleness], _style.COLORS[color]
         updates, mean, half = curve(own[own.quantity == "trained"])
-        ax.plot(updates, mean, color=color, label=f"{name}, batches")
-        ax.fill_between(updates, mean - half, mean + half, color=color, alpha=0.18, linewidth=0)
+        ax.plot(updates, mean, color=shade)
+        ax.fill_between(updates, mean - half, mean + half, color=shade, alpha=0.18, linewidth=0)
+        name = f"staleness {staleness}" if staleness else "synchronous"
+        ax.text(1.02 * updates[-1], mean[-1] + 0.03, name, color=shade, va="center")
         updates, mean, half = curve(own[own.quantity == "held out"])
-        mark = {**_style.MEASURED, "marker": "o" if staleness == 0 else "s", "mfc": "white"}
-        ax.errorbar(updates, mean, yerr=half, color=color, label=f"{name}, held out", **mark)
-    ax.set(xlabel="updates", ylim=(0.15, 1.02))
-    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    ax.legend(loc="lower right", borderpad=0.0)
-    ax.set_title(PANELS[model])
+        # Both begin with the same weights.
+        place = updates + (2.0 if staleness else 0.0)
+        ax.errorbar(place, mean, yerr=half, color=shade, **{**_style.MEASURED, "marker": marker, "mfc": "white"})
+        ax.text(1.04 * updates[-1], mean[-1], f"{name}, never asked", color=shade, va="center")
+    ax.set(
+        xlabel="updates", ylim=(0.0, 1.02), xlim=(-3, 300), xticks=range(0, 201, 50), ylabel="share of right answers"
+    )
+    ax.set_title("A language model learns sums from stale data, slower")
     return ax
 
 
 def draw(rows: Any) -> Figure:
-    """One panel for each model."""
+    """The character model, synchronous and stale."""
     with _style.applied():
-        figure = _style.picture(2 * _style.COLUMN, 3.0)
-        axes = figure.subplots(1, 2, sharey=True)
-        for ax, model in zip(axes, PANELS, strict=True):
-            draw_model(ax, rows, model)
-        axes[0].set(ylabel="exact match at temperature 1")
-        _script.caption(
-            figure,
-            "Do language models learn sums from a reward for right answers (GRPO, Adam)? Varied: staleness of the",
-            "data. Measured: share of right answers in the batches trained on, and on problems that are never asked in",
-            "training, before and after. 95 % intervals: between three seeds (left), of pooled answers (right).",
-        )
+        figure = _style.picture(_style.WIDTH, 3.0)
+        draw_model(figure.subplots(), rows[rows.model == "char"])
     return figure
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Exact match at both ends of each curve, in the batches and held out."""
+    """Exact match at both ends of each curve, in the batches and held out, with 95 percent intervals."""
     found = {}
     for (model, staleness), own in rows.groupby(["model", "staleness"]):
         name = model if staleness == 0 else f"{model}_stale"
         for quantity, key in (("trained", "batches"), ("held out", "held")):
-            mean = own[own.quantity == quantity].groupby("update").exact_match.mean().sort_index()
-            found |= {f"{name}_{key}_first": f"{mean.iloc[0]:.3f}", f"{name}_{key}_last": f"{mean.iloc[-1]:.3f}"}
+            _, mean, half = curve(own[own.quantity == quantity])
+            for place, end in ((0, "first"), (-1, "last")):
+                found[f"{name}_{key}_{end}"] = f"{mean[place]:.3f} ± {half[place]:.3f}"
     return {**found, "staleness": f"{rows.staleness.max()}"}

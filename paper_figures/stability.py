@@ -1,4 +1,4 @@
-"""The largest stable step against staleness, and the gradient autocorrelogram that gives the staleness away."""
+"""The largest stable step against staleness, and the autocorrelation of gradients, whose sign flips at it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from asyncsim import theory
 from asyncsim.plotting import _style
 from asyncsim.theory._recursion import autocovariance
-from paper_figures import _script
 
 EXPERIMENTS = ("stability",)
 SCHEDULES = {
     "fixed": ("constant staleness", {**_style.MEASURED, "color": _style.COLORS["measured"]}),
     "sawtooth": (
-        r"sawtooth $0, 1, \dots, \tau$",
+        "sawtooth from 0",
         {**_style.MEASURED, "color": _style.COLORS["contrast"], "marker": "s", "markersize": 6.0, "mfc": "none"},
     ),
 }
@@ -63,16 +62,15 @@ def draw_boundary(ax: Axes, rows: Any) -> Axes:
     edges = np.array([[boundary(schedule, int(tau)) for tau in every] for schedule in SCHEDULES])
     for edge, far, color in ((edges.max(axis=0), 10.0, "violated"), (edges.min(axis=0), 0.01, "held")):
         ax.fill_between(every, edge, far, color=_style.COLORS[color], alpha=0.06, linewidth=0)
-    ax.text(2.3, 1.0, "both diverge", color=_style.COLORS["violated"])
-    ax.text(0.15, 0.15, "both converge", color=_style.COLORS["held"])
-    ax.annotate(r"$2\,\sin\frac{\pi}{2(2\tau+1)}$", (3.0, boundary("fixed", 3)), (0.35, 0.3), fontsize=9, **LEADER)
-    ax.annotate(r"$2/(\tau+1)$", (5.0, boundary("sawtooth", 5)), (6.8, 0.6), fontsize=8, **LEADER)
-    ax.plot([], [], label="predicted", **_style.PREDICTED)
+    ax.text(3.2, 1.5, "both diverge", color=_style.COLORS["violated"])
+    ax.text(0.0, 0.1, "both converge", color=_style.COLORS["held"])
+    for schedule, tau, spot in (("fixed", 2, (0.0, 0.33)), ("sawtooth", 4, (4.6, 0.72))):
+        label, look = SCHEDULES[schedule]
+        ax.annotate(label, (tau, boundary(schedule, tau)), spot, color=look["color"], **LEADER)
     ax.set_yscale("log")
     ax.set(ylim=(0.08, 2.6), yticks=[0.1, 0.2, 0.5, 1, 2], ylabel=r"largest stable step $\times$ curvature")
     ax.set_yticklabels(["0.1", "0.2", "0.5", "1", "2"])
     ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.legend(loc="upper right", borderpad=0.0, handlelength=1.8)
     return ax
 
 
@@ -85,12 +83,7 @@ def draw_ratio(ax: Axes, rows: Any) -> Axes:
         off = 100.0 * (own.value * own.curvature / predicted - 1.0)
         reach = 100.0 * (own.high - own.low) / 2 * own.curvature / predicted
         ax.errorbar(own.staleness, off, yerr=reach, **{**look, "markersize": 0.75 * look["markersize"]})
-    ax.set(
-        ylim=(-1.0, 1.0),
-        yticks=[-1, 0, 1],
-        ylabel="measured /\npredicted − 1\n(%, bracket)",
-        xlabel=r"largest staleness $\tau$ (updates)",
-    )
+    ax.set(ylim=(-1.0, 1.0), yticks=[-1, 0, 1], ylabel="off by (%)", xlabel=r"largest staleness $\tau$ (updates)")
     ax.set_xscale("function", functions=(np.log1p, np.expm1))
     ax.set(xlim=(-0.12, 19.0), xticks=[0, 1, 2, 4, 8, 16])
     ax.xaxis.set_minor_locator(NullLocator())
@@ -102,16 +95,14 @@ def draw_correlations(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
     tau, a = int(rows.staleness.iloc[0]), float(rows.step.iloc[0] * rows.curvature.iloc[0])
     ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
     ax.axvspan(tau, tau + 1, color=_style.COLORS["effect"], linewidth=0)
-    ax.plot(rows.lag, predicted, label="predicted", **_style.PREDICTED)
+    ax.plot(rows.lag, predicted, **_style.PREDICTED)
     ax.vlines(rows.lag, 0.0, rows.value, color=_style.COLORS["measured"], linewidth=1.0, alpha=0.35)
     reach = [rows.value - rows.low, rows.high - rows.value]
-    ax.errorbar(rows.lag, rows.value, yerr=reach, color=_style.COLORS["measured"], label="measured", **_style.MEASURED)
-    ax.annotate(rf"lag $\tau$: $+a/2 = {a / 2:+.2f}$", (tau, a / 2), (tau + 1.2, 0.42), **LEADER)
-    ax.annotate(rf"lag $\tau+1$: $-a/2 = {-a / 2:+.2f}$", (tau + 1, -a / 2), (0.0, -0.3), **LEADER)
-    ax.text(tau + 0.5, -0.62, "sign flip", ha="center", va="bottom", fontsize=7)
-    ax.text(9.0, 0.66, rf"$a$ = step × curvature = {a:g}", ha="right", fontsize=7)
-    ax.set(ylim=(-0.64, 1.08), ylabel=r"gradient correlation $\rho_k$")
-    ax.legend(loc="upper right", borderpad=0.0)
+    ax.errorbar(rows.lag, rows.value, yerr=reach, color=_style.COLORS["measured"], **_style.MEASURED)
+    ax.annotate(f"{a / 2:+.2f}", (tau, a / 2), (tau - 0.6, 0.5), ha="right", **LEADER)
+    ax.annotate(f"{-a / 2:+.2f}".replace("-", "−"), (tau + 1, -a / 2), (tau + 1.6, -0.5), **LEADER)
+    ax.text(tau + 0.5, 0.75, f" staleness {tau}")
+    ax.set(ylim=(-1.05, 1.05), yticks=[-1, -0.5, 0, 0.5, 1], ylabel="correlation of gradients")
     return ax
 
 
@@ -121,7 +112,7 @@ def draw_difference(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
     off, reach = 1e3 * (rows.value - predicted), 1e3 * (rows.high - rows.low) / 2
     ax.errorbar(rows.lag, off, yerr=reach, color=_style.COLORS["measured"], **{**_style.MEASURED, "markersize": 3})
     edge = math.ceil(float((off.abs() + reach).max()))
-    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="measured −\npredicted\n(1/1000, 95 %)")
+    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="off by\n(1/1000)")
     ax.set(xlabel="lag $k$ (updates)", xticks=rows.lag)
     return ax
 
@@ -133,20 +124,14 @@ def draw(rows: Any) -> Figure:
     tau, curvature, step = int(lags.staleness.iloc[0]), float(lags.curvature.iloc[0]), float(lags.step.iloc[0])
     predicted = correlations(tau, curvature, step, lags.lag)
     with _style.applied():
-        figure = _style.picture(2 * _style.COLUMN, 4.1)
+        figure = _style.picture(_style.WIDTH, 3.6)
         (left, right), (below_left, below_right) = figure.subplots(2, 2, height_ratios=(3.8, 1), sharex="col")
         draw_ratio(below_left, steps)
         draw_boundary(left, steps)
         draw_correlations(right, lags, predicted)
         draw_difference(below_right, lags, predicted)
-        left.set_title("How large a step survives staleness?")
-        right.set_title(rf"Gradients reveal the staleness ($\tau = {tau}$)")
-        _script.caption(
-            figure,
-            "Gradient descent on stale gradients. Varied: the staleness. Measured: the step at which descent stops",
-            "converging (bracketed to ±0.5 %), and the correlation of gradients $k$ updates apart (95 % intervals).",
-            "Dashed: predicted without fitting. Strips: measured against predicted, where the intervals can be seen.",
-        )
+        left.set_title("Staler gradients need smaller steps")
+        right.set_title("Their correlation flips at the staleness")
     return figure
 
 

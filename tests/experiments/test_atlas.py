@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ from asyncsim.base import plugins
 from asyncsim.learning import oracle
 from asyncsim.methods._evaluate import evaluate
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods, _store, atlas
+from paper_figures import _atlas_page, _script
 from paper_figures import atlas as figure
 
+FIGURES = Path(__file__).resolve().parents[2] / "paper_figures"
 READ = {"staleness": 16, "length": 512, "samples": 64, "drift": "ascent", "seed": 1}
 
 
@@ -208,37 +212,48 @@ def test_on_fresh_data_a_ratio_changes_nothing(quick):
         assert fresh[method] == pytest.approx(fresh["reinforce"], rel=1e-9)
 
 
-def test_the_figure_shows_every_method_of_the_rows(quick):
-    drawn = figure.draw(quick)
-    axes = [ax for part in drawn.subfigs for ax in part.axes]
-    assert len(axes) == 4
-    used = set(figure.part(quick, staleness=16).method)
-    assert {text.get_text() for text in axes[0].get_yticklabels()} == used
-    place = figure.places(figure.order(quick))
-    assert len(set(place.values())) == len(used) and min(np.diff(sorted(place.values()))) > 0.999
-    numbers = [float(text.get_text().strip("()").replace("−", "-")) for text in axes[0].texts if "." in text.get_text()
-               and "rand" not in text.get_text()]  # fmt: skip
-    assert len(numbers) == len(used) * len(figure.columns(quick))
+def test_the_figure_shows_ten_methods_of_the_rows(quick):
+    (ax,) = figure.draw(quick).axes
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(figure.SHOWN) and len(figure.SHOWN) == 10
+    for box, level in zip(ax.containers, atlas.LEVELS, strict=True):
+        expected = figure.part(quick, staleness=level).set_index("method").progress.loc[list(figure.SHOWN)]
+        np.testing.assert_allclose(box[0].get_xdata().astype(float), expected, rtol=1e-12)
+
+
+def test_every_method_has_its_numbers_on_the_page(quick):
+    page = figure.page(quick)
+    here = figure.part(quick, staleness=16)
+    for row in here.itertuples():
+        (found,) = [line for line in page.splitlines() if line.startswith(f"<tr><td>{html.escape(row.method)}<td>")
+                    and "<td>ascent 1<td>own<td>512<td>64<td>" in line]  # fmt: skip
+        cells = found.split("<td>")[1:]
+        assert len(cells) == len(_atlas_page.HEADS) and cells[9] == _atlas_page.number(row.progress)
+    left = quick[quick.left_out != ""].method.unique()
+    assert len(left) and all(f"{name} (" in page for name in left)
+
+
+def test_the_committed_page_is_what_the_rows_give_and_stands_alone():
+    text = (FIGURES / "atlas.html").read_text(encoding="utf-8")
+    assert text == figure.page(_store.read("atlas")) and len(text.encode()) < 300_000
+    assert not re.search(r"https?:|src=|import |fetch", text)
+    assert "(atlas.html)" in (FIGURES / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("value", "text"), [(-0.001, "0.00"), (-0.25, "−0.25"), (1234.5, "1234"), (np.nan, "")])
+def test_numbers_of_the_page(value, text):
+    assert _atlas_page.number(value) == text
 
 
 def test_names_at_the_end_of_lines_keep_their_distance():
-    assert np.diff(figure.apart([0.9, 0.91, 0.2, 0.9], 0.1)).min() > 0.099
-    assert figure.apart([0.1, 0.9], 0.1) == [0.1, 0.9]
-
-
-def test_the_answer_names_the_best_method(quick):
-    told = figure.answer(quick)
-    here = figure.part(quick, staleness=16)
-    best = here.loc[here.progress.idxmax()]
-    assert re.findall(r"\d+", told[0]) == ["16", "512", "64"]
-    assert any(f"| {best.method} | {best.progress:.3f} (" in line for line in told)
-    assert any(line.startswith(f"Not told from the best: {best.method}") for line in told)
+    assert np.diff(_script.apart([0.9, 0.91, 0.2, 0.9], 0.1)).min() > 0.099
+    assert _script.apart([0.1, 0.9], 0.1) == [0.1, 0.9]
 
 
 def test_numbers_of_the_gallery_are_those_of_the_rows():
-    told, rows = figure.numbers(_store.read("atlas")), _store.read("atlas")
-    shown = "\n".join([told["methods"], told["tied"], told["others"]]).splitlines()
-    assert [line for line in figure.answer(rows)[1:] if line and line not in shown] == []
-    cell = figure.part(rows, staleness=16).set_index("method").loc["ppo_clip"]
-    assert told["clipped"] == f"{100 - 100 * cell.kept:.0f}" and told["weight"] == f"{64 * cell.ess:.1f}"
+    rows = _store.read("atlas")
+    told, here = figure.numbers(rows), figure.part(rows, staleness=16)
+    best, cell = here.loc[here.progress.idxmax()], here.set_index("method").loc["ppo_clip"]
+    assert told["best"].startswith(f"{best.method} {best.progress:.2f} (") and told["methods"] == f"{len(here)}"
+    assert told["clipped"] == f"{100 - 100 * cell.kept:.0f}" and told["pull"].startswith("−")
+    assert f"| `ppo_clip` | clip around anchor | {cell.progress:.2f} (" in told["table"]
     assert len(rows[rows.source == "exact"]) > 100

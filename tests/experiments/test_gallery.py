@@ -68,15 +68,7 @@ def test_the_committed_claims_are_what_the_rows_give(numbers):
     assert json.loads((FIGURES / "claims.json").read_text(encoding="utf-8")) == _claims.rows(numbers)
 
 
-OLD = {
-    "atlas", "cartpole", "gac_alignment", "gac_bound", "gac_boundary", "gac_control", "gac_projection",
-    "gradient_alignment", "language_ess", "language_learning", "pendulum_tails", "stability", "system_frontier",
-    "systems_stories",
-}  # fmt: skip
-"""Figures that are still to be drawn anew."""
-
-
-@pytest.mark.parametrize("name", sorted(set(_pipeline.names()) - OLD))
+@pytest.mark.parametrize("name", sorted(_pipeline.names()))
 def test_a_figure_can_be_read_in_print_and_its_entry_is_short(name):
     assert notes(PICTURES / f"{name}.png")[_pipeline.LOOKS] == "well"
     paths = [FIGURES / f"{name}.py", FIGURES / f"_{name}.py"]

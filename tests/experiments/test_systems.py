@@ -11,7 +11,10 @@ import pytest
 from asyncsim import theory
 from asyncsim.app.cli import main
 from experiments import _store, system_frontier, systems_stories
+from paper_figures import age_cut as cut_figure
 from paper_figures import system_frontier as frontier_figure
+from paper_figures import system_learning as learning_figure
+from paper_figures import system_spread as spread_figure
 from paper_figures import systems_stories as stories_figure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +70,7 @@ def test_an_age_cut_shortens_what_is_trained_as_predicted_and_waiting_does_not(s
     for limit in (1, 2, 4):
         # The law is that of large batches: off by about 1/(3 P), two percent with what is sampled.
         trained = values.loc[("open loop", limit)].length_trained.mean()
-        assert trained == pytest.approx(stories_figure.cut_law(limit)["mean_length"], rel=0.025)
+        assert trained == pytest.approx(cut_figure.predicted(limit)["mean_length"], rel=0.025)
         assert trained < 0.75
     for name in systems_stories.CUTS:
         own = values.loc[(name, 2)]
@@ -82,7 +85,7 @@ def test_seconds_of_a_batch_are_those_predicted(frontier):
     speed = frontier[frontier.part == "speed"]
     for system in ("synchronous", "open loop"):
         for (train, sigma), part in speed[speed.system == system].groupby(["train_time", "knob"]):
-            expected = frontier_figure.predicted(system, float(sigma), float(train))
+            expected = spread_figure.predicted(system, float(sigma), float(train))
             error = part.value.std(ddof=1) / np.sqrt(len(part))
             assert abs(part.value.mean() - expected) < 4.5 * error + 0.01 * expected
             assert abs(part.value.mean() - 1.1 * expected) > 4.5 * error + 0.01 * expected
@@ -108,13 +111,18 @@ def test_the_throughput_of_a_cap_rises_with_staleness_until_the_trainer_is_the_l
     assert table.throughput.max() <= system_frontier.BATCH / 3.1 * 1.001
 
 
-FIGURES = {"systems_stories": stories_figure, "system_frontier": frontier_figure}
+FIGURES = {
+    "systems_stories": stories_figure,
+    "age_cut": cut_figure,
+    "system_frontier": frontier_figure,
+    "system_spread": spread_figure,
+    "system_learning": learning_figure,
+}
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_has_labels_and_intervals(name):
-    rows = _store.read(name)
-    figure = FIGURES[name].draw(rows)
+    figure = FIGURES[name].draw(_store.read(*FIGURES[name].EXPERIMENTS))
     for ax in figure.axes:
         shared = len(ax.get_shared_y_axes().get_siblings(ax)) > 1
         assert ax.get_xlabel() and (ax.get_ylabel() or shared or ax.get_title(loc="left"))
@@ -123,17 +131,19 @@ def test_a_figure_has_labels_and_intervals(name):
 
 def test_numbers_of_the_gallery_are_those_of_the_rows(stories, frontier):
     told = stories_figure.numbers(stories)
-    for kind in systems_stories.HEAVY:
-        mean, _ = survival(stories, kind)
-        assert told[f"{kind}_tail"] == ", ".join(f"{mean[k]:.3g}" for k in (10.0, 20.0, 40.0))
     assert told["covered"] == told["levels"] == "50"
+    areal = stories[(stories.system == "areal") & (stories.story == "straggler") & (stories.quantity == "largest")]
+    for kind, length in systems_stories.HEAVY.items():
+        assert told[f"{kind}_largest"] == f"{areal[areal.length == length].value.mean():.0f}"
+    told = cut_figure.numbers(stories)
     cut = stories[(stories.story == "cut") & (stories.quantity == "length_trained")]
     loop = cut[cut.system == "open loop"].groupby("limit").value.mean()
-    assert told["trained"] == f"{loop[1]:.3f}, {loop[2]:.3f} and {loop[4]:.3f}"
+    for line, limit in zip(told["limits"].splitlines()[2:], (1, 2, 4), strict=True):
+        assert line.startswith(f"| {limit} | {loop[limit]:.3f} ±")
     dropping = cut[cut.limit == 2].groupby("system").value.mean()
-    shown = [f"{dropping[name]:.2f}" for name in ("prime_rl", "nemo_rl_windowed", "trl", "verl_separate_async drop")]
-    assert told["cut"] == ", ".join(shown[:3]) + f" and {shown[3]}"
-    told = frontier_figure.numbers(frontier)
+    shown = [dropping[name] for name in ("prime_rl", "nemo_rl_windowed", "trl", "verl_separate_async drop")]
+    assert (told["shortest"], told["longest"]) == (f"{min(shown):.2f}", f"{max(shown):.2f}")
+    told = learning_figure.numbers(frontier)
     for regime, name in (("long tails", "long"), ("slow trainer", "slow")):
         for eta in (0, 1, 4):
             assert told[f"{name}_{eta}"].startswith(f"{best(frontier, regime)[eta]:.3f} ±")

@@ -10,6 +10,7 @@ from scipy import stats
 
 from experiments import _store, cartpole_parity, cartpole_staleness, pendulum_tails
 from paper_figures import cartpole
+from paper_figures import cartpole_parity as parity_figure
 from paper_figures import pendulum_tails as tails
 
 LEVEL = 0.90
@@ -137,7 +138,8 @@ def test_ess_falls_with_horizon_and_staleness_on_pendulum():
 
 
 FIGURES = {
-    "cartpole": lambda: cartpole.draw(*map(_store.read, cartpole.EXPERIMENTS)),
+    "cartpole": lambda: cartpole.draw(_store.read("cartpole_staleness")),
+    "cartpole_parity": lambda: parity_figure.draw(*map(_store.read, parity_figure.EXPERIMENTS)),
     "pendulum_tails": lambda: tails.draw(_store.read("pendulum_tails")),
 }
 
@@ -151,16 +153,22 @@ def test_a_figure_has_labels_and_intervals(name):
 
 
 def test_numbers_of_the_gallery_are_those_of_the_rows(parity, staleness):
-    told = cartpole.numbers(parity, staleness, _store.read("cartpole_minibatches"))
+    told = parity_figure.numbers(parity, _store.read("cartpole_minibatches"))
     ours, theirs = areas(parity, "asyncsim"), areas(parity, "stable-baselines3")
     low, high = difference(ours, theirs)
     assert (told["seeds"], told["area"]) == (f"{len(ours)}", f"{ours.mean():.0f}")
-    assert (told["peer_seeds"], told["peer_area"]) == (f"{len(theirs)}", f"{theirs.mean():.0f}")
+    assert told["peer_area"] == f"{theirs.mean():.0f}" and len(ours) == len(theirs)
     assert (told["low"], told["high"], told["level"]) == (f"{100 * low:+.1f}", f"{100 * high:+.1f}", "90")
-    for correction, name in (("none", "blind"), ("behavior", "behavior")):
-        best = [final(staleness, level, correction).max() for level in cartpole_staleness.STALENESS]
-        assert told[name] == ", ".join(f"{value:.0f}" for value in best[:4]) + f" and {best[4]:.0f}"
+    told, edges = cartpole.numbers(staleness), 0
+    for line, level in zip(told["table"].splitlines()[2:], cartpole_staleness.STALENESS, strict=True):
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        best = [final(staleness, level, correction).max() for correction in cartpole_staleness.ANCHORS]
+        assert cells[0] == str(level) and [cells[1], cells[3]] == [f"{value:.0f}" for value in best]
+        edges += line.count("an edge")
+    # The entry speaks of three.
+    assert edges == 3
     pendulum = _store.read("pendulum_tails")
     mean = pendulum.groupby(["staleness", "horizon"]).mean(numeric_only=True)
-    shown = [f"{mean.loc[(level, 200)].ess:.3f}" for level in (1, 4, 8, 16)]
-    assert tails.numbers(pendulum)["ess"] == ", ".join(shown[:3]) + f" and {shown[3]}"
+    told = tails.numbers(pendulum)
+    for line, level in zip(told["table"].splitlines()[2:], (1, 2, 4, 8, 16), strict=True):
+        assert line.startswith(f"| {level} | {mean.loc[(level, 200)].ess:.3f} ±")

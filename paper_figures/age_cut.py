@@ -1,0 +1,114 @@
+"""An age limit drops long samples: the share trained against length, and mean lengths by system."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim import theory
+from asyncsim.plotting import _style
+from experiments import systems_stories
+from paper_figures import _script
+from paper_figures.systems_stories import intervals, number
+
+EXPERIMENTS = ("systems_stories",)
+CUTS = {
+    "prime_rl": "prime_rl",
+    "nemo_rl_windowed": "nemo_rl, window",
+    "trl": "trl",
+    "verl_separate_async drop": "verl, drop",
+    "verl_separate_async wait": "verl, wait",
+    "nemo_rl_in_order": "nemo_rl, in order",
+    "torchtitan": "torchtitan",
+    "areal": "areal",
+}
+"""Systems with limit or allowance 2, those that drop first."""
+
+
+def predicted(limit: int) -> dict[str, float]:
+    """Predicted share kept, mean length and period of the open loop."""
+    point = {
+        "length": systems_stories.LAW,
+        "places": systems_stories.OPEN["max_inflight_tasks"],
+        "groups_per_batch": systems_stories.BATCH,
+        "max_age": limit,
+    }
+    return theory.claim("systems/age-cut-length-bias").predict(point)
+
+
+def keeping(limit: int, lengths: np.ndarray) -> np.ndarray:
+    """Predicted probability that a sample of so much work is trained."""
+    return np.clip(limit + 1.0 - lengths / predicted(limit)["period"], 0.0, 1.0)
+
+
+def draw_kept(ax: Axes, rows: Any) -> Axes:
+    """Share trained of each bin of lengths, for three limits, on the predicted curves."""
+    grid = np.linspace(0.0, 4.8, 400)
+    for (limit, shade), spot in zip(_script.shades(rows.limit), ((0.1, 0.4), (1.65, 0.5), (2.75, 0.5)), strict=True):
+        levels, mean, half = intervals(rows[rows.limit == limit], "kept")
+        ax.plot(grid, keeping(limit, grid), **_style.PREDICTED)
+        look = {**_style.MEASURED, "color": shade, "markersize": 2.8}
+        ax.errorbar(levels + 0.05, mean, yerr=half, **look)
+        ax.text(*spot, f"limit {limit}" if limit == 1 else f"{limit}")
+    ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample (mean lengths)", ylabel="share trained")
+    ax.set_title("An age limit drops long samples")
+    return ax
+
+
+def draw_systems(ax: Axes, rows: Any) -> Axes:
+    """Mean length trained of every system."""
+    for place, system in enumerate(CUTS):
+        own = rows[rows.system == system]
+        (length, half), (drawn, _) = number(own, "length_trained"), number(own, "length_drawn")
+        color = _style.COLORS["contrast" if number(own, "dropped")[0] else "measured"]
+        ax.errorbar(length / drawn, place, xerr=half / drawn, color=color, **_style.MEASURED)
+    ax.axvline(1.0, **_style.REFERENCE)
+    ax.set(ylim=(len(CUTS) - 0.5, -0.5), yticks=range(len(CUTS)), yticklabels=list(CUTS.values()), xlim=(0, 1.1))
+    ax.set(xlabel="mean length trained / generated")
+    ax.set_title("Systems that wait drop nothing")
+    return ax
+
+
+def draw(rows: Any) -> Figure:
+    """The open loop, and eight systems."""
+    own = rows[rows.story == "cut"]
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.6)
+        left, right = figure.subplots(1, 2)
+        draw_kept(left, own[own.system == "open loop"])
+        draw_systems(right, own[own.system != "open loop"])
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Mean lengths trained under an age limit: of the open loop beside its prediction, and of every system."""
+    own = rows[rows.story == "cut"]
+    loop = own[own.system == "open loop"]
+    lines, off = ["| limit | mean length trained | predicted |", "|---|---|---|"], []
+    for limit in sorted(int(each) for each in loop.limit.unique()):
+        mean, half = number(loop[loop.limit == limit], "length_trained")
+        expected = predicted(limit)["mean_length"]
+        lines.append(f"| {limit} | {mean:.3f} ± {half:.3f} | {expected:.3f} |")
+        off.append(abs(mean / expected - 1.0))
+    systems = ["| system, limit 2 | mean length trained | tokens wasted | groups a second |", "|---|---|---|---|"]
+    wasted, shares = [], []
+    for system in CUTS:
+        part = own[own.system == system]
+        mean, half = number(part, "length_trained")
+        waste, speed = number(part, "wasted")[0], number(part, "throughput")[0]
+        systems.append(f"| `{system}` | {mean:.2f} ± {half:.2f} | {100 * waste:.0f} % | {speed:.0f} |")
+        if number(part, "dropped")[0]:
+            wasted.append(100 * waste)
+            shares.append(mean)
+    return {
+        "off": f"{100 * max(off):.1f}",
+        "shortest": f"{min(shares):.2f}",
+        "longest": f"{max(shares):.2f}",
+        "waste_least": f"{min(wasted):.0f}",
+        "waste_most": f"{max(wasted):.0f}",
+        "limits": "\n".join(lines),
+        "systems": "\n".join(systems),
+    }

@@ -1,0 +1,73 @@
+"""Hours to a return against the learning rate, on a machine with long tails and on one with a slow trainer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from asyncsim.plotting import _style
+from experiments import system_frontier
+from paper_figures import _script
+
+EXPERIMENTS = ("system_frontier",)
+ETAS = (0, 1, 4, 16)
+"""Allowances of areal; 0 is the synchronous system."""
+TITLES = {"long tails": "Long tails: asynchrony is faster", "slow trainer": "Slow trainer: slower at best"}
+
+
+def hours(rows: Any, regime: str, eta: int) -> np.ndarray:
+    """Learning rate, hours to the target and half interval, where every realization gets there."""
+    own = rows[(rows.part == "learning") & (rows.regime == regime) & (rows.quantity == "hours_to_target")]
+    found = [
+        (step, *_script.interval(part.value))
+        for step, part in own[own.knob == eta].groupby("step")
+        if part.value.notna().all()
+    ]
+    return np.array(found).reshape(-1, 3)
+
+
+def draw_hours(ax: Axes, rows: Any, regime: str) -> Axes:
+    """Hours to the target against the learning rate."""
+    for place, eta in enumerate(ETAS):
+        shade = _style.staleness(place / (len(ETAS) - 1)) if eta else _style.COLORS["synchronous"]
+        x, mean, half = hours(rows, regime, eta).T
+        # Points of one learning rate stand side by side.
+        x = x * 1.06 ** (place - 1.5)
+        ax.plot(x, mean, color=shade, linewidth=0.9)
+        look = {**_style.MEASURED, "marker": "o" if eta else "*", "color": shade}
+        ax.errorbar(x, mean, yerr=half, label=rf"$\eta = {eta}$" if eta else "synchronous", **look)
+    ax.set(xscale="log", yscale="log", xlabel="learning rate", title=TITLES[regime])
+    ax.set(xticks=system_frontier.STEPS, xticklabels=[f"{step:g}" for step in system_frontier.STEPS])
+    ax.set(ylim=(0.07, 8), yticks=[0.1, 1], yticklabels=["0.1", "1"], xlim=(0.2, 20))
+    ax.xaxis.set_minor_locator(NullLocator())
+    return ax
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for each machine."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        axes = figure.subplots(1, 2, sharey=True)
+        for ax, regime in zip(axes, TITLES, strict=True):
+            draw_hours(ax, rows, regime)
+        axes[0].set_ylabel("hours to 95 % of the best return")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Least hours to the target over the learning rates at which every realization gets there."""
+    found = {}
+    for regime, name in (("long tails", "long"), ("slow trainer", "slow")):
+        for eta in (0, 1, 4):
+            cell = hours(rows, regime, eta)
+            best = cell[np.argmin(cell[:, 1])] if len(cell) else np.full(3, np.nan)
+            found[f"{name}_{eta}"] = f"{best[1]:.3f} ± {best[2]:.3f} h"
+            found[f"{name}_{eta}_rate"] = f"{best[0]:g}"
+    slow = rows[(rows.part == "learning") & (rows.regime == "slow trainer") & (rows.quantity == "return")]
+    slow = slow.groupby(["knob", "realization"]).hours.max().groupby("knob").mean()
+    return {**found, "saved": f"{100 * (1 - slow.get(1, np.nan) / slow.get(0, np.nan)):.0f}"}

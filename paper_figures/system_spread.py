@@ -1,0 +1,94 @@
+"""Speed of asynchronous systems over the synchronous one, against the spread of lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim import theory
+from asyncsim.plotting import _style
+from experiments import system_frontier
+from paper_figures import _script
+
+EXPERIMENTS = ("system_frontier",)
+RACERS: dict[str, tuple[str, str]] = {
+    "open loop": ("contrast", "X"),
+    "areal": ("measured", "o"),
+    "nemo_rl_in_order": ("muted", "D"),
+    "one_step_off": ("muted", "P"),
+}
+"""Color and marker of each system."""
+SPREAD = max(system_frontier.SIGMAS)
+TRAINING = {0.5: "Quick trainer: long tails decide", 2.0: "Slow trainer: the gain is smaller"}
+"""Seconds of training in mean lengths, with what was found."""
+
+
+def predicted(system: str, sigma: float, train_time: float) -> float:
+    """Seconds for a batch of 32 samples, of the synchronous system or of the open loop."""
+    point: dict[str, Any] = {
+        "groups_per_batch": 32,
+        "samples_per_group": 1,
+        "length": f"lognormal:1.0:{sigma}",
+        "train_time": train_time,
+        "sync_time": 0.0,
+    }
+    if system == "synchronous":
+        return theory.claim("systems/synchronous-throughput").predict(point | {"rate": 1.0})["step_seconds"]
+    point |= {"places": 32, "batches_per_publish": 1, "generator_pauses": True, "capacity": 256, "overflow": "block"}
+    return 32.0 / theory.claim("systems/asynchronous-throughput").predict(point)["groups_per_second"]
+
+
+def speeds(rows: Any, system: str, train_time: float) -> Any:
+    """Speed-up of each spread and realization; realizations share their lengths."""
+    own = rows[(rows.part == "speed") & (rows.train_time == train_time)]
+    seconds = own.set_index(["system", "knob", "realization"]).value
+    return seconds["synchronous"] / seconds[system]
+
+
+def draw_speed(ax: Axes, rows: Any, train_time: float) -> Axes:
+    """Speed-up over the synchronous system against the spread of lengths."""
+    ends = {}
+    for system, (color, marker) in RACERS.items():
+        ratio, shade = speeds(rows, system, train_time), _style.COLORS[color]
+        mean, half = np.array([_script.interval(ratio.loc[sigma]) for sigma in system_frontier.SIGMAS]).T
+        if system != "open loop":
+            ax.plot(system_frontier.SIGMAS, mean, color=shade, linewidth=0.9)
+        look = {**_style.MEASURED, "marker": marker, "color": shade}
+        ax.errorbar(system_frontier.SIGMAS, mean, yerr=half, **look)
+        ends[mean[-1]] = (system.replace("_in_order", ""), shade)
+    for place, (_, (name, shade)) in zip(_script.apart(ends, 0.8), sorted(ends.items()), strict=True):
+        ax.text(1.06 * SPREAD, place, name, color=shade, va="center")
+    fine = np.linspace(0.0, SPREAD, 31)
+    curve = [predicted("synchronous", s, train_time) / predicted("open loop", s, train_time) for s in fine]
+    ax.plot(fine, curve, zorder=1, **_style.PREDICTED)
+    ax.plot([0.0, SPREAD], [1.0, 1.0], **_style.REFERENCE)
+    ax.set(xlabel=r"spread of lengths $\sigma$", ylim=(0.0, 11.5), xlim=(-0.05, 2.35), xticks=[0, 0.5, 1, 1.5])
+    ax.set_title(TRAINING[train_time])
+    return ax
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for each time of training."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        axes = figure.subplots(1, 2, sharey=True)
+        for ax, train_time in zip(axes, TRAINING, strict=True):
+            draw_speed(ax, rows, train_time)
+        axes[0].set_ylabel("times as fast as synchronous")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Largest deviation from the predicted seconds, and speed-ups at the widest spread of lengths."""
+    mean = rows[rows.part == "speed"].groupby(["system", "train_time", "knob"]).value.mean()
+    known = [key for key in mean.index if key[0] in ("synchronous", "open loop")]
+    off = [abs(mean[key] / predicted(key[0], float(key[2]), float(key[1])) - 1.0) for key in known]
+    found = {"points": f"{len(known)}", "off": f"{100 * max(off):.1f}", "spread": f"{SPREAD:g}"}
+    for system in RACERS:
+        for train_time, name in zip(TRAINING, ("quick", "slow"), strict=True):
+            ratio, half = _script.interval(speeds(rows, system, train_time).loc[SPREAD])
+            found[f"{system.replace(' ', '_')}_{name}"] = f"{ratio:.3g} ± {half:.2g}"
+    return found
