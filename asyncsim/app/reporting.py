@@ -71,6 +71,7 @@ def write_report(
     text = template.render(
         title=title,
         verdicts=verdicts,
+        families=families(verdicts),
         summary=summary(verdicts) | {"promised": (manifest.get("spec") or {}).get("false_pass", math.nan)},
         references=references or {},
         manifest={key: value for key, value in records.plain(manifest).items() if value is not None},
@@ -91,11 +92,20 @@ def summary(verdicts: Sequence[records.Verdict]) -> dict[str, Any]:
         "false_fail_of_all": min(1.0, sum(fails)),
         "false_pass": max(passes, default=math.nan),
         "seconds": sum(v.seconds for v in verdicts),
+        "open": sum(v.status == "open" for v in verdicts),
     }
     for kind in ("defects", "formula_defects"):
         planted = [defect for v in verdicts for defect in getattr(v, kind)]
         totals[kind] = {"planted": len(planted), "caught": sum(defect["verdict"] == "violated" for defect in planted)}
     return totals
+
+
+def families(verdicts: Sequence[records.Verdict]) -> list[tuple[str, list[records.Verdict]]]:
+    """Verdicts by the first word of their id, in order."""
+    found: dict[str, list[records.Verdict]] = {}
+    for verdict in verdicts:
+        found.setdefault(verdict.id.partition("/")[0], []).append(verdict)
+    return list(found.items())
 
 
 def measured(row: records.Comparison | records.Verdict) -> str:
@@ -175,5 +185,5 @@ def figure(verdict: records.Verdict) -> dict[str, Any]:
     from asyncsim.plotting._style import encode
 
     picture = plot(verdict)
-    data = base64.b64encode(encode(picture, "svg")).decode()
+    data = base64.b64encode(encode(picture, "svg", letters=True)).decode()
     return {"source": f"data:image/svg+xml;base64,{data}", "width": round(PIXELS * picture.get_figwidth())}
