@@ -21,8 +21,8 @@ def _gap(step: Step) -> Tensor:
 def cache_stale(step: Step) -> Tensor:
     """Share of tokens that were sampled with cache entries of older weights.
 
-    share = E 1[token t read an entry that other weights wrote], over tokens by mass: shape `[R]`, a pure number, 0
-    where caches are read again. Blind to how far apart the weights are (`cache_gap`). Source: this package.
+    share = E 1[token t read an entry that other weights wrote], over tokens by mass: shape `[R]`, a pure number in
+    [0, 1]; 0 where caches are read again. Blind to how far apart the weights are (`cache_gap`). Source: this package.
     """
     sampled = step.behavior["log_prob"]
     return (step.share * step.behavior.get("stale_cache", torch.zeros_like(sampled))).sum((1, 2, 3))

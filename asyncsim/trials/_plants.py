@@ -91,9 +91,10 @@ class Unscored(PolicyDefect):
         """As it is."""
         return log_prob
 
-    def score(self, view: View, batch: Batch) -> Tensor:
+    def compared(self, view: View, batch: Batch) -> Outputs:
         """What the sampler recorded."""
-        return batch.behavior["log_prob"] if batch.behavior else self._inner.record(view, batch)["log_prob"]
+        sampled = batch.behavior["log_prob"] if batch.behavior else self._inner.record(view, batch)["log_prob"]
+        return {"scored_log_prob": sampled}
 
 
 class NoiseTwice(Wrapped):

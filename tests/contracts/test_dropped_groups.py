@@ -45,6 +45,9 @@ def trial_with(dropped, seed, drift=0.7):
     trial.batch.version = version
     rounded = 0.3 * torch.from_numpy(random.standard_normal((1, G, N, T)))
     trial.batch.behavior["scored_log_prob"] = trial.batch.behavior["log_prob"] + rounded
+    # As if some tokens had been sampled with old cache entries.
+    trial.batch.behavior["reread_log_prob"] = trial.batch.behavior["scored_log_prob"]
+    trial.batch.behavior["stale_cache"] = (rounded > 0).to(rounded.dtype)
     trial.batch.arrivals = {"late": torch.from_numpy(random.integers(0, 2, (1, G, N)).astype(float))}
     for g in range(G):
         trial.batch.reward[:, g] = 1.0
