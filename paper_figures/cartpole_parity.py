@@ -24,7 +24,9 @@ def draw_curves(ax: Axes, rows: Any) -> Axes:
     for side, color in SIDES.items():
         own = rows[rows.side == side]
         steps = np.sort(own.steps.unique())
-        points = [_script.interval(own[own.steps == step].episode_return.to_numpy()) for step in steps]
+        seeds = [own[own.steps == step].episode_return.to_numpy() for step in steps]
+        # Quick rows can have a single seed, which has no interval.
+        points = [_script.interval(each) if len(each) > 1 else (float(each.mean()), 0.0) for each in seeds]
         mean, half = np.array(points).T
         ax.plot(steps / 1e3, mean, color=_style.COLORS[color], label=side)
         ax.fill_between(steps / 1e3, mean - half, mean + half, color=_style.COLORS[color], alpha=0.2, linewidth=0)
