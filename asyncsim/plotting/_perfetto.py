@@ -80,7 +80,7 @@ def _named(stale: int, fate: str) -> str:
     """Name of a sample's slice, which decides its color."""
     if stale >= 0:
         return f"staleness {stale}"
-    return "not finished" if fate == "unfinished" else "thrown away"
+    return "not trained" if fate == "unfinished" else "thrown away"
 
 
 def _batches(timeline: Timeline) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ LEVELS = 6
 """Colors of staleness; where there are more values, neighbors share one."""
 LOOKS: dict[str, dict[str, Any]] = {
     "thrown away": {"facecolor": "#e9ecef", "hatch": "//////", "edgecolor": _style.COLORS["muted"]},
-    "not finished yet": {"facecolor": "white", "linestyle": ":", "edgecolor": _style.INK},
+    "not trained yet": {"facecolor": "white", "linestyle": ":", "edgecolor": _style.INK},
 }
 """Boxes of samples that were not trained."""
 
@@ -142,7 +142,7 @@ class Page:
         if self.ages[n] >= 0:
             return "trained", {"facecolor": self.color(self.level(self.ages[n])), "edgecolor": _style.INK}
         fate = str(self.timeline.samples["fate"][n])
-        name = "not finished yet" if fate == "unfinished" else "thrown away"
+        name = "not trained yet" if fate == "unfinished" else "thrown away"
         return name, LOOKS[name]
 
     def finding(self) -> str:

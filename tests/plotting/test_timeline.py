@@ -77,7 +77,7 @@ def test_a_box_has_the_color_of_its_staleness_or_says_what_became_of_it():
     assert dropped.get_hatch() and dropped.get_facecolor() == to_rgba("#e9ecef")
     assert [(box.get_x(), box.get_width()) for box in (trained, unfinished, dropped)] == [(1, 1.5), (3, 1.5), (0, 4)]
     words = [text.get_text() for text in upper.get_legend().get_texts()]
-    assert words == ["0 versions old", "1", "thrown away", "not finished yet"]
+    assert words == ["0 versions old", "1", "thrown away", "not trained yet"]
 
 
 def test_a_batch_shows_the_ages_in_it_and_installs_are_lines():
