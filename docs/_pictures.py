@@ -16,8 +16,6 @@ from docs import _engines
 from docs._page import Results
 from docs._words import column, knob
 
-WIDTH = 5.5
-"""Inches; the fonts of the style are then at least 7 points in print."""
 COLORS = _style.COLORS
 NOISE, CAP, BATCH = 0.0283, 2.0, 256
 """Noise of logits that gives the log ratio of two equal actions a standard deviation of 2 %; cap of the weights."""
@@ -27,7 +25,7 @@ LENGTH, KEPT = "lognormal:600:1.0", 8
 
 def panels(count: int, height: float = 2.3) -> tuple[Figure, list[Axes]]:
     """A figure of one or two panels."""
-    figure = _style.picture(WIDTH if count == 2 else 4.2, height)
+    figure = _style.picture(_style.WIDTH if count == 2 else 4.2, height)
     return figure, list(np.atleast_1d(figure.subplots(1, count)))
 
 

@@ -12,6 +12,7 @@ import inspect
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ PYTHON = ("run", "compare", "power", "sweep", "boundary", "verify", "judge", "pl
 """Functions of the package itself, in the order of their page."""
 
 
+@cache
 def places() -> dict[str, str]:
     """Where every page and asset of the tree stands on the site."""
     found = dict(PAGES)

@@ -1,19 +1,14 @@
-"""What figure scripts share: intervals, shades, and the text above the panels."""
+"""What figure scripts share: intervals, shades, rows that belong together."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
-
-LETTERS = 16.0
-"""Letters of the text above the panels that fit into an inch."""
 
 
 def interval(values: Any) -> tuple[float, float]:
@@ -35,12 +30,6 @@ def pick(rows: Any, **place: Any) -> Any:
     for name, value in place.items():
         rows = rows[rows[name] == value]
     return rows
-
-
-def caption(figure: Figure, *lines: str) -> None:
-    """What is varied, measured and predicted, in small type above the panels, filled to the figure's width."""
-    text = textwrap.fill(" ".join(lines), int(LETTERS * figure.get_size_inches()[0]))
-    figure.suptitle(text, x=0.01, ha="left", fontsize=8)
 
 
 def apart(places: Iterable[float], gap: float) -> list[float]:

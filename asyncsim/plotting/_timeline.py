@@ -109,11 +109,15 @@ class Page:
         return ages(self.timeline)
 
     @cached_property
+    def stale(self) -> np.ndarray:
+        """Staleness of every use of a group, in versions."""
+        uses = self.timeline.uses
+        return self.timeline.batches["version"][uses["batch"]] - self.timeline.groups["v_start"][uses["group"]]
+
+    @cached_property
     def trained(self) -> list[np.ndarray]:
         """Staleness of the groups of every batch in the picture."""
-        uses, groups = self.timeline.uses, self.timeline.groups
-        stale = self.timeline.batches["version"][uses["batch"]] - groups["v_start"][uses["group"]]
-        return [stale[uses["batch"] == number] for number in self.shown]
+        return [self.stale[self.timeline.uses["batch"] == number] for number in self.shown]
 
     @cached_property
     def levels(self) -> np.ndarray:
@@ -148,14 +152,12 @@ class Page:
     def finding(self) -> str:
         """The title: how old data are on average, and what is thrown away, behind the start."""
         name = self.timeline.header.get("name", "system")
-        uses, groups = self.timeline.uses, self.timeline.groups
-        late = uses["batch"] >= self.shown.start
-        stale = self.timeline.batches["version"][uses["batch"]] - groups["v_start"][uses["group"]]
+        groups, late = self.timeline.groups, self.timeline.uses["batch"] >= self.shown.start
         if not late.any():
             return f"{name}: nothing is trained"
         over = (groups["t_left"] >= self.begin) & (groups["fate"] != "unfinished")
         lost = float(np.mean(groups["fate"][over] != "trained")) if over.any() else 0.0
-        text = f"{name}: trained on data {stale[late].mean():.2g} versions old"
+        text = f"{name}: trained on data {self.stale[late].mean():.2g} versions old"
         return text + (f", after throwing away {lost:.0%} of groups" if lost > 0.0 else "")
 
 
