@@ -28,6 +28,8 @@ UNVERSIONED = "-jupytext.text_representation.jupytext_version"
 """What jupytext leaves out of the text, so that its next version changes no notebook."""
 CLOSE = 0.01
 """Largest relative difference between a number printed now and the committed one."""
+WIDGET = "application/vnd.jupyter.widget-view+json"
+"""Type of an output that is a slider; the picture below it stays."""
 
 _SOLUTION = re.compile(r"<details>\s*<summary>Solution</summary>(.*?)</details>", re.DOTALL)
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -138,8 +140,10 @@ def executed(book: Any) -> Any:
     for cell in (cell for cell in book.cells if cell.cell_type == "code"):
         heard = [out for out in cell.outputs if out.get("name") == "stderr"]
         sys.stderr.writelines(out.text for out in heard)
-        cell.outputs = [out for out in cell.outputs if out.get("name") != "stderr"]
+        cell.outputs = [out for out in cell.outputs if out not in heard and WIDGET not in out.get("data", {})]
         cell.metadata.pop("execution", None)
+    # Sliders are dead without a kernel, and their ids change with every run.
+    book.metadata.pop("widgets", None)
     book.metadata.language_info = nbformat.from_dict({"name": "python"})
     return book
 

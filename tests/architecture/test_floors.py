@@ -95,6 +95,7 @@ FLOORS = {
             "sweeping",
             "reporting",
             "judgments",
+            "lessons",
             "wording",
             "streams",
             "announcing",

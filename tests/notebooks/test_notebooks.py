@@ -11,6 +11,7 @@ import doctest
 import nbformat
 import pytest
 
+from docs import _prose
 from notebooks import __main__ as command
 from notebooks import _book
 
@@ -29,6 +30,46 @@ def test_documented_examples_run():
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_wrong_with_it(name):
     assert _book.faults(name) == []
+
+
+def prose(name):
+    return "\n\n".join(cell.source for cell in _book.text_of(name).cells if cell.cell_type == "markdown")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_sentences_are_short(name):
+    assert _prose.faults(prose(name)) == []
+
+
+def test_sentences_of_the_overview_are_short():
+    assert _prose.faults((_book.HERE / "README.md").read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("name", NAMES[:3])
+def test_it_can_be_read_in_twenty_minutes(name):
+    """100 words a minute in front of the exercises, half a minute a cell."""
+    book = _book.text_of(name)
+    text = _prose.FENCED.sub("", prose(name).partition("\n## Exercises\n")[0])
+    assert _prose.words(text) / 100 + 0.5 * len(_book.code(book)) <= 20
+
+
+@pytest.mark.parametrize("name", NAMES[:3])
+def test_each_prediction_has_a_cell_to_enter_it(name):
+    cells = [cell.source for cell in _book.text_of(name).cells]
+    asked = [k for k, source in enumerate(cells) if "**Predict.**" in source]
+    assert len(asked) >= 5 and all(cells[k + 1] == "my_prediction = None" for k in asked)
+    assert sum("lessons.side_by_side(my_prediction" in source for source in cells) == len(asked)
+    assert sum("lessons.sliders(" in source for source in cells) == 1
+
+
+def test_sliders_are_not_committed():
+    """They are dead without a kernel; the picture stays."""
+    book = _book.text_of("3_delayed_ascent")
+    picture = "from asyncsim import lessons\nlessons.sliders(lambda x: lessons.weights([0.0, x]), x=(1, [2]))"
+    book.cells = [nbformat.v4.new_code_cell(picture)]
+    outputs = _book.executed(book).cells[0].outputs
+    assert [sorted(out["data"]) for out in outputs] == [["image/png", "text/plain"]]
+    assert "widgets" not in book.metadata
 
 
 @pytest.mark.parametrize("name", NAMES)
