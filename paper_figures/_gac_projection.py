@@ -101,6 +101,6 @@ def gain(rows: Any, arms: tuple[str, ...]) -> dict[str, str]:
     found = []
     for tau in delays(rows):
         none = at(rows, "none", tau, best(rows, "none", tau))
-        found += [(*less(none, at(rows, arm, tau, best(rows, arm, tau))), tau) for arm in arms]
-    most, reach, tau = max(found)
-    return {"gain": signed(most, reach), "gain_lag": f"{tau}"}
+        found += [less(none, at(rows, arm, tau, best(rows, arm, tau))) for arm in arms]
+    most, reach = max(found)
+    return {"gain": signed(most, reach)}

@@ -53,6 +53,20 @@ def test_nothing_is_wrong_with_the_gallery(numbers):
     assert _gallery.readme(FIGURES, numbers, _claims.table())[1] == []
 
 
+def test_the_gallery_is_short_and_its_sentences_hold_few_numbers(numbers):
+    text = _gallery.readme(FIGURES, numbers, _claims.table())[0]
+    assert _gallery.unread(text) == [] and _gallery.LENGTH == 6000
+    # What is read counts, wherever it stands; what is not read does not.
+    rest = _gallery.LENGTH - _prose.words(text)
+    assert _gallery.unread(text + "\n\n| word |\n" * rest) == []
+    hidden = "\n<!-- a b -->\n\n![c d](e.png)\n\n```\nf g\n```\n"
+    assert _prose.words(text + hidden) == _prose.words(text)
+    (line,) = _gallery.unread(text + "\n\n| word |\n" * (rest + 1))
+    assert f"{_gallery.LENGTH + 1} words; at most" in line
+    (line,) = _gallery.unread("It is 1.5 ± 0.5 at 3 of 4.\n")
+    assert line.startswith("README.md: 4 numbers: It is")
+
+
 def test_the_committed_gallery_is_what_the_rows_give(numbers):
     assert (FIGURES / "README.md").read_text(encoding="utf-8") == _gallery.readme(FIGURES, numbers, _claims.table())[0]
 
@@ -175,6 +189,7 @@ FAULTS = {
     "entries/one.md: {c} has no number": change(ONE, "{b} in", "{b} {c} in"),
     "entries/_gallery.md: {one:c} has no number": change(FRAME, "{one:a}", "{one:c}"),
     "entries/_gallery.md: 0.3 in a table": change(FRAME, "Together", "| claim | held | 0.3 and {one:a} |\n\nTogether"),
+    "README.md: 5 numbers: At": change(ONE, "over {b} in", "over {b}, {a} and {b}, {a} in"),
     "one.py: nothing quotes b": change(ONE, "over {b} in", "over some in"),
     "entries/one.md: not in entries/_gallery.md": change(FRAME, "<!-- one.md -->", ""),
     "entries/_gallery.md: two.md twice": change(FRAME, "<!-- one.md -->", "<!-- one.md -->\n<!-- two.md -->"),
