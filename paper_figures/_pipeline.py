@@ -108,7 +108,7 @@ def reading(name: str, rows: list[Any]) -> Iterator[None]:
     except BREAKS as error:
         place = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).parent == HERE][-1]
         at = f"{Path(place.filename).name}:{place.lineno}"
-        found = _missing(name, rows) or f"{type(error).__name__}: {error} in `{place.line}`"
+        found = _missing(name, rows) or f"{type(error).__name__}: {error}"
         bound = f"what figure {name} draws ({at})"
         remedy = f"give the settings their levels back and run {make}, or change {at}"
         raise checks.InputError(f"rows of {', '.join(asked)}", found, bound, remedy) from error

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
 from experiments import _contract, _source
@@ -97,6 +98,45 @@ def test_what_is_drawn_depends_on_rows_alone(path):
     calls = [ast.unparse(node) for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
     unseeded = re.compile(r"random\.|np\.random\.(?!default_rng)|.*default_rng\(\)$|time\.|datetime\.|uuid\.")
     assert [call for call in calls if unseeded.match(call)] == []
+
+
+MAIN = ("staleness", "length", "system", "sigma", "model", "horizon", "schedule", "side")
+"""Columns that figures have on an axis or as lines, the first that varies."""
+
+
+def fewer(tables, columns):
+    """Rows of the first level alone of the first of these columns that varies."""
+    for table in tables:
+        for column in (name for name in columns if name in table and table[name].nunique() > 1):
+            level = table[column].dropna().min()
+            return [one[one[column].isna() | (one[column] == level)] if column in one else one for one in tables]
+    return tables
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(set(_pipeline.names()) - {"claim_map"}))
+def test_changed_rows_give_a_figure_or_one_line_that_says_what_is_missing(name):
+    tables = _pipeline.tables(name)
+    first = _pipeline.script(name).EXPERIMENTS[0]
+    with pytest.raises(InputError, match=f"rows of {first} = 0: must be one or more; make them with"):
+        _pipeline.picture(name, [table.iloc[:0] for table in tables])
+    seeds = ("seed", "replicate", "realization")
+    for columns, function in ((MAIN, _pipeline.picture), (MAIN, _pipeline.numbers), (seeds, _pipeline.picture)):
+        try:
+            function(name, fewer(tables, columns))
+        except InputError as error:
+            assert re.match(r"rows of [\w, ]+ = .*: must be what figure " + name, str(error)), error
+
+
+def test_what_a_script_does_not_find_is_named_with_its_place(monkeypatch):
+    rows = _pipeline.tables("stability")
+    without = [rows[0][rows[0].quantity != "autocorrelation"]]
+    with pytest.raises(InputError, match=r"no quantity autocorrelation.*figure stability draws \(stability.py:\d+\)"):
+        _pipeline.numbers("stability", without)
+    # Where the picture does not say what it was drawn from, the error does.
+    monkeypatch.setattr(_pipeline, "LEVELED", "no such note")
+    with pytest.raises(InputError, match=r"IndexError: .*figure stability draws \(stability.py:\d+\)"):
+        _pipeline.numbers("stability", without)
 
 
 @pytest.mark.parametrize("question", questions())
