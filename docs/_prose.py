@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 WORDS, NUMBERS = 25, 3
 FENCED = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
-HIDDEN = re.compile(r"<!--.*?-->|<[^>]+>|\]\([^)]*\)|!\[[^]]*\]", re.S)
+HIDDEN = re.compile(r"<!--.*?-->|<[^>]+>|!\[[^]]*\](?:\([^)]*\))?|\]\([^)]*\)", re.S)
 """Comments, tags, targets of links, and the words for a picture."""
 CODE = re.compile(r"`[^`]*`")
 END = re.compile(r"(?<=[.!?])[*_)\"]*\s+(?=[A-Z0-9`*_(\[\"{]|asyncsim)")
 """The end of a sentence."""
 SHORT = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|approx|no|fig|eq)\.", re.I)
+ARXIV = re.compile(r"\b\d{4}\.\d{5}\b")
+"""A name, not a number."""
 NUMBER = re.compile(r"\{[^{}]*\}|(?<![\w.])[-+−]?\d[\d.,]*")
 
 
@@ -26,15 +28,18 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def words(text: str) -> int:
-    """Words of a sentence or page; code counts as one."""
-    return len(re.findall(r"\w[\w'’./×%-]*", CODE.sub("code", HIDDEN.sub(" ", text))))
+    """Words that are read in a sentence or page, headings and tables included; a piece of code counts as one.
+
+    Fenced code, comments, tags, targets of links and the words for a picture do not count.
+    """
+    return len(re.findall(r"\w[\w'’./×%-]*", CODE.sub("code", HIDDEN.sub(" ", FENCED.sub("\n", text)))))
 
 
 def faults(text: str, most: int = WORDS) -> list[str]:
     """Sentences with too many words or numbers, in one line each."""
     wrong = []
     for each in sentences(text):
-        count, numbers = words(each), len(NUMBER.findall(CODE.sub("", each)))
+        count, numbers = words(each), len(NUMBER.findall(ARXIV.sub("", CODE.sub("", each))))
         if count > most:
             wrong.append(f"{count} words: {each[:100]}")
         if numbers > NUMBERS:

@@ -31,16 +31,6 @@ def restored(staleness: int, reference: str) -> float:
     return theory.claim("alignment/projection-restores-sync-boundary").predict(point)["step"]
 
 
-def swing(staleness: int, momentum: float) -> float:
-    """Expected root mean square of one mode under Adam without control, in its steps: a heuristic, no claim holds it.
-
-    A mode that grows enlarges Adam's second moment until step (1 - momentum) curvature / sqrt(v) is the largest that is
-    stable with that momentum; v is then the mean square of the mode's own gradient, which has to drown the noise.
-    """
-    point = {"staleness": staleness, "momentum": momentum, "curvatures": (1.0,)}
-    return (1.0 - momentum) / float(theory.claim("staleness/heavy-ball").predict(point)["step"])
-
-
 def shrunk(own: Any, signals: Any) -> dict[str, np.ndarray]:
     """Predicted shares of the step at these signals, in front of Adam and behind it."""
     first = own.iloc[0]
@@ -101,6 +91,6 @@ def gain(rows: Any, arms: tuple[str, ...]) -> dict[str, str]:
     found = []
     for tau in delays(rows):
         none = at(rows, "none", tau, best(rows, "none", tau))
-        found += [(*less(none, at(rows, arm, tau, best(rows, arm, tau))), tau) for arm in arms]
-    most, reach, tau = max(found)
-    return {"gain": signed(most, reach), "gain_lag": f"{tau}"}
+        found += [less(none, at(rows, arm, tau, best(rows, arm, tau))) for arm in arms]
+    most, reach = max(found)
+    return {"gain": signed(most, reach)}

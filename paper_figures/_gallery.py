@@ -32,6 +32,8 @@ PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
 CLAIMS, FOLD = "<!-- claims -->", "<details>"
 BEFORE = 150
 """Most words of an entry before its fold."""
+LENGTH = 6000
+"""Most words of the gallery as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code."""
 ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 LINK = re.compile(r"!\[[^]]*\]\(([^)#\s]+)\)")
@@ -43,7 +45,7 @@ BARE = re.compile(r"(?<![A-Za-z0-9_])\d(?:[\w.,]*\w)?")
 
 
 def readme(folder: Path, numbers: Numbers, claims: str = "") -> tuple[str, list[str]]:
-    """The gallery with its numbers and table of claims, and in one line each what has no number or is never quoted."""
+    """The gallery with its numbers and claims, and in one line each what has no number, is not quoted or is long."""
     texts, wrong, used = [NOTICE], [], set()
     for figure, piece in pieces(folder):
         text = piece.replace(CLAIMS, claims)
@@ -59,7 +61,14 @@ def readme(folder: Path, numbers: Numbers, claims: str = "") -> tuple[str, list[
         texts.append(outside(text, lambda part, number=number: PLACEHOLDER.sub(number, part)))  # type: ignore[misc]
     idle = [(figure, key) for figure, own in numbers.items() for key in own if (figure, key) not in used]
     wrong += [f"{figure}.py: nothing quotes {key} of numbers(); quote or drop it" for figure, key in idle]
-    return "".join(texts), wrong
+    return "".join(texts), [*wrong, *unread("".join(texts))]
+
+
+def unread(text: str) -> list[str]:
+    """What is too long in the gallery with its numbers, in one line each; ends of intervals are numbers."""
+    count = _prose.words(text)
+    wrong = [f"README.md: {count} words; at most {LENGTH}: shorten entries"] if count > LENGTH else []
+    return wrong + [f"README.md: {line}" for line in _prose.faults(text)]
 
 
 def pieces(folder: Path) -> list[tuple[str, str]]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import json
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from PIL import Image
 
 from asyncsim.base import checks, files
 from asyncsim.base.plugins import summaries
@@ -20,6 +25,10 @@ from paper_figures import _gallery, _looks
 HERE = Path(__file__).resolve().parent
 ROWS, SCRIPT, LOOKS = "asyncsim rows", "asyncsim script", "asyncsim looks"
 """Keys in a picture: digests of the rows and of the script it was drawn from, and what is wrong with its looks."""
+LEVELED, LEVELS = "asyncsim levels", 16
+"""Key in a picture: what stood in the columns of its rows that have at most so many distinct values."""
+BREAKS = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
+"""What a script raises that finds no rows where it looks for them."""
 
 
 @dataclass(frozen=True)
@@ -84,29 +93,88 @@ def tables(name: str, quick: bool = False) -> list[Any]:
     return [_store.read(each, quick) for each in script(name).EXPERIMENTS]
 
 
+@contextmanager
+def reading(name: str, rows: list[Any]) -> Iterator[None]:
+    """Where a figure looks for rows that are not there, one line says which, where it did, and what to do.
+
+    Levels of short columns are compared with those that the picture says it was drawn from. Raises `InputError`.
+    """
+    asked = script(name).EXPERIMENTS
+    make = " and ".join(f"`{_store.command(each, False)}`" for each in asked)
+    for experiment, table in zip(asked, rows, strict=True):
+        checks.require(len(table) > 0, f"rows of {experiment}", len(table), "one or more", f"make them with {make}")
+    try:
+        yield
+    except BREAKS as error:
+        place = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).parent == HERE][-1]
+        at = f"{Path(place.filename).name}:{place.lineno}"
+        found = _missing(name, rows) or f"{type(error).__name__}: {error}"
+        bound = f"what figure {name} draws ({at})"
+        remedy = f"give the settings their levels back and run {make}, or change {at}"
+        raise checks.InputError(f"rows of {', '.join(asked)}", found, bound, remedy) from error
+
+
+def levels(rows: list[Any]) -> str:
+    """What stands in each column of few distinct values, of all tables, as JSON."""
+    found: dict[str, list[str]] = {}
+    for table in rows:
+        for column in table.columns:
+            values = {
+                f"{value:g}" if isinstance(value, float) else str(value) for value in table[column].dropna().unique()
+            }
+            if len(values) <= LEVELS:
+                found[column] = sorted({*values, *found.get(column, [])})
+    return json.dumps(found, ensure_ascii=True)
+
+
+def _missing(name: str, rows: list[Any]) -> str:
+    """Levels that the picture was drawn from and these rows lack; none where it does not say."""
+    path = HERE / _gallery.PICTURES / f"{name.replace('-', '_')}.png"
+    try:
+        with Image.open(path) as picture:
+            before = json.loads(getattr(picture, "text", {}).get(LEVELED, "{}"))
+    except (OSError, ValueError):
+        return ""
+    now = json.loads(levels(rows))
+    lost = {column: [each for each in before[column] if each not in now[column]] for column in before if column in now}
+    words = [f"{column} {' or '.join(each[:4])}" for column, each in lost.items() if each]
+    return f"no {', no '.join(words[:3])}" if words else ""
+
+
 def numbers(name: str, rows: list[Any]) -> dict[str, str]:
-    """What a figure's entry may quote, by key."""
-    found = script(name).numbers(*rows)
+    """What a figure's entry may quote, by key. Raises `InputError` that names rows which the figure lacks."""
+    with reading(name, rows):
+        found = script(name).numbers(*rows)
     formatted = isinstance(found, dict) and all(isinstance(v, str) and str(k).isidentifier() for k, v in found.items())
     checks.require(formatted, f"{name}.numbers", found, "a dict of texts by identifier", "format every number")
     return found
 
 
 def drawn(name: str, quick: bool = False) -> Drawn:
-    """Draw a figure from its rows."""
-    module, rows = script(name), tables(name, quick)
-    figure = module.draw(*rows)
-    checks.require(isinstance(figure, Figure), f"{name}.draw", type(figure).__name__, "a Figure", "return it")
+    """Draw a figure from its rows. Raises `InputError` that names rows which the figure lacks."""
+    rows = tables(name, quick)
+    figure, looks = picture(name, rows)
     if quick:
         figure.text(0.998, 0.002, "QUICK: few samples", ha="right", va="bottom", fontsize=7, color="#c22f2f")
-    notes = origin(name, quick) | {LOOKS: "; ".join(_looks.faults(figure)) or "well"}
+    notes = origin(name, quick) | {LOOKS: looks, LEVELED: levels(rows)}
     return Drawn(name.replace("-", "_"), figure, numbers(name, rows), notes, page(name, rows))
+
+
+def picture(name: str, rows: list[Any]) -> tuple[Figure, str]:
+    """What a script draws from tables, and what is wrong with its looks."""
+    with reading(name, rows):
+        figure = script(name).draw(*rows)
+    checks.require(isinstance(figure, Figure), f"{name}.draw", type(figure).__name__, "a Figure", "return it")
+    with reading(name, rows):
+        # What has no place on its axes shows when it is laid out.
+        return figure, "; ".join(_looks.faults(figure)) or "well"
 
 
 def page(name: str, rows: list[Any]) -> str:
     """A page of HTML beside the figure, if its script writes one."""
     written = getattr(script(name), "page", None)
-    return written(*rows) if written else ""
+    with reading(name, rows):
+        return written(*rows) if written else ""
 
 
 def write(picture: Drawn, where: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +13,9 @@ from asyncsim.plotting import _style
 
 
 def interval(values: Any) -> tuple[float, float]:
-    """Mean over replicates or seeds, and half of its 95 percent interval."""
+    """Mean over replicates or seeds, and half of its 95 percent interval; one value has none (NaN)."""
+    if len(values) == 1:
+        return float(np.asarray(values, dtype=float)[0]), math.nan
     found = uncertainty.between(np.asarray(values, dtype=float))
     return found.value, found.error * uncertainty.critical(0.05, found.freedom)
 
@@ -27,9 +30,10 @@ def shades(values: Any) -> list[tuple[int, Any]]:
 
 def pick(rows: Any, **place: Any) -> Any:
     """Rows whose columns have these values."""
+    chosen = np.ones(len(rows), dtype=bool)
     for name, value in place.items():
-        rows = rows[rows[name] == value]
-    return rows
+        chosen &= (rows[name] == value).to_numpy(dtype=bool)
+    return rows[chosen]
 
 
 def apart(places: Iterable[float], gap: float) -> list[float]:

@@ -12,7 +12,6 @@ from asyncsim import theory
 from asyncsim.base import uncertainty
 from experiments import _vcpo_hours as racing
 from experiments import vcpo_hours
-from experiments.vcpo_hours import MAIN
 from paper_figures import _script
 
 
@@ -94,15 +93,3 @@ def predicted(sigma: float, train: float) -> float:
         return math.nan
     rate = free.predict(point | loop | {"overflow": "block"})["groups_per_second"]
     return theory.claim("systems/synchronous-throughput").predict(point | {"rate": 1.0})["step_seconds"] * rate / each
-
-
-def first_batches(rows: Any, lead: float) -> float:
-    """The speed-up if a lead of k batches cost nothing but its first k batches, which the initial policy writes.
-
-    Limit of the throughput ratio times u / (u + k). It is not free of measurement: u, the updates that synchronous
-    training needs at its chosen step, is read from the rows. No bound either, as another step may need fewer updates.
-    Only where the throughput has reached its limit.
-    """
-    place = {**machine(*MAIN), "staleness": 0, "method": "tis"}
-    needed = racing.arrived(pick(rows, "updates", step=step_of(rows, place), **place).value.to_numpy(dtype=float))
-    return predicted(*MAIN) * needed / (needed + lead)

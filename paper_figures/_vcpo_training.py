@@ -55,19 +55,18 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"{arm}_{name}"] = value(end("graded", "adam", staleness, arm, "final", late))
             if name != "largest":
                 found[f"{arm}_{name}_collapsed"] = share(end("graded", "adam", staleness, arm, "collapsed", late))
-        found[f"sgd_{arm}"] = share(end("graded", "sgd", SHOWN, arm, "collapsed"))
     return found | _anatomy(seen(rows))
 
 
 def _anatomy(bodies: Any) -> dict[str, str]:
-    """Spike and aftermath of collapses, beside others."""
+    """Spike before collapses, beside others."""
+    bodies = bodies[bodies.quantity == "spike"]
     if bodies.empty:
-        names = ("spike_collapsed", "spike_others", "after_collapsed", "after_others")
-        return dict.fromkeys(names, "(no collapse)") | {"fallen": "0"}
+        return dict.fromkeys(("spike_collapsed", "spike_others"), "(no collapse)") | {"fallen": "0"}
     found = {"fallen": f"{int(bodies[bodies.among == 'collapsed'].samples.iloc[0])}"}
     for row in bodies.itertuples():
         middle, low, high = (f"{x:,.0f}" if x >= 10 else f"{x:.2g}" for x in (row.value, row.low, row.high))
-        found[f"{row.quantity}_{row.among}"] = f"{middle} ({low} to {high})"
+        found[f"spike_{row.among}"] = f"{middle} ({low} to {high})"
     return found
 
 
@@ -85,22 +84,18 @@ def rates(rows: Any) -> dict[str, str]:
             ("double", "noisy", 2.0),
         ):
             found[f"{name}_{arm}"] = value(end(problem, "adam", largest, arm, "final", True, factor))
-            if name != "same":
-                found[f"{name}_{arm}_lost"] = share(end(problem, "adam", largest, arm, "collapsed", True, factor))
-        found[f"most_{arm}"] = share(most(ends[ends.factor == 1.0], "noisy", arm))
-        found[f"exact_{arm}"] = share(most(ends[ends.factor == 1.0], "exact", arm))
+    found["most_truncated"] = share(most(ends[ends.factor == 1.0], "noisy"))
     return found | _chosen(rows, ends[ends.factor == 1.0])
 
 
 def _chosen(rows: Any, ends: Any) -> dict[str, str]:
-    """The learning rates, and how many synchronous runs end unsolved at them and at twice the noisy problem's."""
+    """How many synchronous runs end unsolved at the learning rates chosen."""
     steps = rows[(rows.part == "step") & (rows.optimizer == "adam") & (rows.quantity == "solved")]
     rate = ends[ends.optimizer == "adam"].groupby("problem").step.first()
-    found = {f"{problem}_step": f"{rate[problem]:g}" for problem in ("graded", "noisy")}
-    found["choosing"] = f"{int(steps.samples.max())}"
-    for name, problem, factor in (("graded", "graded", 1.0), ("noisy", "noisy", 1.0), ("double", "noisy", 2.0)):
-        own = steps[(steps.problem == problem) & np.isclose(steps.step, factor * rate[problem])]
-        found[f"{name}_missed"] = f"{100 * (1 - own.value.iloc[0]):.1f} %"
+    found = {"choosing": f"{int(steps.samples.max())}"}
+    for problem in ("graded", "noisy"):
+        own = steps[(steps.problem == problem) & np.isclose(steps.step, rate[problem])]
+        found[f"{problem}_missed"] = f"{100 * (1 - own.value.iloc[0]):.1f} %"
     return found
 
 

@@ -53,14 +53,8 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def pull(rows: Any, method: str) -> float:
-    """What is left along the gradient with shuffled rewards, over that of fresh data."""
-    fresh = part(rows, staleness=0, method=method).scale.iloc[0]
-    return float(part(rows, staleness=STALENESS, reward="shuffled", method=method).scale.iloc[0] / fresh)
-
-
 def numbers(rows: Any) -> dict[str, str]:
-    """The reading point: its log ratios, the best method, the ten that are drawn, and sampled against exact."""
+    """The reading point: its log ratios, the best method, and sampled against exact."""
     here = part(rows, staleness=STALENESS)
     cell, best = here.iloc[0], here.loc[here.progress.idxmax()]
     keys = ["length", "samples", "method"]  # the corner has one cell for each
@@ -68,11 +62,6 @@ def numbers(rows: Any) -> dict[str, str]:
         rows[rows.source == "exact"][[*keys, "progress"]], on=keys, suffixes=("", "_exact")
     )
     inside = both.progress_exact.between(both.progress_low - 1e-12, both.progress_high + 1e-12)
-    lines = ["| method | family | progress (95 %) | random drift | tokens kept |", "|---|---|---|---|---|"]
-    apart = part(rows, staleness=STALENESS, drift="random").set_index("method").progress
-    for row in here.set_index("method").loc[list(SHOWN)].reset_index().itertuples():
-        reach = f"{row.progress:.2f} ({row.progress_low:.2f} to {row.progress_high:.2f})"
-        lines.append(f"| `{row.method}` | {row.family} | {reach} | {apart[row.method]:.2f} | {100 * row.kept:.0f} % |")
     return {
         "read": f"{STALENESS}",
         "methods": f"{len(here)}",
@@ -80,9 +69,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "sequence": f"{cell.log_deviation:.1f}",
         "best": f"{best.method} {best.progress:.2f} ({best.progress_low:.2f} to {best.progress_high:.2f})",
         "away": f"{int((here.progress_high < 0).sum())}",
-        "clipped": f"{100 * (1 - here[here.method == 'ppo_clip'].kept.iloc[0]):.0f}",
-        "pull": f"{pull(rows, 'ppo_clip'):+.2f}".replace("-", "−"),
         "inside": f"{inside.sum()}",
         "exact": f"{len(both)}",
-        "table": "\n".join(lines),
     }

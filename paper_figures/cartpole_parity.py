@@ -25,9 +25,7 @@ def draw_curves(ax: Axes, rows: Any) -> Axes:
         own = rows[rows.side == side]
         steps = np.sort(own.steps.unique())
         seeds = [own[own.steps == step].episode_return.to_numpy() for step in steps]
-        # Quick rows can have a single seed, which has no interval.
-        points = [_script.interval(each) if len(each) > 1 else (float(each.mean()), 0.0) for each in seeds]
-        mean, half = np.array(points).T
+        mean, half = np.array([_script.interval(each) for each in seeds]).T
         ax.plot(steps / 1e3, mean, color=_style.COLORS[color], label=side)
         ax.fill_between(steps / 1e3, mean - half, mean + half, color=_style.COLORS[color], alpha=0.2, linewidth=0)
     ax.set(xlabel="environment steps (1000)", ylim=(0, 515), xlim=(0, None))

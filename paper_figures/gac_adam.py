@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures._gac_points import points
-from paper_figures._gac_projection import BEHIND, MOMENTUM, PLAIN, only, shrunk, swing, written
+from paper_figures._gac_projection import BEHIND, MOMENTUM, PLAIN, only, shrunk, written
 
 EXPERIMENTS = ("gac_projection",)
 AFTER = BEHIND + PLAIN
@@ -66,19 +66,8 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def swings(rows: Any) -> str:
-    """Lines of a table: oscillation under Adam at the largest staleness, with the expected one without control."""
-    sizes, lines = only(rows, "amplitude"), []
-    tau = int(sizes.staleness.max())
-    end = {row.arm: row for row in sizes[sizes.staleness == tau].itertuples()}
-    for name, beta, suffix in ((f"{MOMENTUM}", MOMENTUM, ""), ("none", 0.0, PLAIN)):
-        cells = [written(end[arm + suffix], 2) for arm in ("none", "before", BEHIND)]
-        lines.append("| " + " | ".join([name, f"{swing(tau, beta):.2f}", *cells]) + " |")
-    return "\n".join(lines)
-
-
 def numbers(rows: Any) -> dict[str, str]:
-    """What is left of the step, how far from the prediction, and the oscillations."""
+    """What is left of the step, and how far from the prediction."""
     own, gaps = only(rows, "shrinkage"), []
     for _, part in own.groupby(["reference", "dimension"]):
         for arm, predicted in shrunk(part, sorted(set(part.signal))).items():
@@ -99,6 +88,4 @@ def numbers(rows: Any) -> dict[str, str]:
         "after": written(middle[AFTER]),
         "after_momentum": written(middle[BEHIND]),
         "off": f"{100.0 * max(gaps):.1f}",
-        "swing_lag": f"{int(only(rows, 'amplitude').staleness.max())}",
-        "swings": swings(rows),
     }

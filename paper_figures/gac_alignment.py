@@ -87,7 +87,6 @@ def numbers(rows: Any) -> dict[str, str]:
         early, end = one[one["update"] <= 4].iloc[-1], one.iloc[-1]
         found |= {"early": str(int(early["update"])), "end": f"{int(end['update']):,}"}
         found |= {f"early_{name}": written(early), f"end_{name}": written(end)}
-        found[f"cosine_{name}"] = written(trained(rows, tau, "cosine").iloc[-1])
     return found | _settled(rows)
 
 
@@ -95,9 +94,9 @@ def _settled(rows: Any) -> dict[str, str]:
     own, scores, found = rows[rows.part == "steady"], [], {}
     for row in own.itertuples():
         scores.append(abs(row.value - steady(row.task, int(row.staleness), row.fraction)) / row.error)
-        if row.fraction == own.fraction.max():
-            found[f"near_{row.task}_{int(row.staleness)}"] = written(row)
-        elif row.fraction == own.fraction.min() and row.staleness > 0:
-            found[f"deep_{row.task}"] = written(row)
+        if row.task == "gaussian" and row.fraction == own.fraction.max():
+            found[f"near_gaussian_{int(row.staleness)}"] = written(row)
+        elif row.task == "gaussian" and row.fraction == own.fraction.min() and row.staleness > 0:
+            found["deep_gaussian"] = written(row)
     found |= {"near": f"{own.fraction.max():g}", "deep": f"{own.fraction.min():g}"}
     return found | {"worst": f"{max(scores):.1f}", "compared": str(len(own))}

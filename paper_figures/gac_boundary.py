@@ -101,7 +101,7 @@ def at(rows: Any, schedule: str, staleness: int, quantity: str, fraction: float)
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Correlations at half of the boundary and next to it, at one step for all schedules, and the worst deviation."""
+    """Correlations at half of the boundary and next to it, and the worst deviation."""
     kept = rows[rows.value.notna() & (rows.quantity != "cosine")]
     score = []
     for row in kept.itertuples():
@@ -110,13 +110,9 @@ def numbers(rows: Any) -> dict[str, str]:
     high, middle = float(rows.fraction.max()), float(min(rows.fraction, key=lambda f: abs(f - 0.5)))
     found = {"compared": str(len(score)), "worst": f"{max(score):.1f}", "replicates": str(int(rows.samples.max()))}
     found |= {"high": f"{high:g}", "middle": f"{middle:g}", "late": str(LATE)}
-    for tau in (0, 1, LATE):
+    for tau in (0, LATE):
         found[f"middle_{tau}"] = written(at(rows, "fixed", tau, "correlation", middle))
         found[f"high_{tau}"] = written(at(rows, "fixed", tau, "correlation", high))
-    step = 0.95 * _gac.boundary("fixed", LATE)
-    found["step"] = f"{step:.3f}"
-    for schedule in OTHERS:
-        found[f"same_{schedule}"] = f"{predicted(schedule, LATE, step)['correlation']:+.2f}"
     found["random_cosine"] = written(at(rows, "random", LATE, "cosine", high))
     found["high_sawtooth"] = written(at(rows, "sawtooth", LATE, "correlation", high))
     return found

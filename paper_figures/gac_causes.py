@@ -80,6 +80,7 @@ def numbers(rows: Any) -> dict[str, str]:
     point = {"staleness": 0, "curvatures": (1.0,), "momentum": rolling["momentum"]}
     limit = theory.claim("staleness/heavy-ball").predict(point)
     found = {"momentum_share": f"{rolling['step'] / limit['step']:.2f}", "late": str(made.LATE)}
-    for row in rows[rows.part == "causes"].itertuples():
+    quoted = ("far, batch 256", "batch used 4 times", "momentum", "large step", RANDOM)
+    for row in rows[(rows.part == "causes") & rows.condition.isin(quoted)].itertuples():
         found[f"{row.condition.replace(',', '').replace(' ', '_')}_{int(row.staleness)}"] = written(row)
     return found

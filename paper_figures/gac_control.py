@@ -106,14 +106,6 @@ def behind(rows: Any, task: str, staleness: int, rule: str) -> float:
     return float(row(rows, task, staleness, rule, step).value / row(rows, task, 0, "none", step).value)
 
 
-def against(rows: Any, task: str, staleness: int) -> float:
-    """How many times the regret of projection no control ends at, each at its best learning rate."""
-    plain, control = (
-        row(rows, task, staleness, rule, best(rows, task, staleness, rule)) for rule in ("none", "project")
-    )
-    return float(plain.value / control.value)
-
-
 def fold(one: Any, other: Any) -> str:
     """Ratio of two regrets with its 95 percent interval, from independent replicates, in logarithms."""
     ratio = one.value / other.value
@@ -123,17 +115,6 @@ def fold(one: Any, other: Any) -> str:
     return f"{ratio:.{digits}f} ({ratio / reach:.{digits}f} to {ratio * reach:.{digits}f})"
 
 
-def shown(found: Any) -> str:
-    """A regret with half of its interval, or that it diverged."""
-    if math.isnan(found.value):
-        return "diverges"
-    power = math.floor(math.log10(found.value))
-    scale = 10.0**power if not -2 <= power <= 2 else 1.0
-    digits = 2 if scale != 1.0 else max(0, 2 - power)
-    text = f"{found.value / scale:.{digits}f} ± {(found.high - found.low) / 2 / scale:.{digits}f}"
-    return (text if scale == 1.0 else f"({text}) · 1e{power}").replace("-", "−")
-
-
 def matching(rows: Any, task: str, rule: str) -> str:
     """The staleness up to which a rule stays near the synchronous regret, at the synchronous learning rate."""
     ages = ages_of(rows, task)
@@ -141,37 +122,11 @@ def matching(rows: Any, task: str, rule: str) -> str:
     return f"{max(age for age in ages if age < min([*failed, math.inf]))}"
 
 
-def by_age(rows: Any) -> str:
-    """Lines of a table: at each staleness regret over the synchronous one by rule, and no control over projection."""
-
-    def short(ratio: float) -> str:
-        return "diverges" if math.isnan(ratio) else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
-
-    lines = []
-    for age in ages_of(rows, "random")[1:]:
-        same = [short(behind(rows, task, age, rule)) for task in ("random", "stiff") for rule in ("none", "project")]
-        tuned = [f"{against(rows, task, age):.2f}" for task in TITLES]
-        lines.append("| " + " | ".join([f"{age}", *same, *tuned]) + " |")
-    return "\n".join(lines)
-
-
-def by_task(rows: Any) -> str:
-    """Lines of a table: final regrets of each task at the largest staleness."""
-    lines, names = [], {"fixed": "exact rewards", "random": "noisy rewards", "stiff": "stiff quadratic"}
-    for task, name in names.items():
-        last, step = ages_of(rows, task)[-1], best(rows, task, 0, "none")
-        cells = [row(rows, task, 0, "none", step), *(row(rows, task, last, rule, step) for rule in ("none", "project"))]
-        cells += [row(rows, task, last, rule, best(rows, task, last, rule)) for rule in ("none", "project", "skip")]
-        skipped = f"{100 * row(rows, task, last, 'skip', step, 'skipped').value:.0f}"
-        lines.append("| " + " | ".join([name, *map(shown, cells), skipped]) + " |")
-    return "\n".join(lines)
-
-
 def numbers(rows: Any) -> dict[str, str]:
-    """Ratios of regrets at the largest staleness, where rules match synchronous training, and both tables."""
+    """Ratios of regrets at the largest staleness, and where rules match synchronous training."""
     rows, longer = parted(rows)
     last = ages_of(rows, "fixed")[-1]
-    found = {"last": f"{last}", "near": f"{100 * (NEAR - 1):.0f}", "updates": f"{int(rows.updates.iloc[0])}"}
+    found = {"last": f"{last}", "near": f"{100 * (NEAR - 1):.0f}"}
     for task in ("random", "stiff"):
         step = best(rows, task, 0, "none")
         found[f"{task}_behind"] = fold(row(rows, task, last, "project", step), row(rows, task, 0, "none", step))
@@ -179,8 +134,5 @@ def numbers(rows: Any) -> dict[str, str]:
     for task in TITLES:
         own = [row(rows, task, last, rule, best(rows, task, last, rule)) for rule in ("none", "project")]
         found[f"{task}_gain"] = fold(*own)
-    for task in ("fixed", "stiff"):
-        own = longer[longer.task == task]
-        pair = [row(own, task, last, rule, best(own, task, last, rule)) for rule in ("none", "project")]
-        found |= {f"{task}_long": f"{int(own.updates.iloc[0])}", f"{task}_gain_long": fold(*pair)}
-    return found | {"by_age": by_age(rows), "by_task": by_task(rows)}
+    pair = [row(longer, "stiff", last, rule, best(longer, "stiff", last, rule)) for rule in ("none", "project")]
+    return found | {"stiff_gain_long": fold(*pair)}

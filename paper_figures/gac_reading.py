@@ -114,10 +114,9 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Updates that a reading takes, wrong readings, and shares that pass the checks."""
     own, found = rows[rows.part == "reading"], {"late": str(LATE)}
-    for tau in (4, 16):
-        one = own[(own.staleness == tau) & (own.quantity == "right")].sort_values("update")
-        enough = one[one.value >= 0.95]["update"]
-        found[f"enough_{tau}"] = f"{int(enough.iloc[0]):,}" if len(enough) else f"more than {one['update'].max():,.0f}"
+    one = own[(own.staleness == 4) & (own.quantity == "right")].sort_values("update")
+    enough = one[one.value >= 0.95]["update"]
+    found["enough_4"] = f"{int(enough.iloc[0]):,}" if len(enough) else f"more than {one['update'].max():,.0f}"
     wrong = own[own.quantity == "wrong"]
     found["wrong_read"] = str(int((wrong.value * wrong.samples).round().sum()))
     return found | {"all_read": f"{int(wrong.samples.sum()):,}", **_blank(rows)}
@@ -132,12 +131,9 @@ def _blank(rows: Any) -> dict[str, str]:
     total = sum(runs[name] for name in blank)
     wrong = {kind: sum(round(share[name, kind] * runs[name]) for name in blank) for kind in ("unchecked", "wrong")}
     found = {f"blank_{kind}": f"{count:,}" for kind, count in wrong.items()} | {"blank": f"{total:,}"}
-    # The largest share of errors that would leave none in so many runs with a probability of a twentieth.
-    found["blank_bound"] = f"{100 * (1 - 0.05 ** (1 / total)):.1f}"
     found["watched"] = f"{int(own[own.condition == 'stale']['update'].iloc[0]):,}"
-    shares = {"stale_share": "stale", "low_share": "stale, small step"}
-    found |= {key: f"{made.NULLS[name]['fraction']:g}" for key, name in shares.items()}
+    found["stale_share"] = f"{made.NULLS['stale']['fraction']:g}"
     pass_of = passed(rows).value
-    keys = {"stale": "plain", "stale, small step": "low", "stale, flat modes": "flat", "stale, momentum": "momentum",
-            "stale, learning": "learning", FOOLED: "fooled"}  # fmt: skip
+    keys = {"stale": "plain", "stale, flat modes": "flat", "stale, momentum": "momentum", "stale, learning": "learning",
+            FOOLED: "fooled"}  # fmt: skip
     return found | {f"pass_{key}": f"{100 * pass_of[name]:.0f}" for name, key in keys.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
@@ -71,18 +70,6 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def tuned_lines(rows: Any) -> str:
-    """Lines of a table: regret of each arm at the synchronous learning rate, four times that, and its own best."""
-    own, largest = only(rows, "regret"), delays(rows)[-1]
-    step, grid = best(rows, "none", 0), np.unique(own.step.astype(float))
-    large = float(grid[np.abs(np.log(grid / (4.0 * step))).argmin()])
-    lines = []
-    for arm, name in NAMES.items():
-        cells = [written(at(rows, arm, largest, s), 3) for s in (step, large, best(rows, arm, largest))]
-        lines.append("| " + " | ".join([name, *cells]) + " |")
-    return "\n".join(lines)
-
-
 def numbers(rows: Any) -> dict[str, str]:
     """What staleness costs at tuned learning rates, which is all that a control can win back, and what control does."""
     largest = delays(rows)[-1]
@@ -103,5 +90,4 @@ def numbers(rows: Any) -> dict[str, str]:
         "fresh_worse": over(tuned(BEHIND, 0), tuned("none", 0)),
         "times": f"{best(rows, BEHIND, largest) / best(rows, 'none', largest):.0f}",
         **gain(rows, ("before", "before, default", BEHIND, BEHIND + " without momentum")),
-        "lines": tuned_lines(rows),
     }

@@ -64,15 +64,9 @@ def numbers(rows: Any) -> dict[str, str]:
     answer = whole(rows, ANSWERS)
     off = answer[answer.staleness > 1]
     drift = rows[(rows.judge == "coin") & rows.drift_error.notna()].iloc[0]
-    lines = ["| staleness | ESS measured (95 %) | predicted |", "|---|---|---|"]
-    lines += [
-        f"| {row.staleness} | {row.ess:.3f} ({row.low:.3f} to {row.high:.3f}) | {row.predicted_ess:.3f} |"
-        for row in inside.itertuples()
-    ]
     return {
         "replicates": f"{int(coin.replicates.max())}",
         "answers": f"{int(coin.samples.max())}",
-        "table": "\n".join(lines),
         "drift": f"{drift.drift:+.3f} ± {drift.drift_error:.3f}".replace("-", "−"),
         "levels": f"{len(inside)}",
         "met": f"{len(met)}",

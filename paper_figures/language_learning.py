@@ -66,12 +66,11 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Exact match at both ends of each curve, in the batches and held out, with 95 percent intervals."""
+    """Exact match at both ends of each curve, held out, with 95 percent intervals."""
     found = {}
     for (model, staleness), own in rows.groupby(["model", "staleness"]):
         name = model if staleness == 0 else f"{model}_stale"
-        for quantity, key in (("trained", "batches"), ("held out", "held")):
-            _, mean, half = curve(own[own.quantity == quantity])
-            for place, end in ((0, "first"), (-1, "last")):
-                found[f"{name}_{key}_{end}"] = f"{mean[place]:.3f} ± {half[place]:.3f}"
+        _, mean, half = curve(own[own.quantity == "held out"])
+        for place, end in ((0, "first"), (-1, "last")):
+            found[f"{name}_held_{end}"] = f"{mean[place]:.3f} ± {half[place]:.3f}"
     return {**found, "staleness": f"{rows.staleness.max()}"}

@@ -136,30 +136,22 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Boundaries against their predictions, growth beside them, and the correlations where their sign flips."""
-    steps, growth = rows[rows.quantity == "boundary"], rows[rows.quantity == "growth"]
+    """Boundaries against their predictions, and the correlations where their sign flips."""
+    steps = rows[rows.quantity == "boundary"]
     predicted = [boundary(schedule, int(tau)) for schedule, tau in zip(steps.schedule, steps.staleness, strict=True)]
     off = np.abs(steps.value * steps.curvature / np.array(predicted) - 1.0)
     largest = int(steps.staleness.max())
-    shrinks, grows = growth[growth.staleness == largest].value.iloc[:2]
     lags = rows[rows.quantity == "autocorrelation"]
     tau, curvature, step = int(lags.staleness.iloc[0]), float(lags.curvature.iloc[0]), float(lags.step.iloc[0])
-    gap = np.abs(lags.value - correlations(tau, curvature, step, lags.lag))[lags.lag > 0]
     found = {
         "boundaries": f"{len(steps)}",
         "least": f"{int(steps.staleness.min())}",
         "largest": f"{largest}",
         "bracket": f"{50 * ((steps.high - steps.low) / steps.value).max():.1f}",
         "off": f"{100 * off.max():.2f}",
-        "margin": f"{100 * (growth.step / steps.value.repeat(2).to_numpy() - 1).max():.0f}",
-        "shrinks": f"{shrinks:.4f}",
-        "grows": f"{grows:.4f}",
         "staleness": f"{tau}",
         "step": f"{step * curvature:g}",
         "replicates": f"{int(lags.samples.iloc[0])}",
-        "lags": f"{int(lags.lag.max())}",
-        "gap": f"{gap.max():.4f}",
-        "errors": f"{(gap / lags.error[lags.lag > 0]).max():.1f}",
     }
     for name, lag in (("before", tau), ("after", tau + 1)):
         row = lags[lags.lag == lag].iloc[0]

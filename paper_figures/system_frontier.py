@@ -80,11 +80,9 @@ def numbers(rows: Any) -> dict[str, str]:
         return float(mean.get((system, places, knob, quantity), np.nan))
 
     hard = [at(name, "throughput", 2.0) for name in ("nemo_rl_in_order", "torchtitan", "verl_separate_async")]
-    few = [at("areal", "staleness", knob, 8.0) for knob in (2.0, 4.0, 8.0)]
     return {
         "sync": f"{at('synchronous', 'throughput'):.2f}",
         **{f"areal_{eta}": f"{at('areal', 'throughput', eta, PLACES):.2f}" for eta in (1, 2, 4, 8)},
-        "few": f"{np.mean(few):.1f}",
         "hard_least": f"{min(hard):.2f}",
         "hard_most": f"{max(hard):.2f}",
         "prime": f"{at('prime_rl', 'throughput', 2.0, PLACES):.2f}",

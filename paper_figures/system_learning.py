@@ -68,6 +68,4 @@ def numbers(rows: Any) -> dict[str, str]:
             best = cell[np.argmin(cell[:, 1])] if len(cell) else np.full(3, np.nan)
             found[f"{name}_{eta}"] = f"{best[1]:.3f} ± {best[2]:.3f} h"
             found[f"{name}_{eta}_rate"] = f"{best[0]:g}"
-    slow = rows[(rows.part == "learning") & (rows.regime == "slow trainer") & (rows.quantity == "return")]
-    slow = slow.groupby(["knob", "realization"]).hours.max().groupby("knob").mean()
-    return {**found, "saved": f"{100 * (1 - slow.get(1, np.nan) / slow.get(0, np.nan)):.0f}"}
+    return found

@@ -22,10 +22,9 @@ LATE, YOUNG = 32, 8
 """Staleness at which cases are quoted."""
 WORDS = {"mean": "group mean", "opob": "OPOB", "loo": "OPOB, leave one out", "best": "best constant"}
 QUOTED = {
-    "few": [f"{word} {quantity}" for word in ("opob", "loo", "best")
-            for quantity in ("variance", "length", "noise", "worth")] + ["mean worth"],
-    "full": ["opob variance", "mean worth", "opob worth", "mean cosine", "opob cosine"],
-    "many": ["opob variance", "mean worth", "opob worth", "mean cosine", "opob cosine", "best variance"],
+    "few": [f"{word} {quantity}" for word in ("opob", "loo", "best") for quantity in ("variance", "noise", "worth")],
+    "full": ["opob variance", "mean worth", "opob worth"],
+    "many": ["opob variance", "mean worth", "opob worth"],
 }  # fmt: skip
 """What is quoted of small batches, of large ones, and of large ones with cut ratios."""
 PERCENT = [1e-3, 0.01, 0.1, 1.0]

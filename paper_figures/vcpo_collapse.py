@@ -102,32 +102,24 @@ def numbers(rows: Any) -> dict[str, str]:
     """What the entry quotes."""
     stale = {str(regime["staleness"]) for regime in vcpo_collapse.REGIMES.values()}
     found = {"staleness": _script.listed(sorted(stale)), "rate": f"{100 * vcpo_collapse.RATE:.0f}"}
-    found["warning"] = f"{WARNING}"
     for regime in vcpo_collapse.REGIMES:
         own = _script.pick(rows, regime=regime)
-        for name in ("collapsed", "synchronous collapsed", "recovered"):
-            row = value(own, quantity="share", statistic=name)
-            found[f"{regime}_{name.replace(' ', '_')}"] = percent(row)
-            found[f"{regime}_replicates"] = f"{row.samples:.0f}"
-        for name in ("ess", "norm", "return"):
-            sounded = {"quantity": "announced", "statistic": name}
-            found[f"{regime}_{name}_announced"] = percent(value(own, lead=WARNING, group="collapsing", **sounded))
-            found[f"{regime}_{name}_false"] = percent(value(own, lead=1, group="healthy", **sounded))
+        row = value(own, quantity="share", statistic="collapsed")
+        found |= {f"{regime}_collapsed": percent(row), f"{regime}_replicates": f"{row.samples:.0f}"}
+        alarm = value(own, quantity="announced", statistic="ess", lead=WARNING, group="collapsing")
+        found[f"{regime}_ess_announced"] = percent(alarm)
     return found | areas(rows)
 
 
 def areas(rows: Any) -> dict[str, str]:
-    """Areas at the leads that the entry names, and harder tests of ESS on the chain."""
+    """Areas at the leads that the entry names, and that of ESS among chain runs that learned early."""
     found = {}
     chain, tokens = areas_of(rows, "chain"), areas_of(rows, "tokens")
-    near, soon = (sorted(set(own.lead))[own.lead.nunique() // 2] for own in (chain, tokens))
-    far = chain.lead.max()
-    for place, own, lead in (("chain_far", chain, far), ("chain_near", chain, near), ("tokens_near", tokens, soon)):
+    far, soon = chain.lead.max(), sorted(set(tokens.lead))[tokens.lead.nunique() // 2]
+    for place, own, lead in (("chain_far", chain, far), ("tokens_near", tokens, soon)):
         regime, _, when = place.partition("_")
         found[place] = f"{lead:.0f}"
         for key, name in (("ess", "ess"), ("drop", "ess_drop"), ("norm", "norm"), ("return", "return")):
             found[f"{regime}_{key}_{when}"] = quoted(value(own, statistic=name, lead=lead))
-    for key, group in (("early", "learned early"), ("recovered", "recovered")):
-        found[f"chain_ess_{key}"] = quoted(value(areas_of(rows, "chain", group), statistic="ess", lead=far))
-    found["chain_kl_far"] = quoted(value(chain, statistic="kl", lead=far))
-    return found | {"chain_learned": quoted(value(chain, statistic="learned"))}
+    early = value(areas_of(rows, "chain", "learned early"), statistic="ess", lead=far)
+    return found | {"chain_ess_early": quoted(early)}

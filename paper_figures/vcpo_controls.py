@@ -67,18 +67,16 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """What the entry quotes: final returns of arms at every end, tuned ones at the largest staleness."""
+    """What the entry quotes: final returns of arms at both ends of the largest staleness, at both kinds of rates."""
     places = ends(rows)
-    named = {"low": places[0], "middle": places[len(places) // 2 - 1], "high": places[-2], "late": places[-1]}
+    named = {"high": places[-2], "late": places[-1]}
     counts = rows[rows.quantity == "final"].groupby("staleness").samples.max()
-    found = {"replicates": f"{counts.iloc[0]}", "fewer": f"{counts.iloc[-1]}"}
-    found |= {"short": f"{places[0][1]}", "long": f"{places[-1][1]}"}
-    found |= {name: f"{named[name][0]}" for name in ("low", "middle", "high")}
+    found = {"fewer": f"{counts.iloc[-1]}", "short": f"{places[-2][1]}", "long": f"{places[-1][1]}"}
+    found["high"] = f"{places[-1][0]}"
     for name, place in named.items():
         for key, (_, untuned, retuned, _) in ARMS.items():
             found[f"{name}_{key}"] = look.value(of(rows, untuned, "final", *place).iloc[0])
-            if name in ("high", "late"):
-                found[f"{name}_{key}_tuned"] = look.value(of(rows, retuned, "final", *place).iloc[0])
+            found[f"{name}_{key}_tuned"] = look.value(of(rows, retuned, "final", *place).iloc[0])
     for key, arm in (("vcpo", ARMS["vcpo"][1]), ("tis", ARMS["tis"][1]), ("tuned", ARMS["tis"][2])):
         found[f"{key}_lost"] = look.share(of(rows, arm, "collapsed", *places[-1]).iloc[0])
     return found

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _vcpo as look
-from paper_figures._vcpo_ess import means, numbers, readings, realized
+from paper_figures._vcpo_ess import FEW, means, numbers, readings, realized
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -31,7 +31,7 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> None:
     for length, marker in MARKERS.items():
         own = means(rows, "training", quantity)
         own = own[own.length == length].sort_values("staleness")
-        found = [realized(part) for part in readings(rows, own)]
+        found = [realized(part, FEW) for part in readings(rows, own)]
         predicted = [np.mean([getattr(each, field) for each in some]) for some in found]
         ax.plot(own.staleness, predicted, **_style.PREDICTED)
         look.points(ax, own.staleness, own, color=look.COLOR["measured"], marker=marker)

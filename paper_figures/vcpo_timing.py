@@ -65,5 +65,4 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"{name}_{against}"] = look.value(
                 of(rows, ("opob", "ess"), "difference", *place, against).iloc[0], "+"
             )
-    small = of(rows, ("group mean", "vcpo mean"), "final", *places[-1]).iloc[0]
-    return found | {"late_small": look.value(small)}
+    return found

@@ -7,7 +7,8 @@ schedules are random, the unit of every error bar here is the schedule realizati
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -107,13 +108,25 @@ def bootstrap(values: Any, statistic: Callable[[np.ndarray], float], draws: int 
     values = np.asarray(values, dtype=np.float64)
     n = len(_rows("values", values))
     checks.integer("draws", draws, 2, "give at least two resamples")
-    stream = Stream(seed, "bootstrap")
-    rows = ((stream.uniform(draw, np.arange(n)) * n).astype(np.intp) for draw in range(draws))
-    resampled = np.array([statistic(values[row]) for row in rows], dtype=np.float64)
+    resampled = np.array([statistic(values[row]) for row in _resamples(n, draws, seed)], dtype=np.float64)
     value = float(statistic(values))
     bad = int((~np.isfinite(resampled)).sum()) + (not math.isfinite(value))
     checks.require(bad == 0, "values of statistic that are not finite", bad, "0", "choose another statistic")
     return Estimate(value, float(resampled.std(ddof=1)) * math.sqrt(n / (n - 1)), n - 1.0, samples=n)
+
+
+def _resamples(n: int, draws: int, seed: int) -> Iterator[np.ndarray]:
+    """Rows of each resample `[n]`, drawn in blocks of at most a million; small blocks are remembered."""
+    block = max(1, (1 << 20) // n)
+    for first in range(0, draws, block):
+        drawn = (_block if n <= 1 << 14 else _block.__wrapped__)(n, first, min(first + block, draws), seed)
+        yield from drawn
+
+
+@lru_cache(maxsize=4)
+def _block(n: int, first: int, last: int, seed: int) -> np.ndarray:
+    draw = np.arange(first, last)[:, None]
+    return (Stream(seed, "bootstrap").uniform(draw, np.arange(n)) * n).astype(np.intp)
 
 
 def slope(x: Any, y_samples: Any, realization: Any = None, random: bool = False, log: bool = False) -> Estimate:

@@ -49,13 +49,10 @@ def points(
     """
     series = measured if isinstance(measured, Mapping) else {"": measured}
     lines = predicted if isinstance(predicted, Mapping) else {} if predicted is None else {"": predicted}
-    # Match the lengths.
-    checks.require(1 <= len(series) <= len(SERIES), "measured", len(series), f"1 to {len(SERIES)} series", "draw fewer")
     along = x if at is None else at
-    for field, rows, places in (("measured", series, x), ("predicted", lines, along)):
-        for name, row in rows.items():
-            remedy = f"give one for each of the x{f' of {name}' if name else ''}"
-            checks.require(len(row) == len(places), field, len(row), f"{len(places)} numbers", remedy)
+    _match(series, lines, x, along)
+    for field, scale in (("xscale", xscale), ("yscale", yscale)):
+        checks.one_of(field, scale, ("linear", "log", "symlog", "logit", "asinh"), "name a scale of matplotlib")
     # Draw predictions, then measurements.
     with _style.applied():
         names = [*filter(None, series), *(name for name in lines if name not in series)]
@@ -73,6 +70,32 @@ def points(
         caption += "; dashed: predicted" if lines else ""
         figure.supxlabel(caption, x=0.99, ha="right", fontsize=6.5, color=_style.COLORS["muted"])
     return figure
+
+
+def _match(series: Mapping[str, Any], lines: Mapping[str, Any], x: Any, along: Any) -> None:
+    """Refuse what cannot be drawn: too many series, lengths that differ, or values that are no numbers."""
+    checks.require(1 <= len(series) <= len(SERIES), "measured", len(series), f"1 to {len(SERIES)} series", "draw fewer")
+    for field, rows, places in (("measured", series, x), ("predicted", lines, along)):
+        for name, row in rows.items():
+            remedy = f"give one for each of the x{f' of {name}' if name else ''}"
+            checks.require(_listed(row) and _listed(places), field, row, "a sequence, as its x are", remedy)
+            checks.require(len(row) == len(places), field, len(row), f"{len(places)} numbers", remedy)
+            estimates = field == "measured"
+            strange = [y for y in row if not (_number(y) or (estimates and isinstance(y, Estimate)))]
+            what = "numbers or Estimates" if estimates else "numbers"
+            checks.require(not strange, field, strange[:1], f"{what}, which points draws", remedy)
+
+
+def _listed(values: Any) -> bool:
+    return hasattr(values, "__len__") and not isinstance(values, (str, Mapping))
+
+
+def _number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, str)
 
 
 def _series(ax: Axes, x: Sequence[Any], row: Sequence[Any], name: str, color: str, marker: str, joined: bool) -> bool:

@@ -153,7 +153,10 @@ def test_longer_runs_are_apart_and_quoted(every, rows):
     longer = figure.parted(every)[1]
     assert set(rows.updates) == {200} and set(longer.updates) == {600} and set(longer.task) == {"fixed", "stiff"}
     found = figure.numbers(every)
-    assert found["fixed_gain_long"].startswith(f"{figure.against(longer[longer.task == 'fixed'], 'fixed', 16):.2f} (")
+    pair = [
+        figure.row(longer, "stiff", 16, rule, figure.best(longer, "stiff", 16, rule)) for rule in ("none", "project")
+    ]
+    assert found["stiff_gain_long"] == figure.fold(*pair)
 
 
 def test_no_two_settings_of_a_task_share_a_seed():
@@ -177,11 +180,7 @@ def test_grids_are_fine_around_the_limits():
 def test_numbers_are_those_of_the_rows(every, rows):
     found = figure.numbers(every)
     step = figure.best(rows, "random", 0, "none")
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found["by_task"].splitlines()]
-    assert found["last"] == "16" and cells[1][2] == figure.shown(figure.row(rows, "random", 16, "none", step))
-    assert cells[2][2] == "diverges" and all(len(line) == 8 for line in cells)
+    pair = [figure.row(rows, "random", age, rule, step) for age, rule in ((16, "project"), (0, "none"))]
+    assert found["last"] == "16" and found["random_behind"] == figure.fold(*pair)
     ratios = [figure.behind(rows, "random", age, "project") for age in (4, 16)]
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found["by_age"].splitlines()]
-    assert [line[0] for line in cells] == ["4", "16"] and [line[2] for line in cells] == [f"{r:.2f}" for r in ratios]
-    assert [line[6] for line in cells] == [f"{figure.against(rows, 'random', age):.2f}" for age in (4, 16)]
     assert found["random_project_matches"] == ("0" if ratios[0] > 1.1 else "4" if ratios[1] > 1.1 else "16")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
 from experiments import _contract, _source
@@ -53,6 +54,20 @@ def test_nothing_is_wrong_with_the_gallery(numbers):
     assert _gallery.readme(FIGURES, numbers, _claims.table())[1] == []
 
 
+def test_the_gallery_is_short_and_its_sentences_hold_few_numbers(numbers):
+    text = _gallery.readme(FIGURES, numbers, _claims.table())[0]
+    assert _gallery.unread(text) == [] and _gallery.LENGTH == 6000
+    # What is read counts, wherever it stands; what is not read does not.
+    rest = _gallery.LENGTH - _prose.words(text)
+    assert _gallery.unread(text + "\n\n| word |\n" * rest) == []
+    hidden = "\n<!-- a b -->\n\n![c d](e.png)\n\n```\nf g\n```\n"
+    assert _prose.words(text + hidden) == _prose.words(text)
+    (line,) = _gallery.unread(text + "\n\n| word |\n" * (rest + 1))
+    assert f"{_gallery.LENGTH + 1} words; at most" in line
+    (line,) = _gallery.unread("It is 1.5 ± 0.5 at 3 of 4.\n")
+    assert line.startswith("README.md: 4 numbers: It is")
+
+
 def test_the_committed_gallery_is_what_the_rows_give(numbers):
     assert (FIGURES / "README.md").read_text(encoding="utf-8") == _gallery.readme(FIGURES, numbers, _claims.table())[0]
 
@@ -83,6 +98,45 @@ def test_what_is_drawn_depends_on_rows_alone(path):
     calls = [ast.unparse(node) for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
     unseeded = re.compile(r"random\.|np\.random\.(?!default_rng)|.*default_rng\(\)$|time\.|datetime\.|uuid\.")
     assert [call for call in calls if unseeded.match(call)] == []
+
+
+MAIN = ("staleness", "length", "system", "sigma", "model", "horizon", "schedule", "side")
+"""Columns that figures have on an axis or as lines, the first that varies."""
+
+
+def fewer(tables, columns):
+    """Rows of the first level alone of the first of these columns that varies."""
+    for table in tables:
+        for column in (name for name in columns if name in table and table[name].nunique() > 1):
+            level = table[column].dropna().min()
+            return [one[one[column].isna() | (one[column] == level)] if column in one else one for one in tables]
+    return tables
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(set(_pipeline.names()) - {"claim_map"}))
+def test_changed_rows_give_a_figure_or_one_line_that_says_what_is_missing(name):
+    tables = _pipeline.tables(name)
+    first = _pipeline.script(name).EXPERIMENTS[0]
+    with pytest.raises(InputError, match=f"rows of {first} = 0: must be one or more; make them with"):
+        _pipeline.picture(name, [table.iloc[:0] for table in tables])
+    seeds = ("seed", "replicate", "realization")
+    for columns, function in ((MAIN, _pipeline.picture), (MAIN, _pipeline.numbers), (seeds, _pipeline.picture)):
+        try:
+            function(name, fewer(tables, columns))
+        except InputError as error:
+            assert re.match(r"rows of [\w, ]+ = .*: must be what figure " + name, str(error)), error
+
+
+def test_what_a_script_does_not_find_is_named_with_its_place(monkeypatch):
+    rows = _pipeline.tables("stability")
+    without = [rows[0][rows[0].quantity != "autocorrelation"]]
+    with pytest.raises(InputError, match=r"no quantity autocorrelation.*figure stability draws \(stability.py:\d+\)"):
+        _pipeline.numbers("stability", without)
+    # Where the picture does not say what it was drawn from, the error does.
+    monkeypatch.setattr(_pipeline, "LEVELED", "no such note")
+    with pytest.raises(InputError, match=r"IndexError: .*figure stability draws \(stability.py:\d+\)"):
+        _pipeline.numbers("stability", without)
 
 
 @pytest.mark.parametrize("question", questions())
@@ -175,6 +229,7 @@ FAULTS = {
     "entries/one.md: {c} has no number": change(ONE, "{b} in", "{b} {c} in"),
     "entries/_gallery.md: {one:c} has no number": change(FRAME, "{one:a}", "{one:c}"),
     "entries/_gallery.md: 0.3 in a table": change(FRAME, "Together", "| claim | held | 0.3 and {one:a} |\n\nTogether"),
+    "README.md: 5 numbers: At": change(ONE, "over {b} in", "over {b}, {a} and {b}, {a} in"),
     "one.py: nothing quotes b": change(ONE, "over {b} in", "over some in"),
     "entries/one.md: not in entries/_gallery.md": change(FRAME, "<!-- one.md -->", ""),
     "entries/_gallery.md: two.md twice": change(FRAME, "<!-- one.md -->", "<!-- one.md -->\n<!-- two.md -->"),

@@ -200,13 +200,11 @@ def test_numbers_of_the_gallery_are_those_of_the_rows(ess, learning):
     told = ess_figure.numbers(ess)
     inside = characters(ess)
     inside = inside[inside.inside]
-    for row in inside.itertuples():
-        line = f"| {row.staleness} | {row.ess:.3f} ({row.low:.3f} to {row.high:.3f}) | {row.predicted_ess:.3f} |"
-        assert line in told["table"].splitlines()
+    assert told["levels"] == f"{len(inside)}"
     assert int(told["met"]) == sum(meets(row.low, row.high, row.predicted_ess) for row in inside.itertuples())
     told = learning_figure.numbers(learning)
     for staleness, name in ((0, "char"), (8, "char_stale")):
         own = learning[(learning.model == "char") & (learning.staleness == staleness)]
-        mean = own[own.quantity == "trained"].groupby("update").exact_match.mean().sort_index()
-        assert told[f"{name}_batches_first"].startswith(f"{mean.iloc[0]:.3f} ±")
-        assert told[f"{name}_batches_last"].startswith(f"{mean.iloc[-1]:.3f} ±")
+        mean = own[own.quantity == "held out"].groupby("update").exact_match.mean().sort_index()
+        assert told[f"{name}_held_first"].startswith(f"{mean.iloc[0]:.3f} ±")
+        assert told[f"{name}_held_last"].startswith(f"{mean.iloc[-1]:.3f} ±")

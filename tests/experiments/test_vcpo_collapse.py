@@ -226,8 +226,8 @@ def test_numbers_are_those_of_the_rows_and_the_entry_quotes_them(rows):
     said = figure.numbers(rows)
     share = pick(rows, regime="tokens", quantity="share", statistic="collapsed").value.iloc[0]
     assert said["tokens_collapsed"] == f"{100 * share:.0f} %"
-    far = pick(rows, regime="chain", quantity="auc", group="recovered", statistic="ess", lead=40).value.iloc[0]
-    assert said["chain_ess_recovered"].startswith(f"{far:.2f} (")
+    far = pick(rows, regime="chain", quantity="auc", group="healthy", statistic="ess", lead=40).value.iloc[0]
+    assert said["chain_ess_far"].startswith(f"{far:.2f} (")
     text = (Path(figure.__file__).parent / "entries" / "vcpo_collapse.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\{(\w+)\}", text)) == set(said)
 

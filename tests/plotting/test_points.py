@@ -79,6 +79,14 @@ def test_what_does_not_fit_is_refused(arguments, field):
         points(*arguments)
 
 
+@pytest.mark.parametrize("given", [{"x": None}, {"measured": None}, {"measured": ["a", "b"]}, {"predicted": "ab"}])
+def test_what_cannot_be_drawn_is_named_with_what_can(given):
+    with pytest.raises(checks.InputError, match=r"number|sequence"):
+        points(**{"x": [1, 2], "measured": [1.0, 2.0], **given})
+    with pytest.raises(checks.InputError, match=r"yscale.*linear"):
+        points([1], [1.0], yscale="loglog")
+
+
 def test_a_notebook_shows_it_and_the_package_offers_it():
     assert sim.points is points
     assert points([1], [math.pi])._repr_png_().startswith(b"\x89PNG")

@@ -64,14 +64,32 @@ class _Setting(PolicyPair):
 def _nodes(law: _Law, power: float, turn: float) -> tuple[np.ndarray, float]:
     """Points of the ray t = e^{u + i turn} at equal distances in u; the integrand is dt = t du.
 
-    Below the first point lies less than 1e-14 of the integral, which is at least 1 over the sum of squares. Behind the
-    last point the integrand of even the lightest batch is negligible.
+    With E w = 1 the integrand is at most N^2 (1 + E w^2) t for squares and N t for the largest: below the first point
+    lies less than 1e-14 of the integral. Behind the last point it is at most N^2 phi^{N-2}, which is negligible there.
     """
-    first = -33.0 - 2.0 * math.log(law.samples) - max(0.0, power * float(law.log_weight[-1]))
+    moment = math.log1p(float(np.exp(law.log_mass + power * law.log_weight).sum()))
+    first = -33.0 - 2.0 * math.log(law.samples) - moment
     last = math.log(80.0 / math.cos(turn)) - power * float(law.log_weight[0])
+    if not turn:
+        last = _end(law, power, last)
     # The integrand is analytic up to a quarter turn from the real axis: the error is exp(-2 pi (pi/2 - turn)/step).
     step = 2.0 * math.pi * (math.pi / 2.0 - turn) / 34.0
     return np.arange(first, last + step, step), step
+
+
+def _end(law: _Law, power: float, last: float) -> float:
+    """A point behind which N^2 phi^{N-2} is below e^-40, as phi falls; at most `last`, where even N = 2 is negligible.
+
+    The bound takes t w e^{-tw} <= 1/e, so N^2 counts for all factors beside the power of phi.
+    """
+    w, mass, N = np.exp(power * law.log_weight), np.exp(law.log_mass), law.samples
+    low = -40.0 - power * float(law.log_weight[-1])
+    for _ in range(7):
+        middle = (low + last) / 2.0
+        phi = float(np.exp(-math.exp(middle) * w) @ mass)
+        done = 2.0 * math.log(N) + (N - 2) * math.log(max(phi, 1e-300)) < -40.0
+        low, last = (low, middle) if done else (middle, last)
+    return last
 
 
 def _likely(law: _Law) -> _Law:
