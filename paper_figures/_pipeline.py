@@ -97,6 +97,7 @@ def drawn(name: str, quick: bool = False) -> Drawn:
     module, rows = script(name), tables(name, quick)
     figure = module.draw(*rows)
     checks.require(isinstance(figure, Figure), f"{name}.draw", type(figure).__name__, "a Figure", "return it")
+    _style.key(figure)
     if quick:
         figure.text(0.998, 0.002, "QUICK: few samples", ha="right", va="bottom", fontsize=7, color="#c22f2f")
     notes = origin(name, quick) | {LOOKS: "; ".join(_looks.faults(figure)) or "well"}
