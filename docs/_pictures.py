@@ -54,9 +54,9 @@ def in_flight(found: Results) -> Figure:
     swept(ax, found[2], "wasted_tokens", "measured", scale=100.0)
     edge = knob(found[0], "max_off_policy_steps") * knob(found[0], "batch_size")
     ax.axvline(edge - 8, color=COLORS["muted"], linestyle=":", linewidth=0.9)
-    say(ax, edge - 20, 60, "limit times batch", "muted", ha="right")
+    say(ax, edge - 20, 60, "largest staleness\n× batch size", "muted", ha="right")
     ax.set(xlabel="rollouts in flight", ylabel="tokens wasted (%)", ylim=(-4, 100), xticks=range(0, 769, 128))
-    ax.set_title("The limit acts once limit times batch are in flight")
+    ax.set_title("Rollouts are thrown away only beyond a threshold")
     return figure
 
 
@@ -107,13 +107,13 @@ def overlap_alone(found: Results) -> Figure:
     seconds = [claim.predict({**point, "train_time": float(time)})["step_seconds"] for time in grid]
     ax.plot(grid, 64 * 3600.0 / np.array(seconds), **_style.PREDICTED)
     say(ax, 420, 320, "partial rollouts", "contrast")
-    say(ax, 420, 68, "one step ahead, drained or not", "measured")
+    say(ax, 330, 62, "one step ahead, generators\ndrained (square) or not (triangle)", "measured")
     say(ax, 420, 33, "synchronous", "synchronous")
     ax.set(xscale="log", yscale="log", ylim=(10, 500), xlabel="training time of a batch (s)", ylabel="groups an hour")
     ax.set(yticks=[10, 30, 100, 300], yticklabels=["10", "30", "100", "300"])
     ax.set_xticks([], minor=True)
     ax.set_xticks(times, [f"{time:,.0f}" for time in times])
-    ax.set_title("Overlap hides only the training; long responses remain")
+    ax.set_title("Overlap hides training; only partial rollouts hide long responses")
     return figure
 
 
@@ -128,11 +128,11 @@ def more_generators(found: Results) -> Figure:
         permits = 64 * (bound + 1)
         grid = np.arange(min(slots), max(slots) + 1, 4)
         most = [claim.predict({**point, "places": int(n), "tickets": permits})["groups_per_second"] for n in grid]
-        ax.plot(grid, 3600.0 * np.array(most), **_style.PREDICTED)
-    say(ax, 132, 375, "at most 1 version", "measured")
-    say(ax, 192, 690, "at most 4 versions", "contrast")
+        ax.plot(grid, 3600.0 * np.array(most), label="upper bound", **_style.PREDICTED)
+    say(ax, 132, 375, "staleness at most 1\n(upper bound, not reached)", "measured")
+    say(ax, 192, 690, "staleness at most 4", "contrast")
     ax.set(ylim=(0, 900), xlabel="generator slots", ylabel="groups an hour", xticks=[64, 128, 192, 256])
-    ax.set_title("At a tight bound more generators wait for permits")
+    ax.set_title("At a tight limit more generators bring nothing")
     return figure
 
 
@@ -159,10 +159,10 @@ def kept_cache(found: Results) -> Figure:
         ax.set(xscale="log", xlabel="learning rate of Adam", xticks=rates)
         ax.set_xticks([], minor=True)
         ax.set_xticklabels([f"{rate:g}" for rate in rates])
-    left.set(ylabel="gap to rereading (nats a token)", ylim=(0, None))
-    right.set(ylabel="ESS/N against a reread", ylim=(0, 1.05))
+    left.set(ylabel="log-prob off by the\nold cache (nats a token)", ylim=(0, None))
+    right.set(ylabel="ESS/N, old against\nnew cache", ylim=(0, 1.05))
     right.axhline(1.0, **_style.REFERENCE)
-    left.set_title("A kept cache is another sampler than its weights")
+    left.set_title("Keys and values kept over a weight update change the sampler")
     return figure
 
 
@@ -177,8 +177,8 @@ def not_on_policy(found: Results) -> Figure:
             ax.plot([place + shift - 0.18, place + shift + 0.18], [value, value], **_style.PREDICTED)
     say(ax, 1.05, 0.59, "ESS/N", "measured")
     say(ax, 1.95, 0.11, "mean ratio", "contrast", ha="right")
-    names = ["no mismatch", "temperature 0.9", "top-p 0.9", "noise 0.05"]
-    ax.set(ylim=(0, 1.15), ylabel="share, ratio", xticks=range(4), xticklabels=names, xlim=(-0.5, 3.5))
+    names = ["no mismatch", "temperature 0.9", "top-p 0.9", "logit noise 0.05"]
+    ax.set(ylim=(0, 1.15), ylabel="ESS/N, mean sequence ratio", xticks=range(4), xticklabels=names, xlim=(-0.5, 3.5))
     ax.set_title("ESS is blind to top-p; the mean ratio is blind to temperature")
     return figure
 
@@ -211,10 +211,10 @@ def sequence_weight(found: Results) -> Figure:
     say(left, 280, 1.18, "mean weight", "measured")
     say(left, 280, 0.8, "truncated at 2", "contrast")
     for ax, top in ((left, 1.5), (right, 1.0)):
-        ax.set(xscale="log", ylim=(0, top), xlabel="tokens", xticks=[300, 1000, 3000, 9000])
+        ax.set(xscale="log", ylim=(0, top), xlabel="tokens of a response", xticks=[300, 1000, 3000, 9000])
         ax.set_xticks([], minor=True)
         ax.set_xticklabels(["300", "1,000", "3,000", "9,000"])
-    left.set(ylabel="weight")
+    left.set(ylabel="sequence weight")
     right.set(ylabel="ESS/N")
     left.set_title("The mean weight stays one; truncated mean and ESS fall")
     return figure
@@ -242,6 +242,6 @@ def verdict_on_three(found: Results) -> Figure:
         ax.errorbar([look["difference"]], [place], xerr=apart, color=COLORS["measured"], **_style.MEASURED)
     names = [on["task"]["task"].replace("_", " ") for on in tasks]
     ax.set(yticks=range(len(tasks)), yticklabels=names, ylim=(len(tasks) - 0.4, -0.6))
-    ax.set(xlabel="mean reward at staleness 3, less that at staleness 1")
+    ax.set(xlabel="mean reward at staleness 3 minus that at staleness 1\n(shaded: too small to matter)")
     ax.set_title("Staleness 3 learns less than staleness 1")
     return figure

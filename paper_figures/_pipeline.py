@@ -155,7 +155,7 @@ def drawn(name: str, quick: bool = False) -> Drawn:
     rows = tables(name, quick)
     figure, looks = picture(name, rows)
     if quick:
-        figure.text(0.998, 0.002, "QUICK: few samples", ha="right", va="bottom", fontsize=7, color="#c22f2f")
+        figure.text(0.002, 0.002, "QUICK: few samples", ha="left", va="bottom", fontsize=7, color="#c22f2f")
     notes = origin(name, quick) | {LOOKS: looks, LEVELED: levels(rows)}
     return Drawn(name.replace("-", "_"), figure, numbers(name, rows), notes, page(name, rows))
 
@@ -165,6 +165,7 @@ def picture(name: str, rows: list[Any]) -> tuple[Figure, str]:
     with reading(name, rows):
         figure = script(name).draw(*rows)
     checks.require(isinstance(figure, Figure), f"{name}.draw", type(figure).__name__, "a Figure", "return it")
+    _style.key(figure)
     with reading(name, rows):
         # What has no place on its axes shows when it is laid out.
         return figure, "; ".join(_looks.faults(figure)) or "well"

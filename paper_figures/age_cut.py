@@ -53,8 +53,8 @@ def draw_kept(ax: Axes, rows: Any) -> Axes:
         look = {**_style.MEASURED, "color": shade, "markersize": 2.8}
         ax.errorbar(levels + 0.05, mean, yerr=half, **look)
         ax.text(*spot, f"limit {limit}" if limit == 1 else f"{limit}")
-    ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample (mean lengths)", ylabel="share trained")
-    ax.set_title("An age limit drops long samples")
+    ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length", ylabel="share trained")
+    ax.set_title("A limit on staleness\ndrops long samples")
     return ax
 
 
@@ -68,7 +68,7 @@ def draw_systems(ax: Axes, rows: Any) -> Axes:
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(ylim=(len(CUTS) - 0.5, -0.5), yticks=range(len(CUTS)), yticklabels=list(CUTS.values()), xlim=(0, 1.1))
     ax.set(xlabel="mean length trained / generated")
-    ax.set_title("Systems that wait drop nothing")
+    ax.set_title("Limit 2: some drop (orange),\nothers wait (blue)")
     return ax
 
 

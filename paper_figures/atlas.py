@@ -37,10 +37,11 @@ def draw_progress(ax: Axes, rows: Any) -> Axes:
         rare = (cells.largest > RARE).to_numpy()
         ax.plot(cells.progress[rare], place[rare], "o", color=shade, mfc="white", markersize=4, zorder=5)
     ax.axvline(0.0, **_style.REFERENCE)
-    ax.set(xlim=(-1.03, 1.03), ylim=(len(SHOWN) - 0.5, -0.5), xlabel="progress of one step (1: exact gradient)")
+    ax.set(xlim=(-1.03, 1.03), ylim=(len(SHOWN) - 0.5, -0.5))
+    ax.set_xlabel("progress of one step along the gradient (fresh exact: 1, away: below 0; hollow: rare batches)")
     ax.set_yticks(range(len(SHOWN)), SHOWN)
     ax.tick_params(axis="y", length=0)
-    ax.set_title("One step: token ratios keep direction, clips and sequence ratios lose it")
+    ax.set_title("At staleness 16 token ratios keep direction; sequence ratios and clips lose it")
     return ax
 
 

@@ -12,7 +12,10 @@ from asyncsim.plotting import _style
 from paper_figures import _script
 
 EXPERIMENTS = ("cartpole_staleness",)
-ANCHORS = {"none": "Recomputed anchor: return falls", "behavior": "Behavior anchor: return stays"}
+ANCHORS = {
+    "none": "Clip around recomputed\nlog-probs: return falls",
+    "behavior": "Clip around recorded\nlog-probs: return holds better",
+}
 LARGEST = 500.0
 """Return of an episode that is never lost."""
 

@@ -28,7 +28,7 @@ def draw_shares(ax: Axes, own: Any, arms: dict[str, dict[str, Any]], dashed: tup
         mine = own[own.arm == arm]
         points(ax, mine.signal, mine, markersize=3.6, **look)
     ax.set_xscale("log")
-    ax.set_xlabel("energy of mean gradient / of noise")
+    ax.set_xlabel("squared norm of mean gradient / of noise")
 
 
 def draw_known(ax: Axes, rows: Any) -> None:
@@ -38,11 +38,11 @@ def draw_known(ax: Axes, rows: Any) -> None:
     draw_shares(ax, own[own.dimension == 1], {"before": {"color": DARK, "marker": "v"}}, ("before",))
     looks = {"before": {"color": DARK, "marker": "s"}, AFTER: {"color": LIGHT, "marker": "D"}}
     draw_shares(ax, own[own.dimension == spread], looks, ("before", AFTER))
-    ax.set(ylim=(0.0, 1.12), ylabel="share left of the step")
-    ax.text(0.009, 1.05, "before, one coordinate", color=DARK, fontsize=7)
-    ax.text(2.5, 0.8, f"before,\n{spread} coordinates", color=DARK, fontsize=7, ha="right", va="center")
+    ax.set(ylim=(0.0, 1.12), ylabel="share left of the step\nalong the mean gradient")
+    ax.text(0.009, 1.05, "before Adam, one coordinate", color=DARK, fontsize=7)
+    ax.text(1.2, 0.8, f"before Adam,\n{spread} coordinates", color=DARK, fontsize=7, ha="right", va="center")
     ax.text(0.009, 0.42, "after Adam", color=LIGHT, fontsize=7)
-    ax.set_title("Half removed: Adam undoes it\nwhere the signal is strong")
+    ax.set_title("Half projected away: Adam\nundoes it on strong signals")
 
 
 def draw_previous(ax: Axes, rows: Any) -> None:
@@ -53,7 +53,7 @@ def draw_previous(ax: Axes, rows: Any) -> None:
     ax.set(yscale="log", ylim=(2e-4, 2.0))
     ax.text(0.012, 0.45, "without momentum", color=LIGHT, fontsize=7)
     ax.text(0.012, 0.012, f"momentum {MOMENTUM}", color=LIGHT, fontsize=7)
-    ax.set_title("All removed after Adam: with\nmomentum, little is left")
+    ax.set_title("All of the last step projected away\nafter Adam: momentum leaves little")
 
 
 def draw(rows: Any) -> Figure:

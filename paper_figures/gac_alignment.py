@@ -44,12 +44,11 @@ def draw_training(ax: Axes, rows: Any) -> None:
             ax.plot([late, last], [steady("gaussian", tau, LARGE)] * 2, zorder=4, **_style.PREDICTED)
     ax.text(60, 0.78, f"staleness {LATE}", color=ramp(LATE, LATE), fontsize=7)
     ax.text(60, -0.3, "synchronous", color=ramp(0, LATE), fontsize=7)
-    ax.text(1.1, 0.86, "predicted", fontsize=7)
     zero(ax, 2000)
     ax.set_xscale("log")
     ax.set(xlim=(1, 1500), xticks=[1, 10, 100, 1000], xticklabels=["1", "10", "100", "1000"])
     ax.set(xlabel="updates of training", ylabel="correlation of consecutive gradients")
-    ax.set_title("Early in training, synchronous\ngradients align as well")
+    ax.set_title("Early in training, synchronous\ngradients align too")
 
 
 def draw_steady(ax: Axes, rows: Any) -> None:
@@ -65,8 +64,8 @@ def draw_steady(ax: Axes, rows: Any) -> None:
     ax.text(0.05, -0.3, "synchronous", color=ramp(0, LATE), fontsize=7)
     zero(ax, 0.95)
     ax.set(xlim=(0.0, 1.25), xticks=[0.0, 0.2, 0.4, 0.6, 0.8])
-    ax.set_xlabel(f"learning rate / limit at staleness {LATE}")
-    ax.set_title("At the optimum, only stale ones do,\nstrongly only near the limit")
+    ax.set_xlabel(f"learning rate / stability limit at staleness {LATE}")
+    ax.set_title("At the optimum, only stale gradients\nalign, strongly only near the limit")
 
 
 def draw(rows: Any) -> Figure:

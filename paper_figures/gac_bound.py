@@ -83,7 +83,7 @@ def ratios(ax: Axes, own: Any, task: str, filled: bool = True) -> None:
     color = _style.COLORS["stale"]
     look = {"color": color, "marker": MARKS[task], "mfc": color if filled else "white"}
     points(ax, range(len(ages)), shown, joined=True, **look)
-    ax.axhline(1.0, **_style.PREDICTED)
+    ax.axhline(1.0, label="upper bound", **_style.PREDICTED)
     ax.set(ylim=(0.0, 1.15), xticks=range(len(ages)), xticklabels=ages)
 
 
@@ -102,7 +102,7 @@ def draw_arrival(ax: Axes, own: Any) -> None:
     ax.text(0.1, 0.53, "quadratic", fontsize=7)
     ax.text(0.1, 0.17, "bandit", fontsize=7)
     ax.set_xlabel("mean staleness (updates)")
-    ax.set_title("Random delays:\nat most half of it")
+    ax.set_title("Random delays: at most\nhalf of the upper bound")
 
 
 def draw(rows: Any) -> Figure:
@@ -114,12 +114,11 @@ def draw(rows: Any) -> Figure:
         draw_constant(first, own, "quadratic")
         draw_constant(second, own, "bandit")
         draw_arrival(third, own[own.schedule == "arrival"])
-        first.set_title("Quadratic: attained\nat staleness 0, 1")
-        second.set_title("Bandit: slack, as\nnoise vanishes")
+        first.set_title("Quadratic: bound is\nmet at staleness 0, 1")
+        second.set_title("Bandit: far below\nthe upper bound")
         first.set_ylabel("average squared gradient /\nits upper bound")
-        first.text(0.0, 1.04, "upper bound", fontsize=7)
-        first.text(6.2, 0.62, "largest allowed", fontsize=7, ha="right")
-        first.text(6.2, 0.3, "small learning rate", fontsize=7, ha="right")
+        first.text(6.2, 0.56, "largest allowed\nlearning rate", fontsize=7, ha="right")
+        first.text(6.2, 0.3, "a quarter of it", fontsize=7, ha="right")
     return figure
 
 

@@ -62,7 +62,6 @@ def draw_constant(ax: Axes, rows: Any) -> None:
         points(ax, own.fraction, own, color=color, marker=marker)
         name = f"staleness {tau}" if tau else "synchronous"
         ax.text(1.03, known[-1], name, color=color, fontsize=7, va="center")
-    ax.text(0.3, -0.5, "predicted", fontsize=7, ha="right")
     zero(ax, 1.0)
     ax.set(xlabel="learning rate / largest stable one", xlim=(0.0, 1.5), xticks=[0.0, 0.25, 0.5, 0.75, 1.0])
     ax.set_ylabel("correlation of consecutive gradients")
@@ -78,10 +77,10 @@ def draw_same_step(ax: Axes, rows: Any) -> None:
         ax.plot([edge, edge], [-0.6, 1.0], **{**_style.REFERENCE, "color": color})
         ax.text(*place, name, color=color, fontsize=7, ha="right" if schedule == "fixed" else "left")
     edges = [_gac.boundary(schedule, LATE) for schedule in OTHERS]
-    ax.text(np.mean(edges), -0.75, "stability limits", color=_style.COLORS["muted"], fontsize=7, ha="center")
+    ax.text(np.mean(edges), -0.75, "stability limits of each", color=_style.COLORS["muted"], fontsize=7, ha="center")
     zero(ax, 0.48)
     ax.set(xlabel="learning rate × curvature", xlim=(0.0, 0.48))
-    ax.set_title("At one learning rate, varying\nstaleness aligns them less")
+    ax.set_title("At one learning rate, varying\nstaleness aligns gradients less")
 
 
 def draw(rows: Any) -> Figure:

@@ -17,9 +17,9 @@ from paper_figures._gac_points import points
 
 EXPERIMENTS = ("gac_control",)
 TITLES = {
-    "fixed": "Exact rewards: wider\nrange, never as good",
-    "random": "Noisy rewards:\nno gain",
-    "stiff": "Stiff quadratic: wider\nrange, never as good",
+    "fixed": "Exact rewards: never\nas good as synchronous",
+    "random": "Noisy rewards: best\nregret not better",
+    "stiff": "Stiff quadratic: never\nas good as synchronous",
 }
 LOOK: dict[str, dict[str, Any]] = {
     "synchronous": {"color": _style.COLORS["synchronous"], "marker": "*"},
@@ -28,10 +28,10 @@ LOOK: dict[str, dict[str, Any]] = {
     "skip": {"color": _style.COLORS["muted"], "marker": "D", "mfc": "white"},
 }
 LABEL = {
-    "synchronous": ("random", 2**3.3, 2.1e-3, "synchronous"),
-    "none": ("stiff", 2**-2.9, 1.5e3, "no control"),
-    "project": ("stiff", 2**-2.9, 9e1, "projection"),
-    "skip": ("stiff", 2**-2.9, 3.2e2, "projection, skipping"),
+    "none": ("fixed", 2**2.1, 2e-6, "no control"),
+    "project": ("fixed", 2**2.1, 5e-7, "projection"),
+    "skip": ("fixed", 2**2.1, 1.25e-7, "projection or skip"),
+    "synchronous": ("fixed", 2**2.1, 3e-8, "synchronous"),
 }
 """Where the name of each arm stands: panel, place and words."""
 STEPS = {"fixed": (5e-9, 1e2), "random": (1.8e-3, 0.2), "stiff": (0.1, 2e4)}
@@ -81,7 +81,8 @@ def draw_steps(ax: Axes, rows: Any, task: str, staleness: int) -> None:
     ax.axvline(boundary(task, staleness), **_style.PREDICTED)
     for arm, (panel, x, y, name) in LABEL.items():
         if panel == task:
-            ax.text(x, y, name, color=LOOK[arm]["color"], fontsize=7)
+            ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+            ax.text(x, y, name, color=LOOK[arm]["color"], fontsize=7, bbox=ground)
 
 
 def draw(rows: Any) -> Figure:
@@ -94,9 +95,11 @@ def draw(rows: Any) -> Figure:
         panels = figure.subplots(1, 3)
         for ax, task in zip(panels, TITLES, strict=True):
             draw_steps(ax, rows, task, staleness)
-        panels[0].set_ylabel(f"final regret at staleness {staleness}")
+        panels[0].set_ylabel(f"final regret at staleness {staleness},\nsynchronous at 0")
         limit = boundary("fixed", staleness)
-        panels[0].text(1.1 * limit, 2.0, "predicted limit,\nno control", fontsize=7)
+        panels[0].text(1.1 * limit, 2.0, "stability limit,\nno control", fontsize=7)
+        panels[0].text(2**7.6, 3e-8, "best", color=LOOK["synchronous"]["color"], fontsize=7, ha="right")
+        panels[2].text(2**-2.9, 1.1e3, "diverged", color=LOOK["none"]["color"], fontsize=7)
     return figure
 
 

@@ -19,16 +19,16 @@ LATE, LARGEST = made.LATE, 16
 SHOWN = {1: "D", 4: "^", 8: "o", 16: "s"}
 """Marks of the levels of staleness."""
 NAMES = {
-    "synchronous, large step": "synchronous, 0.7 of its limit",
+    "synchronous, large step": "synchronous, 0.7 of the stability limit",
     "synchronous, same step": "synchronous, lower learning rate",
     "synchronous, momentum": "synchronous, momentum 0.9",
     "batch used 4 times": "synchronous, batches used 4 times",
     "in turn": f"sawtooth 0–{LATE}",
     "random": f"random 0–{LATE}",
-    "batch used twice": "batches used twice, built to mislead",
-    "stale": f"staleness {LATE}, 0.7 of its limit",
-    "stale, small step": f"staleness {LATE}, 0.3 of its limit",
-    "stale, flat modes": f"staleness {LATE}, flat directions",
+    "batch used twice": "batches used twice, chosen to mislead",
+    "stale": f"staleness {LATE}, 0.7 of the stability limit",
+    "stale, small step": f"staleness {LATE}, 0.3 of the stability limit",
+    "stale, flat modes": f"staleness {LATE}, some directions flat",
     "stale, momentum": f"staleness {LATE}, momentum 0.9",
     "stale, learning": f"staleness {LATE}, still learning",
 }
@@ -51,8 +51,8 @@ def draw_correlogram(ax: Axes, rows: Any) -> None:
         points(ax, one.lag, scaled, color=color, marker=SHOWN[tau], markersize=2.6)
         ax.text(made.LAGS + 1.0, base, f"staleness\n{tau}", color=color, fontsize=7, va="center")
     ax.set(xlabel="lag (updates)", xlim=(0.3, made.LAGS + 8), xticks=[1, 4, 8, 16, 24])
-    ax.set(ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15), yticks=[], ylabel="autocorrelation / its largest")
-    ax.set_title("Autocorrelation falls most right\nafter lag = staleness (shaded)")
+    ax.set(ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15), yticks=[], ylabel="autocorrelation of gradients\n(each scaled)")
+    ax.set_title("Autocorrelation drops to its opposite\nright after lag = staleness (shaded)")
 
 
 def draw_reading(ax: Axes, rows: Any) -> None:
@@ -71,8 +71,8 @@ def draw_reading(ax: Axes, rows: Any) -> None:
     ax.set_xscale("log")
     ax.set(xticks=[30, 100, 300, 1000, 3000], xticklabels=["30", "100", "300", "1000", "3000"])
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates watched", ylabel="share read right")
-    ax.set_title("Where the checks pass, enough\nupdates give the staleness")
+    ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="replicates with the right staleness")
+    ax.set_title("Enough updates give\nthe staleness")
 
 
 def passed(rows: Any) -> Any:
@@ -91,12 +91,18 @@ def draw_passed(ax: Axes, rows: Any) -> None:
         ax.plot([0.0, row.value], [-line, -line], color=color, linewidth=2.0)
         ax.errorbar(row.value, -line, xerr=reach, **{**_style.MEASURED, "color": color, "capsize": 0})
     names = list(NAMES)
-    ax.text(0.9, -names.index(FOOLED) + 0.25, "wrong readings", fontsize=7, ha="right", color=_style.COLORS["violated"])
-    ax.text(0.9, -names.index("stale") - 0.5, "right readings", fontsize=7, ha="right", va="center",
+    ax.text(
+        0.9, -names.index(FOOLED) + 0.25, "wrong staleness", fontsize=7, ha="right", color=_style.COLORS["violated"]
+    )
+    ax.text(0.9, -names.index("stale") - 0.5, "right staleness", fontsize=7, ha="right", va="center",
             color=_style.COLORS["held"])  # fmt: skip
-    ax.set(xlim=(-0.02, 1.02), ylim=(0.5 - len(NAMES), 0.6), xlabel="share of replicates that pass the checks")
+    ax.set(
+        xlim=(-0.02, 1.02),
+        ylim=(0.5 - len(NAMES), 0.6),
+        xlabel="replicates with one drop to the opposite sign, clear of noise",
+    )
     ax.set_yticks([-line for line in range(len(NAMES))], list(NAMES.values()))
-    ax.set_title("The checks pass in settled, plain descent of equal curvatures")
+    ax.set_title("Only settled plain descent shows the drop")
 
 
 def draw(rows: Any) -> Figure:

@@ -57,7 +57,7 @@ def draw_tuned(ax: Axes, rows: Any) -> None:
     ax.set(ylim=(0.0, 1.2 * float(tuned.high.max())), xticks=range(len(ages)), xticklabels=ages)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("staleness (updates)")
-    ax.set_title("At tuned ones staleness costs nothing,\nand projection cannot help")
+    ax.set_title("Tuned learning rates: staleness costs\nnothing, projection cannot help")
 
 
 def draw(rows: Any) -> Figure:

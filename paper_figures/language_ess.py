@@ -36,14 +36,12 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     ax.fill_between(known.staleness, known.predicted_low, known.predicted_high, color=color, alpha=0.12, linewidth=0)
     reach = [own.ess - own.low, own.high - own.ess]
     ax.errorbar(own.staleness, own.ess, yerr=reach, color=color, **_style.MEASURED)
-    for middle in known.iloc[len(known) // 2 :].head(1).itertuples():
-        ax.text(1.1 * middle.staleness, middle.predicted_ess + 0.03, "predicted")
     ax.set_xscale("log", base=2)
     levels = sorted(own.staleness.unique())
     ax.set(xlabel="staleness (updates)", ylabel="ESS / answers", ylim=(0.0, 1.06), xticks=levels)
     ax.set_xticklabels([str(level) for level in levels])
     ax.minorticks_off()
-    ax.set_title("One update predicts the ESS of stale answers, if rewards are random")
+    ax.set_title("One update of a language model predicts the ESS of its stale answers")
     return ax
 
 

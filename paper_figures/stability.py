@@ -130,8 +130,8 @@ def draw(rows: Any) -> Figure:
         draw_boundary(left, steps)
         draw_correlations(right, lags, predicted)
         draw_difference(below_right, lags, predicted)
-        left.set_title("Staler gradients need smaller steps")
-        right.set_title("Their correlation flips at the staleness")
+        left.set_title("Staler gradients need\nsmaller learning rates")
+        right.set_title("Their correlation flips past\nlag = staleness")
     return figure
 
 

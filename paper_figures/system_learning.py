@@ -16,7 +16,7 @@ from paper_figures import _script
 EXPERIMENTS = ("system_frontier",)
 ETAS = (0, 1, 4, 16)
 """Allowances of areal; 0 is the synchronous system."""
-TITLES = {"long tails": "Long tails: asynchrony is faster", "slow trainer": "Slow trainer: slower at best"}
+TITLES = {"long tails": "Long tails: asynchrony is faster", "slow trainer": "Slow trainer: asynchrony is slower"}
 
 
 def hours(rows: Any, regime: str, eta: int) -> np.ndarray:
@@ -39,7 +39,7 @@ def draw_hours(ax: Axes, rows: Any, regime: str) -> Axes:
         x = x * 1.06 ** (place - 1.5)
         ax.plot(x, mean, color=shade, linewidth=0.9)
         look = {**_style.MEASURED, "marker": "o" if eta else "*", "color": shade}
-        ax.errorbar(x, mean, yerr=half, label=rf"$\eta = {eta}$" if eta else "synchronous", **look)
+        ax.errorbar(x, mean, yerr=half, label=f"allowance {eta}" if eta else "synchronous", **look)
     ax.set(xscale="log", yscale="log", xlabel="learning rate", title=TITLES[regime])
     ax.set(xticks=system_frontier.STEPS, xticklabels=[f"{step:g}" for step in system_frontier.STEPS])
     ax.set(ylim=(0.07, 8), yticks=[0.1, 1], yticklabels=["0.1", "1"], xlim=(0.2, 20))

@@ -65,7 +65,9 @@ def draw_speed(ax: Axes, rows: Any, train_time: float) -> Axes:
     curve = [predicted("synchronous", s, train_time) / predicted("open loop", s, train_time) for s in fine]
     ax.plot(fine, curve, zorder=1, **_style.PREDICTED)
     ax.plot([0.0, SPREAD], [1.0, 1.0], **_style.REFERENCE)
-    ax.set(xlabel=r"spread of lengths $\sigma$", ylim=(0.0, 11.5), xlim=(-0.05, 2.35), xticks=[0, 0.5, 1, 1.5])
+    ax.set(
+        xlabel=r"spread $\sigma$ of log-normal lengths", ylim=(0.0, 11.5), xlim=(-0.05, 2.35), xticks=[0, 0.5, 1, 1.5]
+    )
     ax.set_title(TRAINING[train_time])
     return ax
 
@@ -77,7 +79,7 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2, sharey=True)
         for ax, train_time in zip(axes, TRAINING, strict=True):
             draw_speed(ax, rows, train_time)
-        axes[0].set_ylabel("times as fast as synchronous")
+        axes[0].set_ylabel("throughput / synchronous")
     return figure
 
 

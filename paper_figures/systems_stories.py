@@ -72,10 +72,10 @@ def draw_survival(ax: Axes, rows: Any) -> Axes:
     ax.plot(*stragglers(systems_stories.HEAVY[KIND]), **_style.PREDICTED, zorder=4)
     ax.axvline(4.0, **_style.REFERENCE)
     ax.text(30, 6e-3, "areal", color=_style.COLORS["measured"])
-    ax.text(9.5, 2.5e-5, "bounded", color=_style.COLORS["muted"])
+    ax.text(9.5, 2.5e-5, "limited\none by one", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
     ax.set(xticks=[1, 4, 10, 40, 200], xticklabels=["1", "4", "10", "40", "200"], ylabel="P(staleness $\\geq k$)")
-    ax.set_title("A mean of 4 bounds no straggler")
+    ax.set_title("A mean of 4 lets stragglers\ngrow very stale")
     return ax
 
 
@@ -97,8 +97,13 @@ def draw_price(ax: Axes, rows: Any) -> Axes:
             )
     ax.text(14, 0.94, "nemo_rl, torchtitan\nand verl wait", color=_style.COLORS["muted"], va="top")
     ax.axhline(1.0, zorder=1, **_style.REFERENCE)
-    ax.set(xlim=(0, 108), ylim=(0, 1.15), xlabel="speed, % of the trainer's", ylabel="mean length trained / generated")
-    ax.set_title("Bounds cost speed or long samples")
+    ax.set(
+        xlim=(0, 108),
+        ylim=(0, 1.15),
+        xlabel="throughput, % of a busy trainer",
+        ylabel="mean length trained / generated",
+    )
+    ax.set_title("Limits cost speed or\nlong samples")
     return ax
 
 

@@ -74,13 +74,13 @@ def draw(rows: Any) -> Figure:
                 draw_panel(ax, own, quantity)
         cap = cut.cap.iloc[0]
         grid[0, 0].set_title("Full ratios: OPOB has less variance")
-        grid[0, 1].set_title(f"Ratios cut at {cap:g}: the same")
+        grid[0, 1].set_title(f"Ratios cut at {cap:g}: it has less, too")
         grid[1, 0].set_title("… and keeps progress longer")
-        grid[1, 1].set_title("… and it still points the right way")
+        grid[1, 1].set_title("… and a batch mean points away")
         grid[0, 0].set_ylabel("variance of the gradient\n(batch mean: 100 %)")
         grid[1, 0].set_ylabel("progress (exact gradient: 1)")
         look.say(grid[0, 0], 9.0, 1.5, "batch mean", look.COLOR["stale"])
-        look.say(grid[0, 0], 19.0, 2e-3, "OPOB (VCPO)", look.COLOR["controlled"])
+        look.say(grid[0, 0], 8.0, 2e-3, "OPOB (VCPO's baseline)", look.COLOR["controlled"])
         look.say(grid[0, 0], 26.5, 0.2, "best constant", look.COLOR["muted"])
         look.say(grid[1, 1], 0.0, -0.15, "below 0: away", look.COLOR["muted"])
     return figure

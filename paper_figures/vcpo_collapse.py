@@ -67,8 +67,10 @@ def draw(rows: Any) -> Figure:
             draw_aligned(ax, rows, statistic)
         for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
             draw_areas(ax, rows, regime)
-        grid[1, 0].set(ylabel="AUC, collapsing or healthy", title="Chain: ESS marks them, its drop does not")
-        grid[1, 1].set_title("Tokens: ESS hardly marks them")
+        grid[1, 0].set(
+            ylabel="AUC, collapsing or healthy", title="Chain: low ESS predicts collapse,\na drop of ESS does not"
+        )
+        grid[1, 1].set_title("Tokens: ESS hardly\npredicts collapse")
         look.say(grid[0, 0], -70, 0.62, "collapsing", GROUPS["collapsing"]["color"])
         look.say(grid[0, 0], -70, 0.92, "healthy", GROUPS["healthy"]["color"])
         for x, y, text, name in (

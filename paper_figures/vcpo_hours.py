@@ -44,8 +44,8 @@ def draw_staleness(ax: Axes, rows: Any) -> None:
     ax.set_title(f"The gain in hours is largest near staleness {PAPER}, with or without VCPO")
     look.say(ax, 5.0, 2.75, "updates an hour", look.COLOR["muted"])
     look.say(ax, 1.0, limit + 0.2, "dashed: predicted limit")
-    look.say(ax, 5.0, 2.15, "hours, VCPO", look.COLOR["controlled"])
-    look.say(ax, 2.4, 1.45, "hours, truncated IS", look.COLOR["stale"])
+    look.say(ax, 5.0, 2.15, "hours to the target, VCPO", look.COLOR["controlled"])
+    look.say(ax, 2.4, 1.45, "hours to it, truncated IS", look.COLOR["stale"])
 
 
 def draw_map(ax: Axes, rows: Any, train: float) -> None:
@@ -56,7 +56,7 @@ def draw_map(ax: Axes, rows: Any, train: float) -> None:
         found = [(s + shift, gain(rows, {**machine(s, train), "staleness": PAPER, "method": name})) for s in known]
         errors(ax, found, **style)
     ax.set(xlim=(-0.15, 1.65), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of lengths")
-    ax.set_title(f"Training: {train:g} × mean length")
+    ax.set_title(f"Training takes {train:g} ×\na mean response")
 
 
 def draw(rows: Any) -> Figure:

@@ -34,7 +34,7 @@ def draw_gains(ax: Axes, rows: Any) -> None:
             look.points(ax, [y + 0.2 * (which - (len(places) - 1) / 2)], own, sideways=True, **style)
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(ylim=(3.6, -0.6), xlim=(-0.1, 0.2))
-    ax.set_xlabel("return at the end: VCPO minus VCPO with these factors")
+    ax.set_xlabel("final return: VCPO minus VCPO with these learning-rate factors (right: VCPO better)")
     look.ticks(ax.yaxis, range(len(AGAINST)), AGAINST.values())
     ax.tick_params(axis="y", length=0)
 
@@ -46,7 +46,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.0)
         ax = figure.subplots()
         draw_gains(ax, rows)
-        ax.set_title("A constant, the mean of VCPO's factors while learning, does as well")
+        ax.set_title("VCPO's learning rate need not follow each batch: a constant does as well")
         for which, (staleness, horizon) in enumerate(places):
             late = f", {horizon} updates (hollow)" if horizon > places[0][1] else ""
             y = 0.24 * (which - (len(places) - 1) / 2)

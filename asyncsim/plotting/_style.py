@@ -13,7 +13,9 @@ from typing import Any
 
 from matplotlib import colormaps, rc_context, style
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.base import checks, files, notation
 
@@ -166,7 +168,22 @@ def label(name: str) -> str:
 
 def staleness(share: float) -> tuple[float, float, float, float]:
     """The color of staleness, from none (0) to the largest in a picture (1); nothing else has colors of this ramp."""
-    return colormaps["YlOrRd"](0.12 + 0.78 * share)
+    return colormaps["YlOrRd"](0.25 + 0.65 * share)
+
+
+def key(figure: Figure) -> None:
+    """Say once below the panels what dashes and bars are: predictions, unless their label says another word."""
+    lines = [line for ax in figure.axes for line in ax.lines if line.get_linestyle() == "--"]
+    words = [str(line.get_label()) for line in lines]
+    said: dict[str, Any] = {}
+    for word in words:
+        said["predicted" if word.startswith("_") else word] = Line2D([], [], **PREDICTED)
+    bars = [each for ax in figure.axes for each in ax.containers if isinstance(each, ErrorbarContainer)]
+    if bars:
+        said["95 % interval"] = Line2D([], [], color=COLORS["muted"], marker="|", markersize=9, linestyle="none")
+    if said:
+        look = {"handlelength": 2.2, "fontsize": 7.0, "frameon": False, "labelcolor": COLORS["muted"]}
+        figure.legend(said.values(), said.keys(), loc="outside lower right", ncols=len(said), **look)
 
 
 def note(ax: Axes, text: str) -> None:
