@@ -110,14 +110,14 @@ def _one(case: Case) -> str | None:
 )
 @finds(
     "note",
-    "the lag is invisible",
+    "staleness is invisible",
     "right for anchor='proximal'; say so beside results",
     where=lambda case: "behavior" not in case.like_reads,
 )
 def _unused(case: Case) -> str | None:
     if "behavior" in case.reads or not case.reads or case.other_anchor or case.swapped:
         return None
-    return "other behavior log-probs change nothing: in the first update of a batch the lag is invisible"
+    return "other behavior log-probs change nothing: in the first update of a batch staleness is invisible"
 
 
 @finds(
@@ -299,7 +299,7 @@ def _halves(case: Case) -> str | None:
 @finds(
     "bug",
     "ratio to the snapshot in place of behavior",
-    "hand over the sampler's log-probs: the lag is invisible to the snapshot",
+    "hand over the sampler's log-probs: staleness is invisible to the snapshot",
 )
 def _swapped(case: Case) -> str | None:
     return f"with pi_prox in place of mu every token is that of {case.swapped}" if case.swapped else None

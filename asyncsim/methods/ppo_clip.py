@@ -44,7 +44,7 @@ def ppo_clip(
     low, high = band(low, high)
     clip = Clip(low, high)
     if dual is not None:
-        ceiling = knob("dual", dual, "a ceiling up to 1 would stop unchanged tokens; use 3", 1.0, open_low=True)
+        ceiling = knob("dual", dual, "an upper bound up to 1 would stop unchanged tokens; use 3", 1.0, open_low=True)
         clip = DualClip(low, high, ceiling)
     bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
     return Method(

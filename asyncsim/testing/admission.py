@@ -130,7 +130,7 @@ def controllers(
     ({'batch_size': 4, 'max_staleness': 1.0, 'max_concurrent': None, 'batches_per_publish': 1}, 8)
     """
     for name in returns:
-        checks.one_of("returns", name, RETURNS, "say when the tickets of trained groups return")
+        checks.one_of("returns", name, RETURNS, "say when the permits of trained groups return")
     checks.integer("batch", batch, 1, "give the largest batch, in groups", 1000)
     least = int(returns != () and set(returns) == {"dequeue"})
     checks.integer("staleness", staleness, least, "give the largest staleness, in publishes", 1000)

@@ -45,7 +45,7 @@ class _Setting(_engines.Engines):
         poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
         least = 1 if poisson_stream else _PLACES_PER_GROUP * groups
         checks.require(
-            places >= least, "places", places, f">= {least}", "completions of few places are no Poisson stream"
+            places >= least, "places", places, f">= {least}", "completions of few generator slots are no Poisson stream"
         )
         busy = self.busy = self.train_time * places / (seconds * groups)
         largest = _BUSIEST if poisson_stream else _MODERATE
@@ -94,7 +94,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/cap-idle",
-    statement="with C places the slower side, mean staleness is C/P + rho, and what waits by chance, whatever the cap",
+    statement="with C slower generator slots mean staleness is C/P + rho, and what waits by chance, whatever the cap",
     kind="expectation",
     status="asymptotic",
     point=_Setting,

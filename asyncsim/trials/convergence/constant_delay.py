@@ -31,5 +31,5 @@ trial = Trial(
     effect=0.05,
     through="loop",
     elsewhere=({"updates": 7, "start": 2.0},),
-    loose=frozenset({"noise of several updates of delay"}),
+    loose=frozenset({"noise of staleness above 1"}),
 )
