@@ -287,8 +287,9 @@ def from_file(field: str, place: str) -> Law:
 
     A factor behind the column changes its unit: `delays.csv:reward_ms*0.001` has seconds of a column of milliseconds.
     Lengths in tokens go with a speed in tokens a second, the setting `rate` of a system's model; a column of seconds
-    goes with its default, rate 1. Raises `InputError` for a file that is missing, damaged or too big, a column that it
-    lacks, numbers that are missing or not positive, more than `MANY` of them, and a factor that is not positive.
+    goes with its default, rate 1. Raises `InputError` for a file that is missing, damaged or too big, and a column that
+    it lacks. Also for numbers that are missing, not positive or more than `MANY`, and a factor that is not
+    positive.
     """
     column, numbers = _column(field, place)
     remedy = "drop rows without a number, and write a delay of zero as the smallest that was resolved"

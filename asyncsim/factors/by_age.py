@@ -36,10 +36,10 @@ def drop_stale(limit: Any = 8.0, of: str = "head") -> DropStale:
 
     Mask by age: c_t -> c_t [d <= limit], d the staleness in versions of the token or of the sequence's oldest one.
 
-    Staleness is the version that is trained minus the one that drew the token; "head" is the largest over the sequence,
-    the age of its start where weights only move forward. Denominators still count what is dropped, unlike a queue
-    that throws old samples away and fills the batch with others. A token of unknown age is dropped, with "head" its
-    whole sequence, and the trace reports the share of such tokens as `unknown_staleness`. What is kept leans to short
+    Staleness is the version that is trained minus the one that drew the token; "head" is the largest over the sequence:
+    that of its start where weights only move forward. Denominators still count what is dropped, unlike a queue that
+    throws old samples away and fills the batch with others. A token of unknown age is dropped, with "head" its whole
+    sequence, and the trace reports the share of such tokens as `unknown_staleness`. What is kept leans to short
     sequences wherever long ones are older.
 
     Arguments: `limit` >= 0 in versions (or one per replicate; the default is ours); `of`, "head" or "token". Returns a

@@ -67,8 +67,8 @@ class Admission:
     """Settings of a controller, the law that `make()` follows, and one run of events to try a controller on.
 
     P = `batch_size` groups, eta = `max_staleness` publishes, C = `max_concurrent` groups or None, S =
-    `batches_per_publish`; `losses`, groups that it can lose between two publishes (None: any number); `returns`, when
-    tickets return; `events`, each with a number of groups; `mistake`, what is wrong with the law ("": nothing).
+    `batches_per_publish`. `losses`, groups that it can lose between two publishes (None: any number); `returns`, when
+    permits return. `events`, each with a number of groups; `mistake`, what is wrong with the rule ("": nothing).
     """
 
     batch_size: int

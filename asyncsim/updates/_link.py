@@ -42,9 +42,9 @@ class Record:
 class Link(Protocol):
     """One transformation with explicit state; one that reads the policy's outputs names them in `outputs`.
 
-    Optional: `lost(state, flag)`, the state of replicates whose update was skipped because their direction was lost
-    (not finite), for links that compare directions; `numbered(replicates)`, the same link for replicates with these
-    global numbers, for links that draw.
+    Optional, for links that compare directions: `lost(state, flag)`, the state of replicates whose update was skipped
+    because their direction was not finite. For links that draw: `numbered(replicates)`, the same link for replicates
+    with these global numbers.
     """
 
     def init(self, parameters: Tensor) -> State: ...

@@ -1,4 +1,4 @@
-"""Adam: step by first over root of second moment, bias-corrected."""
+"""Adam: first over root of second moment, bias-corrected, times the learning rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multiply by a step size."""
+"""Multiply by a learning rate."""
 
 from __future__ import annotations
 

@@ -43,8 +43,9 @@ def table(rows: dict[str, list[str]]) -> str:
         "# Planted field bugs and who kills them",
         "",
         f"{len(rows)} bugs that trainers have shipped, each planted into the product as a patch (`tests/defects/`). "
-        f"The shared contract tests of `tests/contracts` kill {shared} of them, each by the test named for it. Written by "
-        "`python -m tests.defects`; `tests/defects/test_defects.py` plants them again in every run of the suite.",
+        f"The shared contract tests of `tests/contracts` kill {shared} of them, each by the test named for it. "
+        "Written by `python -m tests.defects`; `tests/defects/test_defects.py` plants them again in every run of the "
+        "suite.",
         "",
         "| # | bug | seen in | shared contract tests that fail (of the first five) | the test that names it |",
         "|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-r"""Gradient descent with delays fixed in advance: noise depends on the mean delay, the step condition on the largest.
+r"""Gradient descent at staleness fixed in advance: its mean sets the noise, its maximum the largest learning rate.
 
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + 2 (step L)^2 mean noise^2 if step L + 2 (step L)^2
 maximum in_flight <= 1. `maximum` and `mean` are those of the delays; `in_flight` is the most gradients that are read

@@ -1,4 +1,4 @@
-r"""The log ratio of a chain of bits is a sum of independent two-valued terms, whose law is known exactly.
+r"""The log ratio of a chain of bits is a sum of independent two-valued terms, whose distribution is known exactly.
 
 log W = sum_t X_t, X_t = log pi_t/mu_t of the bit drawn from mu. Its mean is -sum KL(mu_t || pi_t), its variance sum p_t
 (1 - p_t) (difference of the two values)^2. P(log W <= x) follows by splitting on one bit after another until the

@@ -1,4 +1,4 @@
-r"""Workers that update on arrival conserve total delay: workers - 1 per update, path by path.
+r"""Workers that update on arrival conserve total staleness: workers - 1 per update, path by path.
 
 sum of delays of applied gradients + sum of ages of gradients in flight = (N - 1) T after T updates. Derivation: between
 two reads of one worker pass its delay plus its own update. So for each worker delays + own updates + present age = T.

@@ -1,4 +1,4 @@
-r"""An age cut keeps short samples: those of length L with probability clip(m + 1 - L/tau, 0, 1).
+r"""A staleness cut keeps short samples: those of length L with probability clip(m + 1 - L/tau, 0, 1).
 
 Open loop, C places, P groups a batch, one sample a group, training takes no time. A sample older than m versions when
 it is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at

@@ -1,4 +1,4 @@
-r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, and floor of a geometric law.
+r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, floor of a geometric variable.
 
 Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
 groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r

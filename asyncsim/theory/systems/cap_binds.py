@@ -1,4 +1,4 @@
-r"""When the ticket cap binds, mean staleness is K/M - 1 for K tickets and M groups per publish, K/M on early release.
+r"""When the cap binds, mean staleness is K/M - 1 for K group permits and M groups per publish, K/M on early release.
 
 K tickets, M groups consumed per publish. Outstanding at a publish: K - M where tickets return at the publish, as the M
 groups just trained hold theirs. All K where tickets return at the dequeue and training takes time, so that new groups

@@ -1,4 +1,4 @@
-r"""Where generation is the slower side, mean staleness is set by the places: E[s] = C/P + rho + E[(Q - P)^+]/P.
+r"""Where generation is the slower side, generator slots set the mean staleness: E[s] = C/P + rho + E[(Q - P)^+]/P.
 
 C places always busy, P groups a batch, one batch a publish, constant train time t_T, no ticket ever missing; X = C /
 E[T_group] groups a second and rho = t_T X / P < 1. Derivation: mean-staleness identity. Outstanding at a publish are

@@ -1,4 +1,4 @@
-r"""A trainer that takes single groups from a closed loop of K tickets: exact throughput for any law of generation.
+r"""A trainer that takes single groups from a closed loop of K group permits: exact throughput for any generation times.
 
 groups a second = (1 - p0) / t_T with 1/p0 = sum_{n=0..K} K!/(K-n)! (t_T/T)^n: K tickets return at the publish and one
 group makes a batch (P = S = 1). Training takes an exponential time of mean t_T, generation T = E[max of N works] of any

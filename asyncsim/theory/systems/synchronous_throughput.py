@@ -1,4 +1,4 @@
-r"""A synchronous step lasts as long as the longest of its samples, then trains, then synchronizes.
+r"""A synchronous update waits for the longest of its samples, then trains, then synchronizes.
 
 Seconds of a step = E[max of P N works]/rate + t_T + t_sync, P groups of N samples. Derivation: all samples start
 together on engines that hold them all, none is admitted before the install, and training starts with the last end.
