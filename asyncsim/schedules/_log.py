@@ -282,7 +282,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     segments = loaded.rows - len(columns["row"])
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
-        "of an age rule can be checked": "fate" not in names,
+        "of a staleness limit can be checked": "fate" not in names,
         "the first token's version: the stamp is that of the submission, so staleness is an upper bound": (
             declared.start_is == "submit"
         ),
